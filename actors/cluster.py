@@ -18,16 +18,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.controller import first_users, settings_in_force
-from actors.controller.actor import Controller, ControllerSpec
+from actors.controller.by_name import (
+    STOP_SECONDS,
+    actors_of,
+    end_actors,
+    end_controller,
+    namespace,
+    start_controller,
+    why_not,
+)
 from actors.controller.doors import plan_doors, refuse_open
 from actors.controller.preparation import (
     check_ports,
     effective_config,
     prepare_folder,
-    socket_dir,
     warn_if_open,
 )
 from actors.controller.rolling import Roll
@@ -39,7 +45,7 @@ from actors.members.deployment import names as pools
 from actors.runtime import ray_runtime
 from actors.runtime.environment import REAL
 from actors.runtime.private import write_private
-from actors.runtime.process import code_version, last_line
+from actors.runtime.process import last_line
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import BrokerConfig
 from placement.nodes import alive_nodes
@@ -53,8 +59,6 @@ R = TypeVar("R", bound=Result)
 
 DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
-_START_SECONDS = 120.0
-_STOP_SECONDS = 5.0
 _CHECK_SECONDS = 1.0
 _VIEW_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
@@ -144,7 +148,7 @@ class Cluster:
             if not insecure:
                 refuse_open(doors, {node.address for node in alive_nodes()})
             notes += settings_in_force.forgotten(folder, settings)
-            controller, addresses = _start_controller(name, folder, secret, bind, brokers, port, settings)
+            controller, addresses = start_controller(name, folder, secret, bind, brokers, port, settings)
             if administrator is not None:
                 administrator.write(secret)
                 notes.append(f"clients log in by --command-config {administrator.properties}")
@@ -179,13 +183,13 @@ class Cluster:
         folder = None if data_dir is None else Path(data_dir).resolve()
         owns_ray = _connect(ray_address, folder)
         try:
-            controller = ray.get_actor("controller", namespace=_namespace(name))
+            controller = ray.get_actor("controller", namespace=namespace(name))
             addresses = ray.get(controller.addresses.remote(), timeout=10)
         except (ValueError, ray.exceptions.RayError) as error:
-            left = _actors_of(name)
+            left = actors_of(name)
             if owns_ray:
                 ray_runtime.end()
-            raise ClusterError(_why_not(name, left, error)) from error
+            raise ClusterError(why_not(name, left, error)) from error
         return cls(name, controller, addresses, owns_ray=owns_ray, owner=False)
 
     @classmethod
@@ -207,11 +211,11 @@ class Cluster:
             try:
                 cluster = cls.connect(name=name)
             except ClusterError:
-                if not _actors_of(name):
+                if not actors_of(name):
                     raise
-                return _end_actors(name)
+                return end_actors(name)
             cluster.stop()
-            _end_actors(name)  # should the controller not have got to it
+            end_actors(name)  # should the controller not have got to it
             return 0
         finally:
             if owns_ray:
@@ -351,9 +355,9 @@ class Cluster:
                 self._close_pools()
             controller, self._controller = self._controller, None
             if controller is not None:
-                _end_controller(controller)
+                end_controller(controller)
         except ray.exceptions.GetTimeoutError:
-            warnings.warn(f"the cluster did not stop in order within {_STOP_SECONDS:.0f} s", stacklevel=2)
+            warnings.warn(f"the cluster did not stop in order within {STOP_SECONDS:.0f} s", stacklevel=2)
         except ray.exceptions.RayError as error:
             warnings.warn(f"the cluster did not stop in order: {error}", stacklevel=2)
         finally:
@@ -406,41 +410,6 @@ def _bring_pools_back(controller: Any, bootstrap_servers: str, folder: Path) -> 
     return None
 
 
-def _namespace(name: str) -> str:
-    return f"coterie-{name}"
-
-
-def _actors_of(name: str) -> list[str]:
-    """The names of a cluster's actors that Ray knows of."""
-    found = ray.util.list_named_actors(all_namespaces=True)
-    return sorted(actor["name"] for actor in found if actor["namespace"] == _namespace(name))
-
-
-def _why_not(name: str, left: list[str], error: Exception) -> str:
-    if left:
-        return (
-            f"the controller of cluster {name!r} cannot be reached ({error.__class__.__name__}), though {len(left)} of "
-            f"its processes run: bring its Ray node back, or end them with `coterie down {name}`"
-        )
-    return (
-        f"no cluster called {name!r} runs on this Ray ({error.__class__.__name__}); start one with "
-        f"`coterie up --ray-address ... --name {name}`"
-    )
-
-
-def _end_actors(name: str) -> int:
-    """End all actors of a cluster as they are. Returns how many, not counting the controller."""
-    actors = {}
-    for actor_name in _actors_of(name):
-        with contextlib.suppress(ValueError):  # it has died meanwhile
-            actors[actor_name] = ray.get_actor(actor_name, namespace=_namespace(name))
-    if "controller" in actors:  # the first to go: it would start what dies again
-        ray.kill(actors.pop("controller"))
-    for actor in actors.values():
-        ray.kill(actor)
-    return len(actors)
-
-
 def _connect(
     ray_address: str | None, folder: Path | None, *, may_start: bool = False, warm: Sequence[str] | None = None
 ) -> bool:
@@ -458,57 +427,3 @@ def _connect(
         object_store_memory=_OBJECT_STORE_BYTES,
     )
     return True
-
-
-def _start_controller(
-    name: str, folder: Path, secret: Path, host: str | None, brokers: int, port: int | None, config: dict[str, str]
-) -> tuple[Any, list[tuple[str, int]]]:
-    try:
-        ray.get_actor("controller", namespace=_namespace(name))
-    except ValueError:
-        pass
-    else:
-        raise ClusterError(f"a cluster called {name!r} runs on this Ray already: stop it with `coterie down {name}`")
-    spec = ControllerSpec(
-        name, str(folder), host, brokers, port, str(socket_dir(folder, secret)), str(secret), config, code_version()
-    )
-    # Its log is on this node's disk: started anywhere else, now or after a crash, it would find no cluster.
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    controller = Controller.options(  # type: ignore[attr-defined]
-        name="controller", namespace=_namespace(name), lifetime="detached", scheduling_strategy=here
-    ).remote(spec)
-    try:
-        ray.get(controller.addresses.remote(), timeout=_START_SECONDS)  # recovering brokers may take longer than that
-        addresses = ray.get(controller.start_brokers.remote(_START_SECONDS))
-    except ray.exceptions.GetTimeoutError as error:
-        ray.kill(controller)
-        raise ClusterError(
-            f"Ray has not started the controller within {_START_SECONDS:.0f} s: see `ray status` for what it waits for"
-        ) from error
-    except ray.exceptions.RayError as error:
-        if isinstance(error, ray.exceptions.RayActorError) and not error.actor_init_failed:
-            _end_actors(name)
-            raise ClusterError(
-                f"the controller's process ended while it started the brokers: start the cluster again, and if it does "
-                f"so again, see {spec.log_dir}/controller.log"
-            ) from error
-        cause = getattr(error, "cause", None)
-        _stop_quietly(controller)
-        raise ClusterError(last_line(cause if cause is not None else error)) from error
-    except BaseException:
-        _stop_quietly(controller)
-        raise
-    return controller, addresses
-
-
-def _stop_quietly(controller: Any) -> None:
-    with contextlib.suppress(ray.exceptions.RayError):
-        _end_controller(controller)
-
-
-def _end_controller(controller: Any) -> None:
-    """Have the controller end brokers and shards, and end the controller in any case. Raises RayError."""
-    try:
-        ray.get(controller.stop.remote(), timeout=_STOP_SECONDS)
-    finally:
-        ray.kill(controller)

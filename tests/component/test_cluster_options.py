@@ -207,8 +207,8 @@ def test_a_controller_that_ends_while_the_cluster_starts_is_said_with_its_log(
     monkeypatch.setattr("ray.get_actor", get_actor)
     monkeypatch.setattr("ray.get", get)
     monkeypatch.setattr("ray.get_runtime_context", Context)
-    monkeypatch.setattr("actors.cluster.Controller", FakeController())
-    monkeypatch.setattr("actors.cluster._end_actors", ended.append)
+    monkeypatch.setattr("actors.controller.by_name.Controller", FakeController())
+    monkeypatch.setattr("actors.controller.by_name.end_actors", ended.append)
     with pytest.raises(ClusterError) as caught:
         Cluster.start(name="c", data_dir=short / "d", port=0)
     assert str(caught.value) == (

@@ -16,8 +16,9 @@ import pytest
 import ray
 from confluent_kafka.admin import AdminClient
 
-from actors.cluster import Cluster, ClusterError, _actors_of
+from actors.cluster import Cluster, ClusterError
 from actors.controller.actor import Controller
+from actors.controller.by_name import actors_of
 from placement.hashing import partition_for_group
 from tests.ray.support import (
     assert_gone,
@@ -218,15 +219,15 @@ class NeverScheduled:
 
 
 def test_a_controller_that_ray_never_starts_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.cluster._START_SECONDS", 2.0)
-    monkeypatch.setattr("actors.cluster.Controller", NeverScheduled(Controller))
+    monkeypatch.setattr("actors.controller.by_name.START_SECONDS", 2.0)
+    monkeypatch.setattr("actors.controller.by_name.Controller", NeverScheduled(Controller))
     with pytest.raises(ClusterError, match=r"not started the controller within 2 s.*ray status"):
         Cluster.start(1, name="hangs", data_dir=tmp_path)
-    wait_until(lambda: not _actors_of("hangs"))
+    wait_until(lambda: not actors_of("hangs"))
 
 
 def test_a_broker_whose_process_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.cluster._START_SECONDS", 20.0)  # the controller's, too, which has to make it
+    monkeypatch.setattr("actors.controller.by_name.START_SECONDS", 20.0)  # the controller's, too, which has to make it
     stopped: list[psutil.Process] = []
     known = set(psutil.Process().children(recursive=True))
     # It is not to have started before it is stopped: whoever opens a pipe that nobody writes to waits.
@@ -255,7 +256,7 @@ def test_a_broker_whose_process_does_not_answer_is_given_up(tmp_path: Path, monk
     finally:
         watcher.join(60)
     assert_gone(stopped)
-    wait_until(lambda: not _actors_of("silent"))
+    wait_until(lambda: not actors_of("silent"))
 
 
 # --- deaths ---

@@ -1,0 +1,118 @@
+"""A cluster's controller as an actor with a name: how drivers start it, find it, and end it and what it has started.
+
+All calls of Ray's here concern actors of a namespace that is the cluster's own. They survive the driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any, Final
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from actors.controller.actor import Controller, ControllerSpec
+from actors.controller.preparation import socket_dir
+from actors.runtime.process import code_version, last_line
+from actors.runtime.ray_runtime import ClusterError
+
+START_SECONDS: Final = 120.0
+"""How long a controller may take to start, and then the brokers."""
+STOP_SECONDS: Final = 5.0
+"""How long brokers and shards may take to end in order."""
+
+
+def namespace(name: str) -> str:
+    """The Ray namespace of a cluster's actors."""
+    return f"coterie-{name}"
+
+
+def actors_of(name: str) -> list[str]:
+    """The names of a cluster's actors that Ray knows of."""
+    found = ray.util.list_named_actors(all_namespaces=True)
+    return sorted(actor["name"] for actor in found if actor["namespace"] == namespace(name))
+
+
+def why_not(name: str, left: list[str], error: Exception) -> str:
+    """Why a cluster cannot be connected to, of which these actors are left, and what to do."""
+    if left:
+        return (
+            f"the controller of cluster {name!r} cannot be reached ({error.__class__.__name__}), though {len(left)} of "
+            f"its processes run: bring its Ray node back, or end them with `coterie down {name}`"
+        )
+    return (
+        f"no cluster called {name!r} runs on this Ray ({error.__class__.__name__}); start one with "
+        f"`coterie up --ray-address ... --name {name}`"
+    )
+
+
+def end_actors(name: str) -> int:
+    """End all actors of a cluster as they are. Returns how many, not counting the controller."""
+    actors = {}
+    for actor_name in actors_of(name):
+        with contextlib.suppress(ValueError):  # it has died meanwhile
+            actors[actor_name] = ray.get_actor(actor_name, namespace=namespace(name))
+    if "controller" in actors:  # the first to go: it would start what dies again
+        ray.kill(actors.pop("controller"))
+    for actor in actors.values():
+        ray.kill(actor)
+    return len(actors)
+
+
+def start_controller(
+    name: str, folder: Path, secret: Path, host: str | None, brokers: int, port: int | None, config: dict[str, str]
+) -> tuple[Any, list[tuple[str, int]]]:
+    """Start a cluster's controller on this node, and have it start the brokers. Returns it and their addresses.
+
+    Raises ClusterError; then nothing of the cluster runs.
+    """
+    try:
+        ray.get_actor("controller", namespace=namespace(name))
+    except ValueError:
+        pass
+    else:
+        raise ClusterError(f"a cluster called {name!r} runs on this Ray already: stop it with `coterie down {name}`")
+    spec = ControllerSpec(
+        name, str(folder), host, brokers, port, str(socket_dir(folder, secret)), str(secret), config, code_version()
+    )
+    # Its log is on this node's disk: started anywhere else, now or after a crash, it would find no cluster.
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    controller = Controller.options(  # type: ignore[attr-defined]
+        name="controller", namespace=namespace(name), lifetime="detached", scheduling_strategy=here
+    ).remote(spec)
+    try:
+        ray.get(controller.addresses.remote(), timeout=START_SECONDS)  # recovering brokers may take longer than that
+        addresses = ray.get(controller.start_brokers.remote(START_SECONDS))
+    except ray.exceptions.GetTimeoutError as error:
+        ray.kill(controller)
+        raise ClusterError(
+            f"Ray has not started the controller within {START_SECONDS:.0f} s: see `ray status` for what it waits for"
+        ) from error
+    except ray.exceptions.RayError as error:
+        if isinstance(error, ray.exceptions.RayActorError) and not error.actor_init_failed:
+            end_actors(name)
+            raise ClusterError(
+                f"the controller's process ended while it started the brokers: start the cluster again, and if it does "
+                f"so again, see {spec.log_dir}/controller.log"
+            ) from error
+        cause = getattr(error, "cause", None)
+        _stop_quietly(controller)
+        raise ClusterError(last_line(cause if cause is not None else error)) from error
+    except BaseException:
+        _stop_quietly(controller)
+        raise
+    return controller, addresses
+
+
+def _stop_quietly(controller: Any) -> None:
+    with contextlib.suppress(ray.exceptions.RayError):
+        end_controller(controller)
+
+
+def end_controller(controller: Any) -> None:
+    """Have the controller end brokers and shards, and end the controller in any case. Raises RayError."""
+    try:
+        ray.get(controller.stop.remote(), timeout=STOP_SECONDS)
+    finally:
+        ray.kill(controller)
