@@ -31,6 +31,7 @@ __all__ = [
     "ADDRESS_FILE",
     "RAY_LOG",
     "ClusterError",
+    "allow_arrow",
     "connect",
     "end",
     "join",
@@ -216,6 +217,12 @@ def without_arrow() -> Iterator[None]:
     try:
         yield
     finally:
+        allow_arrow()
+
+
+def allow_arrow() -> None:
+    """End a block `without_arrow` that is under way: something that is about to be imported needs it."""
+    if "pyarrow" in sys.modules and sys.modules["pyarrow"] is None:
         del sys.modules["pyarrow"]
 
 
