@@ -128,6 +128,20 @@ with without_arrow():
     assert done.stdout.splitlines() == ["without", "left True", "left False", "with pyarrow"], done.stderr
 
 
+def test_a_cluster_that_has_pools_to_bring_back_can_import_what_does_so() -> None:
+    """`coterie up` did not start any more when it had."""
+    code = """
+from actors.runtime.ray_runtime import allow_arrow, without_arrow
+with without_arrow():
+    allow_arrow()
+    import actors.members.deployment.at_home
+import pyarrow
+print(pyarrow.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("pyarrow", "")
+
+
 def test_nobody_reads_the_long_table_who_needs_no_key_of_it() -> None:
     probe = (
         "import sys; import actors.offsets_partition.process; assert 'actors.settings' not in sys.modules\n"

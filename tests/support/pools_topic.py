@@ -63,15 +63,17 @@ class MemoryTopic:
         return [record for record in found if isinstance(record, kind)]
 
     @contextmanager
-    def follow(self) -> Iterator[MemoryFollowing]:
-        following = MemoryFollowing(self._records, self._changed)
+    def follow(self, only: str | None = None) -> Iterator[MemoryFollowing]:
+        following = MemoryFollowing(self._records, self._changed, only)
         following.poll(0)
         yield following
 
 
 class MemoryFollowing:
-    def __init__(self, records: list[tuple[bytes, bytes | None]], changed: threading.Condition) -> None:
-        self.book = Book()
+    def __init__(
+        self, records: list[tuple[bytes, bytes | None]], changed: threading.Condition, only: str | None
+    ) -> None:
+        self.book = Book(only)
         self._records = records
         self._changed = changed
         self._position = 0

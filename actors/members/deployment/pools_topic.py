@@ -84,8 +84,11 @@ class PoolsTopic:
             return following.book
 
     @contextlib.contextmanager
-    def follow(self) -> Iterator[Following]:
-        """What is written, up to now; then what comes. Raises PoolError if the topic does not exist."""
+    def follow(self, only: str | None = None) -> Iterator[Following]:
+        """What is written, up to now, of all pools or the one called `only`; then what comes.
+
+        Raises KafkaError if the topic does not exist.
+        """
         settings = {
             **self._settings,
             "auto_offset_reset": "earliest",
@@ -93,7 +96,7 @@ class PoolsTopic:
             "fetch_max_wait_ms": _WAIT_MS,  # nothing comes for days
         }
         with contextlib.closing(Consumer(environment=self._environment, **settings)) as consumer:
-            yield Following.at_end(consumer, self._environment)
+            yield Following.at_end(consumer, self._environment, only)
 
     # --- writing ---
 
@@ -134,18 +137,18 @@ class PoolsTopic:
 class Following:
     """The pools of the topic as its records come. `book` has all that was written by the end of the last `poll`."""
 
-    def __init__(self, consumer: Consumer) -> None:
-        self.book = Book()
+    def __init__(self, consumer: Consumer, only: str | None = None) -> None:
+        self.book = Book(only)
         self._consumer = consumer
 
     @classmethod
-    def at_end(cls, consumer: Consumer, environment: Environment) -> Self:
+    def at_end(cls, consumer: Consumer, environment: Environment, only: str | None = None) -> Self:
         """Read what has been written by now."""
         deadline = environment.clock.monotonic_ms() + _READ_MS
         # Before anything is fetched: the answer would wait behind that of a fetch which waits for records.
         end = consumer.end_offsets([_PARTITION])[_PARTITION]
         consumer.assign([_PARTITION])
-        made = cls(consumer)
+        made = cls(consumer, only)
         while consumer.position(_PARTITION) < end:
             if environment.clock.monotonic_ms() > deadline:
                 raise KafkaTimeoutError(f"{TOPIC} could not be read to its end within {_READ_MS // 1000} s")

@@ -234,15 +234,18 @@ class PoolRecord:
 
 
 class Book:
-    """All pools of a topic, by its records in the order of their offsets."""
+    """All pools of a topic, or the one called `only`, by its records in the order of their offsets."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: str | None = None) -> None:
+        self._only = only
         self._found: dict[str, dict[str, tuple[int, Record]]] = {}
         self._unread: dict[str, PoolError] = {}
 
     def apply(self, offset: int, key: bytes, value: bytes | None) -> str:
         """Take in a record; returns the name of its pool. One that cannot be read makes `pool` raise."""
         name, _, kind = key.decode(errors="backslashreplace").partition("/")
+        if self._only not in (None, name):
+            return name
         records = self._found.setdefault(name, {})
         if not kind:
             self._unread.pop(name, None)

@@ -140,7 +140,7 @@ class Steward:
             self._closing.wait(pause_s)
             pause_s = min(max(2 * pause_s, _RETRY_SECONDS), _RETRY_MAX_SECONDS)
             try:
-                with self._topic.follow() as following:
+                with self._topic.follow(self.name) as following:  # the handlers of others may be large
                     while not (self._closing.is_set() or self.over):
                         self._obey(following.book.pool(self.name))
                         pause_s, self._stuck = 0.0, False

@@ -113,6 +113,14 @@ def test_a_record_that_cannot_be_read_says_so_and_hides_no_other_pool(value: byt
     assert found.pool("other") is not None
 
 
+def test_who_looks_after_one_pool_keeps_nothing_of_the_others() -> None:
+    found = Book("p")
+    for offset, name in enumerate(("a", "p", "p-0")):
+        assert found.apply(offset, key_of(name, FIRST), encode(FIRST)) == name
+    found.apply(3, b"b", b"nonsense")
+    assert found.names() == ["p"]
+
+
 @pytest.mark.parametrize("name", ["", "a/b", ".", "x" * 231, "ö", "a b"])
 def test_names_that_keys_and_members_cannot_have_are_refused(name: str) -> None:
     with pytest.raises(PoolError, match="name must be"):
