@@ -399,6 +399,7 @@ def _bring_pools_back(controller: Any, bootstrap_servers: str, folder: Path) -> 
     """Have the pools that were deployed on this cluster's Ray begin again, while the caller goes on."""
     with contextlib.suppress(ray.exceptions.RayError):
         if ray.get(controller.has_topic.remote(pools.TOPIC), timeout=10):
+            ray_runtime.arrow_again()  # Ray is ready, and members' code needs it
             from actors.members.deployment.at_home import Homecoming  # most clusters have no pools
 
             return Homecoming(bootstrap_servers, folder / PROPERTIES)

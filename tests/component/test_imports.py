@@ -110,19 +110,23 @@ def test_a_driver_does_not_import_what_brokers_and_controllers_work_with() -> No
 def test_a_program_that_only_starts_a_cluster_is_spared_arrow_and_others_have_it() -> None:
     code = """
 import sys
-from actors.runtime.ray_runtime import without_arrow
-with without_arrow():
-    try:
-        import pyarrow
-    except ModuleNotFoundError:
-        print("without")
-import pyarrow
+from actors.runtime.ray_runtime import arrow_again, without_arrow
+for again in (False, True):
+    with without_arrow():
+        try:
+            import pyarrow
+        except ModuleNotFoundError:
+            print("without")
+        if again:
+            arrow_again()
+            import pyarrow
+            print("again", pyarrow.__name__)
 with without_arrow():
     import pyarrow
     print("with", pyarrow.__name__)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout.splitlines() == ["without", "with pyarrow"], done.stderr
+    assert done.stdout.splitlines() == ["without", "without", "again pyarrow", "with pyarrow"], done.stderr
 
 
 def test_nobody_reads_the_long_table_who_needs_no_key_of_it() -> None:
