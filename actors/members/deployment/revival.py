@@ -10,7 +10,7 @@ from actors.members.deployment import supervisor_actor
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Deployment
 from actors.members.deployment.supervisor_actor import SupervisorSpec
-from actors.members.plan import PoolError
+from actors.members.plan import no_pool
 
 _PROBE_MS: Final = 3_000
 
@@ -28,7 +28,7 @@ def revive(bootstrap_servers: str, names: Sequence[str], *, at_home: bool, **sec
     for name in names or book.names():
         record = book.pool(name)
         if record is None:
-            raise PoolError(f"there is no pool called {name!r}")
+            raise no_pool(name)
         deployment = record.deployment
         if supervisor_actor.is_there(cluster_id, name) or (at_home and not deployment.at_home):
             continue
