@@ -84,7 +84,7 @@ def change_rows(found: PoolDescription) -> list[dict[str, Any]]:
 
 def remarks(found: PoolDescription) -> Iterator[str]:
     """What a reader should know besides, in sentences."""
-    if found.rollout is not None:
+    if found.rollout is not None and _tells_something(found.rollout):
         yield _rollout(found.rollout)
     if found.last_error is not None:
         yield f"Last error: {found.last_error}"
@@ -102,5 +102,11 @@ def _has_supervisor(found: PoolDescription) -> bool:
 def _rollout(found: RolloutStatus) -> str:
     if found.rolled_back is not None:
         return f"Version {found.to_version} was rolled back to {found.from_version}: {found.rolled_back}"
-    what = "A restart" if found.from_version == found.to_version else f"Version {found.to_version}"
-    return f"{what} has gone through {found.done} of {found.of} members."
+    if found.from_version == found.to_version:  # the first, or a restart
+        return f"Version {found.to_version}: {found.done} of {found.of} members have begun and proved to work."
+    return f"Version {found.to_version} has gone through {found.done} of {found.of} members."
+
+
+def _tells_something(found: RolloutStatus) -> bool:
+    """Whether it is more than that all members run, as the table of them says."""
+    return not found.over or found.from_version != found.to_version or found.rolled_back is not None

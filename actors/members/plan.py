@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Self
@@ -62,6 +63,8 @@ class PoolPlan:
         pickled = {"handler_args": spec.handler_args, "producer_options": spec.producer_options, **options}
         for name, value in {"handler": handler, **pickled}.items():
             _check_pickles(name, value)
+        if spec.handler_args and not inspect.isclass(handler):
+            raise PoolError("handler_args are for a handler that is a class: give a function what it needs by partial")
         return cls(spec, handler, ray_actor_options, first_size, autoscale)
 
     def version(self, mark: str = "", number: int = 0) -> Version:
@@ -78,9 +81,14 @@ def _check(spec: MemberSpec) -> None:
     for name in DESERIALIZERS:
         if spec.batch_format == "pyarrow" and spec.options.get(name) is not None:
             raise PoolError(f"{name} does nothing with batch_format='pyarrow': its keys and values are bytes")
+    refuse_secrets(spec.options, "a pool's actors")
     if problem := spec.problem():
         raise PoolError(problem)
-    refuse_secrets(spec.options, "a pool's actors")
+
+
+def no_pool(name: str) -> PoolError:
+    """Nobody has deployed a pool of this name."""
+    return PoolError(f"there is no pool called {name!r}: `coterie pools list` shows those there are")
 
 
 def check_prefix(prefix: str, name: str = "instance_prefix") -> None:

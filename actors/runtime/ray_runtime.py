@@ -208,7 +208,8 @@ def process_environment(variables: Mapping[str, str]) -> Iterator[None]:
 def without_arrow() -> Iterator[None]:
     """Within the block, have Ray do without Arrow in this process: it would import it, with NumPy, to be ready for it.
 
-    That takes 35 MiB and a third of a second. For a process that gets and sends no Arrow data by Ray.
+    That takes 35 MiB and a third of a second. For a process that gets and sends no Arrow data by Ray. Within the block
+    `allow_arrow` lets everybody else import it, once Ray is ready.
     """
     if "pyarrow" in sys.modules:
         yield

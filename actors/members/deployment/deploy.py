@@ -100,7 +100,7 @@ def _check_same(name: str, before: PoolRecord | None, plan: PoolPlan) -> None:
         return
     for what, old, new in (
         ("group", before.deployment.group_id, plan.spec.group_id),
-        ("topics", before.deployment.topics, plan.spec.topics),
+        ("topics", ", ".join(before.deployment.topics), ", ".join(plan.spec.topics)),
     ):
         if old != new:
             raise PoolError(

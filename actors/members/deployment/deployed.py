@@ -17,7 +17,7 @@ from actors.members.deployment.records import Pause, PoolRecord, Restart, Size, 
 from actors.members.deployment.revival import revive
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import Cursor, MemberLine
-from actors.members.plan import PoolError
+from actors.members.plan import PoolError, no_pool
 from actors.runtime.environment import REAL, new_uuid
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class DeployedPool:
     def _record(self) -> PoolRecord:
         record = self._topic.read().pool(self.name)
         if record is None:
-            raise PoolError(f"there is no pool called {self.name!r}")
+            raise no_pool(self.name)
         return record
 
     def describe(self) -> PoolDescription:

@@ -11,7 +11,7 @@ from actors.members.deployment import supervisor_actor
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Book, Deployment
 from actors.members.deployment.supervisor_actor import SupervisorSpec
-from actors.members.plan import PoolError
+from actors.members.plan import PoolError, no_pool
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def revive(bootstrap_servers: str, names: Sequence[str], *, at_home: bool, **sec
 def _revive(name: str, book: Book, cluster_id: str, bootstrap_servers: str, *, at_home: bool) -> bool:
     record = book.pool(name)
     if record is None:
-        raise PoolError(f"there is no pool called {name!r}")
+        raise no_pool(name)
     deployment = record.deployment
     if supervisor_actor.is_there(cluster_id, name) or (at_home and not deployment.at_home):
         return False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from actors import CoterieError
-from actors.client.config import PRODUCER_SETTINGS, SECURITY_NAMES, producer_config
+from actors.client.config import PRODUCER_SETTINGS, SECURITY_NAMES, consumer_config, producer_config
 from actors.runtime.process import error_text
 
 BatchFormat = Literal["record", "records", "pyarrow"]
@@ -14,6 +14,7 @@ MAX_BATCH_RECORDS = 10_000  # a rebalance waits for the batch in hand
 REVOKE_WAIT_MS = 20_000  # less than a pool's stop waits
 DESERIALIZERS = ("key_deserializer", "value_deserializer")
 _OURS = ("bootstrap_servers", "acks", "enable_idempotence", "key_serializer", "value_serializer", *SECURITY_NAMES)
+_OF_THE_POOL = ("enable_auto_commit", "group_instance_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class MemberSpec:
     """Of a deployed pool, 1, 2, ...; 0 if it is none."""
 
     def problem(self) -> str | None:
-        """What makes no sense in these settings, or None. Raises ConfigurationError for `producer_options`."""
+        """What makes no sense in these settings, or None. Raises ConfigurationError for what clients refuse."""
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 return f"{name} must be at least {least}, got {getattr(self, name)}"
@@ -52,6 +53,10 @@ class MemberSpec:
             if name in _OURS or name not in PRODUCER_SETTINGS:
                 return f"producer_options: {name!r} is not to be set here"
         producer_config(self.producer_options)
+        for name in _OF_THE_POOL:
+            if name in self.options:
+                return f"{name} is not to be set here: a pool's members have their own"
+        consumer_config({name: value for name, value in self.options.items() if name not in DESERIALIZERS})
         return None
 
     @property

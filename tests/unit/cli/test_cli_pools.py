@@ -17,6 +17,7 @@ from actors.cli.pool_lines import Reader, text_line
 from actors.members.autoscale import Autoscale
 from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
 from actors.members.logs.journal import Cursor, MemberLine
+from actors.members.plan import no_pool
 from actors.members.pool import PoolError, SizeChange
 from actors.members.slots import MemberStatus
 from actors.runtime import ray_runtime
@@ -74,7 +75,7 @@ class FakePool:
 
     def __init__(self, name: str, bootstrap_servers: str, **security: Any) -> None:
         if name not in self.pools:
-            raise PoolError(f"there is no pool called {name!r}")
+            raise no_pool(name)
         self.name = name
         self.asked.append(("attach", bootstrap_servers, security))
 
@@ -227,12 +228,18 @@ def test_a_pool_is_described_with_its_members(fake: type[FakePool]) -> None:
     ("rollout", "text"),
     [
         (RolloutStatus(2, 3, 0, 2, "member 0 failed"), "Version 3 was rolled back to 2: member 0 failed"),
-        (RolloutStatus(3, 3, 2, 2), "A restart has gone through 2 of 2 members."),
+        (RolloutStatus(3, 3, 1, 2), "Version 3: 1 of 2 members have begun and proved to work."),
     ],
 )
 def test_a_rollout_is_told_in_words(fake: type[FakePool], rollout: RolloutStatus, text: str) -> None:
     fake.pools["clicks"] = replace(RUNNING, rollout=rollout)
     assert text in pools("describe", "clicks").stderr
+
+
+def test_a_pool_whose_members_all_run_has_no_remark(fake: type[FakePool]) -> None:
+    """One that was deployed once, and never restarted, was said to have restarted."""
+    fake.pools["clicks"] = replace(RUNNING, rollout=RolloutStatus(3, 3, 2, 2), last_error=None)
+    assert pools("describe", "clicks").stderr == ""
 
 
 def test_described_as_json_it_has_everything() -> None:
@@ -283,7 +290,9 @@ def test_a_stop_waits_for_the_members_if_their_ray_is_there(fake: type[FakePool]
 
 @pytest.mark.parametrize("verb", ["describe", "pause", "resume", "restart", "stop", "logs"])
 def test_a_pool_that_is_not_there_is_named(verb: str) -> None:
-    assert pools(verb, "visits", code=1).stderr.endswith("coterie: there is no pool called 'visits'\n")
+    assert pools(verb, "visits", code=1).stderr.endswith(
+        "coterie: there is no pool called 'visits': `coterie pools list` shows those there are\n"
+    )
 
 
 def test_what_a_pool_refuses_is_told_in_its_words(fake: type[FakePool]) -> None:

@@ -80,6 +80,37 @@ def test_an_actor_option_that_ray_does_not_take_is_refused_at_once(options: dict
         pool(ray_actor_options=options)
 
 
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"sesion_timeout_ms": 9000}, "unknown setting 'sesion_timeout_ms'.*session_timeout_ms"),
+        ({"auto_offset_reset": "first"}, "auto_offset_reset='first': must be one of latest, earliest, none"),
+        ({"session_timeout_ms": 1000, "heartbeat_interval_ms": 1000}, "heartbeat_interval_ms=1000 must be below"),
+    ],
+)
+def test_a_setting_that_consumers_refuse_is_refused_at_once(
+    actors: NoActors, settings: dict[str, Any], text: str
+) -> None:
+    """Each actor died of it, four times, and `wait` said so afterwards."""
+    with pytest.raises(ConfigurationError, match=text):
+        pool(**settings)
+    assert actors.made == 0
+
+
+@pytest.mark.parametrize("name", ["enable_auto_commit", "group_instance_id"])
+def test_a_setting_that_is_the_pools_own_is_refused(actors: NoActors, name: str) -> None:
+    with pytest.raises(PoolError, match=f"{name} is not to be set here"):
+        pool(**{name: None})
+    assert actors.made == 0
+
+
+def test_arguments_for_a_function_are_refused(actors: NoActors) -> None:
+    """They were left out without a word."""
+    with pytest.raises(PoolError, match="handler_args are for a handler that is a class"):
+        pool(handler_args=(1,))
+    assert actors.made == 0
+
+
 def test_a_deserializer_is_refused_where_it_would_do_nothing(actors: NoActors) -> None:
     with pytest.raises(PoolError, match=r"value_deserializer does nothing with batch_format='pyarrow'"):
         pool(batch_format="pyarrow", value_deserializer=int)
