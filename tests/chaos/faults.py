@@ -94,8 +94,8 @@ class Tormentor:
         return True
 
     def _kill_everything(self) -> bool:
+        family = self._cluster.family()  # which takes its time: commits go on meanwhile
         self._note("everything killed and started again", self._cluster.pid)
-        family = self._cluster.family()
         self._cluster.kill()
         end_family(family)
         self._cluster.start()
