@@ -44,7 +44,8 @@ from actors.settings import ANY_HOST, LISTENERS, BrokerConfig
 from placement.nodes import Node, alive_nodes, place_brokers
 
 if TYPE_CHECKING:  # what a controller works with is not imported in drivers, which would start later
-    from actors.controller.server import ControllerServer
+    from actors.controller.pool_seals import seal_of_pool
+from actors.controller.server import ControllerServer
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -427,6 +428,10 @@ class Controller:
     def has_topic(self, name: str) -> bool:
         """Whether there is such a topic."""
         return name in self._server.metadata.topics
+
+    def seal(self, digest: bytes) -> bytes:
+        """The cluster's seal on what has this digest: a version of a deployed pool."""
+        return seal_of_pool(Path(self._spec.data_dir), digest)
 
     def status(self) -> ClusterStatus:
         """The cluster as `coterie status` shows it."""

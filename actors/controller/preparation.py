@@ -16,6 +16,7 @@ from pathlib import Path
 
 from actors.broker.listening import taken
 from actors.controller.doors import DoorPlan, check_apart, open_to_others
+from actors.controller.pool_seals import POOLS_KEY
 from actors.links.secret import SECRET_BYTES, read_secret
 from actors.log.folder_lock import LOCK_NAME, is_locked
 from actors.runtime.private import FOLDER_MODE, narrow, private_folder, write_private
@@ -34,7 +35,7 @@ _FILES = {
     "ssl.truststore.certificates": "ssl.truststore.location",
 }
 _IN_CLEAR = {"PLAIN": "passwords", "OAUTHBEARER": "tokens"}
-_PRIVATE = ("secret", "ray-token", "controller", "logs")
+_PRIVATE = ("secret", POOLS_KEY, "ray-token", "controller", "logs")
 
 
 def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
@@ -70,10 +71,7 @@ def warn_if_open(doors: tuple[DoorPlan, ...], config: BrokerConfig) -> None:
     for door in open_to_others(doors):
         text = None
         if not door.asks:
-            text = (
-                "asks for no authentication: anyone who reaches this address can read and write, and have code run "
-                "here by a deployed pool"
-            )
+            text = "asks for no authentication: anyone who reaches this address can read and write"
         elif door.protocol is SecurityProtocol.SASL_PLAINTEXT:
             mechanisms = config.for_listener(door.listener).items_of("sasl.enabled.mechanisms")
             if what := " and ".join(what for name, what in _IN_CLEAR.items() if name in mechanisms):
@@ -142,6 +140,8 @@ def prepare_folder(folder: Path, secret_file: str | None = None) -> Path:
         secret = Path(secret_file) if secret_file else folder / "secret"
         if not secret_file and not secret.exists():
             write_private(secret, secrets.token_hex(SECRET_BYTES))
+        if not (folder / POOLS_KEY).exists():
+            write_private(folder / POOLS_KEY, secrets.token_hex(SECRET_BYTES))
         for name in _PRIVATE:
             narrow(folder / name)
     except OSError as error:

@@ -18,6 +18,7 @@ import pytest
 
 from actors.broker.actor import Broker, own_secrets
 from actors.broker.spec import BrokerSpec, StartError
+from actors.controller.pool_seals import POOLS_KEY, seal_of_pool
 from actors.controller.preparation import prepare_folder, socket_dir
 from actors.links.secret import Marks, Secrets, mark, next_of, previous_of, read_secret
 from actors.runtime.logs import LogPlace
@@ -52,12 +53,23 @@ def test_files_of_a_data_directory_that_others_can_read_are_narrowed(
     assert [mode(folder), mode(folder / "controller"), mode(folder / "secret")] == [0o700, 0o700, 0o600]
     write_private(folder / "ray-token", "token")
     (folder / "logs").mkdir()
-    for path in (folder / "secret", folder / "ray-token", folder / "controller", folder / "logs"):
+    for path in (folder / "secret", folder / POOLS_KEY, folder / "ray-token", folder / "controller", folder / "logs"):
         path.chmod(0o755)
     with caplog.at_level(logging.WARNING):
         prepare_folder(folder)
-    assert [mode(folder / name) for name in ("controller", "logs", "ray-token", "secret")] == [0o700] * 4
-    assert caplog.text.count("could be read by others") == 4
+    assert [mode(folder / name) for name in ("controller", "logs", "ray-token", "secret", POOLS_KEY)] == [0o700] * 5
+    assert caplog.text.count("could be read by others") == 5
+
+
+def test_each_cluster_seals_what_is_deployed_on_it_with_a_key_of_its_own(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        prepare_folder(folder)
+    assert mode(folders[0] / POOLS_KEY) == 0o600
+    seals = [seal_of_pool(folder, digest) for folder in folders for digest in (b"one", b"two")]
+    assert len(set(seals)) == 4
+    prepare_folder(folders[0])
+    assert seal_of_pool(folders[0], b"one") == seals[0], "also after another start"
 
 
 @pytest.mark.conformance("XE-20")

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 import ray
+from ray import cloudpickle
 
 from actors.client import Admin, Producer
 from actors.client.admin.types import NewTopic
@@ -25,6 +27,7 @@ from actors.members.deployment.at_home import administrator_settings
 from actors.members.deployment.deployed import DeployedPool
 from actors.members.deployment.description import PoolDescription, PoolState
 from actors.members.deployment.names import NAMESPACE
+from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.pool import ConsumerPool, PoolError
 from tests.ray.handlers import Broken, Newer, Unstartable, Witnessed, by_two, handled
 from tests.ray.support import FAST, ROOT, assert_gone, committed, consumer, descendants, produce, topic, up, wait_until
@@ -194,6 +197,41 @@ def test_a_version_that_does_not_work_is_rolled_back_and_says_why(fed: Fed, pool
         assert pool.wait(lambda now: now.supervisor_pid not in (None, found.supervisor_pid) and all_at_work(now), 60)
         assert pool.describe().running_version == 1, "the successor does not try it again"
     fed.nothing_lost_and_nothing_by_two()
+
+
+class Pwned:
+    """Unpickled, it leaves a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (self.path,))
+
+
+def test_what_somebody_else_has_written_to_the_topic_is_never_unpickled(fed: Fed, pool: DeployedPool) -> None:
+    """Without ACLs everybody may write there who reaches a broker: no more than Ray's token lets him run code."""
+    assert pool.wait(timeout_s=60)
+    topic_of_pools = PoolsTopic(fed.servers)
+    record = topic_of_pools.read().pool(fed.name)
+    assert record is not None
+    trace = fed.folder / "pwned"
+    forged = replace(record.deployment, id="forged", version=2, body=cloudpickle.dumps(Pwned(trace)))
+    for each in (forged, replace(forged, at_home=False, seal=b"")):
+        topic_of_pools.write(fed.name, each)
+        with pytest.raises(PoolError, match="version 2 was not deployed by a program on this Ray"):
+            pool.wait(timeout_s=60)
+        found = pool.describe()
+        assert (found.version, found.running_version, found.state) == (2, 1, PoolState.RUNNING)
+        topic_of_pools.write(fed.name, record.deployment)
+        assert pool.wait(lambda found: found.version == 1, 60)
+        assert pool.wait(timeout_s=60)
+    topic_of_pools.write("planted", replace(forged, incarnation="planted"))
+    with pytest.raises(PoolError, match="was not deployed by a program on this Ray"):
+        DeployedPool.revive(fed.servers, "planted")
+    assert DeployedPool.revive(fed.servers) == [], "and it keeps no other pool from being brought back"
+    DeployedPool("planted", fed.servers).stop()
+    assert not trace.exists()
 
 
 # --- wishes ---

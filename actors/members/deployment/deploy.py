@@ -13,6 +13,7 @@ from actors.members.autoscale import Autoscale
 from actors.members.deployment import supervisor_actor
 from actors.members.deployment.deployed import DeployedPool
 from actors.members.deployment.description import PoolState
+from actors.members.deployment.home import Home
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import (
     Deployment,
@@ -68,6 +69,8 @@ def deploy(
     cluster_id = topic.cluster_id()
     before = topic.read().pool(name)
     _check_same(name, before, plan)
+    home = Home(cluster_id)
+    at_home = home.is_here()
     deployment = Deployment(
         incarnation=before.deployment.incarnation if before is not None else _new_id(),
         id=_new_id(),
@@ -79,14 +82,15 @@ def deploy(
         autoscale=autoscale_values(autoscale),
         bootstrap_servers=bootstrap_servers,
         settings=security_texts(security),
-        at_home=supervisor_actor.has_brokers(cluster_id),
+        at_home=at_home,
         python=python_version(),
         body=cloudpickle.dumps(arguments),
     )
-    topic.write(name, deployment)
+    topic.write(name, home.sealed(deployment) if at_home else deployment)
     pool = DeployedPool(name, bootstrap_servers, **security)
     after = before.actor if before is not None else ""
-    _supervise(SupervisorSpec(name, cluster_id, bootstrap_servers, security, after), deployment.version)
+    spec = SupervisorSpec(name, cluster_id, bootstrap_servers, security, after, at_home)
+    _supervise(spec, deployment.version)
     return pool
 
 

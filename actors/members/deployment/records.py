@@ -13,7 +13,8 @@ import json
 import platform
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
 from actors.links.codec import Codec, LinkError
@@ -46,6 +47,8 @@ class Deployment:
     """Whether it was deployed on the Ray on which the brokers run, and begins again with them."""
     python: str
     body: bytes = field(repr=False)
+    seal: bytes = field(repr=False, default=b"")
+    """Of all the rest, by the cluster on whose Ray it was deployed (`home`); empty if that was another Ray."""
 
     @property
     def policy(self) -> Autoscale | None:
@@ -181,6 +184,12 @@ def decode(value: bytes) -> Record:
         return CODEC.decode(value[1:])
     except LinkError as error:
         raise PoolError(f"{TOPIC} has a record that cannot be read: {error}") from error
+
+
+def digest_of(deployment: Deployment) -> bytes:
+    """Of all of a version but its seal (SHA-256). It is the same before and after the topic, whose numbers are read."""
+    read = decode(encode(replace(deployment, seal=b"")))
+    return sha256(encode(read)).digest()
 
 
 def python_version() -> str:

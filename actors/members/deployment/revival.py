@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from actors.client.errors import KafkaError
 from actors.members.deployment import supervisor_actor
+from actors.members.deployment.home import Home
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Book, Deployment
 from actors.members.deployment.supervisor_actor import SupervisorSpec
@@ -25,15 +26,19 @@ def revive(bootstrap_servers: str, names: Sequence[str], *, at_home: bool, **sec
     and KafkaError are raised.
 
     With `at_home` only for those that were deployed on the Ray of their brokers. `security` is for reading the topic;
-    a pool logs in as it was told when it was deployed.
+    a pool logs in as it was told when it was deployed. On the Ray of the brokers, what is not sealed is not believed.
     """
     topic = PoolsTopic(bootstrap_servers, **security)
     book = topic.read()
     cluster_id = topic.cluster_id()
+    home = Home(cluster_id)
+    here = home if home.is_here() else None
+    if here is None and at_home:
+        raise PoolError("the cluster's controller is not on this Ray, so that nobody knows the seals of its pools")
     started = []
     for name in names or book.names():
         try:
-            if _revive(name, book, cluster_id, bootstrap_servers, at_home=at_home):
+            if _revive(name, book, cluster_id, bootstrap_servers, here, at_home=at_home):
                 started.append(name)
         except (PoolError, KafkaError, OSError) as error:
             if names:
@@ -42,15 +47,20 @@ def revive(bootstrap_servers: str, names: Sequence[str], *, at_home: bool, **sec
     return started
 
 
-def _revive(name: str, book: Book, cluster_id: str, bootstrap_servers: str, *, at_home: bool) -> bool:
+def _revive(
+    name: str, book: Book, cluster_id: str, bootstrap_servers: str, home: Home | None, *, at_home: bool
+) -> bool:
     record = book.pool(name)
     if record is None:
         raise no_pool(name)
     deployment = record.deployment
     if supervisor_actor.is_there(cluster_id, name) or (at_home and not deployment.at_home):
         return False
+    if home is not None:
+        home.check(deployment)  # before anything is done that it says
     servers = _servers(deployment, cluster_id, bootstrap_servers)
-    supervisor_actor.start(SupervisorSpec(name, cluster_id, servers, deployment.security, record.actor))
+    spec = SupervisorSpec(name, cluster_id, servers, deployment.security, record.actor, home is not None)
+    supervisor_actor.start(spec)
     return True
 
 

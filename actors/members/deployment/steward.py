@@ -60,6 +60,7 @@ class Steward:
     """Looks after the pool `name`, whose members reach the brokers by `bootstrap_servers`.
 
     `superseded` is called when another supervisor has taken the pool over; it ends the process, and its members do.
+    `check` raises PoolError for a version that is not to be loaded, and OSError if that cannot be told now.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Steward:
         topic: PoolsTopic,
         here: Here,
         superseded: Callable[[], None],
+        check: Callable[[Deployment], None] | None = None,
         environment: Environment = REAL,
     ) -> None:
         self.name = name
@@ -76,6 +78,7 @@ class Steward:
         self._topic = topic
         self._here = here
         self._superseded = superseded
+        self._check = check
         self._environment = environment
         self._id = f"{here.actor_id}/{new_uuid(environment.chance).hex}"
         self._closing = threading.Event()
@@ -201,6 +204,8 @@ class Steward:
         """What members of a version are started with. Raises PoolError if it cannot be loaded here."""
         mark = f"{deployment.id}/{restart}"
         if mark not in self._made:
+            if self._check is not None:
+                self._check(deployment)
             self._made[mark] = (load(deployment, self._servers, mark), deployment)
         return self._made[mark][0]
 

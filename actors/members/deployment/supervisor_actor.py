@@ -21,6 +21,7 @@ from typing import Any, Final
 import ray
 
 from actors.members.deployment.description import PoolDescription
+from actors.members.deployment.home import Home
 from actors.members.deployment.names import NAMESPACE
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.steward import Here, Steward
@@ -36,14 +37,14 @@ log = logging.getLogger(__name__)
 _ANSWER_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 5.0
 _DRAIN_SECONDS: Final = 15.0
-_CONTROLLER: Final = "controller"
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSpec:
     """What a supervisor is told when it is started: where the rest stands. `security` are settings of a client.
 
-    `after` is the actor that it takes the pool over from, if there was one.
+    `after` is the actor that it takes the pool over from, if there was one. `at_home`: whether the brokers are on the
+    same Ray, and versions have to be sealed.
     """
 
     name: str
@@ -51,6 +52,7 @@ class SupervisorSpec:
     bootstrap_servers: str
     security: dict[str, Any]
     after: str = ""
+    at_home: bool = False
 
     @property
     def actor_name(self) -> str:
@@ -76,7 +78,8 @@ class PoolSupervisor:
         restarted = bool(context.was_current_actor_reconstructed)
         here = Here(os.getpid(), context.get_node_id(), context.get_actor_id(), restarted, spec.after)
         topic = PoolsTopic(spec.bootstrap_servers, **spec.security)
-        self._steward = Steward(spec.name, spec.bootstrap_servers, topic, here, _end_process)
+        check = Home(spec.cluster_id).check if spec.at_home else None
+        self._steward = Steward(spec.name, spec.bootstrap_servers, topic, here, _end_process, check)
         self._me = context.current_actor
         threading.Thread(target=self._work, name="coterie-steward", daemon=True).start()
         leaving = (here.node_id, self._leave)
@@ -184,14 +187,3 @@ def _names(cluster_id: str) -> list[str]:
 def _named_actors() -> list[dict[str, str]]:
     found: list[dict[str, str]] = ray.util.list_named_actors(all_namespaces=True)
     return found
-
-
-def has_brokers(cluster_id: str) -> bool:
-    """Whether this Ray is the one on which the brokers of this cluster run."""
-    for actor in _named_actors():
-        if actor["name"] == _CONTROLLER:
-            with contextlib.suppress(ValueError, ray.exceptions.RayError, AttributeError):
-                controller = ray.get_actor(_CONTROLLER, namespace=actor["namespace"])
-                if ray.get(controller.status.remote(), timeout=_ANSWER_SECONDS).cluster_id == cluster_id:
-                    return True
-    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from actors.members.autoscale import Autoscale
 from actors.members.deployment import view
 from actors.members.deployment.records import (
     Book,
+    Deployment,
     Good,
     Pause,
     PoolRecord,
@@ -21,6 +23,8 @@ from actors.members.deployment.records import (
     Term,
     autoscale_values,
     check_name,
+    decode,
+    digest_of,
     encode,
     key_of,
     keys_of,
@@ -53,6 +57,21 @@ def test_a_record_is_the_same_after_the_topic() -> None:
     found = pool(FIRST, Size("one", 4), Pause("one", True), Restart("one", "r"), Term("one", "s"), Good("one", FIRST))
     assert (found.deployment, found.good) == (FIRST, FIRST)
     assert (found.size, found.paused, found.restart, found.term) == (4, True, "r", "s")
+
+
+def test_a_version_has_the_same_digest_after_the_topic_and_another_one_has_another() -> None:
+    settings = {"ssl_cafile": json.dumps("/ca.pem"), "ssl_check_hostname": json.dumps(False)}
+    followed = replace(FIRST, autoscale=autoscale_values(POLICY), settings=settings, size=None)
+    for given in (FIRST, followed):
+        read = decode(encode(replace(given, seal=b"sealed")))
+        assert isinstance(read, Deployment)
+        assert digest_of(read) == digest_of(given)
+    changed = [
+        replace(FIRST, body=b"other"),
+        replace(FIRST, settings=settings),
+        replace(FIRST, bootstrap_servers="x:1"),
+    ]
+    assert len({digest_of(each) for each in (FIRST, followed, *changed)}) == 5
 
 
 def test_the_size_that_was_wished_last_holds() -> None:

@@ -1,0 +1,90 @@
+"""Whether this Ray is a pool's home, that of its brokers, and the seal of what was deployed there. It calls Ray.
+
+A supervisor unpickles what stands in the topic, which is to run code. Without ACLs everybody may write there who
+reaches a listener; if that is on loopback, all users of the machine. So a version that is deployed at home is sealed by
+the cluster's controller, with a key that only the cluster's own user can read (`controller/pool_seals.py`), and at home
+no version is loaded without its seal. Who can ask the controller has Ray's token, and so may run code anyway.
+
+Pools of brokers that are not on this Ray have no seals: there, who may write to the topic has his code run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import threading
+from dataclasses import replace
+from typing import Any, Final
+
+import ray
+
+from actors.members.deployment.records import Deployment, digest_of
+from actors.members.plan import PoolError
+from actors.runtime.environment import REAL
+
+_CONTROLLER: Final = "controller"
+_ANSWER_SECONDS: Final = 5.0
+_AWAY_SECONDS: Final = 15.0
+_LOOK_SECONDS: Final = 0.2
+
+
+class Home:
+    """The cluster with this id on this Ray, by its controller."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self._cluster_id = cluster_id
+        self._controller: Any = None
+
+    def is_here(self) -> bool:
+        """Whether its brokers are on this Ray. Raises PoolError if that cannot be told."""
+        try:
+            return self._find()
+        except ConnectionError as error:
+            raise PoolError(str(error)) from error
+
+    def _find(self) -> bool:
+        """Whether there is its controller. One that Ray starts again just now is waited for. Raises ConnectionError."""
+        deadline = REAL.clock.monotonic() + _AWAY_SECONDS
+        while (away := self._look()) and REAL.clock.monotonic() < deadline:
+            threading.Event().wait(_LOOK_SECONDS)
+        if away:
+            raise ConnectionError("a cluster's controller on this Ray does not answer: see `coterie status`")
+        return self._controller is not None
+
+    def _look(self) -> bool:
+        """Look for the controller. Returns whether there is one that cannot be asked now."""
+        away = False
+        for actor in ray.util.list_named_actors(all_namespaces=True):
+            if actor["name"] != _CONTROLLER:
+                continue
+            try:
+                controller = ray.get_actor(_CONTROLLER, namespace=actor["namespace"])
+                if ray.get(controller.status.remote(), timeout=_ANSWER_SECONDS).cluster_id == self._cluster_id:
+                    self._controller = controller
+                    return False
+            except (ValueError, AttributeError):  # it has gone, or is somebody else's
+                continue
+            except ray.exceptions.RayError:
+                away = True
+        return away
+
+    def sealed(self, deployment: Deployment) -> Deployment:
+        """The same, with the seal of this home. Raises ConnectionError."""
+        return replace(deployment, seal=self._seal_of(deployment))
+
+    def check(self, deployment: Deployment) -> None:
+        """Raise PoolError for what was not deployed here, and ConnectionError if nobody can tell now."""
+        if not hmac.compare_digest(self._seal_of(deployment), deployment.seal):
+            raise PoolError(
+                f"version {deployment.version} was not deployed by a program on this Ray, or was changed since: it is "
+                "not run. Deploy it again"
+            )
+
+    def _seal_of(self, deployment: Deployment) -> bytes:
+        digest = digest_of(deployment)
+        with contextlib.suppress(ray.exceptions.RayError):
+            if self._controller is not None or self._find():
+                found: bytes = ray.get(self._controller.seal.remote(digest), timeout=_ANSWER_SECONDS)
+                return found
+        self._controller = None
+        raise ConnectionError("the cluster's controller, which knows the seals of pools, cannot be asked now")
