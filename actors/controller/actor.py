@@ -26,6 +26,7 @@ from actors.controller import first_users, new_secret, settings_in_force
 from actors.controller.decisions.acls import locked_out
 from actors.controller.doors import DoorPlan, doors_of, plan_doors
 from actors.controller.metadata_log import MetadataLog
+from actors.controller.pool_seals import seal_of_pool
 from actors.controller.securing import AUTHORITY, write_authority
 from actors.controller.settings_in_force import Changed
 from actors.links.control import Stop
@@ -44,8 +45,7 @@ from actors.settings import ANY_HOST, LISTENERS, BrokerConfig
 from placement.nodes import Node, alive_nodes, place_brokers
 
 if TYPE_CHECKING:  # what a controller works with is not imported in drivers, which would start later
-    from actors.controller.pool_seals import seal_of_pool
-from actors.controller.server import ControllerServer
+    from actors.controller.server import ControllerServer
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)

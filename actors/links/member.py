@@ -128,7 +128,17 @@ class Lines:
     lines: tuple[Line, ...]
 
 
-MemberMessage: TypeAlias = MemberReport | MethodCall | Returned | Raised | StopMember | Leash | ReadLines | Lines
+@dataclass(frozen=True, slots=True)
+class LinesKept:
+    """Starter -> member: the last lines have come, and the process may end.
+
+    One that ends with something unread would have what it sent last thrown away at the other end.
+    """
+
+
+MemberMessage: TypeAlias = (
+    MemberReport | MethodCall | Returned | Raised | StopMember | Leash | ReadLines | Lines | LinesKept
+)
 
 CODEC: Codec[MemberMessage] = Codec(
     "member",
@@ -141,6 +151,7 @@ CODEC: Codec[MemberMessage] = Codec(
         6: Leash,
         7: ReadLines,
         8: Lines,
+        9: LinesKept,
     },
 )
 

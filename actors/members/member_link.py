@@ -26,6 +26,7 @@ from actors.links.member import (
     Leash,
     Line,
     Lines,
+    LinesKept,
     MemberConnection,
     MemberMessage,
     MemberReport,
@@ -161,6 +162,8 @@ class MemberServer:
                         threading.Thread(target=self._answer, args=(link, call), daemon=True).start()
                     case ReadLines() as wanted:
                         threading.Thread(target=self._send_lines, args=(link, wanted), daemon=True).start()
+                    case LinesKept():
+                        self._told.set()
                     case Leash(silence_s):
                         leash = True
                         connection.settimeout(silence_s)
@@ -174,7 +177,6 @@ class MemberServer:
                 link.send(self._report())
                 self._ended.wait(_REPORT_SECONDS)
             self._send_lines(link, ReadLines(0, 0, LAST_LINES, 0))
-            self._told.set()
             while True:
                 link.send(self._report())
                 time.sleep(_REPORT_SECONDS)
@@ -270,6 +272,7 @@ class MemberClient:
                         yield report
                     case Lines(number=0, lines=lines):
                         self.last_lines = lines
+                        self._link.send(LinesKept())
                     case Returned() | Raised() | Lines() as answer:
                         self._take(answer)
 

@@ -173,6 +173,7 @@ def test_a_cluster_that_does_not_stop_in_order_is_ended_before_that_is_said(
 
     monkeypatch.setattr("ray.get", get)
     monkeypatch.setattr("ray.kill", ended.append)
+    monkeypatch.setattr("ray.util.list_named_actors", lambda all_namespaces: [])
     monkeypatch.setattr("actors.runtime.ray_runtime.end", lambda: ended.append("ray"))
     controller = Controller()
     cluster = Cluster("c", controller, [("h", 1)], owns_ray=True, owner=True)

@@ -10,8 +10,8 @@ Pools of brokers that are not on this Ray have no seals: there, who may write to
 
 from __future__ import annotations
 
-import contextlib
 import hmac
+import logging
 import threading
 from dataclasses import replace
 from typing import Any, Final
@@ -21,6 +21,9 @@ import ray
 from actors.members.deployment.records import Deployment, digest_of
 from actors.members.plan import PoolError
 from actors.runtime.environment import REAL
+from actors.runtime.process import last_line
+
+log = logging.getLogger(__name__)
 
 _CONTROLLER: Final = "controller"
 _ANSWER_SECONDS: Final = 5.0
@@ -82,9 +85,13 @@ class Home:
 
     def _seal_of(self, deployment: Deployment) -> bytes:
         digest = digest_of(deployment)
-        with contextlib.suppress(ray.exceptions.RayError):
+        try:
             if self._controller is not None or self._find():
                 found: bytes = ray.get(self._controller.seal.remote(digest), timeout=_ANSWER_SECONDS)
                 return found
+        except ray.exceptions.RayTaskError as error:
+            raise PoolError(f"the cluster's controller has no seals for pools: {last_line(error)}") from error
+        except ray.exceptions.RayError as error:
+            log.info("the controller does not answer: %s", last_line(error))
         self._controller = None
         raise ConnectionError("the cluster's controller, which knows the seals of pools, cannot be asked now")
