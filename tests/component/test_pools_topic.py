@@ -15,6 +15,7 @@ from actors.client import Admin, Producer
 from actors.client.admin.types import NewTopic
 from actors.members.deployment import supervisor_actor
 from actors.members.deployment.deployed import DeployedPool
+from actors.members.deployment.home import Home
 from actors.members.deployment.names import TOPIC
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Size, keys_of
@@ -58,6 +59,7 @@ async def test_a_record_that_cannot_be_read_keeps_no_other_pool_from_anything(
     started: list[str] = []
     monkeypatch.setattr(supervisor_actor, "is_there", lambda *_: False)
     monkeypatch.setattr(supervisor_actor, "start", lambda spec: started.append(spec.name))
+    monkeypatch.setattr(Home, "is_here", lambda _: False)
 
     def work(topic: PoolsTopic, servers: str) -> None:
         topic.create()
@@ -66,7 +68,11 @@ async def test_a_record_that_cannot_be_read_keeps_no_other_pool_from_anything(
             producer.send(TOPIC, b"of a later version", key=b"a", partition=0).get()
         assert topic.read().names() == ["a", "p"]
         assert [found.name for found in DeployedPool.deployed(servers)] == ["p"]
-        assert DeployedPool.revive(servers) == started == ["p"]
+        with pytest.raises(PoolError, match=r"not connected to Ray, .*: ray\.init"):
+            DeployedPool.revive(servers)
+        with monkeypatch.context() as patched:
+            patched.setattr(supervisor_actor, "connected", lambda: True)
+            assert DeployedPool.revive(servers) == started == ["p"]
         unread = DeployedPool("a", servers)
         with pytest.raises(PoolError, match="of another version of Coterie"):
             unread.describe()

@@ -28,6 +28,8 @@ def revive(bootstrap_servers: str, names: Sequence[str], *, at_home: bool, **sec
     With `at_home` only for those that were deployed on the Ray of their brokers. `security` is for reading the topic;
     a pool logs in as it was told when it was deployed. On the Ray of the brokers, what is not sealed is not believed.
     """
+    if not supervisor_actor.connected():
+        raise PoolError("this process is not connected to Ray, where the supervisors would run: ray.init(...) first")
     topic = PoolsTopic(bootstrap_servers, **security)
     book = topic.read()
     cluster_id = topic.cluster_id()
