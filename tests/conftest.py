@@ -14,6 +14,7 @@ import pytest
 import uvloop
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from tests.support.left_open import LEFT_OPEN
 
@@ -35,6 +36,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A slow machine fails no property; CI tries the same examples each time, people's machines ever new ones.
 settings.register_profile("coterie", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("coterie")
+
+# What forgets to ask whether there is a Ray fails, instead of starting one that nobody ends.
+os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -79,11 +83,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
-    return _ByFolder(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
+    return ByFolder(config, log)
 
 
-class _ByFolder(LoadScopeScheduling):
+class ByFolder(LoadScopeScheduling):
+    """Files, and the folders in LIVE, one after the other to whichever process has time."""
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a process its next tests. With less than two it waits for more, be it for ever: one that takes the place
+        of one that died may be given a single test, or a file of which all have run."""
+        super()._reschedule(node)
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)  # when nothing is left, it is told to end
+
     def _split_scope(self, nodeid: str) -> str:
         folder = _folder(nodeid)
         return folder if folder in LIVE else nodeid.split("::")[0]
