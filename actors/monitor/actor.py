@@ -6,6 +6,7 @@ start its process, but not call `serve`.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from actors.monitor.work import Bridge
 
 _ASK_SECONDS = 5
+_NICENESS = 10
+"""Brokers and shards come first: a scrape of a thousand groups takes most of a second of a core."""
 
 
 async def _serve(spec: MonitorSpec) -> None:
@@ -61,6 +64,7 @@ class Monitor:
         check_code_version(version)
         log_to(logs, "monitor", role="monitor")
         settle_memory()
+        os.nice(_NICENESS)
         self._spec = spec
 
     def serve(self) -> None:

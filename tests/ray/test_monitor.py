@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -41,6 +42,7 @@ def rebalances(cluster: Cluster, group: str) -> tuple[RebalanceView, ...]:
 
 def test_a_monitor_that_is_killed_is_replaced_and_no_group_notices(shared: Cluster, name: str, tmp_path: Path) -> None:
     first = monitor_pid(shared)
+    assert psutil.Process(first).nice() == 10, "brokers and shards come first"
     seen = wait_until(lambda: shown(shared), what="its first look")
     assert [broker.id for broker in seen.brokers] == [0, 1, 2]
     assert {broker.pid for broker in seen.brokers} == set(shared.broker_pids().values())
