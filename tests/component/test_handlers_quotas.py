@@ -174,20 +174,31 @@ def test_a_fetch_that_waited_is_counted_when_it_is_answered(tmp_path: Path) -> N
     assert not reading(broker)
 
 
+def sent_by(broker: Broker, user: str) -> int:
+    """Nine kilobytes from a new connection of this user, as the client `tests`. The throttle time."""
+    connection = broker.connect()
+    connection.principal = user
+    data = ProduceRequest.PartitionProduceData(index=0, records=values(b"x" * 9 * KILO))
+    topics = [ProduceRequest.TopicProduceData(name="t", partition_data=[data])]
+    return int(broker.send(ProduceRequest(acks=1, topic_data=topics), 9, connection).response.throttle_time_ms)
+
+
 @pytest.mark.conformance("XD-06")
 def test_users_do_not_pay_for_each_other_and_clients_of_one_user_do(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     broker.topic("t")
     alter(broker, ("user", None), producer_byte_rate=KILO)
-    other, of_ann, of_ann_too = broker.connect(), broker.connect(), broker.connect()
-    of_ann.principal = of_ann_too.principal = "User:ann"
+    users = ("User:ann", "User:ANONYMOUS", "User:ann", "User:ANONYMOUS")
+    assert [sent_by(broker, user) > 0 for user in users] == [False, False, True, True]
 
-    def sent(connection: Any) -> int:
-        data = ProduceRequest.PartitionProduceData(index=0, records=values(b"x" * 9 * KILO))
-        topics = [ProduceRequest.TopicProduceData(name="t", partition_data=[data])]
-        return int(broker.send(ProduceRequest(acks=1, topic_data=topics), 9, connection).response.throttle_time_ms)
 
-    assert [sent(each) > 0 for each in (of_ann, other, of_ann_too, other)] == [False, False, True, True]
+def test_who_borrows_a_client_id_uses_its_share_unless_users_have_shares_of_their_own(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.topic("t")
+    alter(broker, ("client-id", "tests"), producer_byte_rate=KILO)
+    assert [sent_by(broker, user) > 0 for user in ("User:eve", "User:ann")] == [False, True]
+    alter(broker, ("user", None), producer_byte_rate=KILO)
+    assert [sent_by(broker, user) > 0 for user in ("User:eve", "User:ann", "User:eve")] == [False, False, True]
 
 
 @pytest.mark.conformance("XD-07")

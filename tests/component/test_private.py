@@ -298,7 +298,7 @@ def test_brokers_leave_none_unless_it_is_wanted(
 async def test_the_kernel_says_whose_process_is_at_the_other_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a real process of our own user, and then as if we were another one."""
+    """Any process of our own user is let in, here a real one; the same one is not, as if we were another user."""
     found: list[bool] = []
     asked = asyncio.Event()
 

@@ -72,9 +72,8 @@ def job_server() -> Iterator[dict[str, Any]]:
 @pytest.fixture(scope="package")
 def cluster(embedded_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three brokers."""
-    with Cluster.start(
-        3, name="spark", data_dir=tmp_path_factory.mktemp("data"), config=FAST | {"log.retention.ms": "-1"}
-    ) as cluster:
+    config = FAST | {"log.retention.ms": "-1", "coterie.metrics.ray": "true"}
+    with Cluster.start(3, name="spark", data_dir=tmp_path_factory.mktemp("data"), config=config) as cluster:
         yield cluster
 
 
