@@ -114,7 +114,7 @@ def _show(deployed: DeployedPool, output_format: str, *, asked: bool) -> None:
 
 @pools.command()
 @_pool
-@click.argument("size", type=click.IntRange(min=1))
+@click.argument("size", type=int)
 @options.bootstrap
 def scale(pool: str, size: int, bootstrap_server: str) -> None:
     """Have POOL have SIZE members. Not for one that follows its load."""

@@ -73,6 +73,8 @@ async def test_a_record_that_cannot_be_read_keeps_no_other_pool_from_anything(
         with monkeypatch.context() as patched:
             patched.setattr(supervisor_actor, "connected", lambda: True)
             assert DeployedPool.revive(servers) == started == ["p"]
+        with pytest.raises(PoolError, match="got 0; `pause` has all members leave"):
+            DeployedPool("p", servers).scale(0)
         unread = DeployedPool("a", servers)
         with pytest.raises(PoolError, match="of another version of Coterie"):
             unread.describe()

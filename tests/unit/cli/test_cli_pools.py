@@ -300,10 +300,6 @@ def test_what_a_pool_refuses_is_told_in_its_words(fake: type[FakePool]) -> None:
     assert pools("scale", "clicks", "2", code=1).stderr == "coterie: the size of this pool follows its load\n"
 
 
-def test_a_size_of_nothing_is_wrong_usage() -> None:
-    assert "SIZE" in pools("scale", "clicks", "0", code=2).stderr
-
-
 # --- logs ---
 
 
