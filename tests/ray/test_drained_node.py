@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,12 @@ def of_a_program(address: str, servers: str, folder: Path) -> dict[str, Any]:
         produce(servers, name, values[:300])
         assert pool.wait(lambda: pool.handled() > 20, 150)
         told_before = draining_nodes()
-        drain(address, victim)
-        told = wait_until(draining_nodes, what="the drain, as Ray tells it")
+        with (
+            ThreadPoolExecutor() as beside
+        ):  # as soon as nobody is left there, Ray ends the node and tells no more of it
+            asked = beside.submit(wait_until, draining_nodes, what="the drain, as Ray tells it")
+            drain(address, victim)
+            told = asked.result()
         elsewhere = pool.wait(lambda: settled() and all(m.node_id != victim for m in pool.status()), 150)
         assert elsewhere, (pool.status(), pool.logs())
         produce(servers, name, values[300:])
