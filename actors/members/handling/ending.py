@@ -9,6 +9,10 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
+from typing import Final
+
+_LOOK_SECONDS: Final = 2.0
+"""Python handles a signal when the main thread runs. One that comes just before it waits does not wake it."""
 
 
 def run_until_terminated(run: Callable[[], None], stop: Callable[[], None]) -> bool:
@@ -29,7 +33,8 @@ def run_until_terminated(run: Callable[[], None], stop: Callable[[], None]) -> b
     signal.signal(signal.SIGTERM, terminate)
     try:
         thread.start()
-        thread.join()
+        while thread.is_alive():
+            thread.join(_LOOK_SECONDS)
     finally:
         signal.signal(signal.SIGTERM, before)
     return terminated
