@@ -16,7 +16,8 @@ from benchmarks.figures import OURS, Figures, Pace, Spec
 from benchmarks.groups import Formed
 from benchmarks.model import Better, Budget
 from benchmarks.requests import LOADS
-from benchmarks.servers import ONE_REPLICA, Cluster, Plan, cpu_s, loaded
+from benchmarks.servers import ONE_REPLICA, Cluster, Plan, loaded, processes
+from tests.compat.processes import command_of
 from tests.compat.raw import create_topics
 
 RECORDS = 300_000
@@ -70,9 +71,11 @@ def _add(figures: Figures, what: str, without: tuple[float, float], with_it: tup
 
 def _produced(side: Cluster, topic: str, count: int) -> tuple[float, float]:
     create_topics(side.bootstrap_servers, {topic: records.PARTITIONS})
-    before = cpu_s(side)
+    (broker,) = (each for each in processes(side) if "ray::Broker" in command_of(each))  # no shard has a part in it
+    before = broker.cpu_times()
     rate = records.apart("produce", side.bootstrap_servers, topic, "all", count, SIZE_BYTES)
-    return rate, (cpu_s(side) - before) / count * 1e6
+    after = broker.cpu_times()
+    return rate, (after.user + after.system - before.user - before.system) / count * 1e6
 
 
 def _close(formed: dict[str, Formed]) -> None:

@@ -193,7 +193,7 @@ class FrontDoor:
         self._next_connection += 1
         return Connection(self, self._next_connection, self._loop.time(), listener)
 
-    def _new_tls(self, listener: str) -> asyncio.Protocol:
+    def _new_tls(self, listener: str) -> asyncio.BaseProtocol:
         return self._tls.protocol_of(self._new_connection(listener))
 
     def on_connect(self, connection: Connection) -> bool:

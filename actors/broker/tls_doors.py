@@ -49,7 +49,7 @@ class TlsDoors:
         """A listener will be opened. Raises StartError if there is no certificate that can be used."""
         self._doors[door.listener] = TlsDoor(door, self._broker, self._secrets, self._failures)
 
-    def protocol_of(self, connection: Connection) -> asyncio.Protocol:
+    def protocol_of(self, connection: Connection) -> asyncio.BaseProtocol:
         """What a socket that was just accepted talks to."""
         door = self._doors.get(connection.listener)
         return connection if door is None else door.protocol_of(connection)

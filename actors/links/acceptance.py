@@ -35,7 +35,7 @@ async def listen_for_links(
     it. Without TLS, the other end speaks first.
     """
 
-    def made() -> asyncio.Protocol:
+    def made() -> asyncio.BaseProtocol:
         if security() is LinkSecurity.TLS:
             return _behind_tls(accept(), secrets(), stores)
         return _EitherWay(accept(), secrets(), stores)
@@ -94,7 +94,7 @@ class _EitherWay(asyncio.Protocol):
         speaker.connection_made(self._transport)
         speaker.data_received(data)
 
-    def _speaker(self, first: int) -> asyncio.Protocol | None:
+    def _speaker(self, first: int) -> ControlProtocol | TlsTransport | None:
         if first != _HANDSHAKE:
             return self._app
         try:

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, cast
 from actors.security.tls_memory import TlsMemory
 
 _RECORD_BYTES: Final = 1 << 14  # what one read of the library gives at most
+_BUFFER: Final = memoryview(bytearray(1 << 18))  # of all connections: what is read into it is taken out at once
 _PLAIN: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "RECORD_LAYER_FAILURE")
 
 _ALERT: Final = bytes.fromhex("15 0303 0002 02 46")
@@ -32,7 +33,7 @@ class Watch(Protocol):
         """It has failed, and the connection ends. A peer that has sent nothing at all is not told of."""
 
 
-class TlsTransport(asyncio.Transport, asyncio.Protocol):
+class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     """The server's end. To the socket it is a protocol, to `app` it is a transport.
 
     Everything that has arrived is decrypted at once, and everything written is encrypted at once: what waits, waits in
@@ -57,13 +58,20 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         """The peer's verified certificate in DER; None if it showed none."""
         return self._tls.getpeercert(binary_form=True)
 
-    # --- the socket's side: asyncio.Protocol ---
+    # --- the socket's side: asyncio.BufferedProtocol ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = cast(asyncio.Transport, transport)
         self.app.connection_made(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _BUFFER
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(_BUFFER[:nbytes])
+
+    def data_received(self, data: bytes | memoryview) -> None:
+        """Take what has been read, here or by who had the socket before."""
         if self._closing:
             return
         self._heard = True
@@ -123,14 +131,17 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     # --- data ---
 
     def _read(self) -> None:
-        chunks, ended = [], False
+        chunks: list[bytes] = []
+        ended = False
         try:
-            while self._incoming.pending or self._tls.pending():
+            while self._open and (self._incoming.pending or self._tls.pending()):
                 chunk = self._tls.read(_RECORD_BYTES)
                 if not chunk:
                     ended = True
                     break
                 chunks.append(chunk)
+                if len(chunk) == _RECORD_BYTES:  # a part of something large, which joins its parts itself
+                    self._deliver(chunks)
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
@@ -138,10 +149,15 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             return
         if self._outgoing.pending:
             self._send()
-        if chunks:
-            self.app.data_received(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+        self._deliver(chunks)
         if ended:
             self.close()
+
+    def _deliver(self, chunks: list[bytes]) -> None:
+        if chunks and self._open:
+            data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            chunks.clear()
+            self.app.data_received(data)
 
     def _send(self) -> None:
         data = self._outgoing.read()
