@@ -102,15 +102,17 @@ class Line:
     def failed(self, transport: TlsTransport, why: str) -> None:
         self.told.append(why)
 
-    def deliver(self, step: int = 1 << 20) -> None:
+    def deliver(self, step: int = 1 << 18) -> None:
         """What the client has written reaches the server, so many bytes at a time, and the answers the client."""
         data = self.to_server.read()
         for at in range(0, len(data), step):
-            self.end.data_received(data[at : at + step])
+            piece = data[at : at + step]
+            self.end.get_buffer(-1)[: len(piece)] = piece
+            self.end.buffer_updated(len(piece))
         self.to_client.write(bytes(self.socket.written))
         self.socket.written.clear()
 
-    def shake(self, step: int = 1 << 20) -> Line:
+    def shake(self, step: int = 1 << 18) -> Line:
         while "secured" not in self.told:
             with suppress(ssl.SSLWantReadError):
                 self.client.do_handshake()
@@ -140,7 +142,7 @@ class Line:
 
 @pytest.mark.conformance("XG-04")
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("step", [1, 7, 1 << 20])
+@pytest.mark.parametrize("step", [1, 7, 1 << 18])
 def test_bytes_pass_whichever_way_they_are_cut(version: ssl.TLSVersion, step: int) -> None:
     line = Line(version)
     assert line.app.transport is line.end, "it is a connection from accept on"
@@ -155,6 +157,21 @@ def test_bytes_pass_whichever_way_they_are_cut(version: ssl.TLSVersion, step: in
         line.end.write(message)
         line.deliver(step)
         assert line.read() == message
+
+
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_who_ends_it_in_the_middle_of_what_has_come_hears_no_more(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Line().shake()
+    heard: list[int] = []
+
+    def data_received(data: bytes) -> None:
+        heard.append(len(data))
+        getattr(line.end, end)()
+
+    monkeypatch.setattr(line.app, "data_received", data_received)
+    line.client.write(b"x" * 70_000)
+    line.deliver()
+    assert heard == [1 << 14]
 
 
 @pytest.mark.conformance("XG-04")
