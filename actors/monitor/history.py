@@ -39,6 +39,7 @@ CREATE TABLE rebalances (
 CREATE TABLE events (number INTEGER PRIMARY KEY, wall_ms INTEGER, kind TEXT, subject TEXT, text TEXT);
 """
 
+_Point = tuple[int, int | None, float | None, int | None]
 _LagRow = tuple[int, int, int, int | None, float | None, int | None]
 
 
@@ -225,11 +226,11 @@ class History:
         # The last of each few, so that the newest one is always there.
         return tuple(LagPoint(*row) for row in rows[::-1][::step][::-1])
 
-    def _rows(self, group: str, since_ms: int, until_ms: int) -> list[tuple[int, int | None, float | None, int | None]]:
+    def _rows(self, group: str, since_ms: int, until_ms: int) -> list[_Point]:
         """The points of the finest grain there is of each time."""
         if (number := self._known(group)) is None:
             return []
-        found: list[tuple[int, int | None, float | None, int | None]] = []
+        found: list[_Point] = []
         until = until_ms
         for grain in self._grains:
             rows = self._db.execute(
@@ -240,7 +241,14 @@ class History:
             found = rows + found
             if rows:
                 until = rows[0][0] - 1
-        return found
+        return found + self._newest(number, max(since_ms, found[-1][0] + 1) if found else since_ms, until_ms)
+
+    def _newest(self, group: int, since_ms: int, until_ms: int) -> list[_Point]:
+        """What the last look has found, if it was not written because it was the same: the curve goes on to now."""
+        _, skipped = self._last.get((self._grains[0].number, group), (None, None))
+        if skipped is None or not since_ms <= skipped.wall_ms <= until_ms:
+            return []
+        return [_lag_row(self._grains[0], group, skipped)[2:]]
 
     def rebalances(self, group: str, since_ms: int, until_ms: int, most: int = 200) -> tuple[RebalanceView, ...]:
         """The last rebalances of a group that began between two times, oldest first."""

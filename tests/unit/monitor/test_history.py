@@ -74,6 +74,9 @@ def test_the_past_is_kept_in_fewer_points_the_older_it_is(history: History) -> N
 def test_what_stays_the_same_is_written_seldom_and_the_moment_it_changes_is_kept(history: History) -> None:
     for number in range(100):
         history.write(NOW_MS + number * 5_000, [("billing", point(NOW_MS + number * 5_000, 0, 7))])
+        found = history.lag("billing", 0, NOW_MS + HOUR_MS, 100)
+        assert sorted({0, number * 5_000}) == [each.wall_ms - NOW_MS for each in found], "the last look is there"
+    assert len(history.lag("billing", 0, NOW_MS + 400_000, 100)) == 1
     history.write(NOW_MS + 500_000, [("billing", point(NOW_MS + 500_000, 9, 7))])
     found = history.lag("billing", 0, NOW_MS + HOUR_MS, 100)
     assert [(each.wall_ms - NOW_MS, each.lag) for each in found] == [(0, 0), (495_000, 0), (500_000, 9)]
