@@ -14,6 +14,7 @@ from actors.links.operations import Operation
 from actors.runtime.environment import REAL
 from actors.settings import BrokerConfig
 from tests.support.one_broker import world
+from tests.support.own_log import logged
 from tests.support.runtime_helpers import until
 from tests.support.synthetic_source import R, SyntheticSource
 
@@ -44,7 +45,7 @@ async def test_it_is_served_once_the_monitor_has_looked(tmp_path: Path, caplog: 
         task = asyncio.ensure_future(serve_beside(Early(), BrokerConfig.from_mapping(settings), tmp_path, REAL))
         try:
             await until(lambda: "console is at" in caplog.text)
-            port = int(caplog.messages[-1].rstrip("/").rpartition(":")[2])
+            port = int(logged(caplog)[-1].rstrip("/").rpartition(":")[2])
             status, text = await asyncio.to_thread(_get, port, "/groups")
             assert status == 200
             assert "billing" in text

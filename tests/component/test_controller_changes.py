@@ -28,6 +28,7 @@ from placement.metadata import (
 )
 from tests.support.calls import operation, plain
 from tests.support.controller_world import Controller, controller, create, topic
+from tests.support.own_log import logged
 from tests.support.runtime_helpers import FakeBroker, until
 
 ACL = {"resource_type": 2, "name": "t", "pattern": 3, "principal": "User:a", "host": "*"}
@@ -292,4 +293,4 @@ async def test_every_change_is_logged_with_its_broker_and_principal_and_none_is_
         assert len(c.metadata.acls) == len(c.metadata.scram) == 1
         caplog.clear()
         assert (await create(broker, "t", 0, number=9))["error_code"]
-        assert caplog.messages == [], "what changes nothing is no change"
+        assert logged(caplog) == [], "what changes nothing is no change"

@@ -12,6 +12,7 @@ from actors.security.scram import ScramCredential, ScramMechanism, salted_passwo
 from actors.wire.messages import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from tests.support import acl_world
 from tests.support.handler_helpers import Broker
+from tests.support.own_log import logged
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
 Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
@@ -141,10 +142,10 @@ def test_a_password_that_others_may_have_heard_is_set_with_a_warning(
     for peer, listener in (("127.0.0.1", "PLAINTEXT"), ("::ffff:127.0.0.1", "PLAINTEXT"), ("10.0.0.7", "SSL")):
         broker.connection.peer, broker.connection.listener = peer, listener
         assert alter(broker, upsertion("anne")) == [("anne", 0)]
-    assert caplog.messages == []
+    assert logged(caplog) == []
     broker.connection.listener = "PLAINTEXT"
     assert alter(broker, upsertion("an\x7fe"), upsertion("bert")) == [("an\x7fe", 93), ("bert", 0)]
-    assert caplog.messages == ["the password of 'bert' came from 10.0.0.7 without encryption"]
+    assert logged(caplog) == ["the password of 'bert' came from 10.0.0.7 without encryption"]
 
 
 def test_what_was_asked_and_not_answered_names_each_user_once(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from actors.wire.messages import (
 )
 from tests.support.certificates import authority_of
 from tests.support.one_broker import Client, World, create, world
+from tests.support.own_log import logged
 from tests.support.runtime_helpers import until
 from tests.support.tls_world import CA, LEAF, install
 
@@ -324,7 +325,7 @@ async def test_a_failure_names_the_clients_software(tmp_path: Path, caplog: pyte
         software = ApiVersionsRequest(client_software_name="slow-client", client_software_version="1.2.3")
         await client.ask(software, 3)
         assert (await scram(client, "anne", "pencil")).error_code == 58
-        assert caplog.messages[-1].endswith("of 'anne' by SCRAM-SHA-256 with slow-client 1.2.3: wrong credentials")
+        assert logged(caplog)[-1].endswith("of 'anne' by SCRAM-SHA-256 with slow-client 1.2.3: wrong credentials")
 
 
 @pytest.mark.conformance("XA-33", "XA-34")

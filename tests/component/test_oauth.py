@@ -21,6 +21,7 @@ from actors.links.status import Logins
 from actors.security.oauth import INVALID_TOKEN, OAUTHBEARER
 from actors.wire.messages import MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.support.one_broker import Client, World, world
+from tests.support.own_log import logged
 from tests.support.runtime_helpers import until
 from tests.support.tls_world import CA, LEAF, install
 from tests.support.tokens import AUDIENCE, ISSUER, claims, everything, jwk, jwks, message, provider, token
@@ -103,7 +104,7 @@ async def test_tokens_that_are_not_valid_are_told_so_and_the_log_says_why(
         ):
             w.server.front_door._reception._failures._logged.clear()
             await refused(await w.client(SASL), text)
-            assert caplog.messages[-1].endswith(f"failed authentication by OAUTHBEARER: {reason}")
+            assert logged(caplog)[-1].endswith(f"failed authentication by OAUTHBEARER: {reason}")
             assert text not in caplog.text
         assert w.server.front_door.load().logins == (Logins(SASL, failed=5),)
 

@@ -29,6 +29,7 @@ from tests.support.login_world import (
     framed,
     request,
 )
+from tests.support.own_log import logged
 
 # --- the bytes ---
 
@@ -415,7 +416,7 @@ def test_a_failure_is_one_line_without_what_was_sent(caplog: pytest.LogCaptureFi
     world.loop.advance(1.0)
     client = world.connect()
     client.send(METADATA)
-    assert caplog.records[-1].getMessage().endswith("an unexpected request (and 2 more that were not logged)")
+    assert logged(caplog)[-1].endswith("an unexpected request (and 2 more that were not logged)")
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
 
 
