@@ -66,9 +66,8 @@ def of_a_program(address: str, servers: str, folder: Path) -> dict[str, Any]:
         produce(servers, name, values[:300])
         assert pool.wait(lambda: pool.handled() > 20, 150)
         told_before = draining_nodes()
-        with (
-            ThreadPoolExecutor() as beside
-        ):  # as soon as nobody is left there, Ray ends the node and tells no more of it
+        # As soon as nobody is left there, Ray ends the node and tells no more of it: it is watched from before.
+        with ThreadPoolExecutor() as beside:
             asked = beside.submit(wait_until, draining_nodes, what="the drain, as Ray tells it")
             drain(address, victim)
             told = asked.result()

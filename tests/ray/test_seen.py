@@ -145,7 +145,7 @@ def visiting(seen: Seen, user: str, password: str) -> Iterator[Visitor]:
 def test_the_monitor_needs_no_login_and_shows_lag_and_logins(running: Seen) -> None:
     lag = f'kafka_consumergroup_lag{{consumergroup="{BILLING}",partition="0",topic="{ORDERS}"}} 3.0'
     age = f'kafka_consumergroup_lag_seconds{{consumergroup="{BILLING}",partition="0",topic="{ORDERS}"}} '
-    text = wait_until(lambda: all(each in (found := scraped(running)) for each in (lag, age)) and found, what=lag)
+    text = wait_until(lambda: (found := scraped(running)) and lag in found and age in found and found, what=lag)
     logins = re.search(r"^coterie_logins_total.*succeeded.* (\S+)$", text, re.MULTILINE)
     assert logins is not None
     assert float(logins[1]) > 0
