@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.controller.allowed import check_allowed
+from actors.controller.deaths import Deaths
 from actors.controller.decisions import topics
 from actors.controller.decisions.elections import (
     all_stopped,
@@ -22,17 +22,17 @@ from actors.controller.decisions.elections import (
     leadership_balanced,
     preferred_elected,
 )
-from actors.controller.events import Changes
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.monitoring import Monitoring
+from actors.controller.publisher import Publisher
+from actors.controller.reports import cluster_status, described_quorum
 from actors.controller.sessions import Launcher, Session, described
-from actors.controller.unacked import Unacked
+from actors.controller.starts import Starts
 from actors.links.acceptance import listen_for_links
 from actors.links.calls import Calls
 from actors.links.chronicle import Chronicle
 from actors.links.connection import ControlProtocol, Message
 from actors.links.control import (
-    CODEC,
     Answer,
     Applied,
     Call,
@@ -40,35 +40,28 @@ from actors.links.control import (
     Failed,
     Heartbeat,
     Hello,
-    Image,
     Join,
     Joined,
     WantSpares,
     Welcome,
 )
 from actors.links.operations import (
-    AllocateProducerIds,
-    AlterPartitions,
     DescribeQuorum,
-    Observer,
     Operation,
     Quorum,
     Result,
 )
 from actors.links.secret import Secrets
-from actors.links.status import BrokerStatus, ClusterStatus
+from actors.links.status import ClusterStatus
 from actors.links.unproved import Unproved
 from actors.runtime.environment import REAL, Environment, new_uuid
-from actors.runtime.liveness import Silence
 from actors.runtime.logs import about
 from actors.settings import BrokerConfig
-from placement.metadata import BrokerInfo, broker_record
+from placement.metadata import broker_record
 
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5  # before a start that failed is tried again
-_LEASES_FOR_A_DISK = 2  # how many leases a silent broker may wait for its disk
-_ANSWERED_AT_ONCE = (AllocateProducerIds, AlterPartitions)  # answered without waiting until all brokers know
 ACK_WAIT_SECONDS = 1.0
 _NOTHING = ClusterStatus("", 0, ())
 
@@ -100,15 +93,13 @@ class ControllerServer:
         self._environment = environment
         self._sessions: dict[ControlProtocol, Session] = {}
         self._brokers: dict[int, Session] = {}
-        self._unacked = Unacked(loop, ack_wait_s)
         self._lease = int(config["broker.session.timeout.ms"]) / 1000
-        self._wanted: set[int] = set()
-        self._starts: dict[int, list[float]] = {}
-        self._starting: set[int] = set()  # on their way: neither here nor lost
-        self._absent: dict[int, Silence] = {}  # who was started before us and has not registered with us
+        self._starts = Starts(launcher, loop, self._is_missing)
+        self._deaths = Deaths(launcher, self._lease)
         self._server: asyncio.AbstractServer | None = None
         self._process = process
         self._chronicle = Chronicle(environment.clock.wall_ms)
+        self.publisher = Publisher(metadata_log, self._brokers, self._chronicle, loop, ack_wait_s)
         self.monitoring = Monitoring(
             self,
             launcher,
@@ -154,25 +145,26 @@ class ControllerServer:
 
     def expect(self, broker_ids: list[int]) -> None:
         """Count these brokers as the cluster's. One that does not register within a lease is started again."""
-        self._wanted.update(broker_ids)
+        self._starts.wanted.update(broker_ids)
 
     def start(self, broker_ids: list[int]) -> None:
         """Start a cluster's brokers. None of an earlier run is alive, whatever the log says."""
         self.expect(broker_ids)
         self.log.append(all_stopped(self.metadata))  # those deaths are nobody's news
-        for broker_id in broker_ids:
-            self._starting.add(broker_id)
-            self._launcher.start_broker(broker_id)
+        self._starts.begin(broker_ids)
 
     def start_failed(self, broker_id: int) -> None:
         """A broker's process ended before it registered, or could not begin: try again."""
-        self._starting.discard(broker_id)
+        self._starts.starting.discard(broker_id)
         session = self._brokers.get(broker_id)
         if session is not None and session.protocol not in self._sessions:
             del self._brokers[broker_id]  # its hello was read only after it had ended
             self._record_loss(broker_id)
-        if not self.stopping and broker_id in self._wanted and broker_id not in self._brokers:
-            self._restart(broker_id, at_least_s=_RETRY_SECONDS)
+        if self._is_missing(broker_id):
+            self._starts.again(broker_id, at_least_s=_RETRY_SECONDS)
+
+    def _is_missing(self, broker_id: int) -> bool:
+        return not self.stopping and broker_id in self._starts.wanted and broker_id not in self._brokers
 
     # --- sessions ---
 
@@ -197,10 +189,10 @@ class ControllerServer:
                 if not leaving and self._brokers.get(session.broker_id) is session:
                     self._record_stay(session.broker_id)
             case Call(number, operation, by):
-                self._call(session, number, operation, by)
+                self.publisher.call(session, number, operation, by, self._operate)
             case Applied(version):
                 session.acked_version, session.answered = version, True
-                self._release_acked()
+                self.publisher.release_acked()
             case WantSpares(count, urgent, here) if session.broker_id >= 0:
                 self._launcher.start_shards(session.broker_id, count, urgent, here)
             case Answer() | Failed():
@@ -228,15 +220,16 @@ class ControllerServer:
         same_process = known is not None and known.alive and hello.epoch == known.epoch
         session.epoch = known.epoch if same_process and known else (known.epoch + 1 if known else 0)
         self._brokers[broker_id] = session
-        self._absent.pop(broker_id, None)
-        self._starting.discard(broker_id)
+        self._deaths.settled(broker_id)
+        self._starts.starting.discard(broker_id)
         if not same_process:
-            self._commit(broker_lost(metadata, broker_id, config=self.config), tell=False)  # if unnoticed till now
-            self._commit([broker_record(described(hello, session.epoch))], tell=False)
+            unnoticed = broker_lost(metadata, broker_id, config=self.config)
+            self.publisher.commit(unnoticed, tell=False)
+            self.publisher.commit([broker_record(described(hello, session.epoch))], tell=False)
             elected = broker_registered(metadata, broker_id, intact=hello.intact, config=self.config)
-            self._commit(elected, tell=False)
+            self.publisher.commit(elected, tell=False)
         session.protocol.send(Welcome(session.epoch, metadata.cluster_id))
-        self._tell()
+        self.publisher.tell()
         self._launcher.registered(broker_id, hello.ports)
         log.info(
             "broker %d (pid %d) registered at epoch %d",
@@ -280,13 +273,13 @@ class ControllerServer:
 
     def _broker_lost(self, broker_id: int) -> None:
         self._record_loss(broker_id)
-        self._release_acked()
-        if broker_id in self._wanted:
-            self._restart(broker_id)
+        self.publisher.release_acked()
+        if broker_id in self._starts.wanted:
+            self._starts.again(broker_id)
 
     def _record_loss(self, broker_id: int) -> None:
         try:
-            self._commit(broker_lost(self.metadata, broker_id, config=self.config))
+            self.publisher.commit(broker_lost(self.metadata, broker_id, config=self.config))
         except OSError as error:
             log.error(
                 "broker %d still counts as alive, the metadata log cannot be written: %s",
@@ -297,7 +290,7 @@ class ControllerServer:
 
     def _record_stay(self, broker_id: int) -> None:
         try:
-            self._commit(broker_staying(self.metadata, broker_id))
+            self.publisher.commit(broker_staying(self.metadata, broker_id))
         except OSError as error:  # its next heartbeat says it again
             log.error(
                 "broker %d still counts as leaving, the metadata log cannot be written: %s",
@@ -305,20 +298,6 @@ class ControllerServer:
                 error,
                 extra=about(broker=broker_id),
             )
-
-    def _restart(self, broker_id: int, at_least_s: float = 0.0) -> None:
-        """Start a broker again. If it keeps dying, the pauses grow."""
-        now = self._loop.time()
-        recent = [at for at in self._starts.get(broker_id, []) if now - at < 60.0]
-        self._starts[broker_id] = [*recent, now]
-        delay = 0.0 if len(recent) < 3 else min(0.5 * 2 ** (len(recent) - 3), 30.0)
-        self._starting.add(broker_id)
-        self._launcher.kill_broker(broker_id)
-        self._loop.call_later(max(delay, at_least_s), self._start_if_wanted, broker_id)
-
-    def _start_if_wanted(self, broker_id: int) -> None:
-        if not self.stopping and broker_id in self._wanted and broker_id not in self._brokers:
-            self._launcher.start_broker(broker_id)
 
     def _tick_later(self) -> None:
         self._tick_due = self._loop.time() + self._lease / 4
@@ -333,7 +312,7 @@ class ControllerServer:
             self._started = now
             for session in (*self._sessions.values(), *self._brokers.values()):
                 session.last_heard, session.silence = now, None
-            self._absent.clear()
+            self._deaths.wait_anew()
         if not self.stopping:
             self.monitoring.tick(now, serving=self.ready())
         try:
@@ -346,7 +325,7 @@ class ControllerServer:
 
     def _look_after_brokers(self, now: float) -> None:
         for session in list(self._brokers.values()):
-            if self._is_dead(session, now):
+            if self._deaths.is_dead(session, now - session.last_heard):
                 log.warning(
                     "broker %d silent for %.1f s: killed",
                     session.broker_id,
@@ -360,40 +339,16 @@ class ControllerServer:
         if self.stopping:
             return
         alive = {info.id for info in self.metadata.alive()}
-        for broker_id in sorted((alive & self._starting) - self._brokers.keys()):
+        for broker_id in sorted((alive & self._starts.starting) - self._brokers.keys()):
             self._record_loss(broker_id)  # when it was lost, the metadata log could not be written
         recovering = {s.joins for s in self._sessions.values() if now - s.last_heard < self._lease}
-        for broker_id in sorted((self._wanted | alive) - self._brokers.keys() - self._starting - recovering):
-            if self._stays_away(broker_id, now):
+        here = self._brokers.keys() | self._starts.starting | recovering
+        for broker_id in sorted((self._starts.wanted | alive) - here):
+            if self._deaths.stays_away(broker_id, self.metadata.brokers.get(broker_id), now - self._started):
                 log.warning("broker %d has not registered within a lease", broker_id, extra=about(broker=broker_id))
-                self._absent.pop(broker_id, None)
+                self._deaths.settled(broker_id)
                 self._broker_lost(broker_id)
         self._balance(now)
-
-    def _is_dead(self, session: Session, now: float) -> bool:
-        """Whether a broker was silent for a lease although it had CPU time.
-
-        To wait for it is safe: nobody else is elected meanwhile, and its lease has run out by its own clock.
-        """
-        if session.silence is None:
-            session.silence = Silence()
-        return session.silence.is_death(
-            now - session.last_heard,
-            self._lease,
-            lambda: self._launcher.look_at(session.broker_id, session.pid, session.process_started),
-            disk_s=_LEASES_FOR_A_DISK * self._lease,
-        )
-
-    def _stays_away(self, broker_id: int, now: float) -> bool:
-        """Whether a broker of an earlier controller has not registered within a lease although it had CPU time."""
-        known = self.metadata.brokers.get(broker_id)
-        pid, started = (known.pid, known.process_started) if known is not None and known.alive else (0, 0)
-        return self._absent.setdefault(broker_id, Silence()).is_death(
-            now - self._started,
-            self._lease,
-            lambda: self._launcher.look_at(broker_id, pid, started),
-            disk_s=_LEASES_FOR_A_DISK * self._lease,
-        )
 
     def _balance(self, now: float) -> None:
         config = self.config
@@ -401,106 +356,38 @@ class ControllerServer:
             return
         if now >= self._balanced + config.integer("leader.imbalance.check.interval.seconds"):
             records = leadership_balanced(self.metadata, config.integer("leader.imbalance.per.broker.percentage"))
-            self._commit(records)
+            self.publisher.commit(records)
             self._balanced = now
             if records:
                 log.info("leadership of %d partitions goes back to their preferred replicas", len(records))
 
     # --- changes ---
 
-    def _commit(self, records: list[list[Any]], *, tell: bool = True) -> None:
-        if records:
-            changes = Changes(self.metadata, records)
-            self.log.append(records)
-            if tell:
-                self._tell()
-            changes.note(self._chronicle)
-
-    def _tell(self) -> None:
-        """Send brokers the new image. Credentials and ACLs, which may be many, are in it only if they have changed."""
-        metadata = self.metadata
-        images: dict[bool, bytes] = {}
-        for session in self._brokers.values():
-            known = session.security_version == metadata.security_version
-            if known not in images:
-                images[known] = CODEC.encode(Image(metadata.without_security() if known else metadata))
-            session.protocol.send_encoded(images[known])
-            session.security_version = metadata.security_version
-
-    def _call(self, session: Session, number: int, operation: Operation[Result], by: str) -> None:
-        try:
-            check_allowed(operation, session)
-            result, records = self._operate(operation)
-            self._commit(records)
-        except Exception as error:
-            log.exception("%s failed", type(operation).__name__)
-            session.protocol.send(Failed(number, f"{type(error).__name__}: {error}"))
-            return
-        answer, name = Answer(number, result), type(operation).__name__
-        if records:
-            at = max(session.broker_id, session.joins)
-            log.info("%s by %r at broker %d: %d records", name, by, at, len(records), extra=about(broker=at))
-        if not records or isinstance(operation, _ANSWERED_AT_ONCE):
-            session.protocol.send(answer)
-            return
-        self._unacked.add(self.metadata.version, lambda: session.protocol.send(answer))
-        self._release_acked()
-
     def _operate(self, operation: Operation[Result]) -> tuple[Result, list[list[Any]]]:
         if isinstance(operation, DescribeQuorum):
             return self.quorum(self._environment.clock.wall_ms()), []
         return topics.operate(self.metadata, self.config, operation, lambda: self._environment.chance.randbytes(16))
 
-    def _release_acked(self) -> None:
-        self._unacked.send_up_to(min((s.acked_version for s in self._brokers.values()), default=1 << 62))
-
     # --- status ---
 
     def status(self) -> ClusterStatus:
         """What the controller knows of its brokers."""
-
-        def row(broker: BrokerInfo) -> BrokerStatus:
-            session = self._brokers.get(broker.id)
-            pid, load = (None, None) if session is None else (session.pid, session.load)
-            node_id = self._launcher.node_of(broker.id)
-            address = (broker.host, broker.port, broker.rack)
-            return BrokerStatus(broker.id, *address, broker.epoch, broker.alive, pid, load, node_id)
-
-        return replace(
-            self._process,
-            cluster_id=self.metadata.cluster_id,
-            controller_epoch=self.metadata.controller_epoch,
-            brokers=tuple(row(broker) for _, broker in sorted(self.metadata.brokers.items())),
-            monitor=self.monitoring.status,
-        )
+        here = replace(self._process, monitor=self.monitoring.status)
+        return cluster_status(here, self.metadata, self._brokers, self._launcher.node_of)
 
     def quorum(self, now_ms: int) -> Quorum:
         """Where the metadata log ends, and how far each connected broker has it. `now_ms` is wall time."""
-        now, version = self._loop.time(), self.metadata.version
-
-        def row(broker_id: int, session: Session) -> Observer:
-            caught_up = session.last_heard if session.acked_version >= version else session.caught_up
-            times = [-1 if at is None else now_ms - round((now - at) * 1000) for at in (session.last_heard, caught_up)]
-            return Observer(broker_id, session.acked_version, *times)
-
-        return Quorum(
-            controller_epoch=self.metadata.controller_epoch,
-            log_end_offset=version,
-            now_ms=now_ms,
-            host=self.address[0],
-            port=self.address[1],
-            brokers=tuple(row(broker_id, session) for broker_id, session in sorted(self._brokers.items())),
-        )
+        return described_quorum(self.metadata, self._brokers, self.address, self._loop.time(), now_ms)
 
     def ready(self, these: Sequence[int] | None = None) -> bool:
         """Whether these brokers, or all that are expected, are registered and know of one another."""
         version = self.metadata.version
-        asked = self._wanted if these is None else these
+        asked = self._starts.wanted if these is None else these
         return bool(asked) and all(b in self._brokers and self._brokers[b].acked_version >= version for b in asked)
 
     def next_id(self) -> int:
         """The first broker id above all that have been given out."""
-        return max(self._wanted | self.metadata.brokers.keys(), default=-1) + 1
+        return max(self._starts.wanted | self.metadata.brokers.keys(), default=-1) + 1
 
     def in_sync_everywhere(self, broker_id: int) -> bool:
         """Whether a broker is in the in-sync set of every partition it holds."""
@@ -509,14 +396,12 @@ class ControllerServer:
 
     def elect_preferred(self) -> None:
         """Make the first replica of each partition its leader, if that one is in sync."""
-        self._commit(preferred_elected(self.metadata, config=self.config))
+        self.publisher.commit(preferred_elected(self.metadata, config=self.config))
 
     def add(self, broker_ids: list[int]) -> None:
         """Start more brokers."""
         self.expect(broker_ids)
-        for broker_id in broker_ids:
-            self._starting.add(broker_id)
-            self._launcher.start_broker(broker_id)
+        self._starts.begin(broker_ids)
 
     def hang_up_on_strangers(self) -> None:
         """Close connections by a secret that is valid no longer: what has been started since has made new ones."""
@@ -530,8 +415,8 @@ class ControllerServer:
 
     def start_again(self, broker_id: int) -> None:
         """Start a broker that does not run, at once, with what it is to be told now."""
-        self._starts.pop(broker_id, None)
-        self._restart(broker_id)
+        self._starts.forget(broker_id)
+        self._starts.again(broker_id)
 
     def close(self) -> None:
         """Stop listening and close all connections."""

@@ -111,7 +111,7 @@ async def test_a_controller_that_was_given_up_may_stop_the_broker_and_show_it_no
         given_up, confirmed = registration.link, registration.link.last_confirmed
         (session,) = controller.brokers.values()
         given_up._protocol = None  # as give_up does; without looking for another controller
-        controller._tell()
+        controller.publisher.tell()
         session.protocol.send(Confirmed(confirmed + 1000))
         session.protocol.send(Stop())
         await asyncio.wait_for(registration.stop_wanted.wait(), 10)

@@ -229,7 +229,7 @@ def test_a_controller_restarted_while_a_node_is_away_has_its_brokers_wait_for_it
     end(first)
     ray.restarted = True
     second = made()
-    assert second._ask(lambda: second._server._wanted) == {0, 1}
+    assert second._ask(lambda: second._server._starts.wanted) == {0, 1}
     assert second._launcher._specs[1][1].address == "10.0.0.1"
     assert json.loads(homes.read_text())["1"] == ["10.0.0.1", 0]
     end(second)

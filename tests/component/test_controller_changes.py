@@ -208,7 +208,7 @@ async def test_a_loss_told_before_the_welcome_is_refused_so_that_it_is_told_agai
         await until(lambda: not c.metadata.brokers[0].alive)
         again = await FakeBroker(0, one.epoch).register(c.port)
         before = changed(c.leader("t"), isr=(0, 1))
-        c.server._commit([partition_record("t", 0, before)])
+        c.server.publisher.commit([partition_record("t", 0, before)])
         told = {"broker_id": 0, "partitions": [[c.metadata.topics["t"].id, 0]]}
         refused = await again.call("replica_torn", 1, **told, broker_epoch=one.epoch)
         assert "broker 0 is not registered at epoch 0" in refused["error"]
@@ -280,7 +280,7 @@ async def test_every_change_is_logged_with_its_broker_and_principal_and_none_is_
     }
     async with controller(tmp_path, **authorizer) as c:
         broker = await FakeBroker(1).register(c.port)
-        with caplog.at_level(logging.INFO, "actors.controller.server"):
+        with caplog.at_level(logging.INFO, "actors.controller.publisher"):
             for number, (name, arguments) in enumerate(changes.items(), 1):
                 caplog.clear()
                 broker.send(Call(number, operation(name, **arguments), "User:nobody\nx by 'User:ann'"))

@@ -82,7 +82,7 @@ async def test_leadership_goes_back_to_a_preferred_replica_once_it_is_in_sync_ag
         c.server._balance(c.server._balanced + 300)
         assert c.leader("t", index).leader == 0, "the other is not in sync"
         before = changed(c.leader("t", index), isr=(1, 0))
-        c.server._commit([partition_record("t", index, before)])
+        c.server.publisher.commit([partition_record("t", index, before)])
         c.server._balance(c.server._balanced + 299)
         assert c.leader("t", index) == before, "it is not time to look"
         c.server._balance(c.server._balanced + 300)
@@ -110,7 +110,7 @@ class Delays(Clock):
         self.delays: list[float] = []
 
     def call_later(self, delay: float, call: Any, *args: Any) -> asyncio.TimerHandle:
-        if call.__name__ == "_start_if_wanted":
+        if call.__name__ == "_start_if_missing":
             self.delays.append(delay)
         return self._loop.call_later(delay, call, *args)
 

@@ -149,7 +149,7 @@ async def test_a_topic_made_anew_unseen_is_another_one(tmp_path: Path, written: 
     async with world(tmp_path) as w:
         topic = {"name": "t", "partitions": -1, "factor": -1, "assignments": [[0, 1, 2]], "configs": {}}
         _, records = w.controller._operate(operation("create_topics", topics=[topic]))
-        w.controller._commit(records)
+        w.controller.publisher.commit(records)
         await until(lambda: all("t" in server.context.metadata.topics for server in w.servers.values()))
         if written:
             assert await w.produce("t", b"old") == 0
@@ -160,9 +160,9 @@ async def test_a_topic_made_anew_unseen_is_another_one(tmp_path: Path, written: 
         assert ("t", 0) in w.servers[0].replicas._leaders.replicas
 
         _, records = w.controller._operate(DeleteTopics((DoomedTopic("t"),)))
-        w.controller._commit(records, tell=False)
+        w.controller.publisher.commit(records, tell=False)
         _, records = w.controller._operate(operation("create_topics", topics=[topic]))
-        w.controller._commit(records)
+        w.controller.publisher.commit(records)
         new = w.metadata.topics["t"]
         await until(lambda: all(s.context.metadata.topics["t"].id == new.id for s in w.servers.values()))
         assert await w.produce("t", b"new") == 0

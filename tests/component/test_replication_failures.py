@@ -171,7 +171,7 @@ async def test_a_broker_that_cannot_open_a_log_does_not_lead_it(tmp_path: Path) 
         await w.start_broker(first)
         back = w.partition("t")
         back = changed(back, leader=first, leader_epoch=back.leader_epoch + 1, isr=(first, *back.isr))
-        w.controller._commit([partition_record("t", 0, back)])
+        w.controller.publisher.commit([partition_record("t", 0, back)])
         await until(lambda: w.partition("t").leader not in (first, -1), what="a leader that can open it")
         assert first not in w.partition("t").isr
         await until_async(lambda: w.produce("t", b"b"), 0)

@@ -11,9 +11,9 @@ from typing import Any
 
 import actors.broker.context
 import actors.broker.handlers.produce
+import actors.controller.deaths
 import actors.controller.decisions.elections
 import actors.controller.decisions.reassignments
-import actors.controller.server
 import actors.runtime.liveness
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.leaders import Leaders
@@ -257,7 +257,7 @@ class _Impatient(Silence):
 @bug
 def starved_broker_is_dead() -> Changes:
     """A broker that gets no CPU is killed for its silence."""
-    return [(actors.controller.server, "Silence", _Impatient)]
+    return [(actors.controller.deaths, "Silence", _Impatient)]
 
 
 @bug

@@ -195,7 +195,7 @@ class Faults:
     @staticmethod
     def _move(server: ControllerServer, move: Reassignment) -> None:
         _, records = server._operate(AlterReassignments((move,), allow_factor_change=True))
-        server._commit(records)
+        server.publisher.commit(records)
 
     # -- members
 

@@ -21,6 +21,7 @@ from actors.broker.shards.hub import ShardHub
 from actors.broker.shards.link import ShardLink
 from actors.broker.slots import Slot
 from actors.client.net.connection import Connection
+from actors.controller.publisher import Publisher
 from actors.controller.server import ControllerServer
 from actors.coordinator.expiry import ExpiryWrite
 from actors.coordinator.group import Group
@@ -84,7 +85,7 @@ class Witness(Inspector):
             (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
             (ReplicaManager, "ponged", self._watch_pongs(ReplicaManager.ponged)),
             (ControllerServer, "_on_message", self._watch_controller(ControllerServer._on_message)),
-            (ControllerServer, "_commit", self._watch_moves(ControllerServer._commit)),
+            (Publisher, "commit", self._watch_moves(Publisher.commit)),
             (FollowerListener, "_on_message", self._watch_pushes(FollowerListener._on_message)),
             (FollowerLink, "_on_message", self._watch_acks(FollowerLink._on_message)),
         ]
@@ -295,16 +296,16 @@ class Witness(Inspector):
         return _on_message
 
     def _watch_moves(self, product: Any) -> Any:
-        def _commit(server: ControllerServer, records: list[list[Any]], **options: Any) -> None:
+        def commit(publisher: Publisher, records: list[list[Any]], **options: Any) -> None:
             asked = [(record[1], record[2]) for record in records if record[0] == "partition"]
-            before = {key: server.metadata.partition(*key) for key in asked}
-            product(server, records, **options)
+            before = {key: publisher.metadata.partition(*key) for key in asked}
+            product(publisher, records, **options)
             for (topic, index), old in before.items():
-                new = server.metadata.partition(topic, index)
+                new = publisher.metadata.partition(topic, index)
                 if old is not None and new is not None and set(old.replicas) - set(new.replicas):
                     self._judge_move(f"{topic}-{index}", old, new)
 
-        return _commit
+        return commit
 
     def _judge_move(self, name: str, old: PartitionInfo, new: PartitionInfo) -> None:
         """Where replicas are dropped, enough others hold what has committed: one machine may still crash."""

@@ -163,7 +163,7 @@ class World:
         }
         _, records = self.controller._operate(operation("create_topics", topics=[topic]))
         assert records
-        self.controller._commit(records)
+        self.controller.publisher.commit(records)
         await until(lambda: all(name in s.context.metadata.topics for s in self.servers.values()))
 
     async def client(self, broker_id: int) -> Client:

@@ -1,0 +1,44 @@
+"""Which brokers the cluster is to have, and the starts of their processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from actors.controller.sessions import Launcher
+
+
+class Starts:
+    """Starts brokers, and those that end once more. `is_missing` says whether a broker is wanted and not here."""
+
+    def __init__(self, launcher: Launcher, loop: asyncio.AbstractEventLoop, is_missing: Callable[[int], bool]) -> None:
+        self.wanted: set[int] = set()
+        self.starting: set[int] = set()  # on their way: neither here nor lost
+        self._launcher = launcher
+        self._loop = loop
+        self._is_missing = is_missing
+        self._recent: dict[int, list[float]] = {}  # when each was started again, in the last minute
+
+    def begin(self, broker_ids: Iterable[int]) -> None:
+        """Start brokers of which none runs."""
+        for broker_id in broker_ids:
+            self.starting.add(broker_id)
+            self._launcher.start_broker(broker_id)
+
+    def again(self, broker_id: int, at_least_s: float = 0.0) -> None:
+        """Start a broker again, after `at_least_s`. If it keeps dying, the pauses grow."""
+        now = self._loop.time()
+        recent = [at for at in self._recent.get(broker_id, []) if now - at < 60.0]
+        self._recent[broker_id] = [*recent, now]
+        delay = 0.0 if len(recent) < 3 else min(0.5 * 2 ** (len(recent) - 3), 30.0)
+        self.starting.add(broker_id)
+        self._launcher.kill_broker(broker_id)
+        self._loop.call_later(max(delay, at_least_s), self._start_if_missing, broker_id)
+
+    def forget(self, broker_id: int) -> None:
+        """The next start of this broker has no pause before it."""
+        self._recent.pop(broker_id, None)
+
+    def _start_if_missing(self, broker_id: int) -> None:
+        if self._is_missing(broker_id):
+            self._launcher.start_broker(broker_id)
