@@ -227,7 +227,9 @@ class Members:
         try:
             settings = {"default_api_timeout_ms": _GOODBYE_MS, **security_settings(self._spec.options)}
             with Admin(bootstrap_servers=self._spec.bootstrap_servers, **settings) as admin:
-                admin.remove_members_from_consumer_group(self._spec.group_id, group_instance_ids=self._static)
+                admin.remove_members_from_consumer_group(
+                    self._spec.group_id, group_instance_ids=self._static, reason="its query has stopped"
+                )
         except (KafkaError, OSError) as error:
             log.warning(
                 "group %s: its members stay until their session ends: %s",

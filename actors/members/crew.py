@@ -112,7 +112,7 @@ class Crew:
                 text, of_group = "group %s: from %d to %d members: %s", about(group=group_id)
                 log.info(text, group_id, before, size, reason, extra=of_group)
             self.slots.begin(new)
-            self.slots.retire(surplus, drain_timeout_s)
+            self.slots.retire(surplus, drain_timeout_s, why=f"its pool shrank to {size}")
 
     def follow_load(self, policy: Autoscale) -> None:
         """Have the size follow the load from now on."""
@@ -136,7 +136,7 @@ class Crew:
         with self.slots.changed:
             self._stopping = True
             slots = self.slots.all()
-        self.slots.retire(slots, timeout_s, leave=leave)
+        self.slots.retire(slots, timeout_s, why="its pool has stopped", leave=leave)
         if self._scaling is not None:
             self._scaling.join()
         self._draining.join()
@@ -161,16 +161,21 @@ class Crew:
         present = {member.group_instance_id or "" for member in group.members}
         named = [found for each in present if (found := ours.fullmatch(each)) is not None]
         if strangers := [found[0] for found in named if int(found[1]) >= size]:
-            self.remove_members(strangers)
+            self.remove_members(strangers, "its place in the pool is gone")
 
     def _admin(self) -> Admin:
         return Admin(bootstrap_servers=self._spec.bootstrap_servers, **security_settings(self._spec.options))
 
-    def remove_members(self, instance_ids: list[str]) -> None:
-        """Remove the members: static ones do not leave, and their partitions would wait for the session timeout."""
+    def remove_members(self, instance_ids: list[str], why: str) -> None:
+        """Remove the members, and say why.
+
+        Static ones do not leave by themselves: their partitions would wait for the session timeout.
+        """
         try:
             with self._admin() as admin:
-                admin.remove_members_from_consumer_group(self._spec.group_id, group_instance_ids=instance_ids)
+                admin.remove_members_from_consumer_group(
+                    self._spec.group_id, group_instance_ids=instance_ids, reason=why
+                )
         except (KafkaError, OSError) as error:
             log.warning(
                 "group %s: members of a stopped pool stay until their session ends: %s",

@@ -40,14 +40,15 @@ _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 class Supervision:
     """The slots of one pool, and a thread for each. `changed` is notified after each report, and guards them.
 
-    New places are of `version`. `remove` takes static members out of the group, by their instance ids. With `leash`,
-    members end at once when this process does: for one that has successors. `journal` gets what becomes of them.
+    New places are of `version`. `remove` takes static members out of the group, by their instance ids, and says why.
+    With `leash`, members end at once when this process does: for one that has successors. `journal` gets what becomes
+    of them.
     """
 
     def __init__(
         self,
         version: Version,
-        remove: Callable[[list[str]], None],
+        remove: Callable[[list[str], str], None],
         *,
         instance_prefix: str,
         monotonic: Callable[[], float],
@@ -117,11 +118,11 @@ class Supervision:
         order = sorted(self.all(), key=lambda slot: (slot.waits or slot.failed, slot.number))
         return order[size:]
 
-    def retire(self, slots: list[Slot], timeout_s: float, *, leave: bool = True) -> None:
+    def retire(self, slots: list[Slot], timeout_s: float, *, why: str, leave: bool = True) -> None:
         """Have members finish their record, commit and end, at the latest after `timeout_s`; then all leave at once.
 
         They are static members, so that the others notice nothing until they leave, and rebalance once. Without `leave`
-        they keep their places in the group, for successors.
+        they keep their places in the group, for successors. The group learns `why`.
         """
         with self.changed:  # so that no actor is started that nobody would end
             for slot in slots:
@@ -138,7 +139,7 @@ class Supervision:
                 slot.actor.kill()
         joined = [slot.instance_id for slot in slots if slot.actor is not None and not slot.waits]
         if leave and joined:
-            self._remove(joined)
+            self._remove(joined, why)
         with self.changed:
             for slot in slots:
                 self._drop(slot)
@@ -353,7 +354,7 @@ class Supervision:
             if report.state == "Failed" and not removed:
                 self.journal.note(slot.number, f"the member with pid {slot.pid} has failed: {report.error}")
                 # Nobody comes back under this name: the others would wait for it as long as its session lasts.
-                self._remove([slot.instance_id])
+                self._remove([slot.instance_id], "its member in the pool has failed")
                 removed = True
             if report.state in _ENDED and ends:
                 return

@@ -116,7 +116,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World()
     monkeypatch.setattr(ActorStarter, "start", lambda _, spec: Member(spec, made))
-    monkeypatch.setattr(Crew, "remove_members", lambda _, ids: made.removed.extend(ids))
+    monkeypatch.setattr(Crew, "remove_members", lambda _, ids, why: made.removed.extend(ids))
     monkeypatch.setattr(Crew, "remove_strangers", lambda _, size: None)
     yield made
     made.end()

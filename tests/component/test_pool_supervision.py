@@ -74,14 +74,19 @@ class Ends:
 
     def __init__(self, actors: Actors, *reports: MemberReport) -> None:
         self.removed: list[str] = []
+        self.reasons: list[str] = []
         self._reports = reports
         self.slots = Supervision(
             Version(MemberSpec(("t",), "g", "host:1"), actors),
-            self.removed.extend,
+            self._remove,
             instance_prefix="g-1",
             monotonic=time.monotonic,
             connect=self._connect,
         )
+
+    def _remove(self, instance_ids: list[str], why: str) -> None:
+        self.removed.extend(instance_ids)
+        self.reasons.append(why)
 
     def _connect(self, _: MemberAddress) -> MemberClient:
         ours, theirs = socket.socketpair()
@@ -99,6 +104,7 @@ def test_a_member_that_failed_for_good_leaves_the_group() -> None:
     (slot,) = ends.slots.add(1)
     ends.slots.supervise(slot)
     assert ends.removed == ["g-1-0"]
+    assert ends.reasons == ["its member in the pool has failed"]
     assert slot.report.state == "Failed"
 
 
@@ -174,7 +180,7 @@ def test_members_of_one_change_join_together_and_wait_for_none_that_ray_has_no_r
     assert quick.served
     assert slow.served
     assert third.waits
-    slots.retire([third], 60.0)
+    slots.retire([third], 60.0, why="over")
     assert actors.made[2].killed
 
 
@@ -193,13 +199,13 @@ def test_a_member_that_is_not_wanted_any_more_waits_for_no_other_and_does_not_jo
         actor.placed.set()
     quick.actor.listens.set()
     until(slots, lambda: quick.link is not None)
-    slots.retire([quick], 30.0)
+    slots.retire([quick], 30.0, why="over")
     assert quick.thread is not None
     assert not quick.thread.is_alive()
     assert not quick.actor.served
     assert quick.actor.killed
     assert slow.link is None, "and that is still starting"
-    slots.retire([slow], 60.0)
+    slots.retire([slow], 60.0, why="over")
 
 
 def test_a_place_without_a_member_goes_first() -> None:
@@ -216,7 +222,7 @@ def test_what_members_have_handled_is_counted_when_they_have_gone() -> None:
     (slot,) = ends.slots.add(1)
     ends.slots.supervise(slot)
     assert ends.slots.totals() == (7, 1.5)
-    ends.slots.retire([slot], 60.0)
+    ends.slots.retire([slot], 60.0, why="over")
     assert len(ends.slots) == 0
     assert ends.slots.totals() == (7, 1.5)
 
@@ -291,7 +297,7 @@ def end(slots: Supervision, renewed: Renewed) -> None:
         slot.retire()
     for member in renewed.members[1:]:
         member.close()
-    slots.retire(slots.all(), 60.0)
+    slots.retire(slots.all(), 60.0, why="over")
 
 
 class Counter:

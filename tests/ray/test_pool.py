@@ -196,7 +196,10 @@ def test_idle_members_take_several_newcomers_up_in_one_rebalance(shared: Cluster
         for size in (3, 1, 4):
             pool.resize(size)
             assert pool.wait(lambda size=size: all_owned_once(pool, name, size), 60), pool.status()
-        assert len(rebalances(shared, name)) == len(pool.size_changes()) == 4
+        reasons = rebalances(shared, name)
+        assert len(reasons) == len(pool.size_changes()) == 4
+        assert "its pool shrank to 1" in reasons
+    assert rebalances(shared, name)[-1] == "its pool has stopped"
 
 
 def status_of(cluster: Cluster, group: str) -> GroupStatus:
