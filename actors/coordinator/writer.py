@@ -11,6 +11,7 @@ to be undone.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -45,7 +46,7 @@ class UnexpectedLogEndError(CoterieError):
     """The log does not end where this shard expected: somebody else wrote, or an outcome got lost."""
 
 
-class Write:
+class Write(ABC):
     """The records of one operation and what follows from each outcome.
 
     `failed`: nothing was written. `timed_out`: the records may still commit, so `committed` may follow. The second
@@ -57,11 +58,13 @@ class Write:
     def __init__(self, changes: list[Change]) -> None:
         self.changes = changes
 
+    @abstractmethod
     def committed(self, now: Now) -> None:
-        raise NotImplementedError
+        """Its records are durable: answer."""
 
+    @abstractmethod
     def failed(self, error: int, now: Now) -> None:
-        raise NotImplementedError
+        """Its records were not written: answer with this error."""
 
     def timed_out(self, now: Now) -> None:
         self.failed(Error.COORDINATOR_NOT_AVAILABLE, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+from abc import ABC, abstractmethod
 from typing import Any
 
 from confluent_kafka import Consumer as ConfluentConsumer
@@ -21,7 +22,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 PATIENCE_MS = 600_000  # nothing is given up while a cluster is being tormented
 
 
-class Load:
+class Load(ABC):
     """A thread that works until told to stop. `error` is what ended it before."""
 
     def __init__(self, name: str, history: History, servers: str) -> None:
@@ -50,9 +51,9 @@ class Load:
         except BaseException as error:
             self.error = error
 
+    @abstractmethod
     def run(self) -> None:
         """The work."""
-        raise NotImplementedError
 
 
 class ConfluentSender(Load):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -67,7 +68,7 @@ class Known:
         return {self.servers: servers, **self._login}
 
 
-class Polling:
+class Polling(ABC):
     """A member whose consumer lives in a thread: subclasses say what one turn, a commit and an end are."""
 
     def __init__(self) -> None:
@@ -109,8 +110,9 @@ class Polling:
             for done in self._commits:
                 done.set_exception(failure)
 
+    @abstractmethod
     def _loop(self) -> None:
-        raise NotImplementedError
+        """The thread's work, until `_stop` is set."""
 
 
 def answer(done: Future[None], action: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -12,15 +13,16 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.ray.support import consumer
 
 
-class InBackground:
+class InBackground(ABC):
     """What `_run` does goes on in a thread of its own for as long as the block, or until `end`."""
 
     def __init__(self) -> None:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
+    @abstractmethod
     def _run(self) -> None:
-        raise NotImplementedError
+        """The work, until `_ended` is set."""
 
     def __enter__(self) -> Self:
         self._thread.start()
