@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,15 +24,13 @@ from actors.controller.securing import PROPERTIES
 from actors.members.autoscale import Autoscale
 from actors.members.deployment.at_home import administrator_settings
 from actors.members.deployment.deployed import DeployedPool
-from actors.members.deployment.description import PoolDescription, PoolState
+from actors.members.deployment.description import PoolState
 from actors.members.deployment.names import NAMESPACE
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.pool import ConsumerPool, PoolError
+from tests.ray.fed import PARTITIONS, SIZE, Fed, all_at_work, deploy
 from tests.ray.handlers import Broken, Newer, Unstartable, Witnessed, by_two, handled
-from tests.ray.support import FAST, ROOT, assert_gone, committed, consumer, descendants, produce, topic, up, wait_until
-
-PARTITIONS = 6
-SIZE = 2
+from tests.ray.support import FAST, ROOT, assert_gone, descendants, produce, topic, up, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -43,52 +40,11 @@ def cluster(start: Callable[..., Cluster]) -> Iterator[Cluster]:
         assert DeployedPool.deployed(cluster.bootstrap_servers) == [], "each test stops its pool"
 
 
-class Fed:
-    """A topic that values are written to as long as a pool works on it."""
-
-    def __init__(self, servers: str, name: str, folder: Path) -> None:
-        self.servers, self.name, self.folder = servers, topic(servers, name, PARTITIONS, 3), folder
-        self.values: set[bytes] = set()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def feed(self, count: int = 20) -> None:
-        new = [b"v%05d" % number for number in range(len(self.values), len(self.values) + count)]
-        produce(self.servers, self.name, new)
-        self.values.update(new)
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.1):
-            self.feed()
-
-    def __enter__(self) -> Fed:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(60)
-
-    def all_handled(self) -> bool:
-        return set(handled(self.folder)) == self.values
-
-    def nothing_lost_and_nothing_by_two(self) -> None:
-        wait_until(self.all_handled, 90, f"{self.name}: all records handled")
-        assert by_two(self.folder) == []
-        with contextlib.closing(consumer(self.servers, self.name)) as reader:
-            wait_until(lambda: sum(committed(reader, self.name, PARTITIONS)) == len(self.values), 60, "commits")
-
-
 @pytest.fixture
 def fed(cluster: Cluster, name: str, tmp_path: Path) -> Fed:
     made = Fed(cluster.bootstrap_servers, name, tmp_path)
     made.feed(100)
     return made
-
-
-def deploy(fed: Fed, handler: type = Witnessed, size: int | None = SIZE, **settings: Any) -> DeployedPool:
-    given = {"bootstrap_servers": fed.servers, "handler_args": (str(fed.folder), 0.002), "retry_backoff_ms": 10}
-    return ConsumerPool.deploy(fed.name, fed.name, fed.name, handler, size, **{**given, **settings})
 
 
 @pytest.fixture
@@ -105,11 +61,6 @@ class Stopping:
 
     def close(self) -> None:
         self.pool.stop()
-
-
-def all_at_work(found: PoolDescription) -> bool:
-    owned = sorted(partition for member in found.members for partition in member.assignment)
-    return found.handled > 0 and len(owned) == PARTITIONS and all(member.assignment for member in found.members)
 
 
 def rebalances(cluster: Cluster, group: str) -> list[str]:

@@ -1,0 +1,69 @@
+"""A deployed pool whose records, and whose own topic, are at Apache Kafka."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from actors.client import Admin
+from actors.cluster import Cluster
+from actors.members.deployment.deployed import DeployedPool
+from actors.members.deployment.description import PoolState
+from tests.compat.peers import UnavailableError, apache_kafka
+from tests.ray.fed import SIZE, Fed, all_at_work, deploy
+from tests.ray.handlers import Newer, handled
+from tests.ray.support import assert_gone, wait_until
+
+
+@pytest.fixture
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with contextlib.ExitStack() as stack:
+        try:
+            peer = stack.enter_context(apache_kafka(tmp_path_factory.mktemp("kafka")))
+        except UnavailableError as reason:
+            pytest.skip(f"Apache Kafka cannot run here: {reason}")
+        yield peer.bootstrap_servers
+
+
+def members_of(servers: str, group: str) -> int:
+    with Admin(bootstrap_servers=servers) as admin:
+        return len(admin.describe_consumer_groups([group])[0].members)
+
+
+def test_it_outlives_its_supervisor_rolls_pauses_and_stops(
+    shared: Cluster, kafka: str, name: str, tmp_path: Path
+) -> None:
+    """Of the cluster of ours only the Ray is used."""
+    fed = Fed(kafka, name, tmp_path, replicas=1)
+    fed.feed(100)
+    pool = deploy(fed)
+    assert pool.wait(all_at_work, 60), pool.describe()
+    assert [found.name for found in DeployedPool.deployed(kafka)] == [name]
+    assert name not in [found.name for found in DeployedPool.deployed(shared.bootstrap_servers)]
+    with fed:
+        before = pool.describe()
+        family = [psutil.Process(member.pid) for member in before.members]
+        os.kill(before.supervisor_pid or 0, signal.SIGKILL)
+        assert_gone(family, 30)
+        assert pool.wait(lambda now: now.supervisor_pid not in (None, before.supervisor_pid) and all_at_work(now), 90)
+        assert [m.assignment for m in pool.describe().members] == [m.assignment for m in before.members]
+        pool.scale(3)
+        assert pool.wait(lambda now: len(now.members) == 3 and all_at_work(now), 90), pool.describe()
+        deploy(fed, Newer, size=SIZE)
+        assert pool.wait(lambda now: now.running_version == 2 and now.state is PoolState.RUNNING, 90), pool.describe()
+        pool.pause()
+        assert pool.wait(lambda now: now.state is PoolState.PAUSED and not now.members, 60), pool.describe()
+        wait_until(lambda: members_of(kafka, name) == 0, what="an empty group")
+        pool.resume()
+        assert pool.wait(all_at_work, 90), pool.describe()
+    fed.nothing_lost_and_nothing_by_two()
+    pool.stop()
+    assert DeployedPool.deployed(kafka) == []
+    assert members_of(kafka, name) == 0
+    assert set(handled(tmp_path)) == fed.values
