@@ -41,12 +41,12 @@ test-fast: check
 	$(BIN)/python -m pytest -n 2 tests/component
 	$(BIN)/python -m tests.sim --seeds 0-19
 
-# Two processes: the folders that share a running cluster each stay in one of them (tests/conftest.py).
+# Three processes, since they often wait. The folders that share a cluster each stay in one (tests/conftest.py).
 # What takes all of the machine runs alone: starvation, and several Ray nodes with their brokers.
 ALONE := tests/ray/test_starvation.py tests/ray/test_nodes.py
 test: setup lint types conformance
 	$(BIN)/python -m pytest $(ALONE)
-	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(addprefix --ignore=,$(ALONE))
+	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder $(addprefix --ignore=,$(ALONE))
 
 lint: setup
 	$(BIN)/ruff format --check .
