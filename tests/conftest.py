@@ -23,7 +23,7 @@ LIVE = ("ray", "compat", "spark", "chaos", "browser")
 
 The other tests run file by file beside them, in whichever process has time.
 """
-_FIRST = (*LIVE, "sim")  # the files of sim take minutes: one that came last would leave the other process idle
+_FIRST = (*LIVE, "sim")  # the files of sim take minutes: one that came last would leave the other processes idle
 
 ASYNC_TEST_SECONDS = 200.0
 """An async test that takes longer is cancelled, and cleans up, before pytest's own limit cuts it off."""

@@ -13,7 +13,10 @@ _LEASES_FOR_A_DISK = 2  # how many leases a silent broker may wait for its disk
 
 
 class Deaths:
-    """Silence of `lease_s` is death if the process had CPU time, or is gone. The launcher looks at processes."""
+    """Who is silent for `lease_s` is dead, unless its process wants a CPU and gets none, or waits for a disk.
+
+    A disk is waited for two leases. The launcher looks at processes.
+    """
 
     def __init__(self, launcher: Launcher, lease_s: float) -> None:
         self._launcher = launcher

@@ -342,8 +342,8 @@ class ControllerServer:
         for broker_id in sorted((alive & self._starts.starting) - self._brokers.keys()):
             self._record_loss(broker_id)  # when it was lost, the metadata log could not be written
         recovering = {s.joins for s in self._sessions.values() if now - s.last_heard < self._lease}
-        here = self._brokers.keys() | self._starts.starting | recovering
-        for broker_id in sorted((self._starts.wanted | alive) - here):
+        accounted_for = self._brokers.keys() | self._starts.starting | recovering
+        for broker_id in sorted((self._starts.wanted | alive) - accounted_for):
             if self._deaths.stays_away(broker_id, self.metadata.brokers.get(broker_id), now - self._started):
                 log.warning("broker %d has not registered within a lease", broker_id, extra=about(broker=broker_id))
                 self._deaths.settled(broker_id)

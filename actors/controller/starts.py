@@ -9,7 +9,10 @@ from actors.controller.sessions import Launcher
 
 
 class Starts:
-    """Starts brokers, and those that end once more. `is_missing` says whether a broker is wanted and not here."""
+    """The brokers that are wanted, and those whose processes are on their way.
+
+    `is_missing` says whether one is wanted and not here; none is while the controller stops.
+    """
 
     def __init__(self, launcher: Launcher, loop: asyncio.AbstractEventLoop, is_missing: Callable[[int], bool]) -> None:
         self.wanted: set[int] = set()

@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 DRAIN_SECONDS: Final = 30.0
 """How long members that go may take for what is in hand."""
 _CHANGES_MAX: Final = 100
+# What a group is told of those that go: the same each time, since metrics count rebalances by it.
+_SHRANK: Final = "its pool shrank"
+_NO_MEMBERS: Final = "its pool has no members now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class Crew:
                 text, of_group = "group %s: from %d to %d members: %s", about(group=group_id)
                 log.info(text, group_id, before, size, reason, extra=of_group)
             self.slots.begin(new)
-            self.slots.retire(surplus, drain_timeout_s, why=f"its pool shrank to {size}")
+            self.slots.retire(surplus, drain_timeout_s, why=_SHRANK if size else _NO_MEMBERS)
 
     def follow_load(self, policy: Autoscale) -> None:
         """Have the size follow the load from now on."""

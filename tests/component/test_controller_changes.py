@@ -289,8 +289,8 @@ async def test_every_change_is_logged_with_its_broker_and_principal_and_none_is_
                 (line,) = caplog.messages
                 label = "".join(word.capitalize() for word in name.split("_"))
                 assert line.startswith(f"{label} by \"User:nobody\\nx by 'User:ann'\" at broker 1: ")
-        assert c.metadata.topics == {}, "they were carried out"
-        assert len(c.metadata.acls) == len(c.metadata.scram) == 1
-        caplog.clear()
-        assert (await create(broker, "t", 0, number=9))["error_code"]
-        assert logged(caplog) == [], "what changes nothing is no change"
+            assert c.metadata.topics == {}, "they were carried out"
+            assert len(c.metadata.acls) == len(c.metadata.scram) == 1
+            caplog.clear()
+            assert (await create(broker, "t", 0, number=9))["error_code"]
+            assert logged(caplog) == [], "what changes nothing is no change"

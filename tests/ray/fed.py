@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,27 @@ class Fed:
 def deploy(fed: Fed, handler: type = Witnessed, size: int | None = SIZE, **settings: Any) -> DeployedPool:
     given = {"bootstrap_servers": fed.servers, "handler_args": (str(fed.folder), 0.002), "retry_backoff_ms": 10}
     return ConsumerPool.deploy(fed.name, fed.name, fed.name, handler, size, **{**given, **settings})
+
+
+def newer(folder: Path) -> set[int]:
+    """The members that have worked as the version `Newer`."""
+    return {int(path.stem) for path in folder.glob("*.newer")}
+
+
+def kill_supervisor(pool: DeployedPool) -> int:
+    """Kill it, and return which process that was."""
+    pid = pool.describe().supervisor_pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+class Stopping:
+    def __init__(self, pool: DeployedPool) -> None:
+        self.pool = pool
+
+    def close(self) -> None:
+        self.pool.stop()
 
 
 def all_at_work(found: PoolDescription) -> bool:

@@ -28,7 +28,7 @@ from actors.members.deployment.description import PoolState
 from actors.members.deployment.names import NAMESPACE
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.pool import ConsumerPool, PoolError
-from tests.ray.fed import PARTITIONS, SIZE, Fed, all_at_work, deploy
+from tests.ray.fed import PARTITIONS, SIZE, Fed, Stopping, all_at_work, deploy, kill_supervisor, newer
 from tests.ray.handlers import Broken, Newer, Unstartable, Witnessed, by_two, handled
 from tests.ray.support import FAST, ROOT, assert_gone, descendants, produce, topic, up, wait_until
 
@@ -55,14 +55,6 @@ def pool(fed: Fed) -> Iterator[DeployedPool]:
         yield stopping.pool
 
 
-class Stopping:
-    def __init__(self, pool: DeployedPool) -> None:
-        self.pool = pool
-
-    def close(self) -> None:
-        self.pool.stop()
-
-
 def rebalances(cluster: Cluster, group: str) -> list[str]:
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         (described,) = admin.describe_consumer_groups([group])
@@ -84,12 +76,11 @@ def test_a_killed_supervisor_has_a_successor_whose_members_take_the_same_places(
 ) -> None:
     with fed:
         before = pool.describe()
-        assert before.supervisor_pid is not None
         reasons = rebalances(cluster, fed.name)
         family = [psutil.Process(member.pid) for member in before.members]
-        os.kill(before.supervisor_pid, signal.SIGKILL)
+        killed = kill_supervisor(pool)
         assert_gone(family, 30)
-        assert pool.wait(lambda found: found.supervisor_pid not in (None, before.supervisor_pid), 60)
+        assert pool.wait(lambda found: found.supervisor_pid not in (None, killed), 60)
         assert pool.wait(all_at_work, 60), pool.describe()
     fed.nothing_lost_and_nothing_by_two()
     after = pool.describe()
@@ -128,8 +119,7 @@ def test_a_new_version_rolls_through_the_members_without_a_rebalance(
         assert not {member.pid for member in found.members} & {member.pid for member in before.members}
     fed.nothing_lost_and_nothing_by_two()
     assert len(handled(fed.folder)) == len(fed.values), "each once: every member finished what it had in hand"
-    newer = {int(path.stem) for path in fed.folder.glob("*.newer")}
-    assert newer == {member.pid for member in pool.describe().members}
+    assert newer(fed.folder) == {member.pid for member in pool.describe().members}
     assert rebalances(cluster, fed.name) == reasons
 
 
@@ -144,8 +134,8 @@ def test_a_version_that_does_not_work_is_rolled_back_and_says_why(fed: Fed, pool
         assert pool.wait(lambda found: found.state is PoolState.RUNNING and all_at_work(found), 90), pool.describe()
         found = pool.describe()
         assert (found.version, found.running_version) == (2, 1)
-        os.kill(found.supervisor_pid or 0, signal.SIGKILL)
-        assert pool.wait(lambda now: now.supervisor_pid not in (None, found.supervisor_pid) and all_at_work(now), 60)
+        killed = kill_supervisor(pool)
+        assert pool.wait(lambda now: now.supervisor_pid not in (None, killed) and all_at_work(now), 60)
         assert pool.describe().running_version == 1, "the successor does not try it again"
     fed.nothing_lost_and_nothing_by_two()
 
@@ -199,7 +189,7 @@ def test_scale_pause_resume_and_restart(cluster: Cluster, fed: Fed, pool: Deploy
         pool.pause()
         assert pool.wait(lambda found: found.state is PoolState.PAUSED and not found.members, 60)
         wait_until(lambda: members_of(cluster, fed.name) == 0, what="an empty group")
-        os.kill(pool.describe().supervisor_pid or 0, signal.SIGKILL)  # a wish outlives whoever is to fulfil it
+        kill_supervisor(pool)  # a wish outlives whoever is to fulfil it
         pool.resume()
         assert pool.wait(lambda found: len(found.members) == 3 and all_at_work(found), 60), pool.describe()
         assert pool.wait(timeout_s=60)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +14,8 @@ from actors.cluster import Cluster
 from actors.members.deployment.deployed import DeployedPool
 from actors.members.deployment.description import PoolState
 from tests.compat.peers import UnavailableError, apache_kafka
-from tests.ray.fed import SIZE, Fed, all_at_work, deploy
-from tests.ray.handlers import Newer, handled
+from tests.ray.fed import SIZE, Fed, Stopping, all_at_work, deploy, kill_supervisor, newer
+from tests.ray.handlers import Newer
 from tests.ray.support import assert_gone, wait_until
 
 
@@ -43,27 +41,36 @@ def test_it_outlives_its_supervisor_rolls_pauses_and_stops(
     fed = Fed(kafka, name, tmp_path, replicas=1)
     fed.feed(100)
     pool = deploy(fed)
-    assert pool.wait(all_at_work, 60), pool.describe()
-    assert [found.name for found in DeployedPool.deployed(kafka)] == [name]
-    assert name not in [found.name for found in DeployedPool.deployed(shared.bootstrap_servers)]
-    with fed:
-        before = pool.describe()
-        family = [psutil.Process(member.pid) for member in before.members]
-        os.kill(before.supervisor_pid or 0, signal.SIGKILL)
-        assert_gone(family, 30)
-        assert pool.wait(lambda now: now.supervisor_pid not in (None, before.supervisor_pid) and all_at_work(now), 90)
-        assert [m.assignment for m in pool.describe().members] == [m.assignment for m in before.members]
-        pool.scale(3)
-        assert pool.wait(lambda now: len(now.members) == 3 and all_at_work(now), 90), pool.describe()
-        deploy(fed, Newer, size=SIZE)
-        assert pool.wait(lambda now: now.running_version == 2 and now.state is PoolState.RUNNING, 90), pool.describe()
-        pool.pause()
-        assert pool.wait(lambda now: now.state is PoolState.PAUSED and not now.members, 60), pool.describe()
-        wait_until(lambda: members_of(kafka, name) == 0, what="an empty group")
-        pool.resume()
-        assert pool.wait(all_at_work, 90), pool.describe()
-    fed.nothing_lost_and_nothing_by_two()
-    pool.stop()
+    with contextlib.closing(Stopping(pool)):
+        assert pool.wait(all_at_work, 60), pool.describe()
+        assert [found.name for found in DeployedPool.deployed(kafka)] == [name]
+        assert name not in [found.name for found in DeployedPool.deployed(shared.bootstrap_servers)]
+        with fed:
+            a_killed_supervisor_has_a_successor(pool)
+            pool.scale(3)
+            assert pool.wait(lambda now: len(now.members) == 3 and all_at_work(now), 90), pool.describe()
+            deploy(fed, Newer, size=SIZE)
+            assert pool.wait(lambda now: now.running_version == 2 and now.state is PoolState.RUNNING, 90)
+            found = pool.describe()
+            assert len(found.members) == SIZE
+            wait_until(
+                lambda: newer(tmp_path) == {member.pid for member in found.members}, 60, "the new version's work"
+            )
+            pool.pause()
+            assert pool.wait(lambda now: now.state is PoolState.PAUSED and not now.members, 60), pool.describe()
+            assert members_of(kafka, name) == 0
+            pool.resume()
+            assert pool.wait(all_at_work, 90), pool.describe()
+        fed.nothing_lost_and_nothing_by_two()
     assert DeployedPool.deployed(kafka) == []
     assert members_of(kafka, name) == 0
-    assert set(handled(tmp_path)) == fed.values
+
+
+def a_killed_supervisor_has_a_successor(pool: DeployedPool) -> None:
+    """Its members end, and others take the same places."""
+    before = pool.describe()
+    family = [psutil.Process(member.pid) for member in before.members]
+    killed = kill_supervisor(pool)
+    assert_gone(family, 30)
+    assert pool.wait(lambda now: now.supervisor_pid not in (None, killed) and all_at_work(now), 90)
+    assert [member.assignment for member in pool.describe().members] == [m.assignment for m in before.members]
