@@ -1,0 +1,146 @@
+"""What clients are told of groups and offsets by the rights that they have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.security.acl import AclOperation, PatternType
+from actors.wire import messages as m
+from actors.wire.errors import ErrorCode
+from tests.support.acl_requests import commit
+from tests.support.acl_world import RELAYED, World, name_id
+from tests.support.acls import CLUSTER, GROUP, TOPIC, allowed, forbidden
+
+READ, DELETE, DESCRIBE, ALL = AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE, AclOperation.ALL
+DENIED_TOPIC, DENIED_GROUP = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
+NOT_ASKED = -(2**31)
+
+
+@pytest.mark.conformance("XC-34")
+def test_a_commit_of_two_topics_of_which_one_is_denied(tmp_path: Path) -> None:
+    """The other one is committed."""
+    world = World(tmp_path, [allowed(READ, GROUP, "g"), allowed(READ, TOPIC, "t")], ["t", "secret"])
+    answer = world.ask(commit("secret", "t", "none"), 9)
+    rows = [(topic.name, [part.error_code for part in topic.partitions]) for topic in answer.topics]
+    assert rows == [("secret", [DENIED_TOPIC] * 2), ("t", [0, 0]), ("none", [DENIED_TOPIC] * 2)]
+    (asked,) = world.shards.asked
+    assert [topic.name for topic in asked.topics] == ["t"]
+    assert (asked.group_id, asked.member_id) == ("g", "mine")
+
+
+@pytest.mark.conformance("XC-34")
+def test_a_commit_by_ids(tmp_path: Path) -> None:
+    """An id is judged by its name; one that no topic has is told as such."""
+    world = World(tmp_path, [allowed(READ, GROUP, "g"), allowed(READ, TOPIC, "t")], ["t", "secret"])
+    answer = world.ask(commit("secret", "none", "t", version=10), 10)
+    assert [topic.partitions[0].error_code for topic in answer.topics] == [DENIED_TOPIC, ErrorCode.UNKNOWN_TOPIC_ID, 0]
+    assert [topic.topic_id for topic in answer.topics] == [name_id(name) for name in ("secret", "none", "t")]
+
+
+@pytest.mark.conformance("XC-82")
+@pytest.mark.parametrize("version", [2, 5, 8, 9])
+def test_who_may_read_every_topic_commits_as_ever(tmp_path: Path, version: int) -> None:
+    """The request goes to its shard as it came."""
+    for acls in ([allowed(READ, TOPIC, "*")], [allowed(READ, TOPIC, "t")]):
+        world = World(tmp_path, [allowed(READ, GROUP, "g"), *acls])
+        assert world.ask(commit("t"), version) == RELAYED
+    world = World(tmp_path, [allowed(READ, GROUP, "g"), allowed(READ, TOPIC, "*"), forbidden(READ, TOPIC, "t")])
+    assert world.ask(commit("t"), version).topics[0].partitions[0].error_code == DENIED_TOPIC
+
+
+def all_offsets(version: int) -> m.OffsetFetchRequest:
+    r = m.OffsetFetchRequest
+    if version < 8:
+        return r(group_id="g", topics=None)
+    return r(groups=[r.OffsetFetchRequestGroup(group_id="g", topics=None)])
+
+
+@pytest.mark.conformance("XC-35", "XC-83")
+@pytest.mark.parametrize("version", range(2, 11))
+def test_a_fetch_of_all_offsets_leaves_out_what_may_not_be_seen(tmp_path: Path, version: int) -> None:
+    world = World(tmp_path, [allowed(DESCRIBE, GROUP, "g"), allowed(DESCRIBE, TOPIC, "t")], ["t", "other"])
+    answer = world.ask(all_offsets(version), version)
+    topics = answer.groups[0].topics if version >= 8 else answer.topics
+    assert [topic.topic_id == name_id("t") if version >= 10 else topic.name == "t" for topic in topics] == [True]
+    assert topics[0].partitions[0].error_code == 0
+    everywhere = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "*")])
+    assert everywhere.ask(all_offsets(version), version) == RELAYED
+
+
+@pytest.mark.conformance("XC-35")
+@pytest.mark.parametrize("version", range(1, 11))
+def test_a_fetch_of_two_topics_of_which_one_is_denied(tmp_path: Path, version: int) -> None:
+    world = World(tmp_path, [allowed(READ, GROUP, "g"), allowed(READ, TOPIC, "t")], ["t", "secret"])
+    r = m.OffsetFetchRequest
+    make: Any = r.OffsetFetchRequestTopic if version < 8 else r.OffsetFetchRequestTopics
+    topics = [
+        make(partition_indexes=[0], **({"topic_id": name_id(name)} if version >= 10 else {"name": name}))
+        for name in ("secret", "t")
+    ]
+    request = r(group_id="g", topics=topics) if version < 8 else r(
+        groups=[r.OffsetFetchRequestGroup(group_id="g", topics=topics)]
+    )  # fmt: skip
+    answer = world.ask(request, version)
+    found = answer.groups[0].topics if version >= 8 else answer.topics
+    rows = [(t.topic_id if version >= 10 else t.name, t.partitions[0]) for t in found]
+    mine, secret = (name_id("t"), name_id("secret")) if version >= 10 else ("t", "secret")
+    assert [(name, p.error_code, p.committed_offset) for name, p in rows] == [(mine, 0, 5), (secret, DENIED_TOPIC, -1)]
+
+
+@pytest.mark.conformance("XC-35")
+@pytest.mark.parametrize("version", range(1, 11))
+def test_a_denied_fetch_of_offsets(tmp_path: Path, version: int) -> None:
+    """Versions 0 and 1 have no field for the group's error, so each partition has it."""
+    r = m.OffsetFetchRequest
+    topic: Any = (r.OffsetFetchRequestTopic if version < 8 else r.OffsetFetchRequestTopics)(partition_indexes=[0, 1])
+    if version < 10:
+        topic.name = "t"
+    request = r(group_id="g", topics=[topic]) if version < 8 else r(
+        groups=[r.OffsetFetchRequestGroup(group_id="g", topics=[topic])]
+    )  # fmt: skip
+    answer = World(tmp_path).ask(request, version)
+    if version >= 8:
+        assert [(g.error_code, g.topics) for g in answer.groups] == [(DENIED_GROUP, [])]
+    elif version >= 2:
+        assert (answer.error_code, answer.topics) == (DENIED_GROUP, [])
+    else:
+        assert [p.error_code for p in answer.topics[0].partitions] == [DENIED_GROUP] * 2
+
+
+@pytest.mark.conformance("XC-60")
+def test_a_deletion_of_offsets_of_two_topics_of_which_one_is_denied(tmp_path: Path) -> None:
+    r = m.OffsetDeleteRequest
+    topics = [
+        r.OffsetDeleteRequestTopic(name=name, partitions=[r.OffsetDeleteRequestPartition(partition_index=0)])
+        for name in ("secret", "t")
+    ]
+    world = World(tmp_path, [allowed(DELETE, GROUP, "g"), allowed(READ, TOPIC, "t")])
+    answer = world.ask(r(group_id="g", topics=topics), 0)
+    assert [(t.name, t.partitions[0].error_code) for t in answer.topics] == [("secret", DENIED_TOPIC), ("t", 0)]
+
+
+@pytest.mark.conformance("XC-41")
+def test_groups_that_may_not_be_seen_are_not_listed(tmp_path: Path) -> None:
+    acls = [allowed(READ, GROUP, "oth", pattern=PatternType.PREFIXED)]
+    assert [g.group_id for g in World(tmp_path, acls).ask(m.ListGroupsRequest(), 5).groups] == ["other"]
+    all_groups = World(tmp_path, [allowed(DESCRIBE, CLUSTER)]).ask(m.ListGroupsRequest(), 5)
+    assert [g.group_id for g in all_groups.groups] == ["g", "other"]
+
+
+@pytest.mark.conformance("XC-40", "XC-56", "XC-84")
+def test_denied_groups_keep_their_places(tmp_path: Path) -> None:
+    world = World(tmp_path, [allowed(DELETE, GROUP, "g")])
+    described = world.ask(
+        m.DescribeGroupsRequest(groups=["no", "g", "nor"], include_authorized_operations=True), 5
+    ).groups
+    assert [(g.group_id, g.error_code, g.group_state, g.authorized_operations) for g in described] == [
+        ("no", DENIED_GROUP, "", NOT_ASKED),
+        ("g", 0, "Stable", 1 << 6 | 1 << 8),
+        ("nor", DENIED_GROUP, "", NOT_ASKED),
+    ]
+    deleted = world.ask(m.DeleteGroupsRequest(groups_names=["no", "g", "no"]), 2).results
+    assert [(r.group_id, r.error_code) for r in deleted] == [("no", DENIED_GROUP), ("g", 0)]
+    assert [asked.groups_names for asked in world.shards.asked[1:]] == [["g"]]
