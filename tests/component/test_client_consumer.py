@@ -86,7 +86,7 @@ def test_a_broken_connection_costs_no_rebalance(kafka):
 def test_a_coordinator_lost_while_idle_is_looked_for_at_once(kafka):
     settings = {"heartbeat_interval_ms": 15_000, "enable_auto_commit": False}
     with consumer(kafka, "t", group_id="g", **settings) as reader:
-        poll_until(reader, reader.assignment)
+        poll_until(reader, lambda: kafka.requests(m.FetchRequest))  # nothing is asked of the coordinator then
         lookups = len(kafka.requests(m.FindCoordinatorRequest))
         kafka.drop_connections()
         wait_for(lambda: len(kafka.requests(m.FindCoordinatorRequest)) > lookups)
