@@ -106,7 +106,7 @@ class MemberLoop:
         )
         self.beginnings = Beginnings(spec.group_id, self.consumer, at_end=options["auto_offset_reset"] == "latest")
         self._progress = Progress(monotonic)
-        self.commits = Commits(spec.group_id, self.consumer, self._progress)
+        self.commits = Commits(spec.group_id, self.consumer, self._progress, monotonic)
         self._writer = Writer(spec, partial(make_producer, environment=environment))
         self._running = Running(monotonic)
         delivery = Delivery(spec, self.handler, values, self._writer, self._running, sleep)
@@ -169,7 +169,7 @@ class MemberLoop:
 
     def _close(self) -> None:
         # Closing the consumer gives up the partitions. The handler is told of that, so it is closed after it.
-        steps = (self.order.end, self.commits.now, self.consumer.close, self.handler.tear_down, self._writer.close)
+        steps = (self.order.end, self.commits.last, self.consumer.close, self.handler.tear_down, self._writer.close)
         for step in steps:  # each is owed, whatever becomes of the others
             try:
                 step()

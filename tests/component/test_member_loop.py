@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from actors.client import ConsumerRecord, OffsetAndMetadata
+from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
 from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.wire import messages as m
+from actors.wire.errors import ErrorCode
 from tests.support.client_broker import ScriptedBroker, broker
 from tests.support.member import T0, T1, Flaky, Member, record
 
@@ -182,6 +184,22 @@ def test_what_comes_after_a_start_at_the_end_is_handled_though_its_first_member_
     second.stop()
     thread.join(60)
     assert handled == [b"after", b"last"]
+
+
+def test_a_commit_that_meets_a_rebalance_when_the_member_ends_is_made_after_it(kafka: ScriptedBroker) -> None:
+    """With a real consumer: the coordinator refuses commits from its answer to the joins to that to the leader's."""
+    for _ in range(3):
+        kafka.append("t", 0, b"x")
+    refused = partial(kafka._on_offsetcommit, code=ErrorCode.REBALANCE_IN_PROGRESS)
+    kafka.script(m.OffsetCommitRequest, refused, refused)
+    options = {"fetch_max_wait_ms": 50, "retry_backoff_ms": 20}
+    spec = MemberSpec(("t",), "g", kafka.bootstrap_servers, options=options)
+    loop = MemberLoop(spec, lambda _: loop.stop())
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    thread.join(60)
+    assert loop.report().handled == 1
+    assert kafka.committed == {TopicPartition("t", 0): 1}
 
 
 # --- kinds of handlers, and reports ---

@@ -8,6 +8,7 @@ import pytest
 
 from actors.client import ConsumerRecord, TopicPartition
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
+from actors.members.handling import commits
 from tests.support.member import T0, T1, Flaky, Member, arrow, record
 
 # --- rebalances ---
@@ -129,6 +130,49 @@ def test_a_kept_partition_is_committed_later_when_the_commit_at_a_revocation_fai
     member.consumer.polls += [{T0: [record(1)], T1: [record(1, 1)]}, revoke, {}]
     member.run()
     assert member.committed == {T1: 2}
+
+
+class Ending(Member):
+    """A member that is stopped while it handles its records, when a rebalance has begun; `steps` are its polls then."""
+
+    def __init__(self, *steps: Any) -> None:
+        super().__init__(lambda _: self.loop.stop(), [{T0: [record(1)]}, *steps])
+        self.consumer.commit_error = self.consumer.async_error = RebalanceInProgressError()
+
+    def completed(self) -> None:
+        self.log.append("completed")
+        self.consumer.commit_error = None
+
+    def after_polls(self) -> list[Any]:
+        return self.log[self.log.index("completed") :]
+
+
+def test_a_member_that_ends_during_a_rebalance_goes_on_with_it_and_commits() -> None:
+    """Its commit was refused, and what it had handled came again though it ended in order."""
+    member = Ending({}, {T0: [record(2)], T1: [record(1, 1)]}, lambda: member.completed())
+    assert member.run().handled == 1, "what polls give is left to others"
+    assert [entry[0] for entry in member.log].count("pause") == 3
+    assert member.after_polls() == ["completed", ("commit", {T0: 2}), "consumer closed"]
+
+
+def test_what_it_gives_up_then_is_committed_as_ever() -> None:
+    def revoke() -> None:
+        member.completed()
+        member.consumer.listener.on_partitions_revoked([T0])
+
+    member = Ending(revoke)
+    member.run()
+    assert member.after_polls() == ["completed", ("commit", {T0: 2}), "consumer closed"], "once"
+
+
+def test_a_rebalance_that_does_not_end_does_not_keep_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(commits, "_REBALANCE_SECONDS", 0.0)
+    member = Ending()
+    member.run()
+    assert member.log[-1] == "consumer closed"
+    assert "what was handled since the last commit comes again" in caplog.text
 
 
 def test_offsets_of_lost_partitions_are_never_committed() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from actors.client import TopicPartition
@@ -17,15 +17,19 @@ log = logging.getLogger(__name__)
 # The whole group waits for a member that gives partitions up. It must not wait for a commit that cannot succeed, such
 # as that of a deleted topic.
 _REVOKE_COMMIT_MS = 10_000
+# So long a member that ends goes on with a rebalance that keeps it from its last commit.
+_REBALANCE_SECONDS = 10.0
+_POLL_MS = 100
 
 
 class Commits:
     """Commits what `progress` says is done."""
 
-    def __init__(self, group_id: str, consumer: Any, progress: Progress) -> None:
+    def __init__(self, group_id: str, consumer: Any, progress: Progress, monotonic: Callable[[], float]) -> None:
         self._group_id = group_id
         self._consumer = consumer
         self._progress = progress
+        self._monotonic = monotonic
         self._committed: dict[TopicPartition, int] = {}
 
     def later(self) -> None:
@@ -48,30 +52,57 @@ class Commits:
                 if self._committed.get(partition) == committed.offset:
                     del self._committed[partition]
 
-    def now(self, giving_up: Sequence[TopicPartition] | None = None) -> None:
-        """Commit all that is done, before these partitions, or all, are given up."""
+    def now(self, giving_up: Sequence[TopicPartition]) -> None:
+        """Commit all that is done, before these partitions are given up."""
         self._progress.settle(_REVOKE_COMMIT_MS / 1000)
-        done = self._progress.committable()
         try:
-            self._commit(done, None if giving_up is None else _REVOKE_COMMIT_MS)
+            self._commit(self._progress.committable(), _REVOKE_COMMIT_MS)
+        except RebalanceInProgressError as error:
+            self._comes_again(error)
         finally:
-            self.forget(list(done) if giving_up is None else giving_up)
+            self.forget(giving_up)
+
+    def last(self) -> None:
+        """Commit all that is done, before the member ends.
+
+        A rebalance may keep it from that for a moment. Polls go on with it then; what they give is left to others.
+        """
+        self._progress.settle(_REVOKE_COMMIT_MS / 1000)
+        until = self._monotonic() + _REBALANCE_SECONDS
+        try:
+            while not self._committed_last(until):
+                self._consumer.pause(*self._consumer.assignment())
+                self._consumer.poll(timeout_ms=_POLL_MS)
+        finally:
+            self.forget(list(self._progress.committable()))
+
+    def _committed_last(self, until: float) -> bool:
+        try:
+            self._commit(self._progress.committable(), None)
+        except RebalanceInProgressError as error:
+            if self._monotonic() < until:
+                return False
+            self._comes_again(error)
+        return True
 
     def _commit(self, done: dict[TopicPartition, int], timeout_ms: int | None) -> None:
         if not done:
             return
         try:
             self._consumer.commit({p: OffsetAndMetadata(o) for p, o in done.items()}, timeout_ms=timeout_ms)
-        except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
-            log.warning(
-                "group %s: %s; what was handled since the last commit comes again",
-                self._group_id,
-                error,
-                extra=about_member(self._consumer.group_metadata()),
-            )
-            self._committed.clear()  # due again, for what we keep
+        except (CommitFailedError, RetriableError) as error:
+            self._comes_again(error)
         else:
             self._committed.update(done)
+
+    def _comes_again(self, error: Exception) -> None:
+        log.warning(
+            "group %s: %s; what was handled since the last commit comes again",
+            self._group_id,
+            error,
+            extra=about_member(self._consumer.group_metadata()),
+        )
+        self._committed.clear()  # due again, for what we keep
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
         """Forget partitions that have or get other owners: nothing may be committed for them any more."""
