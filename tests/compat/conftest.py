@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -39,6 +40,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (chosen if kind == wanted else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = chosen
+
+
+@pytest.fixture(autouse=True)
+def _no_client_goes_on() -> Iterator[None]:
+    """kafka-python's thread, once nobody closes its client, takes random numbers: Hypothesis finds tests flaky then."""
+    yield
+    left = [thread.name for thread in threading.enumerate() if thread.name.startswith("kafka-io-")]
+    assert left == [], "a client of kafka-python was not closed"
 
 
 T = TypeVar("T")

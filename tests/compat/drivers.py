@@ -5,6 +5,7 @@ and kcat. What they have in common is in driving.py, kcat in kcat.py. No asserts
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import sys
 import time
@@ -61,19 +62,18 @@ class _ConfluentMember(Polling):
         super().__init__()
 
     def _loop(self) -> None:
-        consumer = confluent_kafka.Consumer(self._settings)
-        consumer.subscribe([self._topic])
-        while not self._stop.is_set():
-            for message in consumer.consume(500, 0.1):
-                if message.error() is None:
-                    self._records.append((message.key(), message.value()))
-                elif not message.error().retriable() and message.error().code() >= 0:
-                    raise confluent_kafka.KafkaException(message.error())
-            self._owned = frozenset(p.partition for p in consumer.assignment())
-            while self._commits:
-                answer(self._commits.pop(), lambda: consumer.commit(asynchronous=False))
-        self._owned = frozenset()
-        consumer.close()
+        with contextlib.closing(confluent_kafka.Consumer(self._settings)) as consumer:
+            consumer.subscribe([self._topic])
+            while not self._stop.is_set():
+                for message in consumer.consume(500, 0.1):
+                    if message.error() is None:
+                        self._records.append((message.key(), message.value()))
+                    elif not message.error().retriable() and message.error().code() >= 0:
+                        raise confluent_kafka.KafkaException(message.error())
+                self._owned = frozenset(p.partition for p in consumer.assignment())
+                while self._commits:
+                    answer(self._commits.pop(), lambda: consumer.commit(asynchronous=False))
+            self._owned = frozenset()
 
 
 class Confluent(Known):
@@ -150,18 +150,17 @@ class _KafkaPythonMember(Polling):
         super().__init__()
 
     def _loop(self) -> None:
-        consumer = kafka_python.KafkaConsumer(**self._settings)
-        # By name, it may lead the group before it knows the topic and then never assign again; by pattern, it
-        # waits for metadata first.
-        consumer.subscribe(pattern=f"^{self._topic}$")
-        while not self._stop.is_set():
-            for batch in consumer.poll(timeout_ms=100).values():
-                self._records += [(r.key, r.value) for r in batch]
-            self._owned = frozenset(p.partition for p in consumer.assignment())
-            while self._commits:
-                answer(self._commits.pop(), consumer.commit)
-        self._owned = frozenset()
-        consumer.close()
+        with contextlib.closing(kafka_python.KafkaConsumer(**self._settings)) as consumer:
+            # By name, it may lead the group before it knows the topic and then never assign again; by pattern, it
+            # waits for metadata first.
+            consumer.subscribe(pattern=f"^{self._topic}$")
+            while not self._stop.is_set():
+                for batch in consumer.poll(timeout_ms=100).values():
+                    self._records += [(r.key, r.value) for r in batch]
+                self._owned = frozenset(p.partition for p in consumer.assignment())
+                while self._commits:
+                    answer(self._commits.pop(), consumer.commit)
+            self._owned = frozenset()
 
 
 class KafkaPython(Known):
