@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from actors.client import Admin
 from actors.members.deployment.deployed import DeployedPool
 from actors.members.deployment.description import PoolDescription
 from actors.members.pool import ConsumerPool
@@ -71,6 +72,11 @@ def kill_supervisor(pool: DeployedPool) -> int:
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     return pid
+
+
+def members_of(servers: str, group: str) -> int:
+    with Admin(bootstrap_servers=servers) as admin:
+        return len(admin.describe_consumer_groups([group])[0].members)
 
 
 class Stopping:

@@ -28,7 +28,7 @@ from actors.members.deployment.description import PoolState
 from actors.members.deployment.names import NAMESPACE
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.pool import ConsumerPool, PoolError
-from tests.ray.fed import PARTITIONS, SIZE, Fed, Stopping, all_at_work, deploy, kill_supervisor, newer
+from tests.ray.fed import PARTITIONS, SIZE, Fed, Stopping, all_at_work, deploy, kill_supervisor, members_of, newer
 from tests.ray.handlers import Broken, Newer, Unstartable, Witnessed, by_two, handled
 from tests.ray.support import FAST, ROOT, assert_gone, descendants, produce, topic, up, wait_until
 
@@ -61,11 +61,6 @@ def rebalances(cluster: Cluster, group: str) -> list[str]:
     status = cluster.group_status(group, described.coordinator.id)
     assert status is not None
     return [each.reason for each in status.rebalances if not each.reason.startswith("gave up partitions")]
-
-
-def members_of(cluster: Cluster, group: str) -> int:
-    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
-        return len(admin.describe_consumer_groups([group])[0].members)
 
 
 # --- deaths ---
@@ -188,7 +183,7 @@ def test_scale_pause_resume_and_restart(cluster: Cluster, fed: Fed, pool: Deploy
         assert pool.wait(lambda found: len(found.members) == 3 and all_at_work(found), 60), pool.describe()
         pool.pause()
         assert pool.wait(lambda found: found.state is PoolState.PAUSED and not found.members, 60)
-        wait_until(lambda: members_of(cluster, fed.name) == 0, what="an empty group")
+        wait_until(lambda: members_of(fed.servers, fed.name) == 0, what="an empty group")
         kill_supervisor(pool)  # a wish outlives whoever is to fulfil it
         pool.resume()
         assert pool.wait(lambda found: len(found.members) == 3 and all_at_work(found), 60), pool.describe()
@@ -213,7 +208,7 @@ def test_a_stopped_pool_is_gone_and_its_name_is_free(cluster: Cluster, fed: Fed)
     family = [psutil.Process(pid) for pid in (found.supervisor_pid, *(member.pid for member in found.members)) if pid]
     pool.stop()
     assert_gone(family)
-    assert members_of(cluster, fed.name) == 0
+    assert members_of(fed.servers, fed.name) == 0
     assert DeployedPool.deployed(fed.servers) == []
     for wish in (pool.describe, pool.pause, lambda: pool.scale(1), pool.stop):
         with pytest.raises(PoolError, match="there is no pool called"):

@@ -9,12 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from actors.client import Admin
 from actors.cluster import Cluster
 from actors.members.deployment.deployed import DeployedPool
 from actors.members.deployment.description import PoolState
 from tests.compat.peers import UnavailableError, apache_kafka
-from tests.ray.fed import SIZE, Fed, Stopping, all_at_work, deploy, kill_supervisor, newer
+from tests.ray.fed import SIZE, Fed, Stopping, all_at_work, deploy, kill_supervisor, members_of, newer
 from tests.ray.handlers import Newer
 from tests.ray.support import assert_gone, wait_until
 
@@ -27,11 +26,6 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         except UnavailableError as reason:
             pytest.skip(f"Apache Kafka cannot run here: {reason}")
         yield peer.bootstrap_servers
-
-
-def members_of(servers: str, group: str) -> int:
-    with Admin(bootstrap_servers=servers) as admin:
-        return len(admin.describe_consumer_groups([group])[0].members)
 
 
 def test_it_outlives_its_supervisor_rolls_pauses_and_stops(

@@ -156,9 +156,10 @@ class DeployedPool:
         if the pool has failed and, without `until`, if its last version has been rolled back.
         """
         deadline = None if timeout_s is None else REAL.clock.monotonic() + timeout_s
+        wished = 0 if until is not None else self._record().deployment.version  # its supervisor may not know it yet
         while True:
             found = self.describe()
-            if until(found) if until is not None else _as_wished(found):
+            if until(found) if until is not None else found.version >= wished and _as_wished(found):
                 return True
             if found.state is PoolState.FAILED:
                 raise PoolError(f"pool {self.name!r} has failed: {found.last_error}")
