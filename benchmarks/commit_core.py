@@ -11,7 +11,7 @@ import time
 from actors.coordinator import CoordinatorConfig, Now, OffsetCommitResponse, Shard, Token
 from actors.group_api import Topics, offset_commit
 from actors.group_api.commits import Commits
-from actors.log.batch import build_keyed_batch
+from actors.records.building import build_keyed_batch
 from actors.wire.framing import RequestHeader, encode_request, frame_response
 from actors.wire.messages import OffsetCommitRequest
 from actors.wire.offset_columns import OffsetCommitColumns

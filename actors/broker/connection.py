@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 from actors.broker.outgoing import PIECE_BYTES, Outgoing
 from actors.broker.slots import Slot, SlotQueue
-from actors.log.errors import LogError
+from actors.records.errors import LogError
 from actors.runtime.logs import about
 from actors.security.acl import ANONYMOUS
 from actors.wire.framing import LARGE_BYTES

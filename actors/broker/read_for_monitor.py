@@ -22,10 +22,11 @@ from actors.links.reading import (
     TopicSlice,
     pack_rows,
 )
-from actors.log.batch import HEADER_BYTES
-from actors.log.errors import FetchOffsetOutOfRange, LogError
+from actors.log.errors import FetchOffsetOutOfRange
 from actors.log.partition_log import PartitionLog
 from actors.log.reading import Extent
+from actors.records.batch import HEADER_BYTES
+from actors.records.errors import LogError
 from actors.wire.errors import ErrorCode
 
 

@@ -1,113 +1,232 @@
-"""Checks produced batches before a leader appends them, and rewrites them if the topic's settings ask for it.
+"""Decides what of a produced batch goes into a log: nothing that it says of itself is believed.
 
-Looks at bytes and topic settings only. Checks of single records are in record_checks.py, those of producers' sequences
-and epochs in producer_state.py.
+`one_batch` looks at the header alone. `admit` verifies the checksum, decompresses, checks each record, works out the
+largest timestamp, and rewrites the batch if the topic's settings, or clients that read only the first of several
+frames, ask for it. It touches no log, so that it may run in another thread; `admit_at_once` does it only if that takes
+a loop less than a millisecond. Sequences and epochs of producers are looked at when the batch is appended
+(producer_state.py).
 """
 
 from typing import Final, NamedTuple
 
-from actors.log import batch as batches
-from actors.log.batch import HEADER_BYTES, LENGTH_BYTES, MIN_LENGTH, BatchHeader, Buffer
-from actors.log.compression import MAX_DECOMPRESSED_BYTES, ZSTD
 from actors.log.config import LogConfig
-from actors.log.errors import (
+from actors.records import compression as codecs
+from actors.records.batch import (
+    HEADER,
+    HEADER_BYTES,
+    KNOWN_ATTRIBUTES,
+    LENGTH_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MIN_LENGTH,
+    BatchHeader,
+    Buffer,
+    crc_matches,
+    iter_batches,
+    read_header,
+    sealed,
+)
+from actors.records.bounds import Bounds, at_produce
+from actors.records.building import recompressed
+from actors.records.checks import LONG_MAX, LONG_MIN, Limits, largest_timestamp
+from actors.records.errors import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
     RECORD_LIST_TOO_LARGE,
     UNSUPPORTED_COMPRESSION_TYPE,
-    UNSUPPORTED_FOR_MESSAGE_FORMAT,
     CorruptBatchError,
     LogError,
+    OverBoundsError,
 )
-from actors.log.record_checks import check_records
+
+AT_ONCE_RECORDS: Final = 4000
+"""So many records, or headers of records, are checked in a millisecond, whatever they look like."""
+AT_ONCE_BYTES: Final = 1 << 20
+"""So many bytes are copied and summed up in a tenth of that."""
+AT_ONCE_PACKED_BYTES: Final = 16 << 10
+"""So many compressed bytes are decompressed in a millisecond, however they are cut into blocks and frames."""
+AT_ONCE_UNPACKED_BYTES: Final = 256 << 10
+"""So many bytes come out of any codec in a quarter of a millisecond."""
+AT_ONCE_REWRITTEN_BYTES: Final = 16 << 10
+"""So many bytes are compressed in a quarter of a millisecond, by the slowest codec."""
 
 _MAGIC_AT: Final = 16
 _PREFIX_BYTES: Final = 17
-_MIN_RECORD_BYTES: Final = 7
 
 
 class Admitted(NamedTuple):
-    """One batch to append: bytes and header, whose base offset and leader epoch are not set yet."""
+    """One batch to append, and how it is in the log but for base offset and leader epoch: header and payload."""
 
-    data: Buffer
     header: BatchHeader
+    payload: Buffer
 
 
-def admit(data: Buffer, config: LogConfig, now_ms: int, *, internal: bool) -> list[Admitted]:
-    """The batches of one produce request, checked. Raises LogError with the code to answer if one is bad.
+class Produced(NamedTuple):
+    """One batch as a producer sent it."""
 
-    `internal`: a process of this cluster made them. Their records are not looked at, and may be control records.
-    """
-    if len(data) > config.segment_bytes:
-        raise LogError(RECORD_LIST_TOO_LARGE, f"{len(data)} bytes do not fit in segment.bytes")
+    header: BatchHeader
+    batch: memoryview
+
+    @property
+    def payload(self) -> memoryview:
+        return self.batch[HEADER_BYTES:]
+
+
+def one_batch(data: Buffer, config: LogConfig) -> Produced:
+    """The one batch that a partition gets in a produce request. Raises LogError with the code to answer."""
+    view = memoryview(data)
+    header = _whole_header(view)
+    if header.size_bytes != len(view):
+        raise LogError(INVALID_RECORD, "a produce request holds exactly one record batch for each partition")
+    if header.base_offset != 0:
+        raise LogError(INVALID_RECORD, f"the base offset of a produced batch is 0, not {header.base_offset}")
+    _check_size(header.size_bytes, config)
+    if header.size_bytes > config.segment_bytes:
+        raise LogError(RECORD_LIST_TOO_LARGE, f"{header.size_bytes} bytes do not fit in segment.bytes")
+    return Produced(header, view)
+
+
+def admit_at_once(produced: Produced, config: LogConfig, now_ms: int) -> Admitted | None:
+    """`admit` if that takes less than a millisecond; None if it may take longer."""
+    header, size = produced.header, len(produced.batch)
+    if header.record_count > AT_ONCE_RECORDS or size > AT_ONCE_BYTES:
+        return None
+    plain_bytes = AT_ONCE_REWRITTEN_BYTES if _other_codec(header, config) else AT_ONCE_UNPACKED_BYTES
+    if header.codec != codecs.NONE and size > AT_ONCE_PACKED_BYTES:
+        return None
+    if header.codec == codecs.NONE and not _other_codec(header, config):
+        plain_bytes = AT_ONCE_BYTES
+    try:
+        return _admit(produced, config, now_ms, Bounds(plain_bytes, AT_ONCE_RECORDS))
+    except OverBoundsError:
+        return None
+
+
+def admit(produced: Produced, config: LogConfig, now_ms: int) -> Admitted:
+    """The batch as the topic wants it. Raises LogError with the code to answer. May take long, in any thread."""
+    bounds = at_produce(config.max_message_bytes)
+    try:
+        return _admit(produced, config, now_ms, bounds)
+    except OverBoundsError as error:
+        raise LogError(MESSAGE_TOO_LARGE, f"{error}: max.message.bytes is {config.max_message_bytes}") from error
+
+
+def admit_own(data: Buffer, config: LogConfig) -> list[Admitted]:
+    """Batches that a process of this cluster made: their records are not looked at, and may be control records."""
     view = memoryview(data)
     admitted = []
-    position, size = 0, len(view)
-    while position < size:
-        header = _whole_header(view, position)
-        end = position + LENGTH_BYTES + header.length
-        batch = view[position:end]
-        _check(batch, header, config, now_ms, internal)
-        admitted.append(_as_topic_wants(batch, header, config, now_ms))
-        position = end
-    if not admitted:
-        raise LogError(INVALID_RECORD, "an append holds at least one record batch")
+    for start, end, header in iter_batches(view):
+        batch = view[start:end]
+        _check_size(len(batch), config)
+        _check_crc(batch, header)
+        _check_header(header)
+        admitted.append(_sealed(header, batch[HEADER_BYTES:], header))
+    if sum(header.size_bytes for header, _ in admitted) != len(view) or not admitted:
+        raise CorruptBatchError(f"{len(view)} bytes are not whole record batches")
     return admitted
 
 
-def _whole_header(view: memoryview, position: int) -> BatchHeader:
-    left = len(view) - position
-    if left >= _PREFIX_BYTES and view[position + _MAGIC_AT] < batches.MAGIC:
-        raise LogError(UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats before version 2 are not supported")
+def _whole_header(view: memoryview) -> BatchHeader:
+    left = len(view)
+    if left == 0:
+        raise LogError(INVALID_RECORD, "a produce request holds one record batch for each partition, this one none")
+    if left >= _PREFIX_BYTES and view[_MAGIC_AT] < MAGIC:
+        raise LogError(INVALID_RECORD, f"record format {view[_MAGIC_AT]}; only {MAGIC} is taken")
     if left < HEADER_BYTES:
         raise CorruptBatchError(f"{left} bytes are not a record batch")
-    header = batches.read_header(view, position)
-    if header.magic != batches.MAGIC or not MIN_LENGTH <= header.length <= left - LENGTH_BYTES:
+    header = read_header(view)
+    if header.magic != MAGIC or not MIN_LENGTH <= header.length <= left - LENGTH_BYTES:
         raise CorruptBatchError(f"batch of length {header.length}, magic {header.magic} in {left} bytes")
     return header
 
 
-def _check(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, internal: bool) -> None:
-    _check_size(batch, config)
-    if not batches.crc_matches(batch, header.crc):
-        raise CorruptBatchError("batch fails its checksum")
-    room = MAX_DECOMPRESSED_BYTES if header.codec else len(batch) - HEADER_BYTES
-    count = header.record_count
-    if not 1 <= count <= room // _MIN_RECORD_BYTES or header.last_offset_delta != count - 1:
+def _check_size(size_bytes: int, config: LogConfig) -> None:
+    if size_bytes > config.max_message_bytes:
         raise LogError(
-            INVALID_RECORD,
-            f"{count} records with a last offset delta of {header.last_offset_delta}",
+            MESSAGE_TOO_LARGE, f"batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}"
         )
-    if header.codec > ZSTD:
+
+
+def _check_crc(batch: memoryview, header: BatchHeader) -> None:
+    if not crc_matches(batch, header.crc):
+        raise CorruptBatchError("batch fails its checksum")
+
+
+def _check_header(header: BatchHeader) -> None:
+    count = header.record_count
+    if count < 1 or header.last_offset_delta != count - 1:
+        raise LogError(INVALID_RECORD, f"{count} records with a last offset delta of {header.last_offset_delta}")
+    if header.codec not in codecs.CODEC_NAMES:
         raise LogError(UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {header.codec}")
-    if header.is_control and not internal:
-        raise LogError(INVALID_RECORD, "clients do not write control batches")
     idempotent = header.producer_id >= 0 and not header.is_control
     if idempotent and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise LogError(INVALID_RECORD, "a producer id needs a producer epoch and a base sequence")
-    if not internal:
-        check_records(batch, header, config, now_ms)
 
 
-def _check_size(batch: Buffer, config: LogConfig) -> None:
-    if len(batch) > config.max_message_bytes:
-        raise LogError(
-            MESSAGE_TOO_LARGE, f"batch of {len(batch)} bytes, max.message.bytes is {config.max_message_bytes}"
-        )
+def _admit(produced: Produced, config: LogConfig, now_ms: int, bounds: Bounds) -> Admitted:
+    header, batch = produced
+    _check_crc(batch, header)
+    _check_header(header)
+    if header.is_control:
+        raise LogError(INVALID_RECORD, "clients do not write control batches")
+    if header.record_count > bounds.records:
+        raise OverBoundsError(f"the batch has {header.record_count} records, more than {bounds.records}")
+    limits = _limits(config, now_ms, bounds)
+    _check_time_of_append(header, config, limits)
+    try:
+        plain, is_one_frame = codecs.unpack(header.codec, produced.payload, bounds.plain_bytes)
+        if not is_one_frame and header.codec == codecs.LZ4:
+            raise CorruptBatchError("the lz4 data is several frames, or its blocks depend on one another")
+        latest = largest_timestamp(plain, header.record_count, header.first_timestamp, limits)
+    except OverBoundsError:
+        raise
+    except CorruptBatchError as error:
+        # Behind a checksum that is right it is the producer who is wrong: CORRUPT_MESSAGE would have it try for ever.
+        raise LogError(INVALID_RECORD, str(error)) from error
+    fields = _stamped(header, config, latest, now_ms)
+    if _other_codec(header, config) or not is_one_frame:
+        codec = header.codec if config.target_codec is None else config.target_codec
+        fields, payload = recompressed(fields, plain, codec)
+        _check_size(HEADER_BYTES + len(payload), config)
+        return _sealed(fields, payload, header)
+    return _sealed(fields, produced.payload, header)
 
 
-def _as_topic_wants(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> Admitted:
-    data: Buffer = batch
-    codec = config.target_codec
-    if codec is not None and codec != header.codec and not header.is_control:
-        data = batches.recompress(data, header, codec)
-        _check_size(data, config)
-        header = batches.read_header(data)
+def _limits(config: LogConfig, now_ms: int, bounds: Bounds) -> Limits:
     if config.message_timestamp_type == "LogAppendTime":
-        data = batches.with_log_append_time(data, header, now_ms)
-        header = batches.read_header(data)
-    elif header.is_log_append_time:
-        # Only a broker sets this bit; a client's would misdate every record.
-        raise LogError(INVALID_TIMESTAMP, "the topic's timestamps are CreateTime, the batch says LogAppendTime")
-    return Admitted(data, header)
+        return Limits(config.compacts, LONG_MIN, LONG_MAX, bounds.records)
+    oldest = now_ms - config.message_timestamp_before_max_ms
+    return Limits(config.compacts, oldest, now_ms + config.message_timestamp_after_max_ms, bounds.records)
+
+
+def _check_time_of_append(header: BatchHeader, config: LogConfig, limits: Limits) -> None:
+    """Of a batch that says LogAppendTime, which only a broker may, Kafka goes by the one time in its header."""
+    if not header.is_log_append_time:
+        return
+    in_range = header.max_timestamp >= 0 and limits.oldest <= header.max_timestamp <= limits.latest
+    if config.message_timestamp_type == "LogAppendTime" or not in_range:
+        raise LogError(INVALID_TIMESTAMP, "a producer does not set the timestamp type to LogAppendTime")
+
+
+def _other_codec(header: BatchHeader, config: LogConfig) -> bool:
+    return config.target_codec is not None and config.target_codec != header.codec
+
+
+def _stamped(header: BatchHeader, config: LogConfig, latest: int, now_ms: int) -> BatchHeader:
+    """The header with our timestamps, and without bits that no producer sets."""
+    attributes = header.attributes & KNOWN_ATTRIBUTES & ~LOG_APPEND_TIME
+    if config.message_timestamp_type == "LogAppendTime":
+        return header._replace(attributes=attributes | LOG_APPEND_TIME, max_timestamp=now_ms)
+    if attributes == header.attributes and latest == header.max_timestamp:
+        return header
+    return header._replace(attributes=attributes, max_timestamp=latest)
+
+
+def _sealed(fields: BatchHeader, payload: Buffer, produced: BatchHeader) -> Admitted:
+    return Admitted(fields if fields is produced else sealed(fields, payload), payload)
+
+
+def packed(admitted: Admitted, base_offset: int, leader_epoch: int) -> bytes:
+    """The 61 bytes before the payload, with the offset and the epoch that the batch gets."""
+    return HEADER.pack(*admitted.header._replace(base_offset=base_offset, leader_epoch=leader_epoch))

@@ -1,25 +1,16 @@
 """Appending to a log, as its leader or as a follower: batches are checked, stamped, written and accounted for."""
 
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from actors.log.admission import Admitted, admit
-from actors.log.batch import (
-    NO_TIMESTAMP,
-    PREFIX,
-    BatchHeader,
-    Buffer,
-    crc_matches,
-    read_header,
-    split_batches,
-    without_records_before,
-)
-from actors.log.errors import FENCED_LEADER_EPOCH, OFFSET_OUT_OF_RANGE, CorruptBatchError, LogError
+from actors.log.admission import Admitted, packed
 from actors.log.flush import Flushing
 from actors.log.producer_state import ProducerBatch
 from actors.log.state import LogState
 from actors.log.storage import Storage
-
-_PREFIX_BYTES: Final = PREFIX.size
+from actors.records.batch import NO_TIMESTAMP, BatchHeader, Buffer, crc_matches, read_header, split_batches
+from actors.records.building import without_records_before
+from actors.records.errors import FENCED_LEADER_EPOCH, OFFSET_OUT_OF_RANGE, CorruptBatchError, LogError
 
 
 class AppendResult(NamedTuple):
@@ -40,23 +31,22 @@ class Appender:
         self._storage = storage
         self._flushing = flushing
 
-    def as_leader(self, data: Buffer, leader_epoch: int, now_ms: int, internal: bool) -> AppendResult:
+    def as_leader(self, admitted: Sequence[Admitted], leader_epoch: int, now_ms: int) -> AppendResult:
         """Append all of these batches, or none. They get the next offsets and `leader_epoch`."""
         state = self._state
         state.must_be_usable()
         if leader_epoch < state.epochs.latest:
             raise LogError(FENCED_LEADER_EPOCH, f"epoch {leader_epoch}, the log is at {state.epochs.latest}")
-        admitted = admit(data, state.config, now_ms, internal=internal)
         repeated = self._repeated(admitted)
         if repeated is not None:
             return self._result(repeated.first_offset, repeated.last_offset, repeated.timestamp_ms, True)
         base = offset = state.end
         buffers: list[Buffer] = []
-        for batch, header in admitted:
-            buffers += (PREFIX.pack(offset, header.length, leader_epoch), memoryview(batch)[_PREFIX_BYTES:])
-            offset += header.last_offset_delta + 1
+        for batch in admitted:
+            buffers += (packed(batch, offset, leader_epoch), batch.payload)
+            offset += batch.header.last_offset_delta + 1
         self._storage.write(buffers, base, offset, now_ms)
-        for _, header in admitted:
+        for header, _ in admitted:
             state.grow(header, state.end, leader_epoch, now_ms)
         self._flushing.appended(offset - base, now_ms)
         return self._result(base, offset - 1, now_ms)
@@ -69,16 +59,16 @@ class Appender:
         if not batches:
             return self._result(state.end, state.end - 1, -1)
         base, offset = batches[0].header.base_offset, batches[-1].header.next_offset
-        self._storage.write([batch for batch, _ in batches], base, offset, now_ms)
-        for _, header in batches:
+        self._storage.write([batch for _, batch in batches], base, offset, now_ms)
+        for header, _ in batches:
             state.grow(header, header.base_offset, header.leader_epoch, now_ms)
         self._flushing.appended(offset - base, now_ms)
         return self._result(base, offset - 1, batches[-1].header.max_timestamp)
 
-    def _repeated(self, admitted: list[Admitted]) -> ProducerBatch | None:
+    def _repeated(self, admitted: Sequence[Admitted]) -> ProducerBatch | None:
         """Check the batches of idempotent producers. If this is a repeat: the batch that was appended before."""
         previous: BatchHeader | None = None
-        for _, header in admitted:
+        for header, _ in admitted:
             if header.producer_id >= 0 and not header.is_control:
                 found = self._state.producers.find_duplicate(header)
                 if found is not None:
@@ -92,13 +82,20 @@ class Appender:
         return AppendResult(base, last, time_ms if stamped else NO_TIMESTAMP, self._state.start, duplicate)
 
 
-def _from_leader(data: Buffer, log_end_offset: int) -> list[Admitted]:
+class _Stamped(NamedTuple):
+    """One whole batch as a leader has it."""
+
+    header: BatchHeader
+    batch: Buffer
+
+
+def _from_leader(data: Buffer, log_end_offset: int) -> list[_Stamped]:
     """The batches to append: whole, undamaged, in order, without records before the log's end."""
     split = split_batches(data)
     if not split or split[-1][1] != len(data):
         raise CorruptBatchError(f"{len(data)} bytes from the leader are not whole batches")
     view, offset = memoryview(data), log_end_offset
-    batches: list[Admitted] = []
+    batches: list[_Stamped] = []
     for start, end, header in split:
         batch: Buffer = view[start:end]
         if not crc_matches(batch, header.crc):
@@ -110,6 +107,6 @@ def _from_leader(data: Buffer, log_end_offset: int) -> list[Admitted]:
             if rest is None:
                 continue
             batch, header = rest, read_header(rest)
-        batches.append(Admitted(batch, header))
+        batches.append(_Stamped(header, batch))
         offset = header.next_offset
     return batches

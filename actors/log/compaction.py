@@ -8,26 +8,31 @@ batch, several times faster to load. Batches of idempotent or transactional prod
 last one stays even without records, as in Kafka: a replica made from the log later must know its sequence.
 """
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final
 
-from aiokafka.record.memory_records import MemoryRecords
-
-from actors.log.batch import (
-    CODEC_MASK,
-    BatchHeader,
-    Headers,
-    batch_records,
-    build_sparse_batch,
-    iter_batches,
-    read_header,
-    with_log_append_time,
-    without_records,
-)
 from actors.log.files import FileWriter, remove_files
 from actors.log.segment import MAX_RELATIVE_OFFSET, Segment
+from actors.records.batch import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    assembled,
+    iter_batches,
+    read_header,
+    without_records,
+)
+from actors.records.building import moved
+from actors.records.checks import LONG_MAX, LONG_MIN
+from actors.records.columns import rows_of
+from actors.records.compression import compress
+from actors.records.errors import CorruptBatchError
+from actors.records.reading import payload_of
+from actors.records.rows import Row
 
 CLEANED_SUFFIX: Final = ".cleaned"
 DEFAULT_MAX_KEYS: Final = 5_000_000
@@ -35,8 +40,6 @@ DEFAULT_MAX_KEYS: Final = 5_000_000
 _CHUNK_BYTES: Final = 4 << 20
 _MERGED_BYTES: Final = 64 << 10
 _MERGED_RECORDS: Final = 5_000
-
-SparseRecord = tuple[int, bytes | None, bytes | None, Headers | None, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,10 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """What one compaction wrote: segments `new_bases` take the place of `old_bases` once swapped in."""
+    """What one compaction wrote: segments `new_bases` take the place of `old_bases` once swapped in.
+
+    `unreadable`: the base offsets of batches that cannot be read, and stay as they are.
+    """
 
     directory: str
     old_bases: tuple[int, ...]
@@ -75,6 +81,7 @@ class CompactionResult:
     records_kept: int
     bytes_read: int
     bytes_written: int
+    unreadable: tuple[int, ...] = ()
 
 
 def compact(plan: CompactionPlan, writer: FileWriter) -> CompactionResult:
@@ -104,6 +111,7 @@ def compact(plan: CompactionPlan, writer: FileWriter) -> CompactionResult:
         records_kept=keeper.records_kept,
         bytes_read=sum(segment.size_bytes for segment in used),
         bytes_written=sum(segment.size_bytes for segment in output.segments),
+        unreadable=tuple(keeper.unreadable),
     )
 
 
@@ -138,22 +146,34 @@ def _latest_offsets(plan: CompactionPlan, segments: list[Segment]) -> tuple[dict
         if end <= plan.first_dirty:
             continue
         for chunk in _chunks(segment):
-            batches = MemoryRecords(chunk)
-            while (batch := batches.next_batch()) is not None:
-                if batch.is_control_batch:
-                    continue
-                for record in batch:
-                    latest[cast(bytes, record.key)] = record.offset
+            view = memoryview(chunk)
+            for start, stop, header in iter_batches(chunk):
+                if not header.is_control:
+                    _note_keys(latest, view[start:stop], header)
                 if len(latest) >= plan.max_keys:
-                    return latest, batch.next_offset
+                    return latest, header.next_offset
     return latest, plan.end
 
 
+def _note_keys(latest: dict[bytes, int], batch: memoryview, header: BatchHeader) -> None:
+    base = header.base_offset
+    with contextlib.suppress(CorruptBatchError):  # it stays as it is: see `_Keeper.take`
+        payload = payload_of(batch, header)
+        for row in rows_of(payload, header.record_count):
+            if row.key_size >= 0:
+                latest[payload[row.key_start : row.key_start + row.key_size]] = base + row.offset_delta
+
+
 class _Keeper:
-    """Decides which records stay, and gathers these into batches."""
+    """Decides which records stay, and gathers these into batches.
+
+    A record that stays does so to the byte. A batch that cannot be read stays as a whole: it is no reason to keep a
+    topic from being compacted.
+    """
 
     def __init__(self, plan: CompactionPlan, latest: dict[bytes, int], output: "_Output") -> None:
         self.records_read = self.records_kept = 0
+        self.unreadable: list[int] = []
         self._plan = plan
         self._latest = latest
         self._output = output
@@ -167,20 +187,18 @@ class _Keeper:
             if header.is_control:
                 self._write(batch, header)
                 continue
-            kept = self._kept(batch, header)
-            self.records_read += header.record_count
-            self.records_kept += len(kept)
-            if not kept:
-                if header.producer_id >= 0 and header.last_offset in self._plan.producers_last:
-                    empty = without_records(header)
-                    self._write(empty, read_header(empty))
-                continue
-            if self._mergeable(header):
-                self._merge(kept, header)
-            elif len(kept) == header.record_count:
+            try:
+                payload = payload_of(batch, header)
+                kept = self._kept(payload, header)
+            except CorruptBatchError:
+                self.unreadable.append(header.base_offset)
+                self.records_read += header.record_count
+                self.records_kept += header.record_count
                 self._write(batch, header)
-            else:
-                self._write_rebuilt(kept, header)
+                continue
+            self.records_read += header.record_count
+            self.records_kept += kept.count
+            self._put(batch, header, payload, kept)
 
     def finish(self) -> None:
         """Write the batch that is being gathered."""
@@ -189,47 +207,69 @@ class _Keeper:
             batch = pending.build()
             self._output.write(batch, read_header(batch))
 
-    def _kept(self, batch: memoryview, header: BatchHeader) -> list[SparseRecord]:
+    def _kept(self, payload: bytes, header: BatchHeader) -> "_Kept":
+        """The records that stay. They are gathered as bytes: as objects, those of one batch may be millions."""
         latest, base = self._latest.get, header.base_offset
         until, start = self._plan.tombstones_until, self._plan.log_start
-        return [
-            (offset - base, record.key, record.value, record.headers, record.timestamp)
-            for record in batch_records(batch, header)
-            if record.key is not None
-            and latest(record.key, -1) <= (offset := record.offset)
-            and offset >= start
-            and (record.value is not None or offset >= until)
-        ]
+        few = header.record_count <= _MERGED_RECORDS
+        kept = _Kept()
+        for row in rows_of(payload, header.record_count):
+            offset = base + row.offset_delta
+            if row.key_size < 0 or offset < start or (row.value_size < 0 and offset < until):
+                continue
+            if latest(payload[row.key_start : row.key_start + row.key_size], -1) > offset:
+                continue
+            kept.count += 1
+            kept.latest = max(kept.latest, header.first_timestamp + row.time_delta)
+            if few:
+                kept.rows.append(row)
+            else:
+                kept.records += payload[row.start : row.end]
+        return kept
 
-    def _mergeable(self, header: BatchHeader) -> bool:
+    def _put(self, batch: memoryview, header: BatchHeader, payload: bytes, kept: "_Kept") -> None:
+        if not kept.count:
+            if header.producer_id >= 0 and header.last_offset in self._plan.producers_last:
+                empty = without_records(header)
+                self._write(empty, read_header(empty))
+        elif self._mergeable(header, payload, kept):
+            self._merge(payload, header, kept)
+        elif kept.count == header.record_count:
+            self._write(batch, header)
+        else:
+            self._write_rebuilt(payload, header, kept)
+
+    def _mergeable(self, header: BatchHeader, payload: bytes, kept: "_Kept") -> bool:
         plain = header.producer_id < 0 and not header.is_transactional and not header.is_log_append_time
-        return plain and header.size_bytes < self._merge_limit
+        return plain and bool(kept.rows) and HEADER_BYTES + len(payload) < self._merge_limit
 
-    def _merge(self, kept: list[SparseRecord], header: BatchHeader) -> None:
-        if not self._pending.fits(header, self._merge_limit):
+    def _merge(self, payload: bytes, header: BatchHeader, kept: "_Kept") -> None:
+        if not self._pending.fits(header, payload, kept, self._merge_limit):
             self.finish()
-        self._pending.add(kept, header)
+        self._pending.add(header, payload, kept)
 
     def _write(self, batch: bytes | memoryview, header: BatchHeader) -> None:
         self.finish()
         self._output.write(batch, header)
 
-    def _write_rebuilt(self, kept: list[SparseRecord], header: BatchHeader) -> None:
-        """The batch without its superseded records; offsets and sequences stay what they were."""
-        batch = build_sparse_batch(
-            kept,
-            base_offset=header.base_offset,
-            codec=header.codec,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            leader_epoch=header.leader_epoch,
-            is_transactional=header.is_transactional,
-            last_offset_delta=header.last_offset_delta,
-        )
-        if header.is_log_append_time:
-            batch = bytes(with_log_append_time(batch, read_header(batch), header.max_timestamp))
+    def _write_rebuilt(self, payload: bytes, header: BatchHeader, kept: "_Kept") -> None:
+        """The batch without its superseded records; offsets, times and sequences stay what they were."""
+        plain = bytes(kept.records) or b"".join([payload[row.start : row.end] for row in kept.rows])
+        fields = header._replace(record_count=kept.count)
+        if not header.is_log_append_time:
+            fields = fields._replace(max_timestamp=kept.latest)
+        batch = assembled(fields, compress(header.codec, plain))
         self._write(batch, read_header(batch))
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The records of a batch that stay: where they are or, of many, their bytes. `latest` is their last timestamp."""
+
+    count: int = 0
+    latest: int = NO_TIMESTAMP
+    rows: list[Row] = field(default_factory=list)
+    records: bytearray = field(default_factory=bytearray)
 
 
 @dataclass(slots=True)
@@ -239,36 +279,41 @@ class _Pending:
     first: BatchHeader | None = None
     last: BatchHeader | None = None
     size_bytes: int = 0
-    records: list[SparseRecord] = field(default_factory=list)
+    latest: int = NO_TIMESTAMP
+    records: list[bytes] = field(default_factory=list)
 
-    def fits(self, header: BatchHeader, limit: int) -> bool:
+    def fits(self, header: BatchHeader, payload: bytes, kept: _Kept, limit: int) -> bool:
         if self.first is None:
             return True
         alike = (
             header.leader_epoch == self.first.leader_epoch
             and header.attributes & CODEC_MASK == self.first.attributes & CODEC_MASK
         )
-        small = self.size_bytes + header.size_bytes <= limit and len(self.records) < _MERGED_RECORDS
-        return alike and small and header.last_offset - self.first.base_offset <= MAX_RELATIVE_OFFSET
+        small = self.size_bytes + len(payload) <= limit and len(self.records) < _MERGED_RECORDS
+        near = header.last_offset - self.first.base_offset <= MAX_RELATIVE_OFFSET
+        shift = header.first_timestamp - self.first.first_timestamp
+        return alike and small and near and all(LONG_MIN <= row.time_delta + shift <= LONG_MAX for row in kept.rows)
 
-    def add(self, kept: list[SparseRecord], header: BatchHeader) -> None:
+    def add(self, header: BatchHeader, payload: bytes, kept: _Kept) -> None:
         if self.first is None:
             self.first = header
-        shift = header.base_offset - self.first.base_offset
+        offset_shift = header.base_offset - self.first.base_offset
+        time_shift = header.first_timestamp - self.first.first_timestamp
         self.last = header
-        self.size_bytes += header.size_bytes
-        self.records += [(delta + shift, *rest) for delta, *rest in kept] if shift else kept  # type: ignore[misc]
+        self.size_bytes += len(payload)
+        self.latest = max(self.latest, kept.latest)
+        self.records += [moved(payload, row, offset_shift, time_shift) for row in kept.rows]
 
     def build(self) -> bytes:
         assert self.first is not None
         assert self.last is not None
-        return build_sparse_batch(
-            self.records,
-            base_offset=self.first.base_offset,
-            codec=self.first.codec,
-            leader_epoch=self.first.leader_epoch,
+        header = self.first._replace(
+            attributes=self.first.codec,
             last_offset_delta=self.last.last_offset - self.first.base_offset,
+            max_timestamp=self.latest,
+            record_count=len(self.records),
         )
+        return assembled(header, compress(header.codec, b"".join(self.records)))
 
 
 class _Output:

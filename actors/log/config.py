@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Final, cast
 
-from actors.log.compression import CODEC_IDS
 from actors.log.errors import LogConfigError
+from actors.records.compression import CODEC_IDS
 
 MAX_LONG: Final = 2**63 - 1
 MAX_INT: Final = 2**31 - 1

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Final
 
 from actors.log.config import LogConfig
-from actors.log.errors import DataDirError, LogError
+from actors.log.errors import DataDirError
 from actors.log.files import FileWriter
 from actors.log.folder_lock import LOCK_NAME, FolderInUseError, FolderLock
 from actors.log.machine import Machine
 from actors.log.partition_log import PartitionLog
+from actors.records.errors import LogError
 
 logger = logging.getLogger(__name__)
 

@@ -11,9 +11,10 @@ remove. The parts share a `LogState` (state.py), and each has its module:
 Opening stands in recovery.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from actors.log.admission import Admitted, admit, admit_own, one_batch
 from actors.log.appending import Appender, AppendResult
 from actors.log.checkpoint import Checkpoint
 from actors.log.cleaning import Cleaning
@@ -180,13 +181,20 @@ class PartitionLog:
     def append_as_leader(
         self, data: bytes | memoryview, leader_epoch: int, now_ms: int, *, internal: bool = False
     ) -> AppendResult:
-        """Check and append the batches of `data`, which get the next offsets and `leader_epoch`.
+        """Check and append a produced batch, which gets the next offsets and `leader_epoch`.
 
-        All or nothing. A repeat of one of an idempotent producer's last five batches is answered with that
-        batch's offsets. `internal`: a process of this cluster made them, so control batches are allowed and records not
-        looked at. `data` itself is not changed.
+        A repeat of one of an idempotent producer's last five batches is answered with that batch's offsets.
+        `internal`: a process of this cluster made the batches, of which there may be several, so control batches are
+        allowed and records not looked at. `data` itself is not changed.
         """
-        return self._appender.as_leader(data, leader_epoch, now_ms, internal)
+        config = self.config
+        if internal:
+            return self.append_admitted(admit_own(data, config), leader_epoch, now_ms)
+        return self.append_admitted([admit(one_batch(data, config), config, now_ms)], leader_epoch, now_ms)
+
+    def append_admitted(self, admitted: Sequence[Admitted], leader_epoch: int, now_ms: int) -> AppendResult:
+        """Append batches that `admission` has checked, all or none, as `append_as_leader` does."""
+        return self._appender.as_leader(admitted, leader_epoch, now_ms)
 
     def append_as_follower(self, data: bytes | memoryview, now_ms: int) -> AppendResult:
         """Append batches that a leader has stamped. Offsets may have gaps from compaction, but never go back.

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from actors.log.batch import MAX_SEQUENCE, NO_SEQUENCE, BatchHeader
-from actors.log.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, LogError
+from actors.records.batch import MAX_SEQUENCE, NO_SEQUENCE, BatchHeader
+from actors.records.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, LogError
 
 CACHED_BATCHES: Final = 5
 _CRC_BYTES: Final = 4

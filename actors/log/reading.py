@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
-from actors.log.batch import Record
 from actors.log.errors import FetchOffsetOutOfRange, StorageError
 from actors.log.files import read_exactly
 from actors.log.segment import OpenFile
 from actors.log.segments import Place
 from actors.log.state import LogState
+from actors.records.reading import Record
 
 FILES_MAX: Final = 256
 """How many files clients that read slowly may keep open. A process may have 1024 in all, where nobody has raised it."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from actors.log.batch import BatchHeader
 from actors.log.checkpoint import Checkpoint, load_checkpoint
 from actors.log.compaction import CLEANED_SUFFIX
 from actors.log.config import LogConfig
@@ -18,6 +17,7 @@ from actors.log.files import FileWriter, remove_files
 from actors.log.producer_state import ProducerStates
 from actors.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from actors.log.swap import MANIFEST, recover
+from actors.records.batch import BatchHeader
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,11 @@ After a crash at any step, opening the log finds a state that it understands.
 import contextlib
 from pathlib import Path
 
-from actors.log.errors import OFFSET_OUT_OF_RANGE, POLICY_VIOLATION, LogError, StorageError
+from actors.log.errors import StorageError
 from actors.log.segment import Segment
 from actors.log.state import LogState
 from actors.log.storage import Storage
+from actors.records.errors import OFFSET_OUT_OF_RANGE, POLICY_VIOLATION, LogError
 
 
 class Retention:

@@ -13,7 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
-from actors.log.batch import (
+from actors.log.errors import StorageError
+from actors.log.files import read_exactly
+from actors.log.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
+from actors.records.batch import (
     HEADER_BYTES,
     LENGTH_BYTES,
     MAGIC,
@@ -23,9 +26,6 @@ from actors.log.batch import (
     crc_matches,
     read_header,
 )
-from actors.log.errors import StorageError
-from actors.log.files import read_exactly
-from actors.log.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"

@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from actors.log.batch import Record, batch_records
 from actors.log.segment import BatchAt, Segment
+from actors.records.reading import Record, batch_records
 
 _MAX_HINTS: Final = 128
 

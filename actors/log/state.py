@@ -6,7 +6,6 @@ The parts read the fields. Only the methods here change them, so that what belon
 from dataclasses import replace
 from pathlib import Path
 
-from actors.log.batch import BatchHeader
 from actors.log.checkpoint import save_checkpoint
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
@@ -14,6 +13,7 @@ from actors.log.files import FileWriter, Hold
 from actors.log.producer_state import ProducerStates
 from actors.log.recovery import OpenedLog
 from actors.log.segments import Segments
+from actors.records.batch import BatchHeader
 
 
 class LogState:

@@ -5,12 +5,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from actors.log.batch import Buffer
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.flush import Flushing
 from actors.log.segment import DELETED_SUFFIX, MAX_RELATIVE_OFFSET, SNAPSHOT_SUFFIX, Segment, file_name
 from actors.log.state import LogState
+from actors.records.batch import Buffer
 
 
 class Storage:

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from actors.links.reading import LogRead
-from actors.log.batch import iter_batches, iter_key_values
-from actors.log.errors import CorruptBatchError
 from actors.monitor.offsets_log import OffsetsLog, OffsetsPartition
+from actors.records.batch import iter_batches
+from actors.records.errors import CorruptBatchError
+from actors.records.reading import iter_key_values
 from actors.wire.errors import ErrorCode
 from placement.metadata import OFFSETS_TOPIC
 

@@ -14,12 +14,13 @@ from typing import Final, Protocol, TypeVar
 
 from actors.links.operations import Operation, Result
 from actors.links.reading import HEADS, LogRead, PartitionsRead, ReadHeads, ReadLog, ReadPartitions, unpack_rows
-from actors.log.batch import HEADER_BYTES, BatchHeader, batch_records, iter_batches, read_header
-from actors.log.errors import CorruptBatchError
 from actors.monitor.follower import Follower
 from actors.monitor.lag import Place
 from actors.monitor.memory import Memory
 from actors.monitor.timeline import Estimate
+from actors.records.batch import HEADER_BYTES, BatchHeader, iter_batches, read_header
+from actors.records.errors import CorruptBatchError
+from actors.records.reading import batch_records
 from placement.metadata import OFFSETS_TOPIC
 
 log = logging.getLogger(__name__)

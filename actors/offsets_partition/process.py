@@ -36,10 +36,11 @@ from actors.links.relay import (
     KnownTopics,
     RelayProtocol,
 )
-from actors.log.batch import build_keyed_batch, read_header, recompress
 from actors.offsets_partition.clients import Client
 from actors.offsets_partition.rebalances import RebalanceNews, log_rebalances
 from actors.offsets_partition.replaying import replay
+from actors.records.batch import HEADER_BYTES, assembled, read_header
+from actors.records.building import build_keyed_batch, recompressed
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import SharedClock
 from actors.runtime.logs import Fields, at
@@ -444,8 +445,8 @@ class ShardProcess:
 
 def _compressed(batch: bytes, codec: int) -> bytes:
     """The batch with its records compressed; the batch itself if that is not smaller, because its size is limited."""
-    smaller = recompress(batch, read_header(batch), codec)
-    return bytes(smaller) if len(smaller) < len(batch) else batch
+    header, payload = recompressed(read_header(batch), memoryview(batch)[HEADER_BYTES:], codec)
+    return assembled(header, payload) if HEADER_BYTES + len(payload) < len(batch) else batch
 
 
 def _kind(frame: bytes) -> str:

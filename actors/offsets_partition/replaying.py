@@ -11,16 +11,8 @@ from collections.abc import Iterable
 from typing import Final, cast
 
 from actors.coordinator.shard import Shard
-from actors.log.batch import (
-    CONTROL,
-    HEADER_BYTES,
-    LENGTH_BYTES,
-    TRANSACTIONAL,
-    BatchHeader,
-    batch_records,
-    iter_batches,
-    iter_key_values,
-)
+from actors.records.batch import CONTROL, HEADER_BYTES, LENGTH_BYTES, TRANSACTIONAL, BatchHeader, iter_batches
+from actors.records.reading import batch_records, iter_key_values
 
 _OF_TRANSACTIONS: Final = TRANSACTIONAL | CONTROL
 _GLANCE: Final = struct.Struct(">8xi10xB")  # a batch's length, and the half of its attributes that matters here

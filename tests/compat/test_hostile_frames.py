@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from actors.log.batch import build_batch
+from actors.records.building import build_batch
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request

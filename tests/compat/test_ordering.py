@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 
-from actors.log.batch import build_batch
+from actors.records.building import build_batch
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     ApiMessage,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import psutil
 import pytest
 
-from actors.log.batch import build_batch
+from actors.records.building import build_batch
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     HeartbeatRequest,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.log.batch import build_batch, iter_batches, read_records
-from actors.log.compression import CODEC_IDS
+from actors.records.batch import iter_batches
+from actors.records.building import build_batch
+from actors.records.compression import CODEC_IDS
+from actors.records.reading import read_records
 from actors.wire import messages
 from tests.support.one_broker import Client, world
 from tests.support.runtime_helpers import until

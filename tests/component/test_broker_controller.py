@@ -14,7 +14,7 @@ from actors.controller.server import ControllerServer
 from actors.links.connection import ControlProtocol, Message
 from actors.links.control import Confirmed, Heartbeat, Stop
 from actors.links.status import Load
-from actors.log.batch import build_batch
+from actors.records.building import build_batch
 from actors.runtime.environment import REAL
 from actors.wire import messages
 from actors.wire.messages import ApiMessage

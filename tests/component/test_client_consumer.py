@@ -22,7 +22,8 @@ from actors.client.errors import (
     SerializationError,
     WakeupError,
 )
-from actors.log.batch import build_batch, read_header, without_records
+from actors.records.batch import read_header, without_records
+from actors.records.building import build_batch
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker
 from tests.support.consuming import T0, T1, consumer, poll_until, read, wait_for

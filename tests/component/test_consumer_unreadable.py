@@ -18,7 +18,7 @@ from actors.client.errors import (
     SerializationError,
     TopicAuthorizationError,
 )
-from actors.log.batch import HEADER_BYTES
+from actors.records.batch import HEADER_BYTES
 from actors.wire import messages as m
 from tests.support.client_broker import DROP
 from tests.support.consuming import T0, T1, consumer, read, wait_for

@@ -12,7 +12,8 @@ import pytest
 from actors.broker.handlers import fetch as handler
 from actors.broker.handlers.context import Request
 from actors.log import reading
-from actors.log.batch import iter_batches, read_records
+from actors.records.batch import iter_batches
+from actors.records.reading import read_records
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import RequestHeader
 from actors.wire.messages import FetchRequest, ProduceRequest

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.log.batch import build_batch, read_records
+from actors.records.building import build_batch
+from actors.records.reading import read_records
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import InitProducerIdRequest, ProduceRequest
 from placement.metadata import OFFSETS_TOPIC

@@ -14,7 +14,7 @@ import pytest
 
 from actors.broker.handlers import fetch as handler
 from actors.broker.turns import PLACES_A_TURN, Turns
-from actors.log.batch import read_records
+from actors.records.reading import read_records
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request

@@ -4,9 +4,12 @@ import struct
 
 import pytest
 
-from actors.log.batch import build_sparse_batch, crc_matches, read_header, read_records, split_batches
 from actors.log.config import LogConfig
-from actors.log.errors import LogError, StorageError
+from actors.log.errors import StorageError
+from actors.records.batch import crc_matches, read_header, split_batches
+from actors.records.building import build_sparse_batch
+from actors.records.errors import LogError
+from actors.records.reading import read_records
 from tests.support.log_helpers import (
     NOW_MS,
     FullDisk,

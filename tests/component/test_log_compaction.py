@@ -6,9 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.log.batch import build_batch, iter_batches, iter_key_values, read_records
 from actors.log.compaction import compact
 from actors.log.files import REAL_WRITER, remove_files
+from actors.records.batch import iter_batches
+from actors.records.building import build_batch
+from actors.records.reading import iter_key_values, read_records
 from tests.support.log_helpers import (
     COMPACT,
     NOW_MS,
@@ -367,7 +369,7 @@ def test_any_superseded_records_may_be_missing(tmp_path):
             for number, record in enumerate(records)
             if newest[record[0]] == number or rng.random() < 0.5
         ]
-        from actors.log.batch import build_sparse_batch
+        from actors.records.building import build_sparse_batch
 
         whole = b"".join(build_batch([(*each, None, NOW_MS)]) for each in records)
         compacted = build_sparse_batch(kept, base_offset=0, last_offset_delta=59)

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.log.batch import build_batch, iter_batches, read_records
 from actors.log.epochs import LeaderEpochs
 from actors.log.errors import FetchOffsetOutOfRange, StorageError
 from actors.log.files import REAL_WRITER
 from actors.log.reading import Extent
+from actors.records.batch import iter_batches
+from actors.records.building import build_batch
+from actors.records.reading import read_records
 from tests.support.log_helpers import NOW_MS, all_bytes, append, content, open_log, values
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from actors.log.compaction import cleaned, compact
-from actors.log.errors import LogError, StorageError
+from actors.log.errors import StorageError
 from actors.log.files import REAL_WRITER
 from actors.log.segment import Segment
+from actors.records.errors import LogError
 from tests.support.log_helpers import NOW_MS, FullDisk, append, content, open_log, values
 
 ERROR = OSError(5, "Input/output error")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.log.errors import LogError
 from actors.log.files import FileWriter, remove_files
 from actors.log.segment import Segment
+from actors.records.errors import LogError
 from tests.support.log_helpers import (
     NOW_MS,
     FullDisk,

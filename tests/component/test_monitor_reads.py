@@ -9,9 +9,11 @@ from typing import TypeVar
 from actors.coordinator.records import OffsetsPut, StoredOffsets, encode, offset_value
 from actors.links.operations import Operation, Result
 from actors.links.reading import HEADS, LogRead, PartitionRow, ReadHeads, ReadLog, ReadPartitions, unpack_rows
-from actors.log.batch import HEADER_BYTES, build_batch, build_keyed_batch, read_header, read_records
 from actors.monitor.looks import Looker, time_of
 from actors.monitor.memory import Memory
+from actors.records.batch import HEADER_BYTES, read_header
+from actors.records.building import build_batch, build_keyed_batch
+from actors.records.reading import read_records
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from placement.metadata import OFFSETS_TOPIC

@@ -14,7 +14,8 @@ from actors.client.errors import (
 from actors.client.producer.accumulator import Batch, Identity, Lane
 from actors.client.producer.sender import Sender
 from actors.client.records import Node
-from actors.log.batch import iter_batches, read_records
+from actors.records.batch import iter_batches
+from actors.records.reading import read_records
 from actors.runtime.environment import REAL
 from actors.wire import messages as m
 from tests.support.producing import T0

@@ -14,7 +14,8 @@ from actors.client.consumer import ranges as module
 from actors.client.consumer.ranges import RangeReader, range_schema
 from actors.client.errors import ClosedError, ConfigurationError, CorruptMessageError, DataLossError, KafkaTimeoutError
 from actors.client.records import OffsetRange
-from actors.log.batch import build_batch, build_sparse_batch, read_header, without_records
+from actors.records.batch import read_header, without_records
+from actors.records.building import build_batch, build_sparse_batch
 from actors.wire import messages as m
 from tests.support.client_broker import DROP, ScriptedBroker
 

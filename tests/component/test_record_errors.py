@@ -10,9 +10,9 @@ import pytest
 
 from actors.client import Producer
 from actors.client.errors import KafkaError
-from actors.log.batch import build_batch
-from actors.log.errors import RefusedRecordsError
-from actors.log.record_checks import MAX_NAMED
+from actors.records.building import build_batch
+from actors.records.checks import MAX_NAMED
+from actors.records.errors import RefusedRecordsError
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ProduceRequest

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from actors.log.batch import build_batch
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
 from actors.log.files import REAL_WRITER
 from actors.log.partition_log import PartitionLog
 from actors.log.replication import FollowerReplica, Outcome, Push, trivially_matched
+from actors.records.building import build_batch
 from tests.support.replica_log import MemoryLog, exchange, joined, leading, led, proposed, written
 
 # --- logs that differ ---

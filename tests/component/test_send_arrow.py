@@ -21,7 +21,8 @@ from actors.client.errors import (
     MessageTooLargeError,
     SerializationError,
 )
-from actors.log.batch import iter_batches, read_records
+from actors.records.batch import iter_batches
+from actors.records.reading import read_records
 from actors.wire import messages as m
 from placement.hashing import partition_for_key
 from tests.support.client_broker import DROP, SILENCE, ScriptedBroker

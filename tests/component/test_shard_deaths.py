@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.links.relay import Figures, Kind
-from actors.log.batch import iter_key_values
+from actors.records.reading import iter_key_values
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, api_name
 from tests.support.runtime_helpers import Clock, until

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from actors.links.relay import Kind
-from actors.log.batch import iter_key_values
 from actors.log.compaction import compact
 from actors.log.config import LogConfig
 from actors.log.files import REAL_WRITER, remove_files
 from actors.log.reading import Extent
+from actors.records.reading import iter_key_values
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
 from placement.metadata import (

@@ -11,8 +11,10 @@ import pytest
 
 from actors.coordinator.records import OffsetAndMetadata, encode
 from actors.links.relay import PAYLOADS, Figures, Kind
-from actors.log.batch import build_batch, iter_key_values, read_header
 from actors.offsets_partition.process import _compressed
+from actors.records.batch import read_header
+from actors.records.building import build_batch
+from actors.records.reading import iter_key_values
 from actors.wire.errors import ErrorCode
 from tests.support.offset_rows import offsets_put
 from tests.support.runtime_helpers import until

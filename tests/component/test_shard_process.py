@@ -15,8 +15,8 @@ from actors.coordinator import ListedGroup, MaySleepResponse
 from actors.coordinator.metrics import Metrics
 from actors.links.group_status import GroupStatus
 from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind
-from actors.log.batch import iter_key_values
 from actors.offsets_partition.process import ShardProcess
+from actors.records.reading import iter_key_values
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from tests.support.runtime_helpers import until

@@ -14,7 +14,7 @@ from actors.client import TopicPartition
 from actors.client.errors import DataLossError, KafkaError
 from actors.client.records import OffsetRange
 from actors.coordinator.records import OffsetAndMetadata, group_key, offset_key
-from actors.log.batch import build_batch
+from actors.records.building import build_batch
 from actors.settings.secret import Secret
 from actors.wire import messages as m
 from spark_bridge import worker

@@ -24,7 +24,8 @@ from actors.client.group.standing import MemberState
 from actors.client.net.changes import Changes
 from actors.client.net.network import Network, NetworkSettings
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
-from actors.log.batch import build_batch, read_records
+from actors.records.building import build_batch
+from actors.records.reading import read_records
 from actors.wire.messages import (
     FetchRequest,
     FindCoordinatorRequest,

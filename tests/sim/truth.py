@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.coordinator.records import GroupDeleted, GroupMetadata, GroupPut, decode
-from actors.log.batch import iter_key_values, read_records, split_batches
 from actors.log.partition_log import PartitionLog
+from actors.records.batch import split_batches
+from actors.records.reading import iter_key_values, read_records
 from placement.metadata import OFFSETS_TOPIC
 from tests.sim.engine import Simulation
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from actors.client.group.assignors.protocol import Assignment, Subscription
 from actors.client.records import TopicPartition
-from actors.log.batch import build_batch, iter_batches, stamp
+from actors.records.batch import iter_batches, stamp
+from actors.records.building import build_batch
 from actors.wire import messages as m
 from actors.wire.framing import decode_request_header, encode_response
 

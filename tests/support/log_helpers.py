@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from actors.log.batch import Record, build_batch, iter_batches, read_records
 from actors.log.config import LogConfig
-from actors.log.errors import LogError
 from actors.log.files import REAL_WRITER, FileWriter
 from actors.log.machine import Machine
 from actors.log.partition_log import PartitionLog
+from actors.records.batch import HEADER_BYTES, LOG_APPEND_TIME, assembled, iter_batches, read_header
+from actors.records.building import build_batch
+from actors.records.errors import LogError
+from actors.records.reading import Record, read_records
 from actors.runtime.environment import REAL, new_uuid
 
 NOW_MS = 1_700_000_000_000
@@ -115,3 +117,10 @@ def refused(log, data, code, **options):
 def sent(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 7) -> bytes:
     records = [(b"k", b"%d" % (sequence + number), None, NOW_MS) for number in range(count)]
     return build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+
+def appended_at(batch: bytes, time_ms: int) -> bytes:
+    """The batch as a broker has it whose topic uses LogAppendTime."""
+    header = read_header(batch)
+    fields = header._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=time_ms)
+    return assembled(fields, batch[HEADER_BYTES:])

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 
-from actors.log.batch import BatchHeader, build_batch, read_header, read_records, split_batches, stamp
 from actors.log.epochs import LeaderEpochs
-from actors.log.errors import OFFSET_OUT_OF_RANGE, LogError
 from actors.log.replication import (
     Ack,
     FollowerReplica,
     LeaderLog,
     LeaderReplica,
 )
+from actors.records.batch import BatchHeader, read_header, split_batches, stamp
+from actors.records.building import build_batch
+from actors.records.errors import OFFSET_OUT_OF_RANGE, LogError
+from actors.records.reading import read_records
 
 _NOWHERE = Path("/nowhere")
 

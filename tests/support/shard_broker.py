@@ -12,8 +12,9 @@ from typing import Any
 
 from actors.coordinator.config import CoordinatorConfig
 from actors.links.relay import PAYLOADS, Assignment, Kind, KnownTopics, RelayProtocol, TopicRow
-from actors.log.batch import iter_key_values, split_batches
 from actors.offsets_partition.process import ShardProcess
+from actors.records.batch import split_batches
+from actors.records.reading import iter_key_values
 from actors.runtime.environment import REAL, Environment
 from actors.runtime.private import is_ours
 from actors.wire import messages

@@ -22,9 +22,10 @@ from actors.broker.led import LedPartitions
 from actors.broker.shards.hub import ShardHub
 from actors.broker.strangers import FailureLog
 from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind, RelayProtocol
-from actors.log.batch import build_batch, iter_key_values
 from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError
+from actors.records.building import build_batch
+from actors.records.reading import iter_key_values
 from actors.runtime.environment import Environment, Kernel
 from actors.runtime.private import is_ours
 from actors.settings import BrokerConfig

@@ -14,8 +14,9 @@ from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets, found_at
-from actors.log.batch import build_batch, read_records
 from actors.offsets_partition.process import ShardProcess
+from actors.records.building import build_batch
+from actors.records.reading import read_records
 from actors.settings import BrokerConfig
 from actors.wire import messages
 from actors.wire.errors import ErrorCode

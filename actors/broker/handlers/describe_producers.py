@@ -6,8 +6,8 @@ from actors.broker.context import BrokerContext
 from actors.broker.handlers.authorization import denied
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.rights import READ_TOPIC
-from actors.log.batch import NO_SEQUENCE, NO_TIMESTAMP
 from actors.log.partition_log import PartitionLog
+from actors.records.batch import NO_SEQUENCE, NO_TIMESTAMP
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeProducersRequest, DescribeProducersResponse
 from placement.metadata import topic_name_error

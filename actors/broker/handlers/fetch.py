@@ -18,9 +18,9 @@ from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoin
 from actors.broker.handlers.rights import CLUSTER_ACTION, READ_TOPIC
 from actors.broker.led import LogAccessError
 from actors.broker.turns import PLACES_A_TURN
-from actors.log.errors import LogError
 from actors.log.partition_log import PartitionLog
 from actors.log.reading import Extent
+from actors.records.errors import LogError
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import LARGE_BYTES

@@ -11,7 +11,7 @@ from actors.broker.handlers.in_turns import Work, in_turns
 from actors.broker.handlers.rights import DESCRIBE_TOPIC
 from actors.broker.led import LogAccessError
 from actors.broker.turns import PLACES_A_TURN
-from actors.log.errors import LogError
+from actors.records.errors import LogError
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ListOffsetsRequest, ListOffsetsResponse

@@ -9,7 +9,7 @@ from actors.broker.handlers.authorization import denied, would
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.rights import CLUSTER_ACTION, DESCRIBE_TOPIC
 from actors.broker.led import LogAccessError
-from actors.log.errors import LogError
+from actors.records.errors import LogError
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse

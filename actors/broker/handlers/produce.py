@@ -14,7 +14,7 @@ from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoin
 from actors.broker.handlers.parked import Awaited, Parked
 from actors.broker.handlers.rights import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from actors.broker.led import LogAccessError
-from actors.log.errors import LogError, RefusedRecordsError
+from actors.records.errors import LogError, RefusedRecordsError
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ProduceRequest, ProduceResponse

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from actors.broker.context import BrokerContext
 from actors.broker.replication.waiting import Key
-from actors.log.errors import LogError
 from actors.log.replication import Ack, FollowerReplica, Outcome, Push, trivially_matched
+from actors.records.errors import LogError
 from actors.runtime.logs import at
 from placement.metadata import ClusterMetadata
 

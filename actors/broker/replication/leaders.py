@@ -11,8 +11,8 @@ from actors.broker.replication.followers import Followers
 from actors.broker.replication.links import FollowerLink
 from actors.broker.replication.pushes import Pushes
 from actors.broker.replication.waiting import Key, Waiting
-from actors.log.errors import LogError
 from actors.log.replication import LeaderLog, LeaderReplica, NoLog
+from actors.records.errors import LogError
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from placement.metadata import PartitionInfo

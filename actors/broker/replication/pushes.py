@@ -9,8 +9,8 @@ from actors.broker.context import BrokerContext
 from actors.broker.replication.links import FollowerLink
 from actors.broker.replication.waiting import Key
 from actors.links.replication import PartitionPush
-from actors.log.errors import LogError
 from actors.log.replication import LeaderReplica, Push
+from actors.records.errors import LogError
 from actors.runtime.logs import at
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from actors.broker.led import LedPartitions
 from actors.broker.shards.link import ShardLink
 from actors.broker.shards.partitions import Partitions
 from actors.links.relay import Kind
-from actors.log.errors import LogError
+from actors.records.errors import LogError
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from placement.metadata import OFFSETS_TOPIC

@@ -13,7 +13,7 @@ from actors.broker.shards.link import ShardLink
 from actors.broker.shards.topics import send_deleted, topics_of
 from actors.coordinator.config import CoordinatorConfig
 from actors.links.relay import PAYLOADS, Assignment, Kind
-from actors.log.errors import LogError
+from actors.records.errors import LogError
 from actors.settings import BrokerConfig
 from placement.metadata import OFFSETS_TOPIC
 

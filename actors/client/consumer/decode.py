@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice, repeat
 from typing import Any
-
-from aiokafka.record.default_records import DefaultRecordBatch
 
 from actors.client.consumer.positions import Chunk
 from actors.client.errors import CorruptMessageError, KafkaError, SerializationError
 from actors.client.records import ConsumerRecord, TopicPartition
-from actors.log.batch import BatchHeader, batch_records, crc_matches
+from actors.records.batch import BatchHeader, crc_matches
+from actors.records.reading import batch_records, compiled_records, records_of_any_names
 
 Deserializer = Callable[[bytes], Any]
 _ABORT = b"\0\0"
@@ -110,17 +109,29 @@ def slices(tp: TopicPartition, batch: memoryview, header: BatchHeader) -> Iterat
     Thousands at once would survive the first generations of the garbage collector, which would then cost more than
     decoding them. `map` over `next` stays in C; a generator would double the time of each record.
     """
-    left = header.record_count
     try:
-        # The compiled reader takes uncompressed batches; others are decompressed here first, which bounds their size.
-        records = iter(DefaultRecordBatch(batch)) if header.codec == 0 else batch_records(batch, header)
-        while left > 0:
-            yield list(map(next, repeat(records, min(left, _SLICE))))
-            left -= _SLICE
+        done = yield from _sliced(compiled_records(batch, header), header.record_count)
+        if done < header.record_count:
+            # The compiled reader has met the name of a header that is not UTF-8.
+            rest = islice(records_of_any_names(batch, header), done, None)
+            yield from _sliced(rest, header.record_count - done)
     except KafkaError:
         raise
     except Exception as error:
         raise CorruptMessageError(f"{tp.topic}-{tp.partition} at offset {header.base_offset}: {error}") from error
+
+
+def _sliced(records: Iterator[Any], count: int) -> Generator[list[Any], None, int]:
+    """The next `count` records, in slices. How many there were before one of which the name of a header is not text."""
+    done = 0
+    while done < count:
+        try:
+            some = list(map(next, repeat(records, min(count - done, _SLICE))))
+        except UnicodeDecodeError:
+            break
+        yield some
+        done += min(count - done, _SLICE)
+    return done
 
 
 def deserializer(given: Any, topic: str | None = None) -> Deserializer | None:

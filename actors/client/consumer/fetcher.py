@@ -18,8 +18,8 @@ from actors.client.net.changes import Changes
 from actors.client.net.leaders import by_topic, list_offsets
 from actors.client.net.network import Network
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
-from actors.log.batch import iter_batches
-from actors.log.errors import CorruptBatchError
+from actors.records.batch import iter_batches
+from actors.records.errors import CorruptBatchError
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import FetchRequest, FetchResponse, OffsetForLeaderEpochRequest
 

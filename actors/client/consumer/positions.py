@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from actors.client.errors import IllegalStateError
 from actors.client.records import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from actors.log.batch import BatchHeader
+from actors.records.batch import BatchHeader
 
 LATEST = -1
 EARLIEST = -2

@@ -36,8 +36,8 @@ from actors.client.net.backoff import Backoff
 from actors.client.net.leaders import list_offsets
 from actors.client.net.network import Network
 from actors.client.records import OffsetRange, TopicPartition
-from actors.log.batch import iter_batches
-from actors.log.errors import CorruptBatchError
+from actors.records.batch import iter_batches
+from actors.records.errors import CorruptBatchError
 from actors.runtime.environment import REAL, Environment
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import FetchRequest, FetchResponse

@@ -17,7 +17,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from actors.client.errors import KafkaError, KafkaTimeoutError
 from actors.client.records import BatchMetadata, RecordMetadata, TopicPartition
-from actors.log.batch import HEADER_BYTES
+from actors.records.batch import HEADER_BYTES
 
 Headers = list[tuple[str, bytes | None]]
 _BATCH_OVERHEAD = HEADER_BYTES

@@ -17,7 +17,7 @@ from actors.client.producer.bulk import Ints, Rows, Sealed, rows_of, seal
 from actors.client.producer.partitioning import partitions_for_keys
 from actors.client.producer.sender import Sender
 from actors.client.records import TopicPartition
-from actors.log.batch import HEADER_BYTES
+from actors.records.batch import HEADER_BYTES
 
 Partitions = npt.NDArray[np.int32]
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.client.errors import SerializationError
-from actors.log import compression as codecs
-from actors.log.batch import HEADER, HEADER_BYTES, LENGTH_BYTES, MAGIC, BatchHeader
+from actors.records import compression as codecs
+from actors.records.batch import HEADER, HEADER_BYTES, LENGTH_BYTES, MAGIC, BatchHeader
 from actors.wire.varints import uvarint
 
 Ints = npt.NDArray[np.int64]

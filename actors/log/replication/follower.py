@@ -5,9 +5,9 @@ Records below the high watermark are never cut off (KIP-101, KIP-279), unless an
 
 from __future__ import annotations
 
-from actors.log.batch import split_batches
-from actors.log.errors import LogError
 from actors.log.replication.messages import Ack, Outcome, Push, ReplicaLog
+from actors.records.batch import split_batches
+from actors.records.errors import LogError
 
 
 class FollowerReplica:

@@ -17,15 +17,11 @@ from actors.client.consumer.columnar import HEADERS, read_columns
 from actors.client.errors import CorruptMessageError, SerializationError
 from actors.client.producer.bulk import rows_of, seal
 from actors.client.producer.partitioning import murmur2_of, partitions_for_keys
-from actors.log.batch import (
-    batch_records,
-    build_batch,
-    build_sparse_batch,
-    crc_matches,
-    iter_batches,
-    with_log_append_time,
-)
+from actors.records.batch import crc_matches, iter_batches
+from actors.records.building import build_batch, build_sparse_batch
+from actors.records.reading import batch_records
 from placement.hashing import murmur2, partition_for_key
+from tests.support.log_helpers import appended_at
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 T = 1_700_000_000_000
@@ -78,8 +74,7 @@ def test_gaps_of_a_compacted_batch_stay():
 
 def test_log_append_time_is_told_with_its_type():
     plain = build_batch([(None, b"a", None, T), (None, b"b", None, T + 5)])
-    ((_, _, header),) = iter_batches(plain)
-    appended = with_log_append_time(plain, header, T + 999)
+    appended = appended_at(plain, T + 999)
     columns = read_columns(whole(plain, appended))
     assert columns.timestamps.tolist() == [T, T + 5, T + 999, T + 999]
     assert columns.timestamp_types.tolist() == [0, 0, 1, 1]

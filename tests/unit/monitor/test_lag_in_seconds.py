@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.links.reading import PartitionRow
-from actors.log.batch import HEADER, BatchHeader
 from actors.monitor.lag import BATCHES_MAX, RECORDS_MAX, LagTable
 from actors.monitor.looks import estimate_of
 from actors.monitor.partitions import Partitions
 from actors.monitor.timeline import SAMPLES_MAX, Estimate, Timeline
+from actors.records.batch import HEADER, BatchHeader
 
 INTERVAL_MS = 5_000
 BEGIN_MS = 1_700_000_000_000

@@ -18,9 +18,10 @@ from actors.coordinator.records import (
     offset_value,
 )
 from actors.links.reading import LogRead
-from actors.log.batch import build_batch, read_header
 from actors.monitor.follower import Follower
 from actors.monitor.offsets_log import OffsetsLog, OffsetsPartition
+from actors.records.batch import read_header
+from actors.records.building import build_batch
 from actors.wire.errors import ErrorCode
 
 NOW_MS = 1_700_000_000_000

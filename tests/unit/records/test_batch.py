@@ -9,25 +9,21 @@ from aiokafka.record.memory_records import MemoryRecords as AioRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.log import compression
-from actors.log.batch import (
+from actors.records import compression
+from actors.records.batch import (
     HEADER_BYTES,
     MAX_SEQUENCE,
     BatchHeader,
-    build_batch,
-    build_keyed_batch,
+    assembled,
     crc_matches,
-    iter_key_values,
     read_header,
-    read_records,
-    recompress,
     split_batches,
     stamp,
-    with_log_append_time,
-    without_records_before,
 )
-from actors.log.errors import CorruptBatchError, LogError
-from tests.support.log_helpers import NOW_MS, values
+from actors.records.building import build_batch, build_keyed_batch, recompressed, without_records_before
+from actors.records.errors import CorruptBatchError, LogError
+from actors.records.reading import iter_key_values, payload_of, read_records
+from tests.support.log_helpers import NOW_MS, appended_at, values
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # its import uses importlib.resources' old functions
@@ -198,7 +194,7 @@ def test_stamping_leaves_the_checksum_alone():
 
 def test_log_append_time_dates_every_record():
     batch = build_batch(RECORDS)
-    stamped = with_log_append_time(batch, read_header(batch), 77)
+    stamped = appended_at(batch, 77)
     header = read_header(stamped)
     assert header.is_log_append_time
     assert crc_matches(stamped, header.crc)
@@ -209,7 +205,8 @@ def test_log_append_time_dates_every_record():
 @pytest.mark.parametrize("target", CODECS)
 def test_recompression_keeps_the_records(source, target):
     batch = build_batch(RECORDS, base_offset=5, compression=source)
-    again = recompress(batch, read_header(batch), compression.CODEC_IDS[target])
+    plain = payload_of(batch, read_header(batch))
+    again = assembled(*recompressed(read_header(batch), plain, compression.CODEC_IDS[target]))
     header = read_header(again)
     assert header.codec == compression.CODEC_IDS[target]
     assert crc_matches(again, header.crc)

@@ -1,0 +1,234 @@
+"""The compression codecs of record batches: ids, names, compress, bounded decompress.
+
+A compressed payload is one frame, as all clients write it. Some libraries write several one after the other (zstd
+frames, gzip members), which Java reads and others read the first of; `unpack` tells, so that a leader can rewrite them.
+Snappy is written with xerial's block framing, as the Java clients do, and read with or without it.
+"""
+
+import gzip
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from actors.records.bounds import PLAIN_BYTES_MAX
+from actors.records.errors import UNSUPPORTED_COMPRESSION_TYPE, CorruptBatchError, LogError, OverBoundsError
+
+NONE: Final = 0
+GZIP: Final = 1
+SNAPPY: Final = 2
+LZ4: Final = 3
+ZSTD: Final = 4
+
+CODEC_IDS: Final = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+CODEC_NAMES: Final = {number: name for name, number in CODEC_IDS.items()}
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_BLOCK_LENGTH: Final = struct.Struct(">I")
+_GZIP_WINDOW: Final = 31  # zlib's way to ask for a gzip header and trailer
+_LZ4_FLAGS_AT: Final = 4
+_LZ4_INDEPENDENT_BLOCKS: Final = 0x20
+_ZSTD_SKIPPABLE_MASK: Final = 0xFFFFFFF0
+_ZSTD_SKIPPABLE: Final = 0x184D2A50
+_ZSTD_REPEATED_BYTE: Final = 1
+_FRAMES_MAX: Final = 1000
+_PIECE_BYTES: Final = 1 << 20
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Unpacked(NamedTuple):
+    """Decompressed bytes, and whether they came as one frame that all of Kafka's clients can read."""
+
+    data: bytes
+    is_one_frame: bool
+
+
+def codec_id(name: str) -> int:
+    """The number of a codec name; LogError UNSUPPORTED_COMPRESSION_TYPE for an unknown one."""
+    try:
+        return CODEC_IDS[name]
+    except KeyError:
+        raise LogError(UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression {name!r}") from None
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    """`data` compressed with codec 0..4 at that codec's default level."""
+    if codec not in _COMPRESSORS:
+        raise LogError(UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
+    return _COMPRESSORS[codec](data)
+
+
+def decompress(codec: int, data: Buffer, limit_bytes: int = PLAIN_BYTES_MAX) -> bytes:
+    """The bytes that `compress` was given.
+
+    Raises CorruptBatchError if they are damaged, OverBoundsError if they are longer than the limit.
+    """
+    return unpack(codec, data, limit_bytes).data
+
+
+def unpack(codec: int, data: Buffer, limit_bytes: int = PLAIN_BYTES_MAX) -> Unpacked:
+    """`decompress`, and whether the data is one frame. No more than the limit is ever decompressed."""
+    if codec not in _DECOMPRESSORS:
+        raise LogError(UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
+    try:
+        out = _DECOMPRESSORS[codec](data, limit_bytes)
+    except CorruptBatchError:
+        raise
+    except Exception as error:  # each library has exceptions of its own
+        raise CorruptBatchError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}") from error
+    if len(out.data) > limit_bytes:
+        raise _too_long(codec, limit_bytes)
+    return out
+
+
+def _too_long(codec: int, limit_bytes: int) -> OverBoundsError:
+    return OverBoundsError(f"{CODEC_NAMES[codec]} data expands to more than {limit_bytes} bytes")
+
+
+def _plain(data: Buffer, _limit_bytes: int) -> Unpacked:
+    return Unpacked(bytes(data), True)
+
+
+def _gzip(data: Buffer) -> bytes:
+    packer = zlib.compressobj(wbits=_GZIP_WINDOW)
+    return packer.compress(data) + packer.flush()
+
+
+def _gunzip(data: Buffer, limit_bytes: int) -> Unpacked:
+    unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)
+    first = unpacker.decompress(data, limit_bytes + 1)
+    if len(first) > limit_bytes:
+        raise _too_long(GZIP, limit_bytes)
+    if not unpacker.eof:
+        raise CorruptBatchError("gzip data ends early")
+    if not unpacker.unused_data:
+        return Unpacked(first, True)
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
+        return Unpacked(members.read(limit_bytes + 1), False)
+
+
+def _xerial(data: Buffer) -> bytes:
+    view = memoryview(data)
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _unsnappy(data: Buffer, limit_bytes: int) -> Unpacked:
+    view = memoryview(data)
+    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return Unpacked(_raw_unsnappy(view, limit_bytes), True)
+    parts: list[bytes] = []
+    position, left = len(_XERIAL_HEADER), limit_bytes
+    while position < len(view):
+        start = position + _BLOCK_LENGTH.size
+        end = start + _BLOCK_LENGTH.unpack_from(view, position)[0]
+        if end > len(view):
+            raise CorruptBatchError("snappy data ends inside a block")
+        parts.append(_raw_unsnappy(view[start:end], left))
+        left -= len(parts[-1])
+        position = end
+    return Unpacked(b"".join(parts), True)
+
+
+def _raw_unsnappy(view: memoryview, limit_bytes: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(view) > limit_bytes:
+        raise _too_long(SNAPPY, limit_bytes)
+    return bytes(cramjam.snappy.decompress_raw(view))
+
+
+def _lz4(data: Buffer) -> bytes:
+    # Kafka's readers refuse linked blocks (KIP-57).
+    return bytes(lz4.frame.compress(data, block_linked=False, store_size=False))
+
+
+def _unlz4(data: Buffer, limit_bytes: int) -> Unpacked:
+    # Kafka's Java reader takes independent blocks only (KIP-57), and nothing behind the first frame.
+    one = len(data) > _LZ4_FLAGS_AT and bool(data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT_BLOCKS)
+    parts: list[bytes] = []
+    left, rest = limit_bytes, data
+    while True:
+        unpacker = lz4.frame.LZ4FrameDecompressor()
+        parts.append(unpacker.decompress(rest, left + 1))
+        left -= len(parts[-1])
+        if left < 0:
+            raise _too_long(LZ4, limit_bytes)
+        if not unpacker.eof:
+            raise CorruptBatchError("lz4 data ends early")
+        rest = unpacker.unused_data
+        if not rest:
+            return Unpacked(b"".join(parts), one and len(parts) == 1)
+        if len(parts) == _FRAMES_MAX:
+            raise CorruptBatchError(f"lz4 data of more than {_FRAMES_MAX} frames")
+
+
+def _zstd(data: Buffer) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+def _unzstd(data: Buffer, limit_bytes: int) -> Unpacked:
+    view = memoryview(data)
+    frames = _zstd_frames(view, limit_bytes)
+    parts: list[bytes] = []
+    left = limit_bytes + 1
+    with zstandard.ZstdDecompressor().stream_reader(view, read_across_frames=True) as reader:
+        while left > 0 and (part := reader.read(min(left, _PIECE_BYTES))):
+            parts.append(part)
+            left -= len(part)
+    return Unpacked(b"".join(parts), frames == 1)
+
+
+def _zstd_frames(view: memoryview, limit_bytes: int) -> int:
+    """How many frames there are (RFC 8878). Raises if the last one is not whole, which the library does not notice."""
+    at = count = stated = 0
+    while at < len(view):
+        start = int.from_bytes(view[at : at + 4], "little")
+        if start & _ZSTD_SKIPPABLE_MASK == _ZSTD_SKIPPABLE:
+            at += 8 + int.from_bytes(view[at + 4 : at + 8], "little")
+        else:
+            about = zstandard.get_frame_parameters(view[at:])
+            if about.content_size != zstandard.CONTENTSIZE_UNKNOWN:  # as in what Java writes
+                stated += about.content_size
+            if stated > limit_bytes:
+                raise _too_long(ZSTD, limit_bytes)
+            at = _zstd_blocks_end(view, at + zstandard.frame_header_size(view[at:])) + 4 * about.has_checksum
+        count += 1
+    if at != len(view):
+        raise CorruptBatchError("zstd data ends early")
+    return count
+
+
+def _zstd_blocks_end(view: memoryview, at: int) -> int:
+    size = len(view)
+    while at < size:
+        block = int.from_bytes(view[at : at + 3], "little")  # is it the last one, its type, its size
+        at += 4 if block >> 1 & 3 == _ZSTD_REPEATED_BYTE else 3 + (block >> 3)
+        if block & 1:
+            return at
+    raise CorruptBatchError("zstd data ends early")
+
+
+_COMPRESSORS: Final[dict[int, Callable[[Buffer], bytes]]] = {
+    NONE: bytes,
+    GZIP: _gzip,
+    SNAPPY: _xerial,
+    LZ4: _lz4,
+    ZSTD: _zstd,
+}
+_DECOMPRESSORS: Final[dict[int, Callable[[Buffer, int], Unpacked]]] = {
+    NONE: _plain,
+    GZIP: _gunzip,
+    SNAPPY: _unsnappy,
+    LZ4: _unlz4,
+    ZSTD: _unzstd,
+}
