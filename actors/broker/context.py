@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from actors.broker.admissions import Admissions
 from actors.broker.authorization import Authorization
 from actors.broker.commits import Commits
 from actors.broker.counts import Counts
@@ -130,10 +132,14 @@ class BrokerContext:
     """What has happened here, for the Monitor."""
     turns: Turns = field(init=False)
     """Work too long for one turn of the loop."""
+    executor: Executor | None = None
+    """Where work on records is done that is too long for the loop; None for threads of its own."""
+    admissions: Admissions = field(init=False)
 
     def __post_init__(self) -> None:
         self.chronicle = Chronicle(self.now_ms)
         self.turns = Turns(self.loop, lambda: self.quotas, self.environment.clock.monotonic)
+        self.admissions = Admissions(self.loop, self.executor)
 
     def log(self, topic: str, index: int) -> PartitionLog:
         """The log of a partition this broker leads; made at first use. Raises LogError, OSError."""

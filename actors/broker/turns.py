@@ -6,15 +6,21 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from actors.broker.connection import Connection
 from actors.broker.quotas import Quotas
 
 log = logging.getLogger(__name__)
 
+Step: TypeAlias = "asyncio.Future[Any] | None"
+"""After a piece of work: what the next one waits for, or None if that can be done in the next turn."""
+
 PLACES_A_TURN: Final = 1000
 """How many partitions, or what takes as long, a piece of work is about: some milliseconds."""
+
+
+_Work: TypeAlias = tuple[Iterator[Step], Connection, str | None]
 
 
 class Turns:
@@ -29,15 +35,21 @@ class Turns:
         self._loop = loop
         self._quotas = quotas
         self._clock = clock
-        self._waiting: deque[tuple[Iterator[None], Connection, str | None]] = deque()
+        self._waiting: deque[_Work] = deque()
         self._going = False
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def begin(self, work: Iterator[None], connection: Connection, client_id: str | None) -> None:
-        """Do this work of a client, which yields after each piece, from the next turn on."""
-        self._waiting.append((work, connection, client_id))
+    def begin(self, work: Iterator[Step], connection: Connection, client_id: str | None, first: Step = None) -> None:
+        """Do this work of a client, which yields after each piece, from the next turn on, or when `first` is done."""
+        self._continue((work, connection, client_id), first)
+
+    def _continue(self, work: _Work, step: Step) -> None:
+        if step is not None:
+            step.add_done_callback(lambda _: self._continue(work, None))
+            return
+        self._waiting.append(work)
         self._go_on()
 
     def _go_on(self) -> None:
@@ -51,8 +63,7 @@ class Turns:
         quotas = self._quotas()
         charged = quotas is not None and quotas.have_time and quotas.time_begins(connection, client_id, self._clock)
         try:
-            next(work)
-            self._waiting.append((work, connection, client_id))
+            self._continue((work, connection, client_id), next(work))
         except StopIteration:
             pass
         except Exception:  # the others go on

@@ -212,7 +212,7 @@ def test_a_disk_that_fails_is_a_storage_error_of_that_partition(
     def full(*args: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(log, "append_as_leader", full)
+    monkeypatch.setattr(log, "append_admitted", full)
     response = broker.ask(request(broker, ("t", 0, values(b"b")), ("t", 1, values(b"b"))), 9)
     assert codes(response) == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
 

@@ -53,7 +53,7 @@ def _work(context: HandlerContext, request: Request) -> Work:
     for number, resource in enumerate(reversed(once.values()), 1):
         results.append(_denied(context, request, resource) or _described(context, m, resource))
         if number % _RESOURCES_A_TURN == 0 and number < len(once):
-            yield
+            yield None
     return DescribeConfigsResponse(results=results)
 
 

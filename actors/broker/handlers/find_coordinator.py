@@ -42,7 +42,7 @@ def _work(context: HandlerContext, request: Request) -> Work:
     found: list[Coordinator] = []
     for key in keys:
         if len(found) % _KEYS_A_TURN == _KEYS_A_TURN - 1:
-            yield
+            yield None
         found.append(_find(context, request, m.key_type, key))
     return _Lookup(context, request, found).begin()
 

@@ -8,44 +8,57 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TypeAlias
 
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.turns import Step
 from actors.runtime.logs import about
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
 
 log = logging.getLogger(__name__)
 
-Work: TypeAlias = Generator[None, None, ApiMessage | None]
-"""Yields after each piece, and returns the answer; None if that comes later still, in another way."""
+Work: TypeAlias = Generator[Step, None, ApiMessage | None]
+"""Yields after each piece, and returns the answer; None if that comes later still, in another way.
+
+It yields None, or a future that has to be done before it goes on: of a job in a thread.
+"""
 
 
 def in_turns(
-    context: HandlerContext, request: Request, work: Work, failed: Callable[..., ApiMessage]
+    context: HandlerContext,
+    request: Request,
+    work: Work,
+    failed: Callable[..., ApiMessage],
+    *,
+    to_the_end: bool = False,
 ) -> ApiMessage | None:
     """The answer, if the first piece is all; else None, and the answer comes later.
 
     Until then nothing more is read from the client, so that its requests are handled one after the other as ever.
-    `failed` makes the answer if a later piece raises.
+    `failed` makes the answer if a later piece raises. `to_the_end`: also if the client has gone meanwhile.
     """
     try:
-        next(work)
+        step = next(work)
     except StopIteration as done:
         answer: ApiMessage | None = done.value
         return answer
     request.connection.hold()
     broker = context.broker
-    broker.turns.begin(_rest(broker.loop, request, work, failed), request.connection, request.header.client_id)
+    rest = _rest(broker.loop, request, work, failed, to_the_end)
+    broker.turns.begin(rest, request.connection, request.header.client_id, step)
     return None
 
 
 def _rest(
-    loop: asyncio.AbstractEventLoop, request: Request, work: Work, failed: Callable[..., ApiMessage]
-) -> Iterator[None]:
+    loop: asyncio.AbstractEventLoop,
+    request: Request,
+    work: Work,
+    failed: Callable[..., ApiMessage],
+    to_the_end: bool,
+) -> Iterator[Step]:
     connection = request.connection
     answer: ApiMessage | None = None
-    while connection.transport is not None:
+    while to_the_end or connection.transport is not None:
         try:
-            next(work)
-            yield
+            yield next(work)
         except StopIteration as done:
             answer = done.value
             break

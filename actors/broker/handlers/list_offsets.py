@@ -71,7 +71,7 @@ def _work(context: HandlerContext, request: Request) -> Work:
             answered.partitions.append(_partition(context, topic.name, asked, request.version))
             left -= 1 if asked.timestamp in _KNOWN else _LOOKED_UP
             if left <= 0:
-                yield
+                yield None
                 left = PLACES_A_TURN
     return ListOffsetsResponse(topics=topics)
 

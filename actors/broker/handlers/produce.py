@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Generator
+from dataclasses import dataclass
 from functools import partial
 
+from actors import CoterieError
 from actors.broker.context import BrokerContext
 from actors.broker.handlers.authorization import denied, may
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.find_coordinator import NO_TRANSACTIONS
+from actors.broker.handlers.in_turns import Work, in_turns
 from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoints
 from actors.broker.handlers.parked import Awaited, Parked
 from actors.broker.handlers.rights import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from actors.broker.led import LogAccessError
+from actors.broker.turns import PLACES_A_TURN, Step
+from actors.log.admission import Admitted, admit, admit_at_once, one_batch
 from actors.records.errors import LogError, RefusedRecordsError
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ProduceRequest, ProduceResponse
-from placement.metadata import INTERNAL_TOPICS
+from placement.metadata import INTERNAL_TOPICS, PartitionInfo
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +44,32 @@ _ZSTD_FROM = 7
 _ATTRIBUTES_AT = 22  # of the low byte, which has the codec and the transactional bit
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
+_CODEC = 7
+_PLAIN_PLACE, _PACKED_PLACE = 2000, 80  # bytes that are checked in a thousandth of a turn
 
 
-def handle(context: HandlerContext, request: Request) -> ProduceResponse | None:
-    """Answered at once; with acks=all when the replicas in sync have the records; with acks=0 never."""
+@dataclass(slots=True)
+class _Part:
+    """What one partition gets of a request, and its answer, which is an error until its records are in the log."""
+
+    topic: str
+    topic_id: bytes
+    index: int
+    records: bytes
+    answer: Partition
+    checked: asyncio.Future[Admitted] | None = None
+    """The batch, when a thread has checked it."""
+
+
+def handle(context: HandlerContext, request: Request) -> ApiMessage | None:
+    """Answered at once; with acks=all when the replicas in sync have the records; with acks=0 never.
+
+    Large batches are checked in a thread first. Meanwhile nothing more is read from the client.
+    """
+    return in_turns(context, request, _work(context, request), failed, to_the_end=True)
+
+
+def _work(context: HandlerContext, request: Request) -> Work:
     m: ProduceRequest = request.message
     waits: list[Awaited] = []
     if m.acks not in (-1, 0, 1):
@@ -50,7 +78,7 @@ def handle(context: HandlerContext, request: Request) -> ProduceResponse | None:
     elif m.transactional_id is not None:
         response = failed(m, request.version, *_why_not(context, request, m.transactional_id))
     else:
-        response = _append_all(context, request, waits)
+        response = yield from _append_all(context, request, waits)
     quotas = context.broker.quotas
     if quotas is not None:
         size = sum(len(part.records or b"") for topic in m.topic_data for part in topic.partition_data)
@@ -79,78 +107,145 @@ def _why_not(context: HandlerContext, request: Request, transactional_id: str) -
     return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
 
 
-def _append_all(context: HandlerContext, request: Request, waits: list[Awaited]) -> ProduceResponse:
+def _append_all(
+    context: HandlerContext, request: Request, waits: list[Awaited]
+) -> Generator[Step, None, ProduceResponse]:
     m: ProduceRequest = request.message
     version, by_id = request.version, context.broker.metadata.names
     topics = [(by_id.get(t.topic_id) if version >= _TOPIC_IDS_FROM else t.name, t) for t in m.topic_data]
     forbidden: Collection[str] = ()
     if context.broker.authorizer is not None:
         forbidden = denied(context, request, WRITE_TOPIC, (name for name, _ in topics))
-    return ProduceResponse(
-        responses=[
-            Topic(
-                topic_id=topic.topic_id,
-                name=topic.name,
-                partition_responses=[
-                    _append(context, name, part, m.acks, version, waits)
-                    if name not in forbidden
-                    else _refused(part.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                    for part in topic.partition_data
-                ],
-            )
-            for name, topic in topics
-        ]
-    )
+    response = ProduceResponse(responses=[])
+    later: list[_Part] = []
+    left = PLACES_A_TURN
+    for name, topic in topics:
+        answered = Topic(topic_id=topic.topic_id, name=topic.name, partition_responses=[])
+        response.responses.append(answered)
+        for data in topic.partition_data:
+            part = _part(name, data, forbidden)
+            answered.partition_responses.append(part.answer)
+            if not part.answer.error_code and _begin(context, part, m.acks, version, waits):
+                later.append(part)
+            left -= _places(part)
+            if left <= 0:
+                yield None
+                left = PLACES_A_TURN
+    for part in later:
+        checked = part.checked
+        assert checked is not None
+        if not checked.done():
+            yield checked
+        _attempt(context, part, partial(_finish, context, part, checked, m.acks, version, waits))
+    return response
+
+
+def _part(topic: str | None, data: ProduceRequest.PartitionProduceData, forbidden: Collection[str]) -> _Part:
+    code = ErrorCode.NONE
+    if topic is None:
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+    elif topic in forbidden:
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    answer = Partition(index=data.index, error_code=code, base_offset=-1)
+    return _Part(topic or "", b"", data.index, data.records or b"", answer)
+
+
+def _places(part: _Part) -> int:
+    """How many places of a turn a partition takes: the more bytes are checked at once, the more."""
+    if part.checked is not None or len(part.records) <= _ATTRIBUTES_AT:
+        return 1
+    return 1 + len(part.records) // (_PACKED_PLACE if part.records[_ATTRIBUTES_AT] & _CODEC else _PLAIN_PLACE)
+
+
+def _begin(context: HandlerContext, part: _Part, acks: int, version: int, waits: list[Awaited]) -> bool:
+    """Append the records, or have a thread check them first: whether it does."""
+    _attempt(context, part, partial(_check, context, part, acks, version, waits))
+    return part.checked is not None
+
+
+def _attempt(context: HandlerContext, part: _Part, step: Callable[[], None]) -> None:
+    """Do the step, and put into the answer why it cannot be done."""
+    answer, broker = part.answer, context.broker
+    try:
+        step()
+    except _RefusedError as error:
+        _explain(answer, error.code, error.text)
+    except LogAccessError as error:
+        answer.error_code = error.code
+        if error.code in WRONG_LEADER:
+            leader = current_leader(broker, part.topic, part.index, ProduceResponse.LeaderIdAndEpoch)
+            answer.current_leader = leader
+    except RefusedRecordsError as error:
+        _explain(answer, error.error_code, str(error))
+        answer.record_errors = [RecordError(batch_index=i, batch_index_error_message=t) for i, t in error.record_errors]
+    except (LogError, OSError) as error:
+        code = error.error_code if isinstance(error, LogError) else ErrorCode.KAFKA_STORAGE_ERROR
+        if code == ErrorCode.KAFKA_STORAGE_ERROR:
+            log.error("%s-%d: %s", part.topic, part.index, error, extra=at(part.topic, part.index))
+        _explain(answer, code, str(error))
+
+
+def _check(context: HandlerContext, part: _Part, acks: int, version: int, waits: list[Awaited]) -> None:
+    """Append the records if it takes no time to check them; else have a thread check them."""
+    broker, key = context.broker, (part.topic, part.index)
+    partition = _partition(context, part, acks, version)
+    part.topic_id = broker.metadata.topics[part.topic].id
+    config = broker.log(*key).config
+    produced, now_ms = one_batch(part.records, config), broker.now_ms()
+    admitted = None if broker.admissions.busy(key) else admit_at_once(produced, config, now_ms)
+    if admitted is None:
+        part.checked = broker.admissions.run(key, partial(admit, produced, config, now_ms))
+    else:
+        _append(context, part, partition, admitted, acks, waits)
+
+
+def _finish(
+    context: HandlerContext,
+    part: _Part,
+    checked: asyncio.Future[Admitted],
+    acks: int,
+    version: int,
+    waits: list[Awaited],
+) -> None:
+    """Append what a thread has checked, if this broker may still do so: it may have lost the partition meanwhile."""
+    admitted = checked.result()
+    partition = _partition(context, part, acks, version)
+    if context.broker.metadata.topics[part.topic].id != part.topic_id:
+        raise LogAccessError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    _append(context, part, partition, admitted, acks, waits)
+
+
+def _partition(context: HandlerContext, part: _Part, acks: int, version: int) -> PartitionInfo:
+    """The partition, if these records may be appended to it now. Raises LogAccessError, _RefusedError."""
+    partition = context.led.leader_of(part.topic, part.index)
+    _judge(context.broker, part.topic, part.records, acks, version, len(partition.isr))
+    return partition
 
 
 def _append(
     context: HandlerContext,
-    topic: str | None,
-    data: ProduceRequest.PartitionProduceData,
+    part: _Part,
+    partition: PartitionInfo,
+    admitted: Admitted,
     acks: int,
-    version: int,
     waits: list[Awaited],
-) -> Partition:
-    if topic is None:
-        return _refused(data.index, ErrorCode.UNKNOWN_TOPIC_ID)
-    index, records = data.index, data.records or b""
-    try:
-        partition = context.led.leader_of(topic, index)
-        refusal = _judge(context.broker, topic, records, acks, version, len(partition.isr))
-        if refusal is not None:
-            return _refused(index, *refusal)
-        partition_log = context.broker.log(topic, index)
-        done = partition_log.append_as_leader(records, partition.leader_epoch, context.broker.now_ms())
-    except LogAccessError as error:
-        refused = _refused(index, error.code)
-        if error.code in WRONG_LEADER:
-            refused.current_leader = current_leader(context.broker, topic, index, ProduceResponse.LeaderIdAndEpoch)
-        return refused
-    except RefusedRecordsError as error:
-        refused = _refused(index, error.error_code, str(error))
-        refused.record_errors = [
-            RecordError(batch_index=i, batch_index_error_message=t) for i, t in error.record_errors
-        ]
-        return refused
-    except LogError as error:
-        if error.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
-            log.error("%s-%d: %s", topic, index, error, extra=at(topic, index))
-        return _refused(index, error.error_code, str(error))
-    except OSError as error:
-        log.error("%s-%d: %s", topic, index, error, extra=at(topic, index))
-        return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+) -> None:
+    topic, index, answer, broker = part.topic, part.index, part.answer, context.broker
+    partition_log = broker.log(topic, index)
+    done = partition_log.append_admitted((admitted,), partition.leader_epoch, broker.now_ms())
     if not done.duplicate:
         context.led.appended(topic, index, partition_log, partition)
-        context.broker.counts.topics.came(topic, done.last_offset - done.base_offset + 1, len(records))
-    answer = Partition(
-        index=index,
-        base_offset=done.base_offset,
-        log_append_time_ms=done.log_append_time_ms,
-        log_start_offset=done.log_start_offset,
-    )
+        broker.counts.topics.came(topic, done.last_offset - done.base_offset + 1, len(part.records))
+    answer.base_offset = done.base_offset
+    answer.log_append_time_ms = done.log_append_time_ms
+    answer.log_start_offset = done.log_start_offset
     if acks == -1 and partition_log.high_watermark <= done.last_offset:
         waits.append((answer, partial(context.replication.await_commit, topic, index, done.last_offset + 1)))
-    return answer
+
+
+def _explain(answer: Partition, code: int, text: str | None) -> None:
+    answer.error_code = code
+    answer.error_message = text
 
 
 def _refuse(answer: Partition, code: ErrorCode) -> None:
@@ -158,21 +253,28 @@ def _refuse(answer: Partition, code: ErrorCode) -> None:
     answer.base_offset = -1
 
 
-def _judge(
-    broker: BrokerContext, topic: str, records: bytes, acks: int, version: int, in_sync: int
-) -> tuple[ErrorCode, str] | None:
-    """The error of records that Kafka refuses before it looks at the log, with its text; None if there is none."""
+class _RefusedError(CoterieError):
+    """Records that Kafka refuses before it looks at the log."""
+
+    def __init__(self, code: ErrorCode, text: str | None) -> None:
+        super().__init__(code.name)
+        self.code = code
+        self.text = text
+
+
+def _judge(broker: BrokerContext, topic: str, records: bytes, acks: int, version: int, in_sync: int) -> None:
     if topic in INTERNAL_TOPICS:
-        return ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by coordinators only"
+        raise _RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by coordinators only")
     if acks == -1 and in_sync < (needed := broker.min_insync_replicas(topic)):
-        return ErrorCode.NOT_ENOUGH_REPLICAS, f"{in_sync} replica(s) in sync, min.insync.replicas={needed}"
+        text = f"{in_sync} replica(s) in sync, min.insync.replicas={needed}"
+        raise _RefusedError(ErrorCode.NOT_ENOUGH_REPLICAS, text)
     if len(records) > _ATTRIBUTES_AT:
         attributes = records[_ATTRIBUTES_AT]
         if attributes & _TRANSACTIONAL:
-            return NO_TRANSACTIONS
-        if version < _ZSTD_FROM and attributes & 7 == _ZSTD:
-            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {_ZSTD_FROM} (KIP-110)"
-    return None
+            raise _RefusedError(*NO_TRANSACTIONS)
+        if version < _ZSTD_FROM and attributes & _CODEC == _ZSTD:
+            text = f"zstd needs Produce version {_ZSTD_FROM} (KIP-110)"
+            raise _RefusedError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
 
 
 def _refused(index: int, code: int, text: str | None = None) -> Partition:
