@@ -27,7 +27,7 @@ from tests.compat.processes import command_of, end_family, end_process, read_rea
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-KAFKA_VERSION = "4.1.1"
+KAFKA_VERSION = "4.4.0"
 INITIAL_DELAY_MS = "100"
 START_TIMEOUT_S = 120.0
 BUILD_TIMEOUT_S = 300.0
