@@ -77,10 +77,10 @@ _GROUPS: Final = (
     _int("group.coordinator.threads", 1, 1, "Without effect: each offsets partition in use has a process."),
     _int(
         "group.coordinator.append.linger.ms",
-        10,
-        0,
-        "Longest time a coordinator gathers records for one append. Coterie gathers those of one turn of its loop, "
-        "which stays below this.",
+        -1,
+        -1,
+        "Longest time a coordinator gathers records for one append; -1: those that it has work for at once. Whatever is "
+        "set, Coterie gathers those of one turn of its loop.",
     ),
     _list(
         "group.coordinator.rebalance.protocols",

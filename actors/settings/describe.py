@@ -138,18 +138,31 @@ def broker_config_value(name: str, broker: BrokerConfig, running: Mapping[str, s
     text, source = setting.format(broker[name]), _source(name, broker)
     if name in running:
         text, source = running[name], Source.STATIC_BROKER_CONFIG
-    synonyms = [Synonym(name, text, source)]
-    if source is not Source.DEFAULT_CONFIG and setting.default is not None:
-        synonyms.append(Synonym(name, setting.format(setting.default), Source.DEFAULT_CONFIG))
-    return _described(setting, text, source, tuple(synonyms), read_only=not setting.dynamic)
+    synonyms = _with_default(setting, text, source)
+    return _described(setting, text, source, synonyms, read_only=not setting.dynamic)
+
+
+def _with_default(setting: Setting, text: str | None, source: Source) -> tuple[Synonym, ...]:
+    synonym = Synonym(setting.name, text, source)
+    if source is Source.DEFAULT_CONFIG or setting.default is None:
+        return (synonym,)
+    return synonym, Synonym(setting.name, setting.format(setting.default), Source.DEFAULT_CONFIG)
+
+
+def group_config_names() -> tuple[str, ...]:
+    """The names of the group settings in DescribeConfigs: all, but Kafka's internal ones."""
+    return tuple(name for name, setting in group_settings().items() if not setting.internal)
 
 
 def group_config_value(name: str, broker: BrokerConfig) -> ConfigValue:
-    """The entry of a group setting in DescribeConfigs. Groups have no values of their own, but the broker's default."""
+    """The entry of a group setting in DescribeConfigs. Groups have no values of their own, but the broker's."""
     setting = group_settings()[name]
-    text = setting.format(broker.get(f"group.{name}", setting.default))
-    synonyms = (Synonym(name, text, Source.DEFAULT_CONFIG),)
-    return _described(setting, text, Source.DEFAULT_CONFIG, synonyms, read_only=True)
+    if not setting.inherits:
+        text, source = setting.format(setting.default), Source.DEFAULT_CONFIG
+        return _described(setting, text, source, (Synonym(name, text, source),), read_only=True)
+    inherited = broker_setting(setting.inherits[0].name)
+    text, source = inherited.format(broker[inherited.name]), _source(inherited.name, broker)
+    return _described(setting, text, source, _with_default(inherited, text, source), read_only=True)
 
 
 def client_metrics_config_value(name: str) -> ConfigValue:

@@ -1,4 +1,4 @@
-"""Every key that can be set: those that have an effect, and all others of Kafka 4.1, which are accepted without one.
+"""Every key that can be set: those that have an effect, and all others of Kafka 4.4, which are accepted without one.
 
 kafka_keys.json has Kafka's keys, as tools/KafkaKeys.java prints them. The file is read when somebody asks for a key
 without effect, or for all keys. A broker whose settings all have an effect starts without reading it.
@@ -83,14 +83,18 @@ def accepted_topic_settings() -> Mapping[str, Setting]:
 
 
 def _topic_setting(name: str, key: Mapping[str, Any]) -> Setting:
+    return replace(_inheriting_setting(name, key), dynamic=True)
+
+
+def _inheriting_setting(name: str, key: Mapping[str, Any]) -> Setting:
     inherits = (Inherited(broker, negative_is_no_limit=False) for broker in key.get("inherits", ()))
-    return replace(_setting(name, key), dynamic=True, inherits=tuple(inherits))
+    return replace(_setting(name, key), inherits=tuple(inherits))
 
 
 @cache
 def group_settings() -> Mapping[str, Setting]:
     """Kafka's group settings, by name. All of them are about group protocols that Coterie does not serve."""
-    return MappingProxyType({name: _setting(name, key) for name, key in _kafka_keys()["group"].items()})
+    return MappingProxyType({name: _inheriting_setting(name, key) for name, key in _kafka_keys()["group"].items()})
 
 
 @cache

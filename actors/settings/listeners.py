@@ -149,7 +149,7 @@ def prefix_of(listener: str) -> str:
 
 def _parsed(values: Mapping[str, Any], key: str) -> tuple[Listener, ...]:
     protocols = _protocols(values)
-    controllers = {name.strip().upper() for name in str(values.get(_CONTROLLER_NAMES) or "").split(",")} | {_CONTROLLER}
+    controllers = {name.upper() for name in values.get(_CONTROLLER_NAMES) or ()} | {_CONTROLLER}
     found = []
     for text in values[key] or ():
         match = _FORM.fullmatch(text)

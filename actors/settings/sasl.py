@@ -12,6 +12,10 @@ SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARE
 ENABLED_MECHANISMS: Final = "sasl.enabled.mechanisms"
 EXPECTED_ISSUER: Final = "sasl.oauthbearer.expected.issuer"
 EXPECTED_AUDIENCE: Final = "sasl.oauthbearer.expected.audience"
+_UNVERIFIED: Final = {
+    EXPECTED_ISSUER: "sasl.oauthbearer.allow.unverified.issuer",
+    EXPECTED_AUDIENCE: "sasl.oauthbearer.allow.unverified.audience",
+}
 JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 _BACKOFF: Final = "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"
 _BACKOFF_MAX: Final = "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"
@@ -52,6 +56,10 @@ def check_sasl(settings: ListenerConfig, listener: Listener) -> None:
         low, high = own.integer(_BACKOFF), own.integer(_BACKOFF_MAX)
         if low > high:
             raise SettingError(_BACKOFF, f"{_BACKOFF}={low} must not exceed {_BACKOFF_MAX}={high}")
+        for expected in untold_of_tokens(settings):
+            if not own[_UNVERIFIED[expected]]:
+                text = f"listener {listener.name} takes tokens: {expected} must say which are for it"
+                raise SettingError(expected, f"{text}, or {_UNVERIFIED[expected]}=true that any will do")
 
 
 def untold_of_tokens(settings: ListenerConfig) -> list[str]:
@@ -59,9 +67,7 @@ def untold_of_tokens(settings: ListenerConfig) -> list[str]:
     if "OAUTHBEARER" not in settings.items_of(ENABLED_MECHANISMS):
         return []
     own = settings.for_mechanism("OAUTHBEARER")
-    return [
-        name for name in ("sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.audience") if not own[name]
-    ]
+    return [name for name in _UNVERIFIED if not own[name]]
 
 
 _OAUTH: Final = (
@@ -113,15 +119,29 @@ _OAUTH: Final = (
         type=SettingType.STRING,
         default=None,
         nullable=True,
-        doc="The issuer (`iss`) that a token must have; any if unset.",
+        doc="The issuer (`iss`) that a token must have. A listener with OAUTHBEARER needs it, or is told that any will do.",
+        per_listener=True,
+    ),
+    Setting(
+        name=_UNVERIFIED[EXPECTED_ISSUER],
+        type=SettingType.BOOLEAN,
+        default=False,
+        doc="Whether tokens of any issuer will do where none is expected.",
         per_listener=True,
     ),
     Setting(
         name=EXPECTED_AUDIENCE,
         type=SettingType.LIST,
-        default=None,
-        nullable=True,
-        doc="For whom a token must be (`aud`): one of these. Unset: tokens for anybody will do.",
+        default=(),
+        doc="For whom a token must be (`aud`): one of these. A listener with OAUTHBEARER needs it, or is told that tokens "
+        "for anybody will do.",
+        per_listener=True,
+    ),
+    Setting(
+        name=_UNVERIFIED[EXPECTED_AUDIENCE],
+        type=SettingType.BOOLEAN,
+        default=False,
+        doc="Whether tokens for anybody will do where no audience is expected.",
         per_listener=True,
     ),
     Setting(

@@ -69,6 +69,7 @@ def test_each_listener_has_a_port_for_each_broker() -> None:
 
 ISSUER, AUDIENCE = "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.audience"
 TOKENS = {"sasl.oauthbearer.jwks.endpoint.url": "https://issuer/keys", ISSUER: "https://issuer", AUDIENCE: "kafka"}
+UNVERIFIED = {f"sasl.oauthbearer.allow.unverified.{claim}": "true" for claim in ("issuer", "audience")}
 
 
 @pytest.mark.conformance("XA-09", "XB-28")
@@ -79,6 +80,7 @@ def test_who_listens_to_strangers_is_warned(recwarn: pytest.WarningsRecorder) ->
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EVERY:PLAINTEXT,LOGIN:SASL_PLAINTEXT,TLS:SASL_SSL",
             "sasl.enabled.mechanisms": mechanisms,
             **TOKENS,
+            **UNVERIFIED,
             **more,
         }
         config = BrokerConfig.from_mapping(texts)

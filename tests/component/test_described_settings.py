@@ -164,19 +164,33 @@ def test_a_secret_cannot_be_set_while_brokers_run(tmp_path: Path) -> None:
 def test_settings_of_a_group_are_described(tmp_path: Path) -> None:
     broker = Broker(tmp_path, group_consumer_heartbeat_interval_ms="6000", group_share_session_timeout_ms="46000")
     found = entries(broker, GROUP, "any group")
-    assert {name: entry.value for name, entry in found.items()} == {
+    values = {name: entry.value for name, entry in found.items()}
+    assert values.items() >= {
         "consumer.heartbeat.interval.ms": "6000",
         "consumer.session.timeout.ms": "45000",
         "share.auto.offset.reset": "latest",
-        "share.heartbeat.interval.ms": "5000",
-        "share.isolation.level": "read_uncommitted",
-        "share.record.lock.duration.ms": "30000",
         "share.session.timeout.ms": "46000",
-        "streams.heartbeat.interval.ms": "5000",
+        "streams.assignor.name": "sticky",
         "streams.num.standby.replicas": "0",
-        "streams.session.timeout.ms": "45000",
+    }.items()
+    assert not any(setting.internal for name, setting in known.group_settings().items() if name in found)
+    assert len(found) == len(values) == 21
+
+
+def test_a_groups_setting_hid_the_brokers_that_it_comes_from(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, group_consumer_heartbeat_interval_ms="6000")
+    found = entries(broker, GROUP, "any group")
+    asked = {
+        "consumer.heartbeat.interval.ms": [
+            ("group.consumer.heartbeat.interval.ms", "6000", Source.STATIC_BROKER_CONFIG),
+            ("group.consumer.heartbeat.interval.ms", "5000", Source.DEFAULT_CONFIG),
+        ],
+        "streams.assignor.name": [("group.streams.assignors", "sticky", Source.DEFAULT_CONFIG)],
+        "share.isolation.level": [("share.isolation.level", "read_uncommitted", Source.DEFAULT_CONFIG)],
     }
-    assert {entry.config_source for entry in found.values()} == {Source.DEFAULT_CONFIG}
+    for name, synonyms in asked.items():
+        assert [(each.name, each.value, each.source) for each in found[name].synonyms] == synonyms
+        assert found[name].config_source == synonyms[0][2]
 
 
 def test_settings_of_a_subscription_to_metrics_are_described(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from actors.settings import (
     broker_config_value,
     client_metrics_config_value,
     client_metrics_settings,
+    group_config_names,
     group_config_value,
-    group_settings,
     topic_config_names,
     topic_config_value,
 )
@@ -137,7 +137,8 @@ def _listeners(endpoints: Iterable[Endpoint]) -> str:
 def _group(broker: BrokerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
     if not resource.resource_name:
         return _refused(resource, ErrorCode.INVALID_REQUEST, "a group's name must not be empty")
-    return _result(m, resource, (group_config_value(key, broker.config) for key in _asked(resource, group_settings())))
+    names = group_config_names()
+    return _result(m, resource, (group_config_value(key, broker.config) for key in _asked(resource, names)))
 
 
 def _client_metrics(m: DescribeConfigsRequest, resource: Resource) -> Result:

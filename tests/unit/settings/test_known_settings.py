@@ -1,4 +1,4 @@
-"""Every key of Kafka 4.1 is known: with effect, or accepted without one; what Kafka does not know is refused."""
+"""Every key of Kafka 4.4 is known: with effect, or accepted without one; what Kafka does not know is refused."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from actors.settings import (
 from actors.settings.known import _kafka_keys, without_effect
 from tools.generate_docs import settings_page
 
-# Some of each kind and type, with the defaults of Kafka 4.1's documentation.
+# Some of each kind and type, with the defaults of Kafka 4.4's documentation.
 KAFKAS = {
     "num.io.threads": ("INT", "8"),
     "num.network.threads": ("INT", "3"),
     "queued.max.requests": ("INT", "500"),
-    "log.dir": ("STRING", "/tmp/kafka-logs"),
+    "log.dir": ("LIST", "/tmp/kafka-logs"),
     "log.cleaner.dedupe.buffer.size": ("LONG", "134217728"),
     "log.cleaner.io.buffer.load.factor": ("DOUBLE", "0.9"),
     "log.preallocate": ("BOOLEAN", "false"),
@@ -79,9 +79,7 @@ def test_a_key_without_effect_has_kafkas_type_and_default(name: str, expected: t
 
 
 ANOTHER_TYPE = {
-    "advertised.listeners": SettingType.LIST,  # Kafka splits them itself
-    "listeners": SettingType.LIST,
-    "listener.security.protocol.map": SettingType.LIST,
+    "listener.security.protocol.map": SettingType.LIST,  # Kafka splits it itself
     "leader.imbalance.check.interval.seconds": SettingType.INT,
     "offsets.topic.replication.factor": SettingType.INT,
 }
@@ -97,9 +95,9 @@ def test_all_of_kafkas_keys_are_known() -> None:
     without_kafkas = {name for name in SETTINGS if name.startswith("coterie.")}
     without_kafkas.add("leader.imbalance.per.broker.percentage")  # Kafka had it until 4.0
     without_kafkas |= {"super.users", "allow.everyone.if.no.acl.found"}  # those of Kafka's authorizer
-    assert len(SETTINGS.keys() - without_kafkas) + len(accepted_settings()) == 336 + 3  # and the rates of throttling
-    assert len(TOPIC_SETTINGS) + len(accepted_topic_settings()) == 34
-    assert (len(group_settings()), len(client_metrics_settings())) == (10, 3)
+    assert len(SETTINGS.keys() - without_kafkas) + len(accepted_settings()) == 379 + 3  # and the rates of throttling
+    assert len(TOPIC_SETTINGS) + len(accepted_topic_settings()) == 38
+    assert (len(group_settings()), len(client_metrics_settings())) == (27, 3)
     for setting in accepted_settings().values():
         assert setting.default == setting.parse(setting.format(setting.default) or ""), setting.name
 
@@ -138,7 +136,7 @@ def test_values_of_keys_without_effect_are_taken() -> None:
 
 
 def test_a_file_for_kafka_is_taken_as_it_is() -> None:
-    """What Kafka 4.1 comes with for a node that is broker and controller."""
+    """What Kafka 4.4 comes with for a node that is broker and controller."""
     config = BrokerConfig.from_mapping(
         {
             "process.roles": "broker,controller",
