@@ -1,25 +1,23 @@
-"""Writes `actors/wire/schema.json` and `actors/wire/messages.pyi` from kio's message schemas.
+"""Writes `actors/wire/schema.json` and `actors/wire/messages.pyi` from the message schemas of Apache Kafka.
 
-    python -m tools.generate_messages
+    python -m tools.generate_messages [JAR]
 
-kio has one dataclass a message and version; a handler wants one class a message. This folds the versions of
-each message into one table: a field, its type, the versions that carry it and those in which it may be null.
+The schemas are the JSON files in the jar of Kafka's clients, which Maven brings if no JAR is named. They have one
+table a message already, for all its versions. What is kept of each field: its name as Python writes it, its type, the
+versions that carry it, those in which it may be null, its default, and its tag.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
-import importlib
 import json
-import types
-import typing
-import uuid
+import re
+import sys
+import zipfile
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kio.schema.index import api_key_map, schema_name_map
-from kio.static.constants import EntityType
+from tests.compat.peers import kafka_clients_jar
 
 WIRE = Path(__file__).resolve().parent.parent / "actors" / "wire"
 
@@ -88,9 +86,6 @@ APIS = [
     "describe_topic_partitions",
 ]
 
-# How kio's metadata names a type -> ours, and the type's place in Python.
-_TIMES = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i64": "int64"}
-_SAME = ("string", "bytes", "records", "uuid", "bool", "int8", "int16", "uint16", "int32", "int64", "float64")
 _PYTHON = {
     "string": "str", "bytes": "bytes", "records": "bytes", "uuid": "bytes", "bool": "bool", "float64": "float",
 }  # fmt: skip
@@ -102,6 +97,8 @@ _ZERO: dict[str, Any] = {
     "bool": False,
     "float64": 0.0,
 }
+_COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 _OURS = {
@@ -113,124 +110,116 @@ _OURS = {
 """Tagged fields of ours (rows as in `Field.row`). Kafka passes over tags that it does not know (KIP-482)."""
 
 
-@dataclasses.dataclass
+@dataclass
 class Field:
     """One field over all versions of its message."""
 
     name: str
     type: str
-    versions: list[int]
-    nullable: list[int]
     default: Any
     tag: int | None
+    versions: set[int] = field(default_factory=set)
+    nullable: set[int] = field(default_factory=set)
 
     def row(self) -> list[Any]:
-        span = [min(self.versions), max(self.versions)]
-        assert self.versions == list(range(span[0], span[1] + 1)), f"{self.name} comes and goes: {self.versions}"
-        null_span = [min(self.nullable), max(self.nullable)] if self.nullable else None
-        return [self.name, self.type, span, null_span, self.default, self.tag]
+        return [self.name, self.type, self._span(self.versions), self._span(self.nullable), self.default, self.tag]
+
+    def _span(self, versions: set[int]) -> list[int] | None:
+        if not versions:
+            return None
+        low, high = min(versions), max(versions)
+        assert versions == {*range(low, high + 1)}, f"{self.name} comes and goes: {versions}"
+        return [low, high]
 
 
-def _unwrap(annotation: Any) -> tuple[Any, bool, bool]:
-    """(element type, is array, is nullable)."""
-    nullable = array = False
-    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
-        nullable = True
-        (annotation,) = [a for a in typing.get_args(annotation) if a is not type(None)]
-    if typing.get_origin(annotation) is tuple:
-        array = True
-        annotation = typing.get_args(annotation)[0]
-        if isinstance(annotation, types.UnionType):  # arrays of uuid: kio reads the zero uuid as None
-            annotation = typing.get_args(annotation)[0]
-    return annotation, array, nullable
+Structs = dict[str, dict[str, Field]]
 
 
-def _default(value: Any, type_name: str, nullable: bool) -> Any:
-    if value is dataclasses.MISSING:
-        return [] if type_name.startswith("[]") else _ZERO.get(type_name, None if type_name[0].isupper() else 0)
-    if value is None:
-        return "0" * 32 if type_name == "uuid" else -1 if type_name in ("int32", "int64") else None
-    if isinstance(value, datetime.timedelta):
-        return round(value.total_seconds() * 1000)
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, uuid.UUID):
-        return value.hex
-    if dataclasses.is_dataclass(value):
+class Schema:
+    """The schemas in a jar of Kafka's clients."""
+
+    def __init__(self, jar: Path) -> None:
+        with zipfile.ZipFile(jar) as archive:
+            names = (name for name in archive.namelist() if re.fullmatch(r"common/message/\w+\.json", name))
+            texts = [archive.read(name).decode() for name in names]
+        self._messages: dict[str, Any] = {}
+        for text in texts:
+            spec = json.loads(_COMMENT.sub("", text))
+            self._messages[spec["name"]] = spec
+
+    def api_keys(self) -> dict[int, str]:
+        """The names of all APIs that a request has a key of."""
+        requests = (spec for spec in self._messages.values() if spec["type"] == "request")
+        return {spec["apiKey"]: spec["name"].removesuffix("Request") for spec in requests}
+
+    def message(self, name: str) -> dict[str, Any]:
+        """A message as {api_key, versions, flexible, structs: {struct: [field row]}}."""
+        spec = self._messages[name]
+        versions = _versions(spec["validVersions"])
+        common = {struct["name"]: struct["fields"] for struct in spec.get("commonStructs", ())}
+        structs: Structs = {}
+        _read_struct(name, spec["fields"], versions, structs, common)
+        return {
+            "api_key": spec["apiKey"],
+            "versions": [min(versions), max(versions)],
+            "flexible": min(_versions(spec["flexibleVersions"], versions), default=max(versions) + 1),
+            "structs": {struct: [each.row() for each in fields.values()] for struct, fields in structs.items()},
+        }
+
+
+def _versions(text: str, of: set[int] | None = None) -> set[int]:
+    """The versions that "3", "3-5", "3+" or "none" names, of those there are."""
+    low, mark, high = re.fullmatch(r"(\d+)([-+]?)(\d*)", text.replace("none", "1-0")).groups()  # type: ignore[union-attr]
+    if mark == "+":
+        return {version for version in of or () if version >= int(low)}
+    named = {*range(int(low), int(high or low) + 1)}
+    return named if of is None else named & of
+
+
+def _read_struct(name: str, fields: list[Any], versions: set[int], structs: Structs, common: dict[str, Any]) -> None:
+    """Enter the fields that a struct has in these versions. One struct may stand in several places of a message."""
+    table = structs.setdefault(name, {})
+    for spec in fields:
+        own = _versions(spec["versions"], versions)
+        if not own:  # of a version that Kafka has given up
+            continue
+        made = table.setdefault(_snake(spec["name"]), _field(spec, own))
+        made.versions |= own
+        if made.type != "uuid":
+            made.nullable |= _versions(spec.get("nullableVersions", "none"), own)
+        kind = made.type.removeprefix("[]")
+        if kind[0].isupper():
+            _read_struct(kind, spec.get("fields") or common[kind], own, structs, common)
+
+
+def _field(spec: Any, versions: set[int]) -> Field:
+    tagged = "taggedVersions" in spec
+    if tagged:
+        assert _versions(spec["taggedVersions"], versions) == versions, f"{spec['name']} has its tag in some versions"
+    assert "flexibleVersions" not in spec, spec["name"]
+    return Field(_snake(spec["name"]), spec["type"], _default(spec), spec["tag"] if tagged else None)
+
+
+def _snake(name: str) -> str:
+    return _WORD.sub("_", name).lower()
+
+
+def _default(spec: Any) -> Any:
+    kind, text = spec["type"], spec.get("default")
+    if text is None:
+        return [] if kind.startswith("[]") else _ZERO.get(kind, None if kind[0].isupper() else 0)
+    if text == "null":
         return None
-    if isinstance(value, tuple):
-        assert value == ()
-        return []
-    if isinstance(value, bool | str | float):
-        return value
-    return int(value)
+    if kind == "bool":
+        return str(text).lower() == "true"
+    return text if kind == "string" else int(str(text), 0)
 
 
-def _read_struct(cls: type, version: int, structs: dict[str, dict[str, Field]]) -> None:
-    table = structs.setdefault(cls.__name__, {})
-    order = list(table)
-    position = 0
-    for f in dataclasses.fields(cls):
-        hints = typing.get_type_hints(cls)
-        element, array, nullable = _unwrap(hints[f.name])
-        kind = f.metadata.get("kafka_type")
-        name = f.name
-        if kind in _TIMES:
-            type_name = _TIMES[kind]
-            if not name.endswith("_ms"):
-                name += "_ms"
-            nullable = False
-        elif kind == "error_code":
-            type_name = "int16"
-        elif kind in _SAME:
-            type_name = kind
-            nullable = nullable and type_name != "uuid"
-        else:
-            assert kind is None, (cls, f)
-            type_name = element.__name__
-            _read_struct(element, version, structs)
-        if array:
-            type_name = "[]" + type_name
-        default = _default(f.default, type_name, nullable)
-        if name in table:
-            seen = table[name]
-            assert seen.type == type_name, (cls, name, seen.type, type_name)
-            assert seen.tag == f.metadata.get("tag"), (cls, name)
-            seen.default = default
-            if version not in seen.versions:  # one struct may stand in two places of a message
-                seen.versions.append(version)
-            position = order.index(name) + 1
-        else:
-            table[name] = Field(name, type_name, [version], [], default, f.metadata.get("tag"))
-            order.insert(position, name)
-            position += 1
-        if nullable and version not in table[name].nullable:
-            table[name].nullable.append(version)
-    structs[cls.__name__] = {name: table[name] for name in order}
-
-
-def build() -> dict[str, Any]:
-    """Every message as {name: {api_key, versions, flexible, structs: {struct: [field row]}}}."""
-    keys = {name: key for key, name in api_key_map.items()}
-    messages: dict[str, Any] = {}
-    for api in APIS:
-        for entity in (EntityType.request, EntityType.response):
-            versions = sorted(v for v, entities in schema_name_map[api].items() if entity in entities)
-            structs: dict[str, dict[str, Field]] = {}
-            flexible = max(versions) + 1
-            for version in versions:
-                path, name = schema_name_map[api][version][entity].split(":")
-                cls = getattr(importlib.import_module(path), name)
-                _read_struct(cls, version, structs)
-                if cls.__flexible__:
-                    flexible = min(flexible, version)
-            ordered = {name: structs.pop(name), **structs}
-            messages[name] = {
-                "api_key": keys[api],
-                "versions": [versions[0], versions[-1]],
-                "flexible": flexible,
-                "structs": {s: [f.row() for f in fields.values()] for s, fields in ordered.items()},
-            }
+def build(jar: Path) -> dict[str, Any]:
+    """Every message of `APIS`, requests and responses, by name, with the fields of ours."""
+    schema = Schema(jar)
+    apis = ("".join(map(str.capitalize, api.split("_"))) for api in APIS)
+    messages = {name: schema.message(name) for api in apis for name in (f"{api}Request", f"{api}Response")}
     for name, rows in _OURS.items():
         messages[name]["structs"][name] += rows
     return messages
@@ -283,7 +272,7 @@ def _members(rows: list[Any], top: str, indent: str) -> list[str]:
 
 
 def main() -> None:
-    messages = build()
+    messages = build(Path(sys.argv[1]) if sys.argv[1:] else kafka_clients_jar())
     rows = ",\n".join(
         f"{json.dumps(name)}: {json.dumps(spec, separators=(',', ':'))}" for name, spec in messages.items()
     )

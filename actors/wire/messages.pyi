@@ -9,10 +9,10 @@ def api_name(api_key: int) -> str: ...
 
 class ProduceRequest(ApiMessage):
     class TopicProduceData(Message):
-        topic_id: bytes
         name: str
+        topic_id: bytes
         partition_data: list[ProduceRequest.PartitionProduceData]
-        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partition_data: list[ProduceRequest.PartitionProduceData] = ...) -> None: ...
+        def __init__(self, *, name: str = ..., topic_id: bytes = ..., partition_data: list[ProduceRequest.PartitionProduceData] = ...) -> None: ...
     class PartitionProduceData(Message):
         index: int
         records: bytes | None
@@ -25,10 +25,10 @@ class ProduceRequest(ApiMessage):
 
 class ProduceResponse(ApiMessage):
     class TopicProduceResponse(Message):
-        topic_id: bytes
         name: str
+        topic_id: bytes
         partition_responses: list[ProduceResponse.PartitionProduceResponse]
-        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partition_responses: list[ProduceResponse.PartitionProduceResponse] = ...) -> None: ...
+        def __init__(self, *, name: str = ..., topic_id: bytes = ..., partition_responses: list[ProduceResponse.PartitionProduceResponse] = ...) -> None: ...
     class PartitionProduceResponse(Message):
         index: int
         error_code: int
@@ -59,11 +59,15 @@ class ProduceResponse(ApiMessage):
     def __init__(self, *, responses: list[ProduceResponse.TopicProduceResponse] = ..., throttle_time_ms: int = ..., node_endpoints: list[ProduceResponse.NodeEndpoint] = ...) -> None: ...
 
 class FetchRequest(ApiMessage):
+    class ReplicaState(Message):
+        replica_id: int
+        replica_epoch: int
+        def __init__(self, *, replica_id: int = ..., replica_epoch: int = ...) -> None: ...
     class FetchTopic(Message):
-        topic_id: bytes
         topic: str
+        topic_id: bytes
         partitions: list[FetchRequest.FetchPartition]
-        def __init__(self, *, topic_id: bytes = ..., topic: str = ..., partitions: list[FetchRequest.FetchPartition] = ...) -> None: ...
+        def __init__(self, *, topic: str = ..., topic_id: bytes = ..., partitions: list[FetchRequest.FetchPartition] = ...) -> None: ...
     class FetchPartition(Message):
         partition: int
         current_leader_epoch: int
@@ -75,17 +79,13 @@ class FetchRequest(ApiMessage):
         high_watermark: int
         def __init__(self, *, partition: int = ..., current_leader_epoch: int = ..., fetch_offset: int = ..., last_fetched_epoch: int = ..., log_start_offset: int = ..., partition_max_bytes: int = ..., replica_directory_id: bytes = ..., high_watermark: int = ...) -> None: ...
     class ForgottenTopic(Message):
-        topic_id: bytes
         topic: str
+        topic_id: bytes
         partitions: list[int]
-        def __init__(self, *, topic_id: bytes = ..., topic: str = ..., partitions: list[int] = ...) -> None: ...
-    class ReplicaState(Message):
-        replica_id: int
-        replica_epoch: int
-        def __init__(self, *, replica_id: int = ..., replica_epoch: int = ...) -> None: ...
+        def __init__(self, *, topic: str = ..., topic_id: bytes = ..., partitions: list[int] = ...) -> None: ...
     cluster_id: str | None
-    replica_state: FetchRequest.ReplicaState | None
     replica_id: int
+    replica_state: FetchRequest.ReplicaState | None
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
@@ -95,14 +95,14 @@ class FetchRequest(ApiMessage):
     topics: list[FetchRequest.FetchTopic]
     forgotten_topics_data: list[FetchRequest.ForgottenTopic]
     rack_id: str
-    def __init__(self, *, cluster_id: str | None = ..., replica_state: FetchRequest.ReplicaState | None = ..., replica_id: int = ..., max_wait_ms: int = ..., min_bytes: int = ..., max_bytes: int = ..., isolation_level: int = ..., session_id: int = ..., session_epoch: int = ..., topics: list[FetchRequest.FetchTopic] = ..., forgotten_topics_data: list[FetchRequest.ForgottenTopic] = ..., rack_id: str = ...) -> None: ...
+    def __init__(self, *, cluster_id: str | None = ..., replica_id: int = ..., replica_state: FetchRequest.ReplicaState | None = ..., max_wait_ms: int = ..., min_bytes: int = ..., max_bytes: int = ..., isolation_level: int = ..., session_id: int = ..., session_epoch: int = ..., topics: list[FetchRequest.FetchTopic] = ..., forgotten_topics_data: list[FetchRequest.ForgottenTopic] = ..., rack_id: str = ...) -> None: ...
 
 class FetchResponse(ApiMessage):
     class FetchableTopicResponse(Message):
-        topic_id: bytes
         topic: str
+        topic_id: bytes
         partitions: list[FetchResponse.PartitionData]
-        def __init__(self, *, topic_id: bytes = ..., topic: str = ..., partitions: list[FetchResponse.PartitionData] = ...) -> None: ...
+        def __init__(self, *, topic: str = ..., topic_id: bytes = ..., partitions: list[FetchResponse.PartitionData] = ...) -> None: ...
     class PartitionData(Message):
         partition_index: int
         error_code: int
@@ -116,10 +116,6 @@ class FetchResponse(ApiMessage):
         preferred_read_replica: int
         records: bytes | None
         def __init__(self, *, partition_index: int = ..., error_code: int = ..., high_watermark: int = ..., last_stable_offset: int = ..., log_start_offset: int = ..., diverging_epoch: FetchResponse.EpochEndOffset | None = ..., current_leader: FetchResponse.LeaderIdAndEpoch | None = ..., snapshot_id: FetchResponse.SnapshotId | None = ..., aborted_transactions: list[FetchResponse.AbortedTransaction] | None = ..., preferred_read_replica: int = ..., records: bytes | None = ...) -> None: ...
-    class AbortedTransaction(Message):
-        producer_id: int
-        first_offset: int
-        def __init__(self, *, producer_id: int = ..., first_offset: int = ...) -> None: ...
     class EpochEndOffset(Message):
         epoch: int
         end_offset: int
@@ -132,6 +128,10 @@ class FetchResponse(ApiMessage):
         end_offset: int
         epoch: int
         def __init__(self, *, end_offset: int = ..., epoch: int = ...) -> None: ...
+    class AbortedTransaction(Message):
+        producer_id: int
+        first_offset: int
+        def __init__(self, *, producer_id: int = ..., first_offset: int = ...) -> None: ...
     class NodeEndpoint(Message):
         node_id: int
         host: str
@@ -217,16 +217,16 @@ class MetadataResponse(ApiMessage):
     cluster_id: str | None
     controller_id: int
     topics: list[MetadataResponse.MetadataResponseTopic]
-    error_code: int
     cluster_authorized_operations: int
-    def __init__(self, *, throttle_time_ms: int = ..., brokers: list[MetadataResponse.MetadataResponseBroker] = ..., cluster_id: str | None = ..., controller_id: int = ..., topics: list[MetadataResponse.MetadataResponseTopic] = ..., error_code: int = ..., cluster_authorized_operations: int = ...) -> None: ...
+    error_code: int
+    def __init__(self, *, throttle_time_ms: int = ..., brokers: list[MetadataResponse.MetadataResponseBroker] = ..., cluster_id: str | None = ..., controller_id: int = ..., topics: list[MetadataResponse.MetadataResponseTopic] = ..., cluster_authorized_operations: int = ..., error_code: int = ...) -> None: ...
 
 class OffsetCommitRequest(ApiMessage):
     class OffsetCommitRequestTopic(Message):
-        topic_id: bytes
         name: str
+        topic_id: bytes
         partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition]
-        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition] = ...) -> None: ...
+        def __init__(self, *, name: str = ..., topic_id: bytes = ..., partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition] = ...) -> None: ...
     class OffsetCommitRequestPartition(Message):
         partition_index: int
         committed_offset: int
@@ -243,10 +243,10 @@ class OffsetCommitRequest(ApiMessage):
 
 class OffsetCommitResponse(ApiMessage):
     class OffsetCommitResponseTopic(Message):
-        topic_id: bytes
         name: str
+        topic_id: bytes
         partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition]
-        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition] = ...) -> None: ...
+        def __init__(self, *, name: str = ..., topic_id: bytes = ..., partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition] = ...) -> None: ...
     class OffsetCommitResponsePartition(Message):
         partition_index: int
         error_code: int
@@ -267,15 +267,15 @@ class OffsetFetchRequest(ApiMessage):
         topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None
         def __init__(self, *, group_id: str = ..., member_id: str | None = ..., member_epoch: int = ..., topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None = ...) -> None: ...
     class OffsetFetchRequestTopics(Message):
-        topic_id: bytes
         name: str
+        topic_id: bytes
         partition_indexes: list[int]
-        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partition_indexes: list[int] = ...) -> None: ...
-    groups: list[OffsetFetchRequest.OffsetFetchRequestGroup]
+        def __init__(self, *, name: str = ..., topic_id: bytes = ..., partition_indexes: list[int] = ...) -> None: ...
     group_id: str
     topics: list[OffsetFetchRequest.OffsetFetchRequestTopic] | None
+    groups: list[OffsetFetchRequest.OffsetFetchRequestGroup]
     require_stable: bool
-    def __init__(self, *, groups: list[OffsetFetchRequest.OffsetFetchRequestGroup] = ..., group_id: str = ..., topics: list[OffsetFetchRequest.OffsetFetchRequestTopic] | None = ..., require_stable: bool = ...) -> None: ...
+    def __init__(self, *, group_id: str = ..., topics: list[OffsetFetchRequest.OffsetFetchRequestTopic] | None = ..., groups: list[OffsetFetchRequest.OffsetFetchRequestGroup] = ..., require_stable: bool = ...) -> None: ...
 
 class OffsetFetchResponse(ApiMessage):
     class OffsetFetchResponseTopic(Message):
@@ -295,10 +295,10 @@ class OffsetFetchResponse(ApiMessage):
         error_code: int
         def __init__(self, *, group_id: str = ..., topics: list[OffsetFetchResponse.OffsetFetchResponseTopics] = ..., error_code: int = ...) -> None: ...
     class OffsetFetchResponseTopics(Message):
-        topic_id: bytes
         name: str
+        topic_id: bytes
         partitions: list[OffsetFetchResponse.OffsetFetchResponsePartitions]
-        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partitions: list[OffsetFetchResponse.OffsetFetchResponsePartitions] = ...) -> None: ...
+        def __init__(self, *, name: str = ..., topic_id: bytes = ..., partitions: list[OffsetFetchResponse.OffsetFetchResponsePartitions] = ...) -> None: ...
     class OffsetFetchResponsePartitions(Message):
         partition_index: int
         committed_offset: int
@@ -307,10 +307,10 @@ class OffsetFetchResponse(ApiMessage):
         error_code: int
         def __init__(self, *, partition_index: int = ..., committed_offset: int = ..., committed_leader_epoch: int = ..., metadata: str | None = ..., error_code: int = ...) -> None: ...
     throttle_time_ms: int
-    groups: list[OffsetFetchResponse.OffsetFetchResponseGroup]
     topics: list[OffsetFetchResponse.OffsetFetchResponseTopic]
     error_code: int
-    def __init__(self, *, throttle_time_ms: int = ..., groups: list[OffsetFetchResponse.OffsetFetchResponseGroup] = ..., topics: list[OffsetFetchResponse.OffsetFetchResponseTopic] = ..., error_code: int = ...) -> None: ...
+    groups: list[OffsetFetchResponse.OffsetFetchResponseGroup]
+    def __init__(self, *, throttle_time_ms: int = ..., topics: list[OffsetFetchResponse.OffsetFetchResponseTopic] = ..., error_code: int = ..., groups: list[OffsetFetchResponse.OffsetFetchResponseGroup] = ...) -> None: ...
 
 class FindCoordinatorRequest(ApiMessage):
     key: str
@@ -328,13 +328,13 @@ class FindCoordinatorResponse(ApiMessage):
         error_message: str | None
         def __init__(self, *, key: str = ..., node_id: int = ..., host: str = ..., port: int = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...
     throttle_time_ms: int
-    coordinators: list[FindCoordinatorResponse.Coordinator]
     error_code: int
     error_message: str | None
     node_id: int
     host: str
     port: int
-    def __init__(self, *, throttle_time_ms: int = ..., coordinators: list[FindCoordinatorResponse.Coordinator] = ..., error_code: int = ..., error_message: str | None = ..., node_id: int = ..., host: str = ..., port: int = ...) -> None: ...
+    coordinators: list[FindCoordinatorResponse.Coordinator]
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ..., node_id: int = ..., host: str = ..., port: int = ..., coordinators: list[FindCoordinatorResponse.Coordinator] = ...) -> None: ...
 
 class JoinGroupRequest(ApiMessage):
     class JoinGroupRequestProtocol(Message):
@@ -389,9 +389,9 @@ class LeaveGroupRequest(ApiMessage):
         reason: str | None
         def __init__(self, *, member_id: str = ..., group_instance_id: str | None = ..., reason: str | None = ...) -> None: ...
     group_id: str
-    members: list[LeaveGroupRequest.MemberIdentity]
     member_id: str
-    def __init__(self, *, group_id: str = ..., members: list[LeaveGroupRequest.MemberIdentity] = ..., member_id: str = ...) -> None: ...
+    members: list[LeaveGroupRequest.MemberIdentity]
+    def __init__(self, *, group_id: str = ..., member_id: str = ..., members: list[LeaveGroupRequest.MemberIdentity] = ...) -> None: ...
 
 class LeaveGroupResponse(ApiMessage):
     class MemberResponse(Message):
@@ -483,7 +483,9 @@ class SaslHandshakeResponse(ApiMessage):
 class ApiVersionsRequest(ApiMessage):
     client_software_name: str
     client_software_version: str
-    def __init__(self, *, client_software_name: str = ..., client_software_version: str = ...) -> None: ...
+    cluster_id: str | None
+    node_id: int
+    def __init__(self, *, client_software_name: str = ..., client_software_version: str = ..., cluster_id: str | None = ..., node_id: int = ...) -> None: ...
 
 class ApiVersionsResponse(ApiMessage):
     class ApiVersion(Message):
@@ -649,10 +651,6 @@ class OffsetForLeaderEpochResponse(ApiMessage):
     def __init__(self, *, throttle_time_ms: int = ..., topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = ...) -> None: ...
 
 class AddPartitionsToTxnRequest(ApiMessage):
-    class AddPartitionsToTxnTopic(Message):
-        name: str
-        partitions: list[int]
-        def __init__(self, *, name: str = ..., partitions: list[int] = ...) -> None: ...
     class AddPartitionsToTxnTransaction(Message):
         transactional_id: str
         producer_id: int
@@ -660,6 +658,10 @@ class AddPartitionsToTxnRequest(ApiMessage):
         verify_only: bool
         topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]
         def __init__(self, *, transactional_id: str = ..., producer_id: int = ..., producer_epoch: int = ..., verify_only: bool = ..., topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...) -> None: ...
+    class AddPartitionsToTxnTopic(Message):
+        name: str
+        partitions: list[int]
+        def __init__(self, *, name: str = ..., partitions: list[int] = ...) -> None: ...
     transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction]
     v3_and_below_transactional_id: str
     v3_and_below_producer_id: int
@@ -668,6 +670,10 @@ class AddPartitionsToTxnRequest(ApiMessage):
     def __init__(self, *, transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction] = ..., v3_and_below_transactional_id: str = ..., v3_and_below_producer_id: int = ..., v3_and_below_producer_epoch: int = ..., v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...) -> None: ...
 
 class AddPartitionsToTxnResponse(ApiMessage):
+    class AddPartitionsToTxnResult(Message):
+        transactional_id: str
+        topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]
+        def __init__(self, *, transactional_id: str = ..., topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...) -> None: ...
     class AddPartitionsToTxnTopicResult(Message):
         name: str
         results_by_partition: list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult]
@@ -676,10 +682,6 @@ class AddPartitionsToTxnResponse(ApiMessage):
         partition_index: int
         partition_error_code: int
         def __init__(self, *, partition_index: int = ..., partition_error_code: int = ...) -> None: ...
-    class AddPartitionsToTxnResult(Message):
-        transactional_id: str
-        topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]
-        def __init__(self, *, transactional_id: str = ..., topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...) -> None: ...
     throttle_time_ms: int
     error_code: int
     results_by_transaction: list[AddPartitionsToTxnResponse.AddPartitionsToTxnResult]
@@ -747,8 +749,9 @@ class WriteTxnMarkersResponse(ApiMessage):
 class TxnOffsetCommitRequest(ApiMessage):
     class TxnOffsetCommitRequestTopic(Message):
         name: str
+        topic_id: bytes
         partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]
-        def __init__(self, *, name: str = ..., partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = ...) -> None: ...
+        def __init__(self, *, name: str = ..., topic_id: bytes = ..., partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = ...) -> None: ...
     class TxnOffsetCommitRequestPartition(Message):
         partition_index: int
         committed_offset: int
@@ -759,17 +762,18 @@ class TxnOffsetCommitRequest(ApiMessage):
     group_id: str
     producer_id: int
     producer_epoch: int
-    generation_id: int
+    generation_id_or_member_epoch: int
     member_id: str
     group_instance_id: str | None
     topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic]
-    def __init__(self, *, transactional_id: str = ..., group_id: str = ..., producer_id: int = ..., producer_epoch: int = ..., generation_id: int = ..., member_id: str = ..., group_instance_id: str | None = ..., topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = ...) -> None: ...
+    def __init__(self, *, transactional_id: str = ..., group_id: str = ..., producer_id: int = ..., producer_epoch: int = ..., generation_id_or_member_epoch: int = ..., member_id: str = ..., group_instance_id: str | None = ..., topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = ...) -> None: ...
 
 class TxnOffsetCommitResponse(ApiMessage):
     class TxnOffsetCommitResponseTopic(Message):
         name: str
+        topic_id: bytes
         partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition]
-        def __init__(self, *, name: str = ..., partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = ...) -> None: ...
+        def __init__(self, *, name: str = ..., topic_id: bytes = ..., partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = ...) -> None: ...
     class TxnOffsetCommitResponsePartition(Message):
         partition_index: int
         error_code: int
@@ -1026,7 +1030,8 @@ class DeleteGroupsResponse(ApiMessage):
     class DeletableGroupResult(Message):
         group_id: str
         error_code: int
-        def __init__(self, *, group_id: str = ..., error_code: int = ...) -> None: ...
+        error_message: str | None
+        def __init__(self, *, group_id: str = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...
     throttle_time_ms: int
     results: list[DeleteGroupsResponse.DeletableGroupResult]
     def __init__(self, *, throttle_time_ms: int = ..., results: list[DeleteGroupsResponse.DeletableGroupResult] = ...) -> None: ...
@@ -1328,9 +1333,9 @@ class UpdateFeaturesRequest(ApiMessage):
     class FeatureUpdateKey(Message):
         feature: str
         max_version_level: int
-        upgrade_type: int
         allow_downgrade: bool
-        def __init__(self, *, feature: str = ..., max_version_level: int = ..., upgrade_type: int = ..., allow_downgrade: bool = ...) -> None: ...
+        upgrade_type: int
+        def __init__(self, *, feature: str = ..., max_version_level: int = ..., allow_downgrade: bool = ..., upgrade_type: int = ...) -> None: ...
     timeout_ms: int
     feature_updates: list[UpdateFeaturesRequest.FeatureUpdateKey]
     validate_only: bool

@@ -31,6 +31,8 @@ KAFKA_VERSION = "4.4.0"
 INITIAL_DELAY_MS = "100"
 START_TIMEOUT_S = 120.0
 BUILD_TIMEOUT_S = 300.0
+_FETCHING = {"go", "mvn"}
+"""Tools that fail where there is no network. Others that fail have found a mistake."""
 
 
 class UnavailableError(Exception):
@@ -109,7 +111,8 @@ def build(command: list[str], cwd: Path) -> None:
     except subprocess.TimeoutExpired:
         raise UnavailableError(f"`{' '.join(command)}` did not finish in {BUILD_TIMEOUT_S:.0f} s") from None
     if done.returncode:
-        raise UnavailableError(f"`{' '.join(command)}` failed: {(done.stdout + done.stderr).strip()[-400:]}")
+        reason = UnavailableError if command[0] in _FETCHING else RuntimeError
+        raise reason(f"`{' '.join(command)}` failed: {(done.stdout + done.stderr).strip()[-400:]}")
 
 
 def built(source: Path, before: Sequence[str], after: Sequence[str]) -> Path:
@@ -165,6 +168,11 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 def kafka_jars() -> Path:
     """The folder of Apache Kafka's jars, fetched once through Maven."""
     return _jars(f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", f"kafka-{KAFKA_VERSION}")
+
+
+def kafka_clients_jar() -> Path:
+    """The jar of Kafka's clients, in which the schemas of its messages are."""
+    return kafka_jars() / f"kafka-clients-{KAFKA_VERSION}.jar"
 
 
 def kafka_tools_jars() -> Path:

@@ -16,7 +16,7 @@ from tests.compat.raw import await_topics
 from tests.compat.secure import ALLOWED_URLS
 
 TOOLS = "org.apache.kafka.tools"
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = f"{TOOLS}.ConfigCommand"
 TIMEOUT_S = 2 * OPERATION_TIMEOUT_S
 
 
@@ -74,7 +74,7 @@ def start_remote(language: str, folder: Path) -> Iterator[Remote]:
 
 def _java(folder: Path) -> list[str]:
     jars = f"{kafka_jars()}/*:{kafka_tools_jars()}/*"
-    classes = built(HERE / "java", ["javac", "-cp", jars, "-d"], ["Driven.java", "Member.java"])
+    classes = built(HERE / "java", ["javac", "-cp", jars, "-d"], ["Driven.java", "Member.java", "Messages.java"])
     options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"{ALLOWED_URLS}{(folder / 'token').as_uri()}"]
     return ["java", *options, "-cp", f"{classes}:{jars}", "Driven"]
 

@@ -177,8 +177,6 @@ def secure_kafka(folder: Path) -> Iterator[SecurePeer]:
         f"{prefix}.sasl.server.callback.handler.class": f"{bearer}.OAuthBearerValidatorCallbackHandler",
         f"{prefix}.sasl.jaas.config": f"{bearer}.OAuthBearerLoginModule required;",
         f"{prefix}.connections.max.reauth.ms": "3600000",
-        # Kafka 4.1's default looks at no signature, issuer or audience: it always is the one for clients.
-        "sasl.oauthbearer.jwt.validator.class": f"{bearer}.BrokerJwtValidator",
     }
     allowed = ALLOWED_URLS + settings["sasl.oauthbearer.jwks.endpoint.url"]
     kafka = ApacheKafka(folder, config=settings, listeners=[*_LISTENERS][1:], users=PASSWORDS, java=[allowed])

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka.admin import AclOperation, AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.compat.drivers import Confluent
-from tests.compat.peers import Peer, UnavailableError, kafka_jars
+from tests.compat.peers import Peer, UnavailableError, kafka_jars, kafka_tools_jars
+from tests.compat.remote import CONFIGS
 
 TIMEOUT_S = 120
 
@@ -19,10 +20,10 @@ TIMEOUT_S = 120
 def kafka_configs(peer: Peer, *arguments: str) -> str:
     """What kafka-configs.sh prints; fails with its errors. Skips where there is no Java."""
     try:
-        classpath = f"{kafka_jars()}/*"
+        classpath = f"{kafka_jars()}/*:{kafka_tools_jars()}/*"
     except UnavailableError as reason:
         pytest.skip(f"Kafka's tools cannot run here: {reason}")
-    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classpath, "kafka.admin.ConfigCommand"]
+    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classpath, CONFIGS]
     command += ["--bootstrap-server", peer.bootstrap_servers, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -165,14 +165,17 @@ def test_settings_of_a_group_are_described(tmp_path: Path) -> None:
     broker = Broker(tmp_path, group_consumer_heartbeat_interval_ms="6000", group_share_session_timeout_ms="46000")
     found = entries(broker, GROUP, "any group")
     values = {name: entry.value for name, entry in found.items()}
-    assert values.items() >= {
-        "consumer.heartbeat.interval.ms": "6000",
-        "consumer.session.timeout.ms": "45000",
-        "share.auto.offset.reset": "latest",
-        "share.session.timeout.ms": "46000",
-        "streams.assignor.name": "sticky",
-        "streams.num.standby.replicas": "0",
-    }.items()
+    assert (
+        values.items()
+        >= {
+            "consumer.heartbeat.interval.ms": "6000",
+            "consumer.session.timeout.ms": "45000",
+            "share.auto.offset.reset": "latest",
+            "share.session.timeout.ms": "46000",
+            "streams.assignor.name": "sticky",
+            "streams.num.standby.replicas": "0",
+        }.items()
+    )
     assert not any(setting.internal for name, setting in known.group_settings().items() if name in found)
     assert len(found) == len(values) == 21
 

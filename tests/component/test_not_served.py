@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kio.schema.index import api_key_map
 
 from actors.broker.handlers.registry import APIS, Api, Runs
 from actors.wire.api_keys import ApiKey
@@ -62,11 +61,6 @@ def test_what_is_refused_stands_in_api_versions(tmp_path: Path) -> None:
     request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
     listed = {each.api_key: (each.min_version, each.max_version) for each in Broker(tmp_path).ask(request, 3).api_keys}
     assert {api.key: (api.first, api.last) for api in REFUSED}.items() <= listed.items()
-
-
-def test_every_api_of_kafka_has_its_name() -> None:
-    known = {key: "".join(word.capitalize() for word in name.split("_")) for key, name in api_key_map.items()}
-    assert known.items() <= {int(key): key.label for key in ApiKey}.items()
 
 
 @pytest.mark.conformance("XA-24")

@@ -16,7 +16,7 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringSerializer;
-import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.common.utils.internals.Exit;
 import org.slf4j.LoggerFactory;
 
 /**
@@ -53,6 +53,7 @@ public class Driven {
     private static void carryOut(JsonNode order, ObjectNode answer) throws Exception {
         switch (order.get("do").asText()) {
             case "tool" -> tool(JSON.convertValue(order.get("words"), String[].class), answer);
+            case "messages" -> Messages.writeAgain(order, answer);
             case "create" -> create(order);
             case "produce" -> produce(order, answer);
             case "join" -> {
