@@ -79,8 +79,8 @@ _GROUPS: Final = (
         "group.coordinator.append.linger.ms",
         -1,
         -1,
-        "Longest time a coordinator gathers records for one append; -1: those that it has work for at once. Whatever is "
-        "set, Coterie gathers those of one turn of its loop.",
+        "Longest time a coordinator gathers records for one append; -1: no longer than it has requests to handle. "
+        "Whatever is set, Coterie gathers those of one turn of its loop.",
     ),
     _list(
         "group.coordinator.rebalance.protocols",

@@ -119,7 +119,8 @@ _OAUTH: Final = (
         type=SettingType.STRING,
         default=None,
         nullable=True,
-        doc="The issuer (`iss`) that a token must have. A listener with OAUTHBEARER needs it, or is told that any will do.",
+        doc="The issuer (`iss`) that a token must have. A listener with OAUTHBEARER needs it, or to be told that any "
+        "will do.",
         per_listener=True,
     ),
     Setting(
@@ -133,8 +134,8 @@ _OAUTH: Final = (
         name=EXPECTED_AUDIENCE,
         type=SettingType.LIST,
         default=(),
-        doc="For whom a token must be (`aud`): one of these. A listener with OAUTHBEARER needs it, or is told that tokens "
-        "for anybody will do.",
+        doc="For whom a token must be (`aud`): one of these. A listener with OAUTHBEARER needs it, or to be told that "
+        "tokens for anybody will do.",
         per_listener=True,
     ),
     Setting(

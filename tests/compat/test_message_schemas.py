@@ -1,4 +1,4 @@
-"""What is made from Apache Kafka's jars is that of the release tested against, and Kafka's classes read our messages."""
+"""What is made from Apache Kafka's jars is of the release tested against; its classes read all our messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from actors.wire.api_keys import ApiKey
 from actors.wire.codec import ApiMessage
+from actors.wire.errors import ErrorCode
 from actors.wire.messages import _schema, message_class
 from tests.compat.peers import ROOT, UnavailableError, kafka_clients_jar, kafka_jars
 from tests.compat.remote import Remote
@@ -33,6 +34,10 @@ def test_the_schema_is_that_of_kafkas_release(jar: Path) -> None:
 
 def test_every_api_of_kafka_has_its_name(jar: Path) -> None:
     assert Schema(jar).api_keys() == {int(key): key.label for key in ApiKey}
+
+
+def test_every_error_of_kafka_has_its_name(java: Remote) -> None:
+    assert java.ask("errors") == {error.name: int(error) for error in ErrorCode}
 
 
 def test_the_list_of_keys_is_that_of_kafkas_release(jar: Path) -> None:

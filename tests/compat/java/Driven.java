@@ -54,6 +54,7 @@ public class Driven {
         switch (order.get("do").asText()) {
             case "tool" -> tool(JSON.convertValue(order.get("words"), String[].class), answer);
             case "messages" -> Messages.writeAgain(order, answer);
+            case "errors" -> Messages.errors(answer);
             case "create" -> create(order);
             case "produce" -> produce(order, answer);
             case "join" -> {

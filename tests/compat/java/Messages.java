@@ -6,10 +6,18 @@ import java.util.HexFormat;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.protocol.MessageUtil;
 
-/** Kafka's own classes of its messages: what they make of bytes. */
+/** Kafka's own classes of its messages: what they make of bytes, and which errors there are. */
 class Messages {
+    /** The name and code of each error. */
+    static void errors(ObjectNode answer) {
+        for (Errors error : Errors.values()) {
+            answer.put(error.name(), error.code());
+        }
+    }
+
     /** Reads each message, and writes what was read. All bytes must be read. */
     static void writeAgain(JsonNode order, ObjectNode answer) {
         ArrayNode written = answer.putArray("written");
