@@ -43,14 +43,14 @@ A topic without a value of its own takes that of the broker setting named here.
 _ACCEPTED = """\
 ## Accepted, without effect
 
-All other keys of Apache Kafka 4.1 are taken, so that its files and tools work as they are. A value must be of Kafka's
+All other keys of Apache Kafka 4.4 are taken, so that its files and tools work as they are. A value must be of Kafka's
 type and range; DescribeConfigs shows it, or Kafka's default. Passwords are neither kept nor shown; to set one while
 brokers run is refused with INVALID_CONFIG, because Kafka would keep it in its metadata log, in clear text. `coterie up`
 names the keys it was given, and a broker's log names each that is changed while it runs. None has an effect: those of
 security protect nothing. A broker's identity and its data directory (`broker.id`, `node.id`, `log.dirs`,
 `process.roles`) are not read from these keys, and DescribeConfigs shows them as they are. Keys with
 `listener.name.NAME.` before them, and those that begin with `metrics.context.`, `rlmm.config.` or `rsm.config.`, are
-taken as well. A key that Kafka 4.1 does not know is refused.
+taken as well. A key that Kafka 4.4 does not know is refused.
 
 Kafka's brokers speak to each other by a listener, which `inter.broker.listener.name`,
 `security.inter.broker.protocol` and `sasl.mechanism.inter.broker.protocol` choose. Here they have
@@ -110,7 +110,7 @@ _PROTOCOL_NOTES = """\
 _PROTOCOL_TOOLS = """\
 ## What Kafka's tools see
 
-The tools of Kafka 4.1 work with a Coterie as with a Kafka. Where they print something else, there is a reason:
+The tools of Kafka 4.4 work with a Coterie as with a Kafka. Where they print something else, there is a reason:
 """
 _TOOL_DIFFERENCES = [
     (
@@ -130,8 +130,13 @@ _TOOL_DIFFERENCES = [
     ),
     (
         "`kafka-features`",
-        "`group.version`, `share.version` and `transaction.version` stay 0",
+        "`group.version`, `share.version` and `transaction.version` stay 0, and there is no `streams.version`",
         "those protocols are not there",
+    ),
+    (
+        "`kafka-features`",
+        "`metadata.version` is 4.1-IV1; 4.4-IV2 in Kafka",
+        "the versions of the APIs that are served end with 4.1's",
     ),
     (
         "`kafka-configs`",
@@ -156,9 +161,42 @@ _TOOL_DIFFERENCES = [
     (
         "`kafka-topics`",
         "without `min.insync.replicas` among a topic's settings",
-        "Kafka 4.1 sets it for all topics of a new cluster",
+        "Kafka sets it for all topics of a new cluster",
     ),
 ]
+_PROTOCOL_RELEASES = """\
+## Where Kafka 4.4 differs from 4.1
+
+Coterie is compared with Apache Kafka 4.4.0, whose settings and messages it knows. Until then it was compared with
+4.1.1. These differences between the two are met by clients, by operators, or by Coterie:
+
+| what | Kafka 4.4.0, unlike 4.1.1 | here |
+| --- | --- | --- |
+| versions of APIs | OffsetCommit and OffsetFetch 10, ListOffsets 11, ApiVersions 5, DescribeLogDirs 5, DeleteGroups 3, \
+TxnOffsetCommit 6, ShareFetch and ShareAcknowledge 2, DescribeShareGroupOffsets 1 | OffsetCommit and OffsetFetch 10; for the others a client falls \
+back to what is served |
+| new APIs | StreamsGroupTopologyDescriptionUpdate (93), UnregisterController (94) | not served |
+| new errors | GROUP_DELETION_FAILED (134), STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED (135), \
+CONTROLLER_ID_NOT_REGISTERED (136) | known by name |
+| features | `metadata.version` 33 (4.4-IV2), `share.version` 2, a `streams.version` | as before |
+| tokens | a listener with OAUTHBEARER needs `sasl.oauthbearer.expected.issuer` and \
+`sasl.oauthbearer.expected.audience`, or `sasl.oauthbearer.allow.unverified.issuer=true` and \
+`sasl.oauthbearer.allow.unverified.audience=true` | the same |
+| validation of tokens | brokers with `sasl.oauthbearer.jwks.endpoint.url` look at the signature by default; 4.1 had to \
+be told to | always looked at |
+| `cleanup.policy` | may be empty: nothing is deleted or compacted; what is named twice counts once | an empty one is \
+refused |
+| `max.decompressed.message.bytes` | new: a longer record in a compressed batch is INVALID_RECORD (87) | without effect |
+| `group.coordinator.append.linger.ms` | -1 by default: a coordinator waits for no more records (5 in 4.1) | the same |
+| DescribeConfigs of a group | names the broker's key that a value comes from, and leaves internal keys out | the same |
+| keys that are lists | `listeners`, `advertised.listeners`, `controller.listener.names`, `early.start.listeners`, \
+`log.dir` and `log.dirs` are of type LIST, no longer STRING | the same |
+| all keys | 45 new ones of brokers, 4 of topics and 17 of groups; without `group.share.enable` and \
+`internal.metadata.max.fetch.size.in.bytes` | known; those without a row here have no effect; one that is gone is \
+refused |
+| tools | `kafka-configs` is `org.apache.kafka.tools.ConfigCommand`, no longer `kafka.admin.ConfigCommand`; \
+`kafka-features` prints columns with spaces between them, no longer tabs | as Kafka's tools print |
+"""
 _PROTOCOL_TOOLS_NOTES = """\
 - **DescribeLogDirs** gives a follower's lag to the high watermark its leader last told it, total and usable bytes of
   the volume, and leaves out logs that the disk does not show. **AlterReplicaLogDirs** to any other directory is
@@ -187,6 +225,7 @@ def protocol_page() -> str:
             _PROTOCOL_TOOLS,
             tools,
             _PROTOCOL_TOOLS_NOTES,
+            _PROTOCOL_RELEASES,
         ]
     )
 

@@ -1,6 +1,6 @@
 """What may be done with a resource, as one number: KIP-430's sets of authorised operations, bit n for code n.
 
-Each of these has all that Kafka 4.1 knows for its kind of resource: what a client may do where nothing is forbidden.
+Each of these has all that Kafka 4.4 knows for its kind of resource: what a client may do where nothing is forbidden.
 `actors.security.acl` has the operations by name.
 """
 
