@@ -172,9 +172,9 @@ Coterie is compared with Apache Kafka 4.4.0, whose settings and messages it know
 
 | what | Kafka 4.4.0, unlike 4.1.1 | here |
 | --- | --- | --- |
-| versions of APIs | OffsetCommit and OffsetFetch 10, ListOffsets 11, ApiVersions 5, DescribeLogDirs 5, DeleteGroups 3, \
-TxnOffsetCommit 6, ShareFetch and ShareAcknowledge 2, DescribeShareGroupOffsets 1 | OffsetCommit and OffsetFetch 10; for the others a client falls \
-back to what is served |
+| versions of APIs | OffsetCommit and OffsetFetch 10, ListOffsets 11, ApiVersions 5, DescribeLogDirs 5, \
+DeleteGroups 3, TxnOffsetCommit 6, ShareFetch and ShareAcknowledge 2, DescribeShareGroupOffsets 1 | OffsetCommit and \
+OffsetFetch 10; of the others clients use what is served |
 | new APIs | StreamsGroupTopologyDescriptionUpdate (93), UnregisterController (94) | not served |
 | new errors | GROUP_DELETION_FAILED (134), STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED (135), \
 CONTROLLER_ID_NOT_REGISTERED (136) | known by name |
@@ -182,11 +182,12 @@ CONTROLLER_ID_NOT_REGISTERED (136) | known by name |
 | tokens | a listener with OAUTHBEARER needs `sasl.oauthbearer.expected.issuer` and \
 `sasl.oauthbearer.expected.audience`, or `sasl.oauthbearer.allow.unverified.issuer=true` and \
 `sasl.oauthbearer.allow.unverified.audience=true` | the same |
-| validation of tokens | brokers with `sasl.oauthbearer.jwks.endpoint.url` look at the signature by default; 4.1 had to \
-be told to | always looked at |
+| validation of tokens | brokers with `sasl.oauthbearer.jwks.endpoint.url` look at the signature by default; 4.1 \
+had to be told to | always looked at |
 | `cleanup.policy` | may be empty: nothing is deleted or compacted; what is named twice counts once | an empty one is \
 refused |
-| `max.decompressed.message.bytes` | new: a longer record in a compressed batch is INVALID_RECORD (87) | without effect |
+| `max.decompressed.message.bytes` | new: a longer record in a compressed batch is INVALID_RECORD (87) | without \
+effect |
 | `group.coordinator.append.linger.ms` | -1 by default: a coordinator waits for no more records (5 in 4.1) | the same |
 | DescribeConfigs of a group | names the broker's key that a value comes from, and leaves internal keys out | the same |
 | keys that are lists | `listeners`, `advertised.listeners`, `controller.listener.names`, `early.start.listeners`, \

@@ -22,7 +22,7 @@ from actors.log.folder_lock import LOCK_NAME, is_locked
 from actors.runtime.private import FOLDER_MODE, narrow, private_folder, write_private
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import BrokerConfig, SecurityProtocol, SettingError, broker_setting, without_effect
-from actors.settings.sasl import untold_of_tokens
+from actors.settings.logins import untold_of_tokens
 
 _DYING_SECONDS = 10.0
 _OLD_SECONDS = 60.0

@@ -18,7 +18,7 @@ from actors.settings.listeners import (
     link_stores,
     listeners_of,
 )
-from actors.settings.sasl import check_sasl
+from actors.settings.logins import check_sasl
 
 _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),

@@ -5,20 +5,15 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import urlsplit
 
-from actors.settings.kinds import Setting, SettingError, SettingType
-from actors.settings.listeners import Listener, ListenerConfig
+from actors.settings.kinds import Setting, SettingType
 
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 ENABLED_MECHANISMS: Final = "sasl.enabled.mechanisms"
 EXPECTED_ISSUER: Final = "sasl.oauthbearer.expected.issuer"
 EXPECTED_AUDIENCE: Final = "sasl.oauthbearer.expected.audience"
-_UNVERIFIED: Final = {
-    EXPECTED_ISSUER: "sasl.oauthbearer.allow.unverified.issuer",
-    EXPECTED_AUDIENCE: "sasl.oauthbearer.allow.unverified.audience",
-}
 JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
-_BACKOFF: Final = "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"
-_BACKOFF_MAX: Final = "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"
+BACKOFF: Final = "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"
+BACKOFF_MAX: Final = "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"
 
 
 def _check_mechanisms(values: tuple[str, ...]) -> str | None:
@@ -41,33 +36,6 @@ def _check_url(value: str | None) -> str | None:
     if found.scheme == "file" and found.netloc in ("", "localhost") and found.path.startswith("/"):
         return None
     return "must be https://HOST... or file:///PATH"
-
-
-def check_sasl(settings: ListenerConfig, listener: Listener) -> None:
-    """Raise SettingError if the settings of a SASL listener do not belong together."""
-    mechanisms = settings.items_of(ENABLED_MECHANISMS)
-    if not mechanisms:
-        text = f"listener {listener.name} is {listener.protocol}: {ENABLED_MECHANISMS} must name a mechanism for it"
-        raise SettingError(ENABLED_MECHANISMS, text)
-    if "OAUTHBEARER" in mechanisms:
-        own = settings.for_mechanism("OAUTHBEARER")
-        if own.text(JWKS_URL) is None:
-            raise SettingError(JWKS_URL, f"listener {listener.name} takes tokens: {JWKS_URL} must say who signs them")
-        low, high = own.integer(_BACKOFF), own.integer(_BACKOFF_MAX)
-        if low > high:
-            raise SettingError(_BACKOFF, f"{_BACKOFF}={low} must not exceed {_BACKOFF_MAX}={high}")
-        for expected in untold_of_tokens(settings):
-            if not own[_UNVERIFIED[expected]]:
-                text = f"listener {listener.name} takes tokens: {expected} must say which are for it"
-                raise SettingError(expected, f"{text}, or {_UNVERIFIED[expected]}=true that any will do")
-
-
-def untold_of_tokens(settings: ListenerConfig) -> list[str]:
-    """The settings that would say which tokens are meant for a listener that takes any, and are not set."""
-    if "OAUTHBEARER" not in settings.items_of(ENABLED_MECHANISMS):
-        return []
-    own = settings.for_mechanism("OAUTHBEARER")
-    return [name for name in _UNVERIFIED if not own[name]]
 
 
 _OAUTH: Final = (
@@ -99,7 +67,7 @@ _OAUTH: Final = (
         per_listener=True,
     ),
     Setting(
-        name=_BACKOFF,
+        name=BACKOFF,
         type=SettingType.LONG,
         default=100,
         low=1,
@@ -107,7 +75,7 @@ _OAUTH: Final = (
         per_listener=True,
     ),
     Setting(
-        name=_BACKOFF_MAX,
+        name=BACKOFF_MAX,
         type=SettingType.LONG,
         default=10_000,
         low=1,
@@ -124,7 +92,7 @@ _OAUTH: Final = (
         per_listener=True,
     ),
     Setting(
-        name=_UNVERIFIED[EXPECTED_ISSUER],
+        name="sasl.oauthbearer.allow.unverified.issuer",
         type=SettingType.BOOLEAN,
         default=False,
         doc="Whether tokens of any issuer will do where none is expected.",
@@ -139,7 +107,7 @@ _OAUTH: Final = (
         per_listener=True,
     ),
     Setting(
-        name=_UNVERIFIED[EXPECTED_AUDIENCE],
+        name="sasl.oauthbearer.allow.unverified.audience",
         type=SettingType.BOOLEAN,
         default=False,
         doc="Whether tokens for anybody will do where no audience is expected.",

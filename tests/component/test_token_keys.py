@@ -16,7 +16,7 @@ import trustme
 from actors.broker import token_keys
 from actors.broker.token_keys import HttpsRead, KeySource, Pace
 from actors.settings import BrokerConfig
-from actors.settings.sasl import JWKS_URL
+from actors.settings.sasl import EXPECTED_AUDIENCE, EXPECTED_ISSUER, JWKS_URL
 from tests.support.runtime_helpers import until
 from tests.support.tls_world import CA, LEAF
 from tests.support.tokens import Provider, jwk, jwks, provider
@@ -189,7 +189,12 @@ async def test_what_has_failed_is_tried_again_and_told_once(
 @pytest.mark.conformance("XB-29")
 def test_pauses_double_from_what_is_set_to_what_is_set() -> None:
     listener = {"listeners": "L://:0", "listener.security.protocol.map": "L:SASL_SSL"}
-    token = {"sasl.enabled.mechanisms": "OAUTHBEARER", JWKS_URL: "https://localhost/"}
+    token = {
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        JWKS_URL: "https://localhost/",
+        EXPECTED_ISSUER: "https://localhost/",
+        EXPECTED_AUDIENCE: "kafka",
+    }
     own = BrokerConfig.from_mapping(listener | token).for_listener("L").for_mechanism("OAUTHBEARER")
     pace = Pace.of(own)
     assert [pace.pause(failures) for failures in (0, 1, 2, 3, 7, 8, 10_000)] == [3600, 0.1, 0.2, 0.4, 6.4, 10, 10]

@@ -221,7 +221,7 @@ def _readers(key: str) -> list[str]:
     return [name for name, text in _sources().items() if use.search(text)]
 
 
-READING = ("describe.py", "listeners.py")
+READING = ("describe.py", "listeners.py", "logins.py")
 """Modules beside the tables that use settings."""
 
 
