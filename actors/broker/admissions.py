@@ -43,6 +43,10 @@ class Admissions:
             before.add_done_callback(start)
         return outcome
 
+    def search(self, job: Callable[[], R]) -> asyncio.Future[R]:
+        """Run a job that changes nothing in a thread, whatever else is done for its partition."""
+        return self._loop.run_in_executor(self._executor, job)
+
     def _start(self, partition: Key, job: Callable[[], R], outcome: asyncio.Future[R], _: Any = None) -> None:
         running = self._loop.run_in_executor(self._executor, job)
         running.add_done_callback(partial(self._settle, partition, outcome))

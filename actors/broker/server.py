@@ -203,6 +203,7 @@ class BrokerServer:
         self.housekeeper.stop()
         self.shards.close()
         self.replicas.close()
+        self.context.admissions.close()
 
 
 def _check_authorizer(broker_id: int, config: BrokerConfig, clusters: str) -> None:

@@ -26,7 +26,7 @@ from actors.records.batch import (
     read_header,
     sealed,
 )
-from actors.records.bounds import Bounds, at_produce
+from actors.records.bounds import AT_ONCE, AT_ONCE_BYTES, AT_ONCE_REWRITTEN_BYTES, Bounds, at_produce, may_read_at_once
 from actors.records.building import recompressed
 from actors.records.checks import LONG_MAX, LONG_MIN, Limits, largest_timestamp
 from actors.records.errors import (
@@ -39,17 +39,6 @@ from actors.records.errors import (
     LogError,
     OverBoundsError,
 )
-
-AT_ONCE_RECORDS: Final = 4000
-"""So many records, or headers of records, are checked in a millisecond, whatever they look like."""
-AT_ONCE_BYTES: Final = 1 << 20
-"""So many bytes are copied and summed up in a tenth of that."""
-AT_ONCE_PACKED_BYTES: Final = 16 << 10
-"""So many compressed bytes are decompressed in a millisecond, however they are cut into blocks and frames."""
-AT_ONCE_UNPACKED_BYTES: Final = 256 << 10
-"""So many bytes come out of any codec in a quarter of a millisecond."""
-AT_ONCE_REWRITTEN_BYTES: Final = 16 << 10
-"""So many bytes are compressed in a quarter of a millisecond, by the slowest codec."""
 
 _MAGIC_AT: Final = 16
 _PREFIX_BYTES: Final = 17
@@ -90,15 +79,14 @@ def one_batch(data: Buffer, config: LogConfig) -> Produced:
 def admit_at_once(produced: Produced, config: LogConfig, now_ms: int) -> Admitted | None:
     """`admit` if that takes less than a millisecond; None if it may take longer."""
     header, size = produced.header, len(produced.batch)
-    if header.record_count > AT_ONCE_RECORDS or size > AT_ONCE_BYTES:
+    is_compressed = header.codec != codecs.NONE
+    if not may_read_at_once(size, header.record_count, is_compressed=is_compressed):
         return None
-    plain_bytes = AT_ONCE_REWRITTEN_BYTES if _other_codec(header, config) else AT_ONCE_UNPACKED_BYTES
-    if header.codec != codecs.NONE and size > AT_ONCE_PACKED_BYTES:
-        return None
-    if header.codec == codecs.NONE and not _other_codec(header, config):
-        plain_bytes = AT_ONCE_BYTES
+    plain_bytes = AT_ONCE.plain_bytes if is_compressed else AT_ONCE_BYTES
+    if _other_codec(header, config):
+        plain_bytes = AT_ONCE_REWRITTEN_BYTES
     try:
-        return _admit(produced, config, now_ms, Bounds(plain_bytes, AT_ONCE_RECORDS))
+        return _admit(produced, config, now_ms, Bounds(plain_bytes, AT_ONCE.records))
     except OverBoundsError:
         return None
 

@@ -24,7 +24,7 @@ from actors.log.errors import StorageError
 from actors.log.files import FileWriter
 from actors.log.flush import Flushing, FlushJob
 from actors.log.producer_state import ProducerStates
-from actors.log.reading import Extent, Reader
+from actors.log.reading import Extent, Reader, StoredBatch
 from actors.log.recovery import OpenedLog, open_directory
 from actors.log.repair import RepairJob, Repairs
 from actors.log.retention import Retention
@@ -166,15 +166,19 @@ class PartitionLog:
         """(largest epoch not above `epoch`, its end offset), (-1, -1) if unknown: OffsetForLeaderEpoch."""
         return self._state.epochs.end_offset(epoch, self._state.end)
 
-    def offset_for_timestamp(self, timestamp_ms: int, max_offset: int | None = None) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record at or after `timestamp_ms`, below the watermark."""
-        record = self._reader.first_at_or_after(timestamp_ms, max_offset)
-        return (record.offset, record.timestamp) if record else None
+    def batch_with(self, timestamp_ms: int, since: int = 0, max_offset: int | None = None) -> StoredBatch | None:
+        """The first batch from `since` on, below the watermark, that should have a record at or after `timestamp_ms`.
 
-    def max_timestamp(self, max_offset: int | None = None) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record with the largest timestamp below the watermark (KIP-734)."""
-        record = self._reader.newest(max_offset)
-        return (record.offset, record.timestamp) if record else None
+        Its `find`, which may take long, finds that record. If it does not, the next batch may have it.
+        """
+        return self._reader.batch_with(timestamp_ms, since, max_offset)
+
+    def newest_batch(self, max_offset: int | None = None) -> StoredBatch | None:
+        """The batch whose first record with the largest timestamp `find` finds, if it is below the watermark (KIP-734).
+
+        As in Kafka that record counts until its file goes, also if DeleteRecords has taken it away.
+        """
+        return self._reader.newest(max_offset)
 
     # -- appending
 

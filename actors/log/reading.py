@@ -1,14 +1,22 @@
 """Reading a log: whole batches by offset, in this thread or, as an extent, in another; and offsets by time."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from actors.log.errors import FetchOffsetOutOfRange, StorageError
 from actors.log.files import read_exactly
-from actors.log.segment import OpenFile
+from actors.log.segment import OpenFile, Segment
 from actors.log.segments import Place
 from actors.log.state import LogState
-from actors.records.reading import Record
+from actors.records.batch import BatchHeader
+from actors.records.bounds import AT_ONCE, STORED, Bounds, may_read_at_once
+from actors.records.compression import NONE
+from actors.records.errors import OverBoundsError
+from actors.records.reading import payload_of
+from actors.records.searching import Timed, first_at_or_after
 
 FILES_MAX: Final = 256
 """How many files clients that read slowly may keep open. A process may have 1024 in all, where nobody has raised it."""
@@ -55,6 +63,40 @@ class Extent:
         return data
 
 
+@dataclass(slots=True)
+class StoredBatch:
+    """A batch in which a record is looked for that is at or after a time, and below an offset. It keeps its file open."""
+
+    header: BatchHeader
+    extent: Extent
+    timestamp_ms: int
+    low: int
+    high: int
+    data: bytes = b""
+
+    def find_at_once(self) -> Timed | None:
+        """`find`, if that takes less than a millisecond; OverBoundsError if it may take longer."""
+        header = self.header
+        is_compressed = header.codec != NONE
+        if not may_read_at_once(header.size_bytes, header.record_count, is_compressed=is_compressed):
+            raise OverBoundsError(f"the batch at offset {header.base_offset} may take long to read")
+        return self.find(AT_ONCE if is_compressed else STORED)
+
+    def find(self, bounds: Bounds = STORED) -> Timed | None:
+        """The first such record, in any thread. Raises CorruptBatchError, StorageError."""
+        self.data = self.data or self.extent.read()
+        payload = payload_of(self.data, self.header, bounds)
+        return first_at_or_after(payload, self.header, self.timestamp_ms, self.low, self.high)
+
+
+def _stored(segment: Segment, header: BatchHeader, timestamp_ms: int, low: int, high: int) -> StoredBatch | None:
+    at = segment.find(header.base_offset)
+    if at is None:
+        return None
+    extent = Extent(Place(segment, at.position, at.size_bytes, header.next_offset))
+    return StoredBatch(header, extent, timestamp_ms, low, high)
+
+
 class Reader:
     """Reads one log. Offsets are checked against its start and end; bounds default to the watermark."""
 
@@ -87,14 +129,18 @@ class Reader:
             yield extent
             offset = extent.next_offset
 
-    def first_at_or_after(self, timestamp_ms: int, max_offset: int | None) -> Record | None:
-        """The first record at or after `timestamp_ms`, below `max_offset`."""
-        state = self._state
-        return state.segments.first_at_or_after(timestamp_ms, state.start, self._bound(max_offset))
+    def batch_with(self, timestamp_ms: int, since: int, max_offset: int | None) -> StoredBatch | None:
+        """The first batch from `since` on, below `max_offset`, that has a record at or after `timestamp_ms`."""
+        low, high = max(self._state.start, since), self._bound(max_offset)
+        found = self._state.segments.batch_with(timestamp_ms, low, high)
+        return None if found is None else _stored(*found, timestamp_ms, low, high)
 
-    def newest(self, max_offset: int | None) -> Record | None:
-        """The first record with the largest timestamp below `max_offset`."""
-        return self._state.segments.newest(self._state.start, self._bound(max_offset))
+    def newest(self, max_offset: int | None) -> StoredBatch | None:
+        """The batch with the largest timestamp. As in Kafka, DeleteRecords takes nothing away from it."""
+        found = self._state.segments.newest()
+        if found is None:
+            return None
+        return _stored(*found, found[1].max_timestamp, 0, self._bound(max_offset))
 
     def _bound(self, max_offset: int | None) -> int:
         return self._state.watermark if max_offset is None else max_offset

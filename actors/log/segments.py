@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from actors.log.segment import BatchAt, Segment
-from actors.records.reading import Record, batch_records
+from actors.records.batch import BatchHeader
 
 _MAX_HINTS: Final = 128
 
@@ -143,8 +143,8 @@ class Segments:
 
     # -- timestamps
 
-    def first_at_or_after(self, timestamp_ms: int, low: int, high: int) -> Record | None:
-        """The first record with offset in low..high-1 whose timestamp is at least `timestamp_ms`."""
+    def batch_with(self, timestamp_ms: int, low: int, high: int) -> tuple[Segment, BatchHeader] | None:
+        """The first batch with offsets from `low` to below `high` that has a record at or after `timestamp_ms`."""
         for segment in self._segments[self.index_of(low) :]:
             if segment.max_timestamp < timestamp_ms:
                 continue
@@ -154,22 +154,15 @@ class Segments:
                 if header.base_offset >= high:
                     return None
                 if header.max_timestamp >= timestamp_ms:
-                    for record in self._records(segment, header.base_offset):
-                        if record.timestamp >= timestamp_ms and low <= record.offset < high:
-                            return record
+                    return segment, header
         return None
 
-    def newest(self, low: int, high: int) -> Record | None:
-        """The first record, with offset in low..high-1, of those with the largest timestamp."""
-        stamped = [segment for segment in self._segments if segment.max_timestamp >= 0]
-        for segment in sorted(stamped, key=lambda each: (-each.max_timestamp, each.base_offset)):
-            for record in self._records(segment, segment.max_timestamp_offset):
-                if record.timestamp == segment.max_timestamp and low <= record.offset < high:
-                    return record
+    def newest(self) -> tuple[Segment, BatchHeader] | None:
+        """The first batch with the largest timestamp of all that are in files; None if there is no batch."""
+        segments = [segment for segment in self._segments if segment.size_bytes]
+        if not segments:
+            return None
+        segment = max(segments, key=lambda each: (each.max_timestamp, -each.base_offset))
+        for header in segment.headers_from(segment.max_timestamp_offset):
+            return segment, header
         return None
-
-    def _records(self, segment: Segment, offset: int) -> Iterator[Record]:
-        batch = segment.find(offset)
-        if batch is not None:
-            data = segment.read(batch.position, batch.size_bytes)
-            yield from batch_records(data, segment.header_at(batch.position))

@@ -11,6 +11,9 @@ A producer may send at most `max.message.bytes`, but compressed: five kilobytes 
   and well below what a broker may use for one partition.
 - `RECORDS_MAX` (4 Mi = C / F): likewise for records and headers. To check so many takes about a second of one thread.
 
+What an event loop may do at once is bounded by `AT_ONCE` and the constants beside it, measured so that it takes less
+than a millisecond, whatever the bytes look like. All else is done in another thread or process.
+
 Who reads a stored batch goes by `STORED`, which is C alone: a topic's settings may have been lowered since.
 """
 
@@ -39,3 +42,19 @@ def at_produce(max_message_bytes: int) -> Bounds:
         plain_bytes=min(EXPANSION * max_message_bytes, PLAIN_BYTES_MAX),
         records=min(max_message_bytes, RECORDS_MAX),
     )
+
+
+AT_ONCE_BYTES: Final = 1 << 20
+"""So many bytes are copied and summed up in a tenth of a millisecond."""
+AT_ONCE_PACKED_BYTES: Final = 16 << 10
+"""So many compressed bytes are decompressed in a millisecond, however they are cut into blocks and frames."""
+AT_ONCE_REWRITTEN_BYTES: Final = 16 << 10
+"""So many bytes are compressed in a quarter of a millisecond, by the slowest codec."""
+AT_ONCE: Final = Bounds(plain_bytes=256 << 10, records=4000)
+"""So many bytes come out of any codec in a quarter of a millisecond, and so many records are read in most of one."""
+
+
+def may_read_at_once(size_bytes: int, record_count: int, *, is_compressed: bool) -> bool:
+    """Whether a batch is small enough to be read at once, if it also proves to hold no more than `AT_ONCE`."""
+    most_bytes = AT_ONCE_PACKED_BYTES if is_compressed else AT_ONCE_BYTES
+    return size_bytes <= most_bytes and record_count <= AT_ONCE.records

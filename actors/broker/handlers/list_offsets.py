@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
 from enum import IntEnum
 
 from actors.broker.handlers.authorization import denied
@@ -10,8 +11,11 @@ from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.in_turns import Work, in_turns
 from actors.broker.handlers.rights import DESCRIBE_TOPIC
 from actors.broker.led import LogAccessError
-from actors.broker.turns import PLACES_A_TURN
-from actors.records.errors import LogError
+from actors.broker.turns import PLACES_A_TURN, Step
+from actors.log.partition_log import PartitionLog
+from actors.log.reading import StoredBatch
+from actors.records.errors import LogError, OverBoundsError
+from actors.records.searching import Timed
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ListOffsetsRequest, ListOffsetsResponse
@@ -68,7 +72,7 @@ def _work(context: HandlerContext, request: Request) -> Work:
         answered = Topic(name=topic.name, partitions=[])
         topics.append(answered)
         for asked in topic.partitions:
-            answered.partitions.append(_partition(context, topic.name, asked, request.version))
+            answered.partitions.append((yield from _partition(context, topic.name, asked, request.version)))
             left -= 1 if asked.timestamp in _KNOWN else _LOOKED_UP
             if left <= 0:
                 yield None
@@ -78,13 +82,13 @@ def _work(context: HandlerContext, request: Request) -> Work:
 
 def _partition(
     context: HandlerContext, topic: str, asked: ListOffsetsRequest.ListOffsetsPartition, version: int
-) -> Partition:
+) -> Generator[Step, None, Partition]:
     index = asked.partition_index
     if asked.timestamp < 0 and version < _SINCE.get(asked.timestamp, 1 << 15):
         return Partition(partition_index=index, error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
         partition = context.led.leader_of(topic, index, asked.current_leader_epoch)
-        offset, timestamp, epoch = _look_up(context, topic, index, asked.timestamp, partition)
+        offset, timestamp, epoch = yield from _look_up(context, topic, index, asked.timestamp, partition)
     except LogAccessError as error:
         unknown_yet = error.code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM
         code = ErrorCode.LEADER_NOT_AVAILABLE if unknown_yet else error.code
@@ -99,7 +103,7 @@ def _partition(
 
 def _look_up(
     context: HandlerContext, topic: str, index: int, time: int, partition: PartitionInfo
-) -> tuple[int, int, int]:
+) -> Generator[Step, None, tuple[int, int, int]]:
     """(offset, timestamp, leader epoch), each -1 where there is none."""
     partition_log = context.broker.log(topic, index)
     match time:
@@ -111,14 +115,36 @@ def _look_up(
             start = partition_log.log_start_offset
             return start, -1, partition_log.epoch_at(start)
         case Time.MAX_TIMESTAMP:
-            found = partition_log.max_timestamp()
+            newest = partition_log.newest_batch()
+            found = None if newest is None else (yield from _found(context, newest))
         case Time.LATEST_TIERED:
             return -1, -1, -1
         case _:
-            found = partition_log.offset_for_timestamp(time)
+            found = yield from _first(context, partition_log, time)
     if found is None:
         return -1, -1, -1
-    return found[0], found[1], partition_log.epoch_at(found[0])
+    return found.offset, found.timestamp, partition_log.epoch_at(found.offset)
+
+
+def _first(context: HandlerContext, partition_log: PartitionLog, time: int) -> Generator[Step, None, Timed | None]:
+    """The first record at or after `time`. The log is asked anew for each batch: it may be cut while one is read."""
+    since = 0
+    while (batch := partition_log.batch_with(time, since)) is not None:
+        found = yield from _found(context, batch)
+        if found is not None:
+            return found
+        since = batch.header.next_offset
+    return None
+
+
+def _found(context: HandlerContext, batch: StoredBatch) -> Generator[Step, None, Timed | None]:
+    """What is found in a batch; in a thread, if it takes long to read."""
+    try:
+        return batch.find_at_once()
+    except OverBoundsError:
+        reading = context.broker.admissions.search(batch.find)
+        yield reading
+        return reading.result()
 
 
 def _refused(topic: ListOffsetsRequest.ListOffsetsTopic, code: int) -> Topic:
