@@ -38,8 +38,13 @@ def seconds(value: float | None) -> str | None:
 
 
 def moment(wall_ms: int | None) -> str | None:
-    """A wall time in UTC, to the millisecond."""
-    return None if wall_ms is None else datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(" ", "milliseconds")
+    """A wall time in UTC, to the millisecond; outside of the years 1 to 9999 the number of milliseconds."""
+    if wall_ms is None:
+        return None
+    try:
+        return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(" ", "milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{wall_ms} ms"
 
 
 def sparkline(values: Sequence[float | None], highest: float | None = None) -> str:

@@ -69,17 +69,20 @@ def ago(then_ms: int | None, now_ms: int) -> str:
 
 def clock(wall_ms: int) -> str:
     """A moment's time of day, UTC."""
-    return _moment(wall_ms).strftime("%H:%M:%S")
+    found = _moment(wall_ms)
+    return _undated(wall_ms) if found is None else found.strftime("%H:%M:%S")
 
 
 def moment(wall_ms: int) -> str:
     """A moment with its day, UTC."""
-    return _moment(wall_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
+    found = _moment(wall_ms)
+    return _undated(wall_ms) if found is None else found.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def iso(wall_ms: int) -> str:
     """A moment as machines read it."""
-    return _moment(wall_ms).isoformat().replace("+00:00", "Z")
+    found = _moment(wall_ms)
+    return _undated(wall_ms) if found is None else found.isoformat().replace("+00:00", "Z")
 
 
 def plural(number: int, thing: str) -> str:
@@ -108,5 +111,13 @@ def _two_units(whole: int) -> str:
     return " ".join(f"{number}{_THIN}{unit}" for number, unit in parts[first : first + 2] if number)
 
 
-def _moment(wall_ms: int) -> datetime:
-    return datetime.fromtimestamp(wall_ms / 1000, UTC)
+def _moment(wall_ms: int) -> datetime | None:
+    """None outside of the years 1 to 9999: clients may give any timestamp."""
+    try:
+        return datetime.fromtimestamp(wall_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _undated(wall_ms: int) -> str:
+    return f"{wall_ms} ms"

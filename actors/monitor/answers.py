@@ -23,7 +23,7 @@ from actors.links.views import (
 )
 from actors.monitor.group_views import GroupSource, group_rows, group_view, state_of
 from actors.monitor.historian import Historian
-from actors.monitor.memory import Memory
+from actors.monitor.memory import Memory, storable
 from actors.monitor.offsets_log import OffsetsLog
 from actors.monitor.told import Told
 from actors.monitor.topic_views import Readers, topic_rows, topic_view
@@ -118,7 +118,7 @@ def overview(picture: Picture, events: int) -> Overview:
         topics=len(metadata.topics),
         partitions=sum(len(topic.partitions) for topic in metadata.topics.values()),
         groups=dict(Counter(state_of(group, told.phases) for _, group in picture.offsets)),
-        lag=sum(known) if known else None,
+        lag=storable(sum(known)) if known else None,
         messages_per_s=memory.messages_per_s,
         commits_per_s=memory.commits_per_s,
         events=told.events[-events:] if events > 0 else (),

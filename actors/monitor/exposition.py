@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 from actors.monitor.metric_table import BUCKET, BY_NAME, METRICS, Families, MetricSpec, Row
 
 _IDLE_SECONDS: Final = 30
+_NO_TEXT: Final = "\ufffd".encode()
+"""Stands for a NUL, which any client may have in its group's name: for Prometheus it ends the text in the middle."""
 LEFT_OUT: Final = "coterie_metrics_series_left_out"
 _ORDER: Final = {each.name: (each.rank, number) for number, each in enumerate(METRICS)}
 
@@ -99,7 +101,7 @@ class MetricsServer:
         if environ["PATH_INFO"] != "/metrics":
             return _said("404 Not Found", b"metrics are at /metrics\n", start_response)
         with self._one_at_a_time:
-            text = generate_latest(self._registry)
+            text = generate_latest(self._registry).replace(b"\0", _NO_TEXT)
         return _said("200 OK", text, start_response)
 
     def close(self) -> None:

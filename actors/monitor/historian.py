@@ -40,9 +40,9 @@ class Historian:
         """Why nothing is written just now, or empty."""
         return self._history.problem
 
-    async def size_bytes(self) -> int:
-        """The size of what is in use of the file."""
-        return await self._call(lambda history: history.size_bytes)
+    async def size_bytes(self) -> int | None:
+        """The size of what is in use of the file; None if it cannot be had."""
+        return await self._call(History.known_size)
 
     async def write(
         self,
@@ -50,9 +50,9 @@ class Historian:
         lags: Iterable[tuple[str, LagPoint]],
         rebalances: Iterable[RebalanceView] = (),
         events: Iterable[Event] = (),
-    ) -> None:
-        """Add what a look has found."""
-        await self._call(History.write, now_ms, list(lags), list(rebalances), list(events))
+    ) -> bool:
+        """Add what a look has found. Returns whether it is written."""
+        return await self._call(History.write, now_ms, list(lags), list(rebalances), list(events))
 
     async def lag(self, group: str, since_ms: int, until_ms: int, points: int) -> tuple[LagPoint, ...]:
         """A group's lag between two times, oldest first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from actors.links.views import LagPoint
 from actors.monitor.lag import Lag, LagTable
@@ -11,10 +12,16 @@ from actors.monitor.offsets_log import FollowedGroup, OffsetsLog, TopicPartition
 from actors.monitor.partitions import Partitions
 from placement.metadata import INTERNAL_TOPICS
 
+LARGEST: Final = (1 << 63) - 1
+"""A sum beyond it can neither be stored nor sent: offsets of that size are nobody's reading, and it is not known."""
+
 
 @dataclass(slots=True)
 class GroupLag:
-    """A group's lag at the last look. `records` is the sum of what is known, `seconds` the slowest partition's."""
+    """A group's lag at the last look. `records` is the sum of what is known, `seconds` the slowest partition's.
+
+    `committed` is the sum of its offsets; clients may have committed anything, so that it may exceed 64 bits.
+    """
 
     by_partition: dict[TopicPartition, Lag] = field(default_factory=dict)
     records: int | None = None
@@ -23,6 +30,11 @@ class GroupLag:
     commits_per_s: float | None = None
     commits: int = 0
     """The group's count of commits at that look."""
+
+
+def storable(total: int | None) -> int | None:
+    """A sum, or None if it has more than 64 bits."""
+    return total if total is not None and total <= LARGEST else None
 
 
 class Memory:
@@ -56,12 +68,13 @@ class Memory:
                 made.records = (made.records or 0) + lag.records
             if lag.seconds is not None and (made.seconds is None or lag.seconds > made.seconds):
                 made.seconds = lag.seconds
+        made.records = storable(made.records)
         return made
 
     def points(self, now_ms: int) -> Iterator[tuple[str, LagPoint]]:
         """A point of each group's history."""
         for group_id, lag in self.lags.items():
-            yield group_id, LagPoint(now_ms, lag.records, lag.seconds, lag.committed)
+            yield group_id, LagPoint(now_ms, lag.records, lag.seconds, storable(lag.committed))
 
     def rates(self, offsets: OffsetsLog, now_ms: int) -> None:
         """Work out rates since the look before. To be called once in each look, before `measure`."""

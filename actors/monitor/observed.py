@@ -37,6 +37,10 @@ class News:
     events: tuple[Event, ...] = ()
     rebalances: tuple[RebalanceView, ...] = ()
 
+    def and_then(self, later: News, most: int) -> News:
+        """These and later ones: of each kind the last `most`."""
+        return News((*self.events, *later.events)[-most:], (*self.rebalances, *later.rebalances)[-most:])
+
 
 class Observed:
     """What was told, look after look."""

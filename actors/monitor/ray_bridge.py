@@ -1,7 +1,8 @@
 """Gives the lag of groups to Ray's own exporter, by `ray.util.metrics` (`coterie.metrics.ray`).
 
 Ray's exporter is there where Ray was installed with its dashboard. Elsewhere nobody takes the figures, and nothing else
-happens. A figure that was given stays, in Ray, until this process ends.
+happens. A figure that was given stays, in Ray, until this process ends. Ray takes ASCII only, and raises for all else:
+other characters of a group's name are told as escapes.
 """
 
 from __future__ import annotations
@@ -31,10 +32,15 @@ class RayBridge:
             if group.group_id not in self._groups and len(self._groups) >= GROUPS_MAX:
                 continue
             self._groups.add(group.group_id)
-            tags = {"cluster": self._cluster, "consumergroup": group.group_id}
+            tags = {"cluster": _ascii(self._cluster), "consumergroup": _ascii(group.group_id)}
             lag = picture.memory.lags.get(group.group_id)
             if lag is not None and lag.records is not None:
                 self._lag.set(lag.records, tags)
             if lag is not None and lag.seconds is not None:
                 self._seconds.set(lag.seconds, tags)
             self._members.set(len(group.metadata.members) if group.metadata else 0, tags)
+
+
+def _ascii(text: str) -> str:
+    """The text in ASCII; other characters are escapes, as `repr` has them."""
+    return text if text.isascii() else text.encode("ascii", "backslashreplace").decode()

@@ -1,7 +1,8 @@
 """A Monitor's work without its connections: a look after the other, and the picture that comes of them.
 
 A look asks the controller what it and the brokers have counted and what has happened, then reads partitions and groups.
-Whatever of it fails leaves the rest as it is; what could not be seen is said (`Seen.problems`).
+Whatever of it fails leaves the rest as it is; what could not be seen is said (`Seen.problems`). Happenings are told
+once each: those that the history could not take are kept, up to a number, and offered to it again at the next look.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ LOOK_SECONDS: Final = 10.0
 READ_SECONDS: Final = 5.0
 NO_CONTROLLER: Final = "the controller cannot be reached"
 _EVENTS: Final = 1_000
+_UNWRITTEN: Final = 1_000
+"""How many events, and how many rebalances, wait for a history that cannot be written."""
 
 
 class Controller(Protocol):
@@ -58,6 +61,7 @@ class Watcher:
         self._memory = Memory(interval_ms)
         self._looker = Looker(self, self._memory)
         self._looks = 0
+        self._unwritten = News()
         now = clock.wall_ms()
         self.picture = Picture(
             self._memory, self._looker.follower.log, Trends(), self.observed.told, Seen(now, interval_ms, 0, 0, 0)
@@ -80,12 +84,12 @@ class Watcher:
         """Take one look."""
         began = self._clock.monotonic()
         problems: list[str] = []
-        news = await self._look_around(problems)
+        self._unwritten = self._unwritten.and_then(await self._look_around(problems), _UNWRITTEN)
         now_ms = self._clock.wall_ms()
         await self._looker.look(now_ms)
         self._looks += 1
         self.picture.trends.seen(now_ms, ((group, lag.records) for group, lag in self._memory.lags.items()))
-        await self._remember(now_ms, news)
+        await self._remember(now_ms)
         problems += self._problems()
         took_ms = round((self._clock.monotonic() - began) * 1000)
         before = self.picture.seen
@@ -105,10 +109,14 @@ class Watcher:
         self.picture.told = self.observed.told
         return news
 
-    async def _remember(self, now_ms: int, news: News) -> None:
-        if self._history is not None:
-            await self._history.write(now_ms, self._memory.points(now_ms), news.rebalances, news.events)
-            self._history_bytes = await self._history.size_bytes()
+    async def _remember(self, now_ms: int) -> None:
+        news = self._unwritten
+        if self._history is None:
+            self._unwritten = News()
+            return
+        if await self._history.write(now_ms, self._memory.points(now_ms), news.rebalances, news.events):
+            self._unwritten = News()
+        self._history_bytes = await self._history.size_bytes()
 
     def _problems(self) -> Iterator[str]:
         for broker_id in sorted({*self.observed.silent, *self._looker.unanswered}):

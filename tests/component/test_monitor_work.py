@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import urllib.request
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pytest
 
+from actors.links.control import CODEC, Answer
 from actors.links.observations import CONTROLLER, BrokerObserved, ClusterObserved, Happenings, LookAround
 from actors.links.operations import Operation, Result
 from actors.links.reading import ForBroker
@@ -29,6 +32,10 @@ from actors.links.views import (
     RebalanceView,
     Seen,
 )
+from actors.monitor.historian import Historian
+from actors.monitor.history import FILE, History
+from actors.monitor.history_file import connected
+from actors.monitor.watching import Watcher
 from actors.monitor.work import FOLDER, Work
 from actors.runtime.environment import Clock, Environment
 from actors.settings import BrokerConfig
@@ -192,3 +199,75 @@ async def test_the_offsets_topic_counts_as_internal(tmp_path: Path) -> None:
             seen = await asked(work, GetOverview())
             assert (seen.messages_per_s, seen.topics) == (0.0, 1)
             assert OFFSETS_TOPIC in await scraped(work)
+
+
+async def curve(work: Work, group: str, until_ms: int) -> list[int | None]:
+    past = await asked(work, GetGroupHistory(group, NOW_MS, until_ms))
+    assert isinstance(past, GroupHistory)
+    return [each.lag for each in past.points]
+
+
+async def test_a_group_that_commits_more_than_64_bits_in_all_costs_no_other_group_its_curve(tmp_path: Path) -> None:
+    """Each look ended with an OverflowError, and groups that came later shared an id in the file."""
+    time = Time()
+    settings = {"offsets_topic_replication_factor": "1", "offsets_topic_num_partitions": "1"}
+    async with world(tmp_path, coterie_shard_wait_ms="0", **settings) as w:
+        await with_topic(w, "orders", 2)
+        await with_offsets_topic(w)
+        append(w, "orders", 0, *[b"x"] * 10, at_ms=NOW_MS - 90_000)
+        commit(w, 0, "billing", 4)
+        async with working(w, tmp_path, time) as (work, controller):
+            await work.look()
+            commit(w, 0, "hostile", 2**63 - 1, partitions=2)
+            for number in range(3):
+                commit(w, 0, f"late-{number}", number)
+                time.ms += 5_000
+                await work.look()
+            assert await curve(work, "billing", time.ms) == [6, 6, 6, 6]
+            assert [await curve(work, f"late-{each}", time.ms) for each in range(3)] == [[10] * 3, [9] * 2, [8]]
+            past = await asked(work, GetGroupHistory("hostile", NOW_MS, time.ms))
+            assert {(each.lag, each.committed) for each in past.points} == {(0, None)}, "it has a curve itself"
+            assert (await asked(work, GetSeen())).problems == ()
+            assert (await asked(work, GetSeen())).last_look_ms == time.ms
+            for operation in (GetGroup("hostile"), ListGroupRows(), GetOverview(), past):
+                answer = await asked(work, operation) if operation is not past else past
+                assert CODEC.decode(CODEC.encode(Answer(1, answer))) == Answer(1, answer), "it can be sent"
+            text = await scraped(work)
+            assert 'kafka_consumergroup_current_offset_sum{consumergroup="hostile",topic="orders"} 1.8' in text
+        async with working(w, tmp_path, time) as (work, controller):
+            assert stored_ids(tmp_path) == 5
+            await work.look()
+            assert len(await curve(work, "billing", time.ms)) == 4
+
+
+def stored_ids(path: Path) -> int:
+    """How many groups the history has, each with an id of its own."""
+    with closing(sqlite3.connect(path / FOLDER / FILE)) as db:
+        (names,), (ids,) = (
+            db.execute(f"SELECT count(*) FROM ({each})").fetchone()
+            for each in ("SELECT name FROM groups", "SELECT DISTINCT group_id FROM lag")
+        )
+    assert names == ids
+    return int(names)
+
+
+async def test_what_happened_while_the_disk_was_full_is_written_later(tmp_path: Path) -> None:
+    """Happenings are told of once, and were lost with the look that could not be written."""
+    time = Time()
+    async with world(tmp_path, offsets_topic_replication_factor="1", offsets_topic_num_partitions="1") as w:
+        db = connected(tmp_path / FILE)
+        controller = OfWorld(w)
+        historian = Historian(ThreadPoolExecutor(1), History(tmp_path / FILE, db, 168, 1 << 28))
+        watcher = Watcher(controller, time.environment().clock, 5_000, historian)
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+        db.execute(f"PRAGMA max_page_count = {pages}")
+        controller.events.append(Event(1, NOW_MS, "election", "orders-0", "broker 0 leads " * 10_000))
+        await watcher.look()
+        assert watcher.picture.seen.problems == ("the history cannot be written: database or disk is full",)
+        assert await historian.events(10) == ()
+        db.execute("PRAGMA max_page_count = 1000000")
+        time.ms += 5_000
+        await watcher.look()
+        assert watcher.picture.seen.problems == ()
+        assert [each.kind for each in await historian.events(10)] == ["election"]
+        await historian.close()

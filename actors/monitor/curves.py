@@ -1,0 +1,94 @@
+"""Which points of groups' curves are written to the history: in three grains, and seldom while nothing changes.
+
+Nothing here is a fact before its rows are safe: `due` only says what would be, and `written` takes it over. So what is
+remembered is never ahead of the file. No clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from actors.links.views import LagPoint
+
+SAME_MS: Final = 600_000
+"""How often a value that stays the same is written."""
+_HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """How dense points are, and how long they are kept. 0 for every look."""
+
+    number: int
+    every_ms: int
+    keep_ms: int
+
+
+def grains(retention_hours: int) -> tuple[Grain, ...]:
+    """The three of them, from fine to coarse."""
+    most = retention_hours * _HOUR_MS
+    kept = ((0, 2 * _HOUR_MS), (60_000, 48 * _HOUR_MS), (600_000, most))
+    return tuple(Grain(number, every, min(keep, most)) for number, (every, keep) in enumerate(kept))
+
+
+class LagRow(NamedTuple):
+    """A point of a curve as the file has it."""
+
+    grain: int
+    group_id: int
+    wall_ms: int
+    lag: int | None
+    lag_seconds: float | None
+    committed: int | None
+
+
+Last = tuple[LagPoint, LagPoint | None]
+"""What was written last of a curve, and what was the same after it and was not written."""
+
+
+class Curves:
+    """What was written last of each curve."""
+
+    def __init__(self, grains: tuple[Grain, ...]) -> None:
+        self._grains = grains
+        self._last: dict[tuple[int, int], Last] = {}
+
+    def due(self, group: int, point: LagPoint) -> tuple[list[LagRow], dict[tuple[int, int], Last]]:
+        """The rows that a group's next point makes, and what `written` is to be told once they are safe."""
+        rows: list[LagRow] = []
+        changes: dict[tuple[int, int], Last] = {}
+        for grain in self._grains:
+            key = (grain.number, group)
+            written, skipped = self._last.get(key, (None, None))
+            if written is not None:
+                age = point.wall_ms - written.wall_ms
+                if age < grain.every_ms or (_same(written, point) and age < SAME_MS):
+                    changes[key] = (written, point)
+                    continue
+                if skipped is not None and _same(written, skipped) and not _same(written, point):
+                    rows.append(_row(grain, group, skipped))  # until when it stayed as it was
+            changes[key] = (point, None)
+            rows.append(_row(grain, group, point))
+        return rows, changes
+
+    def written(self, changes: Mapping[tuple[int, int], Last]) -> None:
+        """The rows of `due` are safe."""
+        self._last.update(changes)
+
+    def newest(self, group: int) -> LagPoint | None:
+        """What the last look has found, if it was not written because it was the same."""
+        return self._last.get((self._grains[0].number, group), (None, None))[1]
+
+    def keep(self, groups: Collection[int]) -> None:
+        """Forget all other groups."""
+        self._last = {key: value for key, value in self._last.items() if key[1] in groups}
+
+
+def _row(grain: Grain, group: int, point: LagPoint) -> LagRow:
+    return LagRow(grain.number, group, point.wall_ms, point.lag, point.lag_seconds, point.committed)
+
+
+def _same(before: LagPoint, now: LagPoint) -> bool:
+    return (before.lag, before.committed) == (now.lag, now.committed) and not now.lag
