@@ -100,6 +100,7 @@ class History:
         Whatever goes wrong is logged once. Returns whether it is written: all that rows can hold, or else nothing.
         """
         try:
+            self._db.rollback()  # of a look that could not even be rolled back; else nothing
             with self._db:
                 draft = self._write(lags, rebalances, events)
         except sqlite3.DatabaseError as error:
@@ -188,14 +189,18 @@ class History:
 
     def _forget_groups(self) -> None:
         """Of groups without anything in it, not even the name stays."""
-        with self._db:
-            self._db.execute(
-                "DELETE FROM groups WHERE id NOT IN (SELECT group_id FROM lag) "
-                "AND id NOT IN (SELECT group_id FROM rebalances)"
-            )
-            kept = {str(name): int(number) for number, name in self._db.execute("SELECT id, name FROM groups")}
-        self._ids = kept
-        self._curves.keep(frozenset(kept.values()))
+        kept: dict[str, int] = {}  # where it is not known whether they are gone, nothing is known of any
+        try:
+            with self._db:
+                self._db.execute(
+                    "DELETE FROM groups WHERE id NOT IN (SELECT group_id FROM lag) "
+                    "AND id NOT IN (SELECT group_id FROM rebalances)"
+                )
+                left = self._db.execute("SELECT name, id FROM groups").fetchall()
+            kept = dict(left)
+        finally:
+            self._ids = kept
+            self._curves.keep(frozenset(kept.values()))
 
     def _shrink(self) -> None:
         """While the file is too big, the oldest quarter of each table goes."""

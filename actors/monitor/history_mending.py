@@ -10,10 +10,11 @@ grain, so that two grains of one curve never differ about one moment, unless two
 has is in use.
 
 **What is done**, at each start, in one transaction. A rebalance goes to the group that it names, so that none is lost.
-A point does not say whose it is. Those of a shared id are dropped from their beginning to the last sign of the other
-group, and for `SAME_MS` more, the longest time in which a curve may stay without a sign; what is newer is of the group
-that has the id alone, and stays. Points of no group are dropped. Where two groups used an id one after the other, and
-neither was rebalanced, nothing shows it, and nothing is done.
+A point does not say whose it is. Those of a shared id are dropped from its beginning to the last sign of the other
+group, and on to the next moment about which two grains agree, since that was written by one group alone; at most for
+`SAME_MS`, the longest time in which a curve may stay without a sign. What is newer is of the group that has the id, and
+stays. Points of no group are dropped. Where two groups used an id one after the other, and neither was rebalanced,
+nothing shows it, and nothing is done.
 """
 
 from __future__ import annotations
@@ -43,15 +44,18 @@ SELECT 1 + max(
   ifnull((SELECT max(group_id) FROM lag WHERE grain = 1), 0),
   ifnull((SELECT max(group_id) FROM lag WHERE grain = 2), 0))
 """
-_DIFFERING: Final = """
-SELECT max(coarse.wall_ms) FROM lag AS coarse JOIN lag AS fine
+_TWICE: Final = """
+FROM lag AS coarse JOIN lag AS fine
   ON fine.grain = :fine AND fine.group_id = :group_id AND fine.wall_ms = coarse.wall_ms
 WHERE coarse.grain = :coarse AND coarse.group_id = :group_id
   AND coarse.wall_ms >= (SELECT min(wall_ms) FROM lag WHERE grain = :fine AND group_id = :group_id)
-  AND (coarse.lag IS NOT fine.lag OR coarse.lag_seconds IS NOT fine.lag_seconds
-       OR coarse.committed IS NOT fine.committed)
 """
-"""The last moment about which two grains of a curve differ."""
+"""Moments of a curve about which two grains tell."""
+_AGREE: Final = (
+    "(coarse.lag IS fine.lag AND coarse.lag_seconds IS fine.lag_seconds AND coarse.committed IS fine.committed)"
+)
+_LAST_DIFFERENCE: Final = f"SELECT max(coarse.wall_ms) {_TWICE} AND NOT {_AGREE}"
+_NEXT_AGREEMENT: Final = f"SELECT min(coarse.wall_ms) {_TWICE} AND coarse.wall_ms > :after AND {_AGREE}"
 
 
 @dataclass(slots=True)
@@ -67,8 +71,8 @@ class _Mended:
             names = ", ".join(repr(name) for name in self.shared[:_NAMED])
             more = f" and {len(self.shared) - _NAMED} more" if len(self.shared) > _NAMED else ""
             parts.append(
-                f"{len(self.shared)} ids belonged to two groups, {self.dropped} points of them that may be of either "
-                f"are dropped (groups {names}{more})"
+                f"the ids of {names}{more} belonged to another group too, and {self.dropped} of their points, which "
+                "may be of either, are dropped"
             )
         if self.moved:
             parts.append(f"{self.moved} rebalances are put to the groups that they name")
@@ -87,15 +91,15 @@ def mend(db: sqlite3.Connection) -> str:
             if number not in names:
                 made.ownerless += db.execute(*_deletion(number)).rowcount
             elif (sign := _last_sign(db, number, signs.get(number))) is not None:
-                made.dropped += db.execute(*_deletion(number, sign + SAME_MS)).rowcount
+                made.dropped += db.execute(*_deletion(number, _alone_since(db, number, sign))).rowcount
                 made.shared += (names[number],)
     return str(made)
 
 
-def _deletion(group: int, until_ms: int | None = None) -> tuple[str, dict[str, int | None]]:
-    """The points of a group up to a moment, or all."""
-    text = "DELETE FROM lag WHERE group_id = :group_id AND grain IN (0, 1, 2) AND wall_ms <= ifnull(:until_ms, wall_ms)"
-    return text, {"group_id": group, "until_ms": until_ms}
+def _deletion(group: int, before_ms: int | None = None) -> tuple[str, dict[str, int | None]]:
+    """The points of a group before a moment, or all."""
+    places = "group_id = :group_id AND grain IN (0, 1, 2) AND wall_ms < ifnull(:before_ms, wall_ms + 1)"
+    return f"DELETE FROM lag WHERE {places}", {"group_id": group, "before_ms": before_ms}
 
 
 def _move_rebalances(db: sqlite3.Connection, made: _Mended) -> dict[int, int]:
@@ -141,6 +145,17 @@ def _used_by(db: sqlite3.Connection, grain: int) -> Iterator[int]:
 
 def _last_sign(db: sqlite3.Connection, group: int, rebalance_ms: int | None) -> int | None:
     """When another group last used this id, as far as anything shows it."""
-    pairs = ({"fine": fine, "coarse": coarse, "group_id": group} for fine, coarse in _PAIRS)
-    told = (db.execute(_DIFFERING, pair).fetchone()[0] for pair in pairs)
+    told = _of_pairs(db, _LAST_DIFFERENCE, group)
     return max((each for each in (*told, rebalance_ms) if each is not None), default=None)
+
+
+def _alone_since(db: sqlite3.Connection, group: int, sign_ms: int) -> int:
+    """Since when the group has its id alone, given the last sign of another one."""
+    return min([sign_ms + SAME_MS, *_of_pairs(db, _NEXT_AGREEMENT, group, after=sign_ms)])
+
+
+def _of_pairs(db: sqlite3.Connection, question: str, group: int, **named: int) -> list[int]:
+    """The answers for each two grains of a curve, where there is one."""
+    pairs = ({"fine": fine, "coarse": coarse, "group_id": group, **named} for fine, coarse in _PAIRS)
+    told = [db.execute(question, pair).fetchone()[0] for pair in pairs]
+    return [int(each) for each in told if each is not None]
