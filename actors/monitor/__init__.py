@@ -30,9 +30,14 @@ of their leaders in slices (`looks`, `partitions`), and what was committed since
 `offsets_log`). From both follows lag, in records and in seconds (`timeline`, `lag`): where the age of a group's next
 record cannot be told from how the log grew, the header of its batch is looked at, and where that is too wide, the
 record itself: of headers 2,000 in each look, of records 32. What a look has found goes to the history on disk
-(`history`, in a thread: `historian`), and is what views (`answers`, `group_views`, `topic_views`) and metrics
-(`metric_table`, `metric_rows`, `broker_metrics`, `pool_metrics`, `exposition`) are made of.
+(`history`, with `curves` and the files `history_*`; in a thread: `historian`), and is what views (`answers`,
+`group_views`, `topic_views`) and metrics (`metric_table`, `metric_rows`, `broker_metrics`, `pool_metrics`,
+`exposition`) are made of.
+
+**Trust.** Clients choose offsets, times, metadata and names. A value that cannot be stored, sent or shown costs its own
+row: no other group's, and no look.
 
 Files besides: `actor` is the Ray shell, `server` finds the controller and has `work` look, `cluster_link` is the link.
-Without clock or I/O are `timeline`, `lag`, `partitions`, `offsets_log`, `memory`, `observed` and all that makes views.
+Without clock or I/O are `timeline`, `lag`, `partitions`, `offsets_log`, `memory`, `observed`, `curves` and all that
+makes views.
 """

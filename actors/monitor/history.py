@@ -100,8 +100,8 @@ class History:
         Whatever goes wrong is logged once. Returns whether it is written: all that rows can hold, or else nothing.
         """
         try:
-            self._db.rollback()  # of a look that could not even be rolled back; else nothing
             with self._db:
+                self._db.rollback()  # of a look that could not even be rolled back; else nothing
                 draft = self._write(lags, rebalances, events)
         except sqlite3.DatabaseError as error:
             self._failed(error, now_ms)

@@ -216,7 +216,7 @@ async def test_a_group_that_commits_more_than_64_bits_in_all_costs_no_other_grou
         await with_offsets_topic(w)
         append(w, "orders", 0, *[b"x"] * 10, at_ms=NOW_MS - 90_000)
         commit(w, 0, "billing", 4)
-        async with working(w, tmp_path, time) as (work, controller):
+        async with working(w, tmp_path, time) as (work, _):
             await work.look()
             commit(w, 0, "hostile", 2**63 - 1, partitions=2)
             for number in range(3):
@@ -234,7 +234,7 @@ async def test_a_group_that_commits_more_than_64_bits_in_all_costs_no_other_grou
                 assert CODEC.decode(CODEC.encode(Answer(1, answer))) == Answer(1, answer), "it can be sent"
             text = await scraped(work)
             assert 'kafka_consumergroup_current_offset_sum{consumergroup="hostile",topic="orders"} 1.8' in text
-        async with working(w, tmp_path, time) as (work, controller):
+        async with working(w, tmp_path, time) as (work, _):
             assert stored_ids(tmp_path) == 5
             await work.look()
             assert len(await curve(work, "billing", time.ms)) == 4

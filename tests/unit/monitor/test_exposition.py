@@ -87,6 +87,20 @@ def test_labels_are_escaped() -> None:
     assert b'consumergroup="a\\"b\\\\c\\nd"' in generate_latest(registry)
 
 
+def test_a_group_with_a_nul_in_its_name_costs_no_other_series() -> None:
+    """For Prometheus the text ended there, and the whole scrape was an error."""
+    rows: list[Row] = [(("a\0b",), 1.0), (("billing",), 2.0)]
+    server = MetricsServer(Series(lambda: [("kafka_consumergroup_members", rows)], lambda: 10), "127.0.0.1", 0)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30) as answer:
+            text = answer.read()
+    finally:
+        server.close()
+    assert b"\0" not in text
+    assert 'consumergroup="a\ufffdb"} 1.0'.encode() in text
+    assert b'consumergroup="billing"} 2.0' in text
+
+
 def test_a_server_that_was_closed_lets_its_port_go() -> None:
     made = MetricsServer(Series(families, lambda: 1000), "127.0.0.1", 0)
     port = made.port

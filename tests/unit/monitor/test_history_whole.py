@@ -232,3 +232,9 @@ def test_a_rebalance_that_cannot_be_read_is_left_out(history: History, connectio
     with connection:
         connection.executemany("INSERT INTO rebalances VALUES (?, ?, ?, ?)", rows)
     assert history.rebalances("first", 0, NOW_MS * 2) == (good,)
+
+
+def test_names_that_differ_anywhere_are_different_groups(history: History) -> None:
+    names = ["a", "A", "a\0", "a\0b", "a\0c", "", "\0", "\u00e9", "e\u0301", "x" * 32_767, "x" * 32_766]
+    history.write(NOW_MS, [(name, point(NOW_MS, number)) for number, name in enumerate(names)])
+    assert [lags_of(history, name) for name in names] == [[number] for number in range(len(names))]

@@ -26,7 +26,7 @@ from actors.links.status import BrokerStatus, ClusterStatus, Connections, Load, 
 from actors.links.views import Event, RebalanceView
 from actors.monitor.broker_metrics import broker_families
 from actors.monitor.exposition import Series
-from actors.monitor.observed import OTHER, REASONS_MAX, Observed
+from actors.monitor.observed import OTHER, REASONS_MAX, News, Observed
 from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo
 
 NOW_MS = 1_700_000_000_000
@@ -185,3 +185,15 @@ def test_figures_of_brokers_are_exposed_by_their_names() -> None:
     assert found["kafka_server_brokertopicmetrics_bytesin_total", mine, ("topic", "orders")] == 10_000
     assert found["coterie_loop_stalls_total", mine] == 2
     assert found["coterie_metrics_series_left_out",] == 0
+
+
+def test_news_that_wait_for_the_history_are_the_last_so_many_of_each_kind() -> None:
+    def news(*numbers: int) -> News:
+        return News(
+            tuple(Event(number, number, "a", "b", "c") for number in numbers),
+            tuple(RebalanceView("g", number, 1, "r", "m") for number in numbers),
+        )
+
+    assert news(1, 2).and_then(news(3), 5) == news(1, 2, 3)
+    assert news(1, 2).and_then(news(3), 2) == news(2, 3)
+    assert News().and_then(News(), 2) == News()
