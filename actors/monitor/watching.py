@@ -87,6 +87,7 @@ class Watcher:
         self._unwritten = self._unwritten.and_then(await self._look_around(problems), _UNWRITTEN)
         now_ms = self._clock.wall_ms()
         await self._looker.look(now_ms)
+        self.picture.told = self.observed.told  # with what was read, or not at all
         self._looks += 1
         self.picture.trends.seen(now_ms, ((group, lag.records) for group, lag in self._memory.lags.items()))
         await self._remember(now_ms)
@@ -105,9 +106,7 @@ class Watcher:
             log.info("the controller does not answer: %s", error or "in time")
             problems.append(NO_CONTROLLER)
             return News()
-        news = self.observed.take(seen)
-        self.picture.told = self.observed.told
-        return news
+        return self.observed.take(seen)
 
     async def _remember(self, now_ms: int) -> None:
         news = self._unwritten

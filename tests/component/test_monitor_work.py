@@ -271,3 +271,32 @@ async def test_what_happened_while_the_disk_was_full_is_written_later(tmp_path: 
         assert watcher.picture.seen.problems == ()
         assert [each.kind for each in await historian.events(10)] == ["election"]
         await historian.close()
+
+
+class Failing(OfWorld):
+    """It fails in the middle of a look, in a way that nobody expects, while `fails`."""
+
+    fails = True
+
+    async def ask(self, operation: Operation[R], timeout_s: float) -> R:
+        if self.fails and isinstance(operation, ForBroker):
+            raise RuntimeError("a bug")
+        return await super().ask(operation, timeout_s)
+
+
+async def test_what_a_look_that_failed_was_told_is_in_the_history_after_the_next_one(tmp_path: Path) -> None:
+    async with world(tmp_path, offsets_topic_replication_factor="1", offsets_topic_num_partitions="1") as w:
+        history = await Historian.open(tmp_path, NOW_MS, 168, 1 << 28)
+        controller = Failing(w)
+        watcher = Watcher(controller, Time().environment().clock, 5_000, history)
+        controller.events.append(Event(1, NOW_MS, "election", "orders-0", "broker 0 leads"))
+        with pytest.raises(RuntimeError, match="a bug"):
+            await watcher.look()
+        assert watcher.picture.seen.last_look_ms == 0
+        assert watcher.picture.told.metadata.version == 0, "it is shown whole or not at all"
+        assert await history.events(10) == ()
+        controller.fails = False
+        await watcher.look()
+        assert [each.text for each in watcher.picture.told.events] == ["broker 0 leads"]
+        assert [each.text for each in await history.events(10)] == ["broker 0 leads"]
+        await history.close()
