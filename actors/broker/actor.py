@@ -17,7 +17,7 @@ from actors.broker.spec import BrokerSpec, StartError
 from actors.links.secret import Marks, Secrets, found_at, read_secret
 from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
-from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
+from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory, yield_often
 from actors.settings import BrokerConfig
 
 _SECRET_FILE = "coterie.secret.file"
@@ -43,6 +43,7 @@ class Broker:
         check_code_version(version)
         log_to(logs, f"broker-{spec.broker_id}", role="broker", broker=spec.broker_id)
         settle_memory()
+        yield_often()
         self._spec = spec
         self._namespace = namespace
 

@@ -12,6 +12,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from actors.records.errors import LogError, Refusal
+
 R = TypeVar("R")
 Key = tuple[str, int]
 
@@ -31,9 +33,9 @@ class Admissions:
         """Whether a job of this partition is under way."""
         return partition in self._last
 
-    def run(self, partition: Key, job: Callable[[], R]) -> asyncio.Future[R]:
+    def run(self, partition: Key, job: Callable[[], R]) -> asyncio.Future[R | Refusal]:
         """Run `job` in a thread, after all others of the partition. The future has its outcome."""
-        outcome: asyncio.Future[R] = self._loop.create_future()
+        outcome: asyncio.Future[R | Refusal] = self._loop.create_future()
         before = self._last.get(partition)
         self._last[partition] = outcome
         start = partial(self._start, partition, job, outcome)
@@ -43,15 +45,15 @@ class Admissions:
             before.add_done_callback(start)
         return outcome
 
-    def search(self, job: Callable[[], R]) -> asyncio.Future[R]:
+    def search(self, job: Callable[[], R]) -> asyncio.Future[R | Refusal]:
         """Run a job that changes nothing in a thread, whatever else is done for its partition."""
-        return self._loop.run_in_executor(self._executor, job)
+        return self._loop.run_in_executor(self._executor, _outcome_of, job)
 
-    def _start(self, partition: Key, job: Callable[[], R], outcome: asyncio.Future[R], _: Any = None) -> None:
-        running = self._loop.run_in_executor(self._executor, job)
+    def _start(self, partition: Key, job: Callable[[], R], outcome: asyncio.Future[R | Refusal], _: Any = None) -> None:
+        running = self._loop.run_in_executor(self._executor, _outcome_of, job)
         running.add_done_callback(partial(self._settle, partition, outcome))
 
-    def _settle(self, partition: Key, outcome: asyncio.Future[R], done: asyncio.Future[R]) -> None:
+    def _settle(self, partition: Key, outcome: asyncio.Future[R | Refusal], done: asyncio.Future[R | Refusal]) -> None:
         if self._last.get(partition) is outcome:
             del self._last[partition]
         if outcome.cancelled() or done.cancelled():
@@ -64,3 +66,10 @@ class Admissions:
     def close(self) -> None:
         """Begin no more jobs."""
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _outcome_of(job: Callable[[], R]) -> R | Refusal:
+    try:
+        return job()
+    except LogError as error:
+        return Refusal.of(error)

@@ -65,7 +65,7 @@ class Extent:
 
 @dataclass(slots=True)
 class StoredBatch:
-    """A batch in which a record is looked for that is at or after a time, and below an offset. It keeps its file open."""
+    """A batch in which the first record at or after a time is looked for. It keeps its file open."""
 
     header: BatchHeader
     extent: Extent

@@ -1,7 +1,7 @@
 """The errors of record batches and logs, with the codes of Kafka's that clients are told."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors import CoterieError
 
@@ -47,3 +47,15 @@ class RefusedRecordsError(LogError):
             error_code, f"{len(record_errors)} of {record_count} records are refused, number {index}: {why}"
         )
         self.record_errors = record_errors
+
+
+class Refusal(NamedTuple):
+    """A LogError as data, for another thread: an exception keeps alive the frames that it passed."""
+
+    error_code: int
+    text: str
+    record_errors: Sequence[tuple[int, str]] = ()
+
+    @classmethod
+    def of(cls, error: LogError) -> "Refusal":
+        return cls(error.error_code, str(error), error.record_errors if isinstance(error, RefusedRecordsError) else ())

@@ -14,7 +14,7 @@ from actors.broker.led import LogAccessError
 from actors.broker.turns import PLACES_A_TURN, Step
 from actors.log.partition_log import PartitionLog
 from actors.log.reading import StoredBatch
-from actors.records.errors import LogError, OverBoundsError
+from actors.records.errors import LogError, OverBoundsError, Refusal
 from actors.records.searching import Timed
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
@@ -144,7 +144,10 @@ def _found(context: HandlerContext, batch: StoredBatch) -> Generator[Step, None,
     except OverBoundsError:
         reading = context.broker.admissions.search(batch.find)
         yield reading
-        return reading.result()
+    outcome = reading.result()
+    if isinstance(outcome, Refusal):
+        raise LogError(outcome.error_code, outcome.text)
+    return outcome
 
 
 def _refused(topic: ListOffsetsRequest.ListOffsetsTopic, code: int) -> Topic:

@@ -20,7 +20,7 @@ from actors.broker.handlers.rights import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from actors.broker.led import LogAccessError
 from actors.broker.turns import PLACES_A_TURN, Step
 from actors.log.admission import Admitted, admit, admit_at_once, one_batch
-from actors.records.errors import LogError, RefusedRecordsError
+from actors.records.errors import LogError, Refusal
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ProduceRequest, ProduceResponse
@@ -57,7 +57,7 @@ class _Part:
     index: int
     records: bytes
     answer: Partition
-    checked: asyncio.Future[Admitted] | None = None
+    checked: asyncio.Future[Admitted | Refusal] | None = None
     """The batch, when a thread has checked it."""
 
 
@@ -169,20 +169,17 @@ def _attempt(context: HandlerContext, part: _Part, step: Callable[[], None]) -> 
     try:
         step()
     except _RefusedError as error:
-        _explain(answer, error.code, error.text)
+        answer.error_code, answer.error_message = error.code, error.text
     except LogAccessError as error:
         answer.error_code = error.code
         if error.code in WRONG_LEADER:
             leader = current_leader(broker, part.topic, part.index, ProduceResponse.LeaderIdAndEpoch)
             answer.current_leader = leader
-    except RefusedRecordsError as error:
-        _explain(answer, error.error_code, str(error))
-        answer.record_errors = [RecordError(batch_index=i, batch_index_error_message=t) for i, t in error.record_errors]
     except (LogError, OSError) as error:
-        code = error.error_code if isinstance(error, LogError) else ErrorCode.KAFKA_STORAGE_ERROR
-        if code == ErrorCode.KAFKA_STORAGE_ERROR:
+        why = Refusal.of(error) if isinstance(error, LogError) else Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        if why.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
             log.error("%s-%d: %s", part.topic, part.index, error, extra=at(part.topic, part.index))
-        _explain(answer, code, str(error))
+        _explain(answer, why)
 
 
 def _check(context: HandlerContext, part: _Part, acks: int, version: int, waits: list[Awaited]) -> None:
@@ -202,13 +199,16 @@ def _check(context: HandlerContext, part: _Part, acks: int, version: int, waits:
 def _finish(
     context: HandlerContext,
     part: _Part,
-    checked: asyncio.Future[Admitted],
+    checked: asyncio.Future[Admitted | Refusal],
     acks: int,
     version: int,
     waits: list[Awaited],
 ) -> None:
     """Append what a thread has checked, if this broker may still do so: it may have lost the partition meanwhile."""
     admitted = checked.result()
+    if isinstance(admitted, Refusal):
+        _explain(part.answer, admitted)
+        return
     partition = _partition(context, part, acks, version)
     if context.broker.metadata.topics[part.topic].id != part.topic_id:
         raise LogAccessError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -243,9 +243,10 @@ def _append(
         waits.append((answer, partial(context.replication.await_commit, topic, index, done.last_offset + 1)))
 
 
-def _explain(answer: Partition, code: int, text: str | None) -> None:
-    answer.error_code = code
-    answer.error_message = text
+def _explain(answer: Partition, why: Refusal) -> None:
+    answer.error_code = why.error_code
+    answer.error_message = why.text
+    answer.record_errors = [RecordError(batch_index=i, batch_index_error_message=t) for i, t in why.record_errors]
 
 
 def _refuse(answer: Partition, code: ErrorCode) -> None:
