@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from concurrent.futures import Executor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -98,8 +99,12 @@ class BrokerServer:
         environment: Environment = REAL,
         writer: FileWriter = REAL_WRITER,
         compact: Compact = compact_in_process,
+        executor: Executor | None = None,
     ) -> BrokerServer:
-        """Join the cluster and recover the logs. Raises StartError or DataDirError with the fix in its text."""
+        """Join the cluster and recover the logs. Raises StartError or DataDirError with the fix in its text.
+
+        `executor`: where batches are checked that take the loop too long; threads of its own if it is None.
+        """
         loop = asyncio.get_running_loop()
         now_ms = environment.clock.wall_ms
         machine = Machine(writer, environment.kernel.boot, lambda: new_uuid(environment.chance).hex)
@@ -134,6 +139,7 @@ class BrokerServer:
             environment,
             Authorization.of(config, metadata, loop.time),
             quotas_of(None, metadata.quotas, config, loop),
+            executor=executor,
         )
         return cls(spec, contact, context, compact)
 

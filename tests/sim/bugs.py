@@ -292,6 +292,18 @@ def produce_answered_before_safe() -> Changes:
 
 
 @bug
+def appended_after_leadership_was_lost() -> Changes:
+    """A batch that a thread has checked is appended whoever leads the partition by then."""
+    partition_of = actors.broker.handlers.produce._partition
+
+    def whoever_leads(context: Any, part: Any, acks: int, version: int) -> PartitionInfo:
+        found = context.broker.metadata.partition(part.topic, part.index)
+        return found if part.checked and found else partition_of(context, part, acks, version)
+
+    return [(actors.broker.handlers.produce, "_partition", whoever_leads)]
+
+
+@bug
 def nothing_committed_while_loading() -> Changes:
     """OffsetFetch is answered with -1 while the shard loads."""
     unavailable, assign = Shard._unavailable, ShardHub._assign

@@ -24,6 +24,7 @@ from actors.client.group.standing import MemberState
 from actors.client.net.changes import Changes
 from actors.client.net.network import Network, NetworkSettings
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
+from actors.records.bounds import AT_ONCE
 from actors.records.building import build_batch
 from actors.records.reading import read_records
 from actors.wire.messages import (
@@ -264,8 +265,12 @@ class Observer(Member):
             await self.read([TopicPartition(TOPIC, index) for index in range(PARTITIONS)], 1_000)
 
 
+_LONG_TO_CHECK = bytes(AT_ONCE.plain_bytes)
+"""What is checked in a thread, and stays small in the log."""
+
+
 class Producer(Client):
-    """Writes records with acks=all, each only once."""
+    """Writes records with acks=all, each only once. Of one batch in eight a broker checks the records in a thread."""
 
     count = 0
 
@@ -283,7 +288,10 @@ class Producer(Client):
         for _ in range(self.sim.random.randint(1, 3)):
             self.count += 1
             values.append(f"{self.name}-{self.count}".encode())
-        batch = build_batch([(None, value, (), 1_700_000_000_000) for value in values])
+        codec = "none"
+        if self.sim.random.random() < 0.125:
+            codec, values[-1] = "zstd", values[-1] + _LONG_TO_CHECK
+        batch = build_batch([(None, value, (), 1_700_000_000_000) for value in values], compression=codec)
         part = ProduceRequest.PartitionProduceData(index=index, records=batch)
         topic = self.network.cluster.topics[TOPIC]
         data = ProduceRequest.TopicProduceData(name=TOPIC, topic_id=topic.id, partition_data=[part])

@@ -21,7 +21,7 @@ from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata, PartitionInfo
 from tests.sim.disks import Disk, SimFileWriter
-from tests.sim.engine import MS, SECOND, Machine, Process, Simulation
+from tests.sim.engine import MS, SECOND, BusyThreads, Machine, Process, Simulation
 from tests.sim.environment import compactor_of, environment_of
 from tests.sim.processes import look
 
@@ -78,7 +78,12 @@ class SimBroker:
         try:
             writer = SimFileWriter(self.machine.disk)
             server = await BrokerServer.open(
-                spec, self.cluster.find_controller, environment_of(process), writer, compactor_of(process, writer)
+                spec,
+                self.cluster.find_controller,
+                environment_of(process),
+                writer,
+                compactor_of(process, writer),
+                BusyThreads(),
             )
             process.on_kill.append(server.context.data_dir.abandon)
             await server.start()

@@ -18,6 +18,7 @@ KNOWN = {
     "starved-shard-is-dead": 6,
     "commit-answered-before-safe": 23,
     "produce-answered-before-safe": 65,
+    "appended-after-leadership-was-lost": 0,
     "nothing-committed-while-loading": 2,
     "generation-reused": 3,
     "fenced-generation-commits": 3,

@@ -70,7 +70,7 @@ class Witness(Inspector):
         """What is exchanged in the product for the length of the run."""
         return [
             (PartitionLog, "advance_high_watermark", self._watch_watermark(PartitionLog.advance_high_watermark)),
-            (PartitionLog, "append_as_leader", self._watch_append(PartitionLog.append_as_leader)),
+            (PartitionLog, "append_admitted", self._watch_append(PartitionLog.append_admitted)),
             (LeaderReplica, "advance", self._watch_commit(LeaderReplica.advance)),
             (FollowerReplica, "on_push", self._watch_follower(FollowerReplica.on_push)),
             (PartitionLog, "truncate_to", self._watch_truncation(PartitionLog.truncate_to)),
@@ -175,18 +175,21 @@ class Witness(Inspector):
         return truncate_to
 
     def _watch_append(self, product: Any) -> Any:
-        def append_as_leader(log: PartitionLog, data: bytes, leader_epoch: int, *args: Any, **options: Any) -> Any:
-            process = self.sim.process
+        def append_admitted(log: PartitionLog, admitted: Any, leader_epoch: int, now_ms: int) -> Any:
+            process, name = self.sim.process, log.directory.name
             assert process is not None
-            leader = self._leaders.setdefault((log.directory.name, leader_epoch), process)
+            leader = self._leaders.setdefault((name, leader_epoch), process)
             if leader is not process:
-                text = f"{log.directory.name} at epoch {leader_epoch} is led by {leader.name} and {process.name}"
+                text = f"{name} at epoch {leader_epoch} is led by {leader.name} and {process.name}"
                 self.sim.fail("one-leader", text)
-            followed = (process.pid, log.directory.name)
-            self._followed[followed] = max(self._followed.get(followed, -1), leader_epoch)
-            return product(log, data, leader_epoch, *args, **options)
+            newest = self._followed.get((process.pid, name), -1)
+            self._followed[process.pid, name] = max(newest, leader_epoch)
+            done = product(log, admitted, leader_epoch, now_ms)
+            if leader_epoch < newest:
+                self.sim.fail("one-leader", f"{process.name} leads {name} at epoch {leader_epoch} after epoch {newest}")
+            return done
 
-        return append_as_leader
+        return append_admitted
 
     def _watch_expiry(self, product: Any) -> Any:
         def _session_expired(rebalancer: Rebalancer, group: Group, member: Member, now: Any) -> None:
