@@ -87,6 +87,12 @@ _PROTOCOL_NOTES = """\
   librdkafka takes a higher first version as a sign that the broker cannot take lz4, gzip or snappy.
 - **Produce** names each record that the topic does not take, with the reason (KIP-467, from version 8 on): nothing of
   such a batch is written. At most 10,000 are named.
+- **Produce** refuses whatever is wrong with a batch behind a checksum that is right as INVALID_RECORD (87), which no
+  client tries again. Offset deltas other than 0, 1, 2 and so on are wrong in every codec, and so is data behind a
+  compressed frame. Several gzip members or zstd frames are taken, and become one frame.
+- **How much a batch may hold.** When it is decompressed, its records may take 32 x `max.message.bytes`, and 128 MiB at
+  most; there may be as many records, and as many headers, as `max.message.bytes` says, and 4,194,304 at most. What is
+  more is MESSAGE_TOO_LARGE (10), upon which a Java producer splits the batch. Kafka has no such bounds.
 - **Fetch** grants no incremental sessions (KIP-227): every answer has session id 0 and clients send full requests.
 - **InitProducerId** serves idempotent producers. A `transactional.id` is refused with
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53), and so is a transactional Produce request: there are no transactions.
@@ -105,7 +111,7 @@ _PROTOCOL_NOTES = """\
   connection are open; the broker reads on when one is answered.
 - What a request to describe or list names twice is answered once, at its first place: topics, groups, settings.
 - A record batch is kept as it was produced, whatever its compression (none, gzip, snappy, lz4 or zstd), unless the
-  topic's `compression.type` names a codec.
+  topic's `compression.type` names a codec, or its data is several frames. Its largest timestamp is that of its records.
 """
 _PROTOCOL_TOOLS = """\
 ## What Kafka's tools see
