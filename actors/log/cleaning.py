@@ -3,10 +3,12 @@
 The work itself is compaction.py's, in a helper process; how files change places is swap.py's.
 """
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
 from actors.log.compaction import DEFAULT_MAX_KEYS, CompactionPlan, CompactionResult, cleaned
+from actors.log.config import MAX_LONG
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.flush import Flushing
@@ -38,6 +40,7 @@ class Cleaning:
         state = self._state
         if not state.config.compacts or state.failure is not None:
             return None
+        self._end_old_segment(now_ms)
         if force and state.watermark == state.end:
             self._storage.roll()
             self._flushing.flush()
@@ -103,10 +106,25 @@ class Cleaning:
             (clean if end <= state.checkpoint.cleaned_to else dirty).append(segment)
         return clean, dirty
 
+    def _end_old_segment(self, now_ms: int) -> None:
+        """Roll an idle log, too. Kafka rolls at appends alone, so that its idle logs keep superseded values for ever."""
+        if not self._state.hold.ended:
+            with contextlib.suppress(StorageError):  # closed segments can be compacted all the same
+                self._storage.roll_if_due(now_ms)
+
     def _is_due(self, dirty: list[Segment], now_ms: int) -> bool:
-        config = self._state.config
-        overdue = now_ms - dirty[0].max_timestamp > config.max_compaction_lag_ms
-        return overdue or self.dirty_ratio(now_ms) >= config.min_cleanable_dirty_ratio
+        ratio = self._state.config.min_cleanable_dirty_ratio
+        return self.dirty_ratio(now_ms) >= ratio or self._is_overdue(dirty[0], now_ms)
+
+    def _is_overdue(self, segment: Segment, now_ms: int) -> bool:
+        """Whether a segment's first batch has waited longer than max.compaction.lag.ms for its compaction."""
+        lag_ms = self._state.config.max_compaction_lag_ms
+        if lag_ms == MAX_LONG:
+            return False
+        first_ms = segment.header_at(0).max_timestamp
+        if first_ms < 0:
+            first_ms = int(segment.path.stat().st_mtime * 1000)
+        return now_ms - first_ms > lag_ms
 
     def _tombstones_until(self, now_ms: int) -> int:
         """The offset before which tombstones may go: a compaction saw them delete.retention.ms ago or earlier."""

@@ -10,6 +10,8 @@ from actors.records.compression import CODEC_IDS
 MAX_LONG: Final = 2**63 - 1
 MAX_INT: Final = 2**31 - 1
 DAY_MS: Final = 86_400_000
+INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
+"""Kafka's key for tests, which want segments smaller than users may have."""
 
 Parser = Callable[[str], Any]
 
@@ -48,8 +50,8 @@ def _one_of(*choices: str) -> Parser:
 
 def _policies(text: str) -> frozenset[str]:
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
-    if not names or names - {"delete", "compact"}:
-        raise ValueError("must be delete, compact, or both separated by a comma")
+    if names - {"delete", "compact"}:
+        raise ValueError("must be delete, compact, both separated by a comma, or nothing")
     return names
 
 
@@ -66,7 +68,7 @@ class LogConfig:
     """The settings of one topic. Times are ms, sizes bytes; -1 in retention means no limit."""
 
     cleanup_policy: frozenset[str] = _key(
-        "cleanup.policy", frozenset({"delete"}), _policies, "delete old segments, compact by key, or both"
+        "cleanup.policy", frozenset({"delete"}), _policies, "delete old segments, compact by key, both or neither"
     )
     compression_type: str = _key(
         "compression.type",
@@ -113,7 +115,9 @@ class LogConfig:
     )
     retention_bytes: int = _key("retention.bytes", -1, _LONG_OR_UNLIMITED, "size above which old segments are deleted")
     retention_ms: int = _key("retention.ms", 7 * DAY_MS, _LONG_OR_UNLIMITED, "age above which old segments are deleted")
-    segment_bytes: int = _key("segment.bytes", 1 << 30, _integer(14, MAX_INT), "size at which a new segment is begun")
+    segment_bytes: int = _key(
+        "segment.bytes", 1 << 30, _integer(-MAX_INT - 1, MAX_INT), "size at which a new segment is begun"
+    )
     segment_index_bytes: int = _key(
         "segment.index.bytes", 10 << 20, _integer(4, MAX_INT), "size of an index at which a new segment is begun"
     )
@@ -134,6 +138,11 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def max_segment_ms(self) -> int:
+        """The age at which a segment ends. Only a segment that has ended can be compacted (KIP-354)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
+    @property
     def target_codec(self) -> int | None:
         """The number of the codec that batches are rewritten to; None if they stay as produced."""
         if self.compression_type == "producer":
@@ -142,8 +151,14 @@ class LogConfig:
 
     @classmethod
     def from_configs(cls, configs: Mapping[str, str]) -> "LogConfig":
-        """Make a LogConfig of Kafka's topic settings. LogConfigError names the first bad key and its value."""
-        values = dict(_parsed(key, text) for key, text in configs.items())
+        """Make a LogConfig of Kafka's topic settings. LogConfigError names the first bad key and its value.
+
+        A value of internal.segment.bytes takes the place of that of segment.bytes.
+        """
+        texts = dict(configs)
+        if (internal := texts.pop(INTERNAL_SEGMENT_BYTES, None)) is not None:
+            texts["segment.bytes"] = internal
+        values = dict(_parsed(key, text) for key, text in texts.items())
         return replace(cls(), **values)
 
     def to_configs(self) -> dict[str, str]:

@@ -260,7 +260,7 @@ class PartitionLog:
         return self._storage.roll()
 
     def roll_if_due(self, now_ms: int) -> bool:
-        """`roll` when the active segment is older than segment.ms."""
+        """`roll` when the active segment is as old as a segment may become."""
         return self._storage.roll_if_due(now_ms)
 
     @property
@@ -317,7 +317,7 @@ class PartitionLog:
     def delete_records_before(self, offset: int) -> int:
         """Move the log start to `offset`, -1 for the watermark; the new log start.
 
-        LogError POLICY_VIOLATION where cleanup.policy has no delete, OFFSET_OUT_OF_RANGE past the watermark.
+        LogError POLICY_VIOLATION where cleanup.policy is compact alone, OFFSET_OUT_OF_RANGE past the watermark.
         Files go with the next `apply_retention`.
         """
         return self._retention.delete_before(offset)

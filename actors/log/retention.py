@@ -23,7 +23,7 @@ class Retention:
     def delete_before(self, offset: int) -> int:
         """Move the log start to `offset`, -1 for the watermark. The new log start. Raises LogError if not allowed."""
         state = self._state
-        if not state.config.deletes:
+        if state.config.compacts and not state.config.deletes:
             raise LogError(POLICY_VIOLATION, "cleanup.policy=compact: records cannot be deleted by offset")
         offset = state.watermark if offset == -1 else offset
         if not 0 <= offset <= state.watermark:

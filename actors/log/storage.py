@@ -48,7 +48,7 @@ class Storage:
         return True
 
     def roll_if_due(self, now_ms: int) -> bool:
-        """`roll` when the active segment is older than segment.ms."""
+        """`roll` when the active segment is as old as a segment may become."""
         return self._roll_is_due(self._state.segments.active, 0, self._state.end, now_ms) and self.roll()
 
     def _roll_is_due(self, segment: Segment, more_bytes: int, end: int, now_ms: int) -> bool:
@@ -56,9 +56,10 @@ class Storage:
         if segment.size_bytes == 0:
             return too_far  # an empty first segment stays: its name says where the log begins
         config = self._state.config
+        most_ms = config.max_segment_ms
         return (
             segment.size_bytes + more_bytes > config.segment_bytes
-            or now_ms - segment.first_append_ms >= config.segment_ms - segment.jitter_ms(config.segment_jitter_ms)
+            or now_ms - segment.first_append_ms >= most_ms - segment.jitter_ms(min(config.segment_jitter_ms, most_ms))
             or too_far
             or segment.offsets.is_full(config.segment_index_bytes)
             or segment.times.is_full(config.segment_index_bytes)

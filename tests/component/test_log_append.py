@@ -367,6 +367,19 @@ def test_a_full_index_ends_its_segment(tmp_path):
     log.abandon()
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [{"segment_ms": "1000"}, {"segment_ms": "9000", "max_compaction_lag_ms": "1000", "cleanup_policy": "compact"}],
+)
+def test_a_jitter_above_the_age_of_a_segment_does_not_end_it_at_each_append(tmp_path, limits):
+    log = open_log(tmp_path, segment_jitter_ms="500000", **limits)
+    append(log, ONE)
+    append(log, ONE)
+    assert len(log.segments) == 1
+    assert log.roll_if_due(NOW_MS + 1000)
+    log.abandon()
+
+
 def test_segment_jitter_ends_segments_of_many_partitions_at_different_times(tmp_path):
     ends = set()
     for number in range(8):

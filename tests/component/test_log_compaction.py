@@ -116,6 +116,78 @@ def test_what_is_young_uncommitted_or_active_is_left_alone(tmp_path):
     log.abandon()
 
 
+LAGGING = {"cleanup_policy": "compact", "max_compaction_lag_ms": "2000", "min_cleanable_dirty_ratio": "0.99"}
+
+
+def test_a_compacted_segment_ends_at_the_longest_compaction_lag_when_something_is_appended(tmp_path):
+    log = open_log(tmp_path, **LAGGING)
+    put(log, (b"k", b"old"))
+    put(log, (b"k", b"new"), now_ms=NOW_MS + 1999)
+    assert len(log.segments) == 1
+    put(log, (b"k", b"newest"), now_ms=NOW_MS + 2000)
+    assert log.segments.bases() == (0, 2)
+    log.abandon()
+
+
+def test_a_superseded_value_outlives_no_compaction_lag_in_a_log_that_is_idle(tmp_path):
+    log = open_log(tmp_path, **LAGGING)
+    put(log, (b"k", b"old"), (b"k", b"new"))
+    assert log.plan_compaction(NOW_MS + 1999) is None
+    assert log.plan_compaction(NOW_MS + 2000) is None, "the segment ends; it is not flushed yet"
+    log.flush()
+    plan = log.plan_compaction(NOW_MS + 2001)
+    assert plan is not None
+    log.swap(compact(plan, REAL_WRITER), NOW_MS + 2001)
+    assert content(log) == [(1, b"k", b"new")]
+    log.abandon()
+
+
+def mostly_clean(path):
+    """A log whose compacted part is so large that the dirty ratio starts no compaction."""
+    log = open_log(path, **LAGGING)
+    put(log, *((b"%d" % number, b"v") for number in range(100)))
+    clean(log)
+    return log
+
+
+def test_a_compaction_is_due_by_the_first_batch_of_a_segment_and_not_by_its_last(tmp_path):
+    log = mostly_clean(tmp_path)
+    put(log, (b"k", b"first"))
+    put(log, (b"k", b"last"), now_ms=NOW_MS + 1000)
+    log.roll()
+    log.flush()
+    assert log.plan_compaction(NOW_MS + 2000) is None
+    assert log.plan_compaction(NOW_MS + 2001) is not None, "the last record has 1 s left"
+    log.abandon()
+
+
+def test_records_without_a_timestamp_wait_for_their_compaction_since_they_were_written(tmp_path):
+    log = mostly_clean(tmp_path)
+    append(log, values(b"old", b"new", timestamp_ms=-1))
+    written = log.segments.active.path
+    log.roll()
+    log.flush()
+    written_ms = int(written.stat().st_mtime * 1000)
+    assert log.plan_compaction(written_ms + 2000) is None
+    assert log.plan_compaction(written_ms + 2001) is not None
+    log.abandon()
+
+
+@pytest.mark.parametrize("policy", ["delete", ""])
+def test_only_a_compacted_segment_ends_at_the_longest_compaction_lag(tmp_path, policy):
+    log = open_log(tmp_path, cleanup_policy=policy, max_compaction_lag_ms="2000")
+    put(log, (b"k", b"v"))
+    assert not log.roll_if_due(NOW_MS + 2000)
+    log.abandon()
+
+
+def test_a_log_that_keeps_everything_is_not_compacted(tmp_path):
+    log = open_log(tmp_path, cleanup_policy="")
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    assert log.plan_compaction(NOW_MS + DAY, force=True) is None
+    log.abandon()
+
+
 def test_a_topic_that_only_deletes_is_not_compacted(tmp_path):
     log = open_log(tmp_path)
     put(log, (b"a", b"1"), (b"a", b"2"))

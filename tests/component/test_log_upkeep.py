@@ -106,6 +106,17 @@ def test_a_compacted_topic_has_no_retention(tmp_path):
     log.abandon()
 
 
+def test_a_topic_that_neither_deletes_nor_compacts_loses_what_is_deleted_by_offset_alone(tmp_path):
+    log = segmented(tmp_path, retention_ms="1", retention_bytes="1", cleanup_policy="")
+    log.apply_retention(NOW_MS + 1000 * HOUR)
+    assert len(offsets(log)) == 10
+    assert log.delete_records_before(4) == 4
+    remove_files(log.apply_retention(NOW_MS + 1000 * HOUR))
+    assert offsets(log) == [4, 5, 6, 7, 8, 9]
+    assert min(log.segments.bases()) == 4
+    log.abandon()
+
+
 def test_segments_without_timestamps_age_by_their_file(tmp_path):
     log = open_log(tmp_path, segment_bytes=str(SIZE), retention_ms="1000")
     for _ in range(3):

@@ -56,11 +56,11 @@ def test_text_and_back():
     ("key", "value"),
     [
         ("segment.bytes", "many"),
-        ("segment.bytes", "0"),
+        ("segment.bytes", "-2147483649"),
         ("segment.bytes", "2147483648"),
         ("retention.ms", "-2"),
         ("cleanup.policy", "shred"),
-        ("cleanup.policy", ""),
+        ("cleanup.policy", "delete;compact"),
         ("compression.type", "none"),
         ("min.cleanable.dirty.ratio", "1.5"),
         ("message.timestamp.type", "createtime"),
@@ -78,3 +78,25 @@ def test_errors_name_key_and_value(key, value):
 def test_every_setting_is_described():
     assert set(config_docs()) == set(LogConfig().to_configs())
     assert all(config_docs().values())
+
+
+@pytest.mark.parametrize("size_bytes", ["2000", "1", "0", "-5"])
+def test_a_size_that_is_set_for_tests_takes_the_place_of_segment_bytes(size_bytes):
+    both = {"internal.segment.bytes": size_bytes, "segment.bytes": "1048576"}
+    assert LogConfig.from_configs(both).segment_bytes == int(size_bytes)
+
+
+def test_a_topic_may_have_no_cleanup_policy():
+    config = LogConfig.from_configs({"cleanup.policy": ""})
+    assert not config.compacts
+    assert not config.deletes
+    assert config.to_configs()["cleanup.policy"] == ""
+
+
+@pytest.mark.parametrize(
+    ("policy", "lag_ms", "most_ms"),
+    [("compact", "10", 10), ("compact,delete", "10", 10), ("compact", "99", 50), ("delete", "10", 50), ("", "10", 50)],
+)
+def test_a_segment_becomes_as_old_as_its_compaction_may_wait(policy, lag_ms, most_ms):
+    configs = {"cleanup.policy": policy, "max.compaction.lag.ms": lag_ms, "segment.ms": "50"}
+    assert LogConfig.from_configs(configs).max_segment_ms == most_ms
