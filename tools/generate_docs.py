@@ -272,6 +272,7 @@ def settings_page() -> str:
     rows = [
         (_code(name), _default(entry), _allowed(entry), _inherits(entry.inherits), entry.doc)
         for name, entry in TOPIC_SETTINGS.items()
+        if not entry.internal
     ]
     parts += [_TOPICS, _table(("setting", "default", "allowed", "inherits from", "what it does"), rows)]
     parts += [_ACCEPTED, f"Of topics: {_names(accepted_topic_settings())}.\n"]

@@ -21,7 +21,7 @@ from actors.broker.turns import Turns
 from actors.coordinator.messages import ListedGroup
 from actors.links.chronicle import Chronicle
 from actors.links.operations import Operation, Result
-from actors.log.config import LogConfig, config_docs
+from actors.log.config import INTERNAL_SEGMENT_BYTES, LogConfig, config_docs
 from actors.log.data_dir import DataDir
 from actors.log.partition_log import PartitionLog
 from actors.runtime.environment import Environment
@@ -31,7 +31,7 @@ from actors.wire.messages import ApiMessage
 from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
 
 R = TypeVar("R", bound=Result)
-_LOG_SETTINGS = frozenset(config_docs())
+_LOG_SETTINGS = frozenset((*config_docs(), INTERNAL_SEGMENT_BYTES))
 
 
 class Controller(Protocol):

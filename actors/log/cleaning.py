@@ -107,7 +107,7 @@ class Cleaning:
         return clean, dirty
 
     def _end_old_segment(self, now_ms: int) -> None:
-        """Roll an idle log, too. Kafka rolls at appends alone, so that its idle logs keep superseded values for ever."""
+        """Roll an idle log, too. Kafka rolls at appends alone, and an idle log keeps superseded values for ever."""
         if not self._state.hold.ended:
             with contextlib.suppress(StorageError):  # closed segments can be compacted all the same
                 self._storage.roll_if_due(now_ms)

@@ -4,7 +4,7 @@ Nothing here knows of brokers, files or messages; nothing of Coterie is imported
 """
 
 from actors.settings.broker import SECTION_OF, SECTIONS, SETTINGS
-from actors.settings.config import BrokerConfig
+from actors.settings.config import COMPACTION_LAGS, TOPIC_LAGS, BrokerConfig, check_lags
 from actors.settings.describe import (
     ConfigValue,
     Source,
@@ -50,6 +50,7 @@ from actors.settings.topic import TOPIC_SETTINGS
 
 __all__ = [
     "ANY_HOST",
+    "COMPACTION_LAGS",
     "LINKS",
     "LISTENERS",
     "OWN_STORE",
@@ -57,6 +58,7 @@ __all__ = [
     "SECTIONS",
     "SECTION_OF",
     "SETTINGS",
+    "TOPIC_LAGS",
     "TOPIC_SETTINGS",
     "WITHOUT_EFFECT",
     "BrokerConfig",
@@ -77,6 +79,7 @@ __all__ = [
     "broker_config_names",
     "broker_config_value",
     "broker_setting",
+    "check_lags",
     "client_metrics_config_value",
     "client_metrics_settings",
     "group_config_names",

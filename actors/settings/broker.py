@@ -197,12 +197,19 @@ _LOG: Final = (
     _list(
         "log.cleanup.policy",
         ("delete",),
-        "What happens to old segments: delete by time and size, compact by key, or both.",
+        "What happens to old segments: delete by time and size, compact by key, or both. Empty: all records stay until "
+        "DeleteRecords.",
         choices=("delete", "compact"),
-        check=_not_empty,
         dynamic=True,
     ),
-    _int("log.segment.bytes", 1 << 30, 14, "Size at which a new segment is begun.", dynamic=True),
+    _int(
+        "log.segment.bytes",
+        1 << 30,
+        1 << 20,
+        "Size at which a new segment is begun.",
+        low_before=14,
+        dynamic=True,
+    ),
     _long("log.roll.ms", None, 1, "Age at which a new segment is begun; log.roll.hours if unset.", dynamic=True),
     _int("log.roll.hours", 168, 1, "Age at which a new segment is begun, in hours."),
     _long(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from actors.settings.broker import SETTINGS
 from actors.settings.kinds import SettingError, Value
@@ -33,6 +33,10 @@ _LESS = (
 )
 
 
+TOPIC_LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
+COMPACTION_LAGS: Final = ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
+
+
 class BrokerConfig(Mapping[str, Any]):
     """Every broker setting by its name; immutable, picklable unless a secret is among them.
 
@@ -59,12 +63,15 @@ class BrokerConfig(Mapping[str, Any]):
     @classmethod
     def from_mapping(cls, texts: Mapping[str, str]) -> BrokerConfig:
         """Settings as people write them. Raises SettingError with the first that is unknown or out of range."""
-        return cls({name: broker_setting(name).parse(text) for name, text in texts.items()}, {})
+        config = cls({name: broker_setting(name).parse(text) for name, text in texts.items()}, {})
+        check_lags(*COMPACTION_LAGS, config)
+        return config
 
     def with_dynamic(self, changes: Mapping[str, str | None], cluster_wide: Collection[str] = ()) -> BrokerConfig:
         """This config with some settings changed while the broker runs; None undoes such a change. Raises SettingError.
 
-        `cluster_wide` are the names of all settings that are changed for all brokers, not for this one alone.
+        `cluster_wide` are the names of all settings that are changed for all brokers, not for this one alone. A change
+        that an older release allowed is taken: the controller checks new ones.
         """
         held = dict(self._changes)
         for name, text in changes.items():
@@ -73,7 +80,7 @@ class BrokerConfig(Mapping[str, Any]):
             if text is None:
                 held.pop(name, None)
             else:
-                held[name] = broker_setting(name).parse(text)
+                held[name] = broker_setting(name).restore(text)
         return BrokerConfig(self._started, held, cluster_wide)
 
     def __getitem__(self, name: str) -> Any:
@@ -149,6 +156,16 @@ class BrokerConfig(Mapping[str, Any]):
         """
         settings = ((broker_setting(name), value) for name, value in sorted(self._started.items()))
         return {setting.name: "" if setting.sensitive else setting.format(value) or "" for setting, value in settings}
+
+
+def check_lags(least: str, most: str, values: Mapping[str, Any]) -> None:
+    """Raises SettingError if records must stay uncompacted longer than they may.
+
+    No part of every BrokerConfig: cluster and brokers that have changed such values on their own go on working.
+    """
+    if values[least] > values[most]:
+        text = f"{least}={values[least]} must not exceed {most}={values[most]}: no record could be compacted in time"
+        raise SettingError(least, text)
 
 
 def _check_together(values: Mapping[str, Any]) -> None:

@@ -69,7 +69,7 @@ def topic_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Any:
     """
     setting = topic_setting(name)
     if name in own:
-        return setting.parse(own[name])
+        return setting.restore(own[name])
     for inherited in setting.inherits:
         value: Value = broker[inherited.name]
         if value is not None:
@@ -85,8 +85,8 @@ def topic_configs(own: Mapping[str, str], broker: BrokerConfig) -> dict[str, str
 
 def topic_config_names(own: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the topic settings in DescribeConfigs: all, but Kafka's internal ones only if they are set."""
-    accepted = (name for name, setting in accepted_topic_settings().items() if not setting.internal)
-    return tuple(dict.fromkeys((*TOPIC_SETTINGS, *accepted, *own)))
+    known = (TOPIC_SETTINGS | accepted_topic_settings()).items()
+    return tuple(dict.fromkeys((*(name for name, setting in known if not setting.internal), *own)))
 
 
 def topic_config_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> ConfigValue:
@@ -110,7 +110,7 @@ def topic_config_synonyms(name: str, own: Mapping[str, str], broker: BrokerConfi
     setting = topic_setting(name)
     found = []
     if name in own:
-        text = setting.format(setting.parse(own[name]))
+        text = setting.format(setting.restore(own[name]))
         found.append(Synonym(name, text, Source.DYNAMIC_TOPIC_CONFIG))
     for inherited in setting.inherits:
         value = broker[inherited.name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import IntEnum
 from typing import Any, Final
@@ -84,11 +84,13 @@ class Inherited:
 class Setting:
     """One setting of a broker, a topic or a client. A broker's and a topic's value is text; a client's is an object.
 
-    `low` and `high` bound numbers, `choices` strings and each item of a list. `nullable`: unset is a value of its own
-    (None). `dynamic`: can change while the broker runs. `per_listener`: may be set for one listener by
-    `listener.name.NAME.` before its name. `internal`: described only where it is set. `inherits`: the
-    broker settings a topic setting falls back to; the first that has a value wins. `also`: Python types that a client
-    takes beside its type's own. `check` returns what is wrong with a value of the right type, or None.
+    `low` and `high` bound numbers, `choices` strings and each item of a list. `low_before`: the `low` of an older
+    release, which holds for values that it stored. `drops_repeats`: an item that is named again in a list of `choices`
+    counts once, instead of being refused. `nullable`: unset is a value of its own (None). `dynamic`: can change while
+    the broker runs. `per_listener`: may be set for one listener by `listener.name.NAME.` before its name. `internal`:
+    described only where it is set. `inherits`: the broker settings a topic setting falls back to; the first that has a
+    value wins. `also`: Python types that a client takes beside its type's own. `check` returns what is wrong with a
+    value of the right type, or None.
     """
 
     name: str
@@ -97,7 +99,9 @@ class Setting:
     doc: str
     low: float | None = None
     high: float | None = None
+    low_before: float | None = None
     choices: tuple[str, ...] = ()
+    drops_repeats: bool = False
     nullable: bool = False
     dynamic: bool = False
     per_listener: bool = False
@@ -112,7 +116,7 @@ class Setting:
         if self.nullable and not stripped:
             return None
         try:
-            value = _READ[self.type](stripped)
+            value = self._items(stripped) if self.type is SettingType.LIST else _READ[self.type](stripped)
         except ValueError:
             raise self._error(text) from None
         if not self._allows(value):
@@ -121,6 +125,13 @@ class Setting:
         if wrong:
             raise SettingError(self.name, f"invalid value {self.shown(text)} for {self.name}: {wrong}")
         return value
+
+    def restore(self, text: str) -> Value:
+        """The value of a text that was stored: one that an older release allowed is allowed still. SettingError."""
+        if self.type is SettingType.LIST:
+            text = ",".join(dict.fromkeys(_read_list(text)))
+        older = self if self.low_before is None else replace(self, low=self.low_before)
+        return older.parse(text)
 
     def problem(self, value: Any) -> str | None:
         """What is wrong with an object given as the value, in words: "must be ..."; None if it will do."""
@@ -174,6 +185,15 @@ class Setting:
         if self.type is not SettingType.LIST and not self.also:
             return self.allowed
         return " or ".join(each.__name__ for each in (*_PYTHON_TYPES[self.type], *self.also))
+
+    def _items(self, text: str) -> tuple[str, ...]:
+        if not self.choices:
+            return _read_list(text)
+        items = tuple(map(str.strip, text.split(","))) if text else ()  # one that is empty is none of the choices
+        distinct = tuple(dict.fromkeys(items))
+        if len(distinct) < len(items) and not self.drops_repeats:
+            raise SettingError(self.name, f"invalid value {text!r} for {self.name}: an item is named more than once")
+        return distinct
 
     def _is_of_type(self, value: object) -> bool:
         types = (*_PYTHON_TYPES[self.type], *self.also)
@@ -236,7 +256,6 @@ _READ: Final[dict[SettingType, Callable[[str], Value]]] = {
     SettingType.SHORT: _read_int,
     SettingType.LONG: _read_int,
     SettingType.DOUBLE: float,  # nan falls out at the bounds: it is not between them
-    SettingType.LIST: _read_list,
     SettingType.CLASS: str,
     SettingType.PASSWORD: Secret,
 }

@@ -139,7 +139,7 @@ def topic_setting(name: str) -> Setting:
     return found
 
 
-def parse_topic_configs(configs: Mapping[str, str | None]) -> dict[str, Value]:
-    """The typed values of a topic's own settings. One that is None is not set, and left out. Raises SettingError."""
+def parse_topic_configs(configs: Mapping[str, str]) -> dict[str, Value]:
+    """The typed values of a topic's own settings. Raises SettingError."""
     settings = {name: topic_setting(name) for name in configs}
-    return {name: settings[name].parse(text) for name, text in configs.items() if text is not None}
+    return {name: settings[name].parse(text) for name, text in configs.items()}

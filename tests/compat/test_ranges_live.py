@@ -222,10 +222,10 @@ def _again(cluster: peers.Coterie) -> None:
 
 
 def test_what_compaction_left_is_read_and_every_range_ends(tmp_path: Path) -> None:
-    quick = {"log.cleaner.backoff.ms": "100", "log.cleaner.min.cleanable.ratio": "0.01", "log.segment.bytes": "2000"}
+    quick = {"log.cleaner.backoff.ms": "100", "log.cleaner.min.cleanable.ratio": "0.01"}
     with peers.coterie(tmp_path, brokers=1, config=quick) as cluster:
         kafka = cluster.peer()
-        make(kafka, "t", 1, cleanup_policy="compact")
+        make(kafka, "t", 1, cleanup_policy="compact", internal_segment_bytes="2000")
         keys = pa.array([b"key-%d" % (n % 5) for n in range(1000)])
         batch = pa.RecordBatch.from_pydict({"key": keys, "value": pa.array([b"%04d" % n for n in range(1000)])})
         write(kafka, "t", batch, batch_size=500)

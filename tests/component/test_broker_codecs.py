@@ -21,7 +21,11 @@ BATCHES = ([b"a", b"c"], [b"a", b"b"], [b"d"])
 def create(codec: str, segment_bytes: int) -> tuple[messages.ApiMessage, int]:
     request = messages.CreateTopicsRequest
     # Every batch is a segment of its own, and the last one's stays as it is.
-    configs = {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes), "min.cleanable.dirty.ratio": "0"}
+    configs = {
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": str(segment_bytes),
+        "min.cleanable.dirty.ratio": "0",
+    }
     rows = [request.CreatableTopicConfig(name=name, value=value) for name, value in configs.items()]
     return request(
         topics=[request.CreatableTopic(name=codec, num_partitions=1, replication_factor=1, configs=rows)],

@@ -8,16 +8,20 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from actors import CoterieError
 from actors.links.operations import AlterConfigs, AlteredConfigs, ChangedResource, ConfigChange, ResourceOutcome
 from actors.settings import (
+    COMPACTION_LAGS,
+    TOPIC_LAGS,
     BrokerConfig,
     Setting,
     SettingError,
     SettingType,
     broker_setting,
+    check_lags,
     parse_topic_configs,
     topic_setting,
     topic_value,
@@ -28,6 +32,7 @@ from placement.metadata import OFFSETS_TOPIC, ClusterMetadata
 
 log = logging.getLogger(__name__)
 
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 _FIXED: dict[int, str] = {
     ConfigResourceType.BROKER_LOGGER: "broker loggers (8) are neither shown nor changed through the protocol",
@@ -52,10 +57,35 @@ def refusal_for(error: Exception) -> RefusedError:
     return RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed: {type(error).__name__}")
 
 
-def check_topic_configs(topic: str, configs: Mapping[str, str | None]) -> None:
-    """Raises RefusedError (INVALID_CONFIG) if a topic cannot have these settings."""
+def new_topic_configs(
+    topic: str, given: Mapping[str, str | None], metadata: ClusterMetadata, config: BrokerConfig
+) -> dict[str, str]:
+    """The settings of a new topic, which are those given. Raises RefusedError (INVALID_CONFIG)."""
+    nulls = sorted(key for key, value in given.items() if value is None)
+    if nulls:
+        raise RefusedError(ErrorCode.INVALID_CONFIG, f"a new topic's {', '.join(nulls)} cannot be null: leave it out")
+    configs = {key: value for key, value in given.items() if value is not None}
+    _check_topic_configs(topic, configs, metadata, config)
+    return configs
+
+
+def _check_topic_configs(
+    topic: str,
+    configs: Mapping[str, str],
+    metadata: ClusterMetadata,
+    config: BrokerConfig,
+    present: Mapping[str, str] = _NOTHING,
+) -> None:
+    """Raises RefusedError (INVALID_CONFIG) if a topic cannot have these settings instead of the `present` ones.
+
+    What does not change is not refused: an older release may have allowed it.
+    """
+    changed = {key: text for key, text in configs.items() if present.get(key) != text}
     try:
-        parsed = parse_topic_configs(configs)
+        parsed = parse_topic_configs(changed)
+        if not set(TOPIC_LAGS).isdisjoint(changed.keys() | (present.keys() - configs.keys())):
+            brokers = config.with_dynamic(metadata.broker_configs.get("", {}))
+            check_lags(*TOPIC_LAGS, {key: topic_value(key, configs, brokers) for key in TOPIC_LAGS})
     except SettingError as error:
         raise RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from None
     if topic == OFFSETS_TOPIC and "compact" not in parsed.get("cleanup.policy", ("compact",)):  # type: ignore[operator]
@@ -109,7 +139,7 @@ def _change_topic(metadata: ClusterMetadata, config: BrokerConfig, resource: Cha
         return topic_value(key, present, config)
 
     changed = _changed(present, resource, topic_setting, value_of)
-    check_topic_configs(name, changed)
+    _check_topic_configs(name, changed, metadata, config, present)
     return ["topic_configs", name, changed]
 
 
@@ -127,12 +157,24 @@ def _change_broker(metadata: ClusterMetadata, config: BrokerConfig, resource: Ch
             raise RefusedError(
                 ErrorCode.INVALID_REQUEST, f"{change.key} is read-only while the broker runs: set it and restart"
             )
-    changed = _changed(present, resource, broker_setting, config.__getitem__)
+    everywhere = metadata.broker_configs.get("", {})
+    before = {**everywhere, **present}
+    changed = _changed(present, resource, broker_setting, config.with_dynamic(before).__getitem__)
     try:
-        config.with_dynamic({**metadata.broker_configs.get("", {}), **changed})
+        _check_broker_configs(config, before, {**everywhere, **changed})
     except SettingError as error:
         raise RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from None
     return ["broker_configs", name, changed]
+
+
+def _check_broker_configs(config: BrokerConfig, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raises SettingError if brokers cannot change from these settings to those."""
+    for key, text in after.items():
+        if before.get(key) != text:
+            broker_setting(key).parse(text)
+    made = config.with_dynamic(after)
+    if any(before.get(key) != after.get(key) for key in COMPACTION_LAGS):
+        check_lags(*COMPACTION_LAGS, made)
 
 
 def _changed(
@@ -182,7 +224,7 @@ def _list_change(setting: Setting, operation: int, value: str, value_of: Callabl
         text = f"{setting.name} is no list: it can be set, but nothing can be appended or subtracted"
         raise RefusedError(ErrorCode.INVALID_CONFIG, text)
     items = list(value_of(setting.name) or ())
-    for item in filter(None, map(str.strip, value.split(","))):
+    for item in map(str.strip, value.split(",")):
         if operation == ConfigOperation.SUBTRACT:
             items = [other for other in items if other != item]
         elif item not in items:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from actors.controller.decisions.acls import create_acls, delete_acls
-from actors.controller.decisions.configs import RefusedError, alter_configs, check_topic_configs, refusal_for
+from actors.controller.decisions.configs import RefusedError, alter_configs, new_topic_configs, refusal_for
 from actors.controller.decisions.elections import (
     Decision,
     Record,
@@ -165,9 +165,9 @@ def _alike(name: str) -> str:
 
 
 def _new_topic(metadata: ClusterMetadata, config: BrokerConfig, topic: NewTopic, start: int) -> TopicInfo:
-    check_topic_configs(topic.name, topic.configs)
-    given = {**offsets_topic_configs(config), **topic.configs} if topic.name == OFFSETS_TOPIC else topic.configs
-    configs = {key: value for key, value in given.items() if value is not None}
+    configs = new_topic_configs(topic.name, topic.configs, metadata, config)
+    if topic.name == OFFSETS_TOPIC:
+        configs = {**offsets_topic_configs(config), **configs}
     partitions = _new_partitions(metadata, config, topic, start)
     return TopicInfo(topic.name, _NO_ID, tuple(partitions), configs)
 

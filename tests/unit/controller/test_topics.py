@@ -43,12 +43,20 @@ def test_defaults_are_the_brokers() -> None:
 
 def test_a_result_says_what_was_made() -> None:
     cluster = Cluster()
-    cluster.create({"name": "t", "partitions": 2, "factor": 3, "configs": {"retention.ms": "1", "flush.ms": None}})
+    cluster.create({"name": "t", "partitions": 2, "factor": 3, "configs": {"retention.ms": "1"}})
     topic = cluster.metadata.topics["t"]
     assert cluster.results == [
         {"name": "t", "error_code": 0, "error_message": None, "topic_id": topic.id, "partitions": 2, "factor": 3}
     ]
     assert topic.configs == {"retention.ms": "1"}
+
+
+@pytest.mark.parametrize("key", ["segment.bytes", "cleanup.policy", "internal.segment.bytes", "no.such"])
+def test_a_setting_that_is_null_is_refused(key: str) -> None:
+    cluster = Cluster()
+    assert cluster.create({"name": "t", "configs": {"retention.ms": "1", key: None}}) == [40]
+    assert key in cluster.results[0]["error_message"]
+    assert "t" not in cluster.metadata.topics
 
 
 def test_topic_ids_are_never_zero_and_never_reused() -> None:
@@ -194,7 +202,7 @@ def test_the_offsets_topic_is_neither_deleted_nor_grown() -> None:
     (grown,) = cluster.do("create_partitions", topics=[{"name": OFFSETS_TOPIC, "count": 60, "assignments": None}])
     assert (deleted["error_code"], grown["error_code"]) == (42, 42)
     assert cluster.alter(OFFSETS_TOPIC, ["cleanup.policy", 0, "delete"]) == 40
-    assert cluster.alter(OFFSETS_TOPIC, ["segment.bytes", 0, "5000"]) == 0
+    assert cluster.alter(OFFSETS_TOPIC, ["segment.bytes", 0, "5000000"]) == 0
 
 
 # --- delete_topics ---

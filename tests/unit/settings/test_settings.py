@@ -19,6 +19,7 @@ from actors.settings import (
     broker_config_value,
     offsets_topic_configs,
     parse_topic_configs,
+    topic_config_names,
     topic_config_synonyms,
     topic_config_value,
     topic_configs,
@@ -116,7 +117,12 @@ OUT_OF_RANGE = [
     ("min.insync.replicas", "0"),
     ("message.max.bytes", "-1"),
     ("message.max.bytes", "104857601"),
-    ("log.segment.bytes", "13"),
+    ("log.segment.bytes", "1048575"),
+    ("log.cleanup.policy", "delete,"),
+    ("log.cleanup.policy", ","),
+    ("log.cleanup.policy", "delete,delete"),
+    ("group.coordinator.rebalance.protocols", "classic,,consumer"),
+    ("log.cleaner.max.compaction.lag.ms", "0"),
     ("log.retention.ms", "-2"),
     ("log.cleaner.min.cleanable.ratio", "1.01"),
     ("log.cleaner.min.cleanable.ratio", "nan"),
@@ -255,15 +261,15 @@ def test_retention_takes_the_finest_unit_that_is_set(texts: dict[str, str], rete
 
 
 def test_topic_value_names_its_source_and_synonyms() -> None:
-    broker = BrokerConfig.from_mapping({"log.segment.bytes": "1000"})
-    own = topic_config_value("segment.bytes", {"segment.bytes": "2000"}, broker)
-    assert (own.value, own.source, own.type_code) == ("2000", 1, SettingType.INT)
+    broker = BrokerConfig.from_mapping({"log.segment.bytes": "1100000"})
+    own = topic_config_value("segment.bytes", {"segment.bytes": "1200000"}, broker)
+    assert (own.value, own.source, own.type_code) == ("1200000", 1, SettingType.INT)
     assert [(s.name, s.value, s.source) for s in own.synonyms] == [
-        ("segment.bytes", "2000", Source.DYNAMIC_TOPIC_CONFIG),
-        ("log.segment.bytes", "1000", Source.STATIC_BROKER_CONFIG),
+        ("segment.bytes", "1200000", Source.DYNAMIC_TOPIC_CONFIG),
+        ("log.segment.bytes", "1100000", Source.STATIC_BROKER_CONFIG),
     ]
     inherited = topic_config_value("segment.bytes", {}, broker)
-    assert (inherited.value, inherited.source, inherited.is_default) == ("1000", 4, False)
+    assert (inherited.value, inherited.source, inherited.is_default) == ("1100000", 4, False)
     default = topic_config_value("segment.bytes", {}, BrokerConfig.from_mapping({}))
     assert (default.value, default.source, default.is_default) == ("1073741824", 5, True)
 
@@ -294,7 +300,7 @@ def test_broker_value_is_described_with_its_default() -> None:
 
 
 def test_topic_configs_are_parsed_and_unknown_ones_named() -> None:
-    assert parse_topic_configs({"retention.ms": "5", "segment.ms": None}) == {"retention.ms": 5}
+    assert parse_topic_configs({"retention.ms": "5"}) == {"retention.ms": 5}
     with pytest.raises(SettingError, match=r"unknown topic setting 'retention\.m'; did you mean retention\.ms"):
         parse_topic_configs({"retention.m": "5"})
     with pytest.raises(SettingError, match=r"invalid value '0' for segment\.ms"):
@@ -305,9 +311,76 @@ def test_topic_configs_are_parsed_and_unknown_ones_named() -> None:
 
 def test_every_topic_setting_can_be_had_as_text() -> None:
     texts = topic_configs({"cleanup.policy": "compact"}, BrokerConfig.from_mapping({}))
-    assert set(texts) == set(TOPIC_SETTINGS)
+    assert set(texts) == set(TOPIC_SETTINGS) - {"internal.segment.bytes"}
     assert texts["cleanup.policy"] == "compact"
     assert texts["unclean.leader.election.enable"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("policy", "items"),
+    [("", ()), (" ", ()), ("delete,delete", ("delete",)), (" delete , compact ", ("delete", "compact"))],
+)
+def test_a_topics_cleanup_policy_may_be_empty_and_name_one_twice(policy: str, items: tuple[str, ...]) -> None:
+    assert parse_topic_configs({"cleanup.policy": policy}) == {"cleanup.policy": items}
+    described = topic_config_value("cleanup.policy", {"cleanup.policy": policy}, BrokerConfig.from_mapping({}))
+    assert described.value == ",".join(items)
+
+
+@pytest.mark.parametrize("policy", ["compact,", ",", "delete,,compact", "shred"])
+def test_an_empty_item_is_no_cleanup_policy(policy: str) -> None:
+    with pytest.raises(SettingError, match=r"cleanup\.policy: must be a comma-separated list of delete, compact"):
+        parse_topic_configs({"cleanup.policy": policy})
+
+
+def test_brokers_may_have_no_cleanup_policy() -> None:
+    assert topic_configs({}, BrokerConfig.from_mapping({"log.cleanup.policy": ""}))["cleanup.policy"] == ""
+
+
+@pytest.mark.parametrize("size_bytes", ["1048576", "2147483647"])
+def test_segments_have_a_mebibyte_or_more(size_bytes: str) -> None:
+    assert parse_topic_configs({"segment.bytes": size_bytes}) == {"segment.bytes": int(size_bytes)}
+    assert BrokerConfig.from_mapping({"log.segment.bytes": size_bytes})["log.segment.bytes"] == int(size_bytes)
+
+
+def test_a_smaller_segment_size_is_refused() -> None:
+    with pytest.raises(SettingError, match=r"segment\.bytes: must be an integer from 1048576 to 2147483647"):
+        parse_topic_configs({"segment.bytes": "1048575"})
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "value"),
+    [
+        ("segment.bytes", "14", "14"),
+        ("segment.bytes", "1000", "1000"),
+        ("cleanup.policy", "compact,", "compact"),
+        ("cleanup.policy", "delete,,delete", "delete"),
+    ],
+)
+def test_values_that_an_older_release_stored_hold_on(name: str, stored: str, value: str) -> None:
+    own, broker = {name: stored}, BrokerConfig.from_mapping({})
+    assert topic_configs(own, broker)[name] == value
+    assert topic_config_value(name, own, broker).value == value
+    changed = broker.with_dynamic({f"log.{name}": stored})
+    assert topic_configs({}, changed)[name] == value
+    assert broker_config_value(f"log.{name}", changed).value == value
+
+
+def test_lags_that_an_older_release_stored_hold_on() -> None:
+    lags = {"log.cleaner.min.compaction.lag.ms": "10", "log.cleaner.max.compaction.lag.ms": "5"}
+    config = BrokerConfig.from_mapping({}).with_dynamic(lags)
+    assert topic_configs({}, config)["min.compaction.lag.ms"] == "10"
+    with pytest.raises(SettingError, match=r"min\.compaction\.lag\.ms=10 .* log\.cleaner\.max\.compaction\.lag\.ms=5"):
+        BrokerConfig.from_mapping(lags)
+
+
+def test_a_segment_size_for_tests_is_described_where_it_is_set_alone() -> None:
+    assert "internal.segment.bytes" not in topic_config_names({})
+    own, broker = {"internal.segment.bytes": "2000"}, BrokerConfig.from_mapping({})
+    assert "internal.segment.bytes" in topic_config_names(own)
+    described = topic_config_value("internal.segment.bytes", own, broker)
+    assert (described.value, described.source) == ("2000", Source.DYNAMIC_TOPIC_CONFIG)
+    assert topic_config_value("segment.bytes", own, broker).value == "1073741824"
+    assert topic_configs(own, broker)["internal.segment.bytes"] == "2000"
 
 
 def test_offsets_topic_is_compacted_with_its_own_segment_size() -> None:
