@@ -128,7 +128,7 @@ class Setting:
 
     def restore(self, text: str) -> Value:
         """The value of a text that was stored: one that an older release allowed is allowed still. SettingError."""
-        if self.type is SettingType.LIST:
+        if self.type is SettingType.LIST and self.choices:
             text = ",".join(dict.fromkeys(_read_list(text)))
         older = self if self.low_before is None else replace(self, low=self.low_before)
         return older.parse(text)

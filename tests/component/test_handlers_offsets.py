@@ -42,6 +42,40 @@ def listed(broker: Broker, timestamp: int, version: int, topic: str = "t", index
 
 @pytest.mark.parametrize("version", range(1, 11))
 @pytest.mark.parametrize(
+    "asked",
+    [
+        [("t", [0, 0, 1])],
+        [("t", [0, 1, 0, 0])],
+        [("t", [1, 0]), ("t", [0])],
+        [("t", [0]), ("t", [0, 1])],
+    ],
+)
+def test_a_partition_named_twice_is_not_answered_for_one_of_its_times(
+    tmp_path: Path, version: int, asked: list[tuple[str, list[int]]]
+) -> None:
+    times = iter((-1, -2, -1, -2))
+    part = ListOffsetsRequest.ListOffsetsPartition
+    topics = [
+        ListOffsetsRequest.ListOffsetsTopic(
+            name=name, partitions=[part(partition_index=index, timestamp=next(times)) for index in indexes]
+        )
+        for name, indexes in asked
+    ]
+    response = filled(tmp_path).ask(ListOffsetsRequest(replica_id=-1, topics=topics), version)
+    answered = sorted((p.partition_index, p.error_code, p.offset) for t in response.topics for p in t.partitions)
+    assert answered[0] == (0, ErrorCode.INVALID_REQUEST, -1)
+    assert [index for index, _, _ in answered] == [0, 1], "each partition is answered once"
+
+
+def test_a_partition_of_an_unknown_topic_named_twice_is_an_invalid_request(tmp_path: Path) -> None:
+    part = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    topics = [ListOffsetsRequest.ListOffsetsTopic(name="u", partitions=[part, part])]
+    (topic,) = filled(tmp_path).ask(ListOffsetsRequest(replica_id=-1, topics=topics), 5).topics
+    assert [p.error_code for p in topic.partitions] == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+@pytest.mark.parametrize(
     ("timestamp", "offset", "found", "since"),
     [
         (-1, 3, -1, 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Generator
 from enum import IntEnum
 
@@ -63,7 +64,9 @@ def handle(context: HandlerContext, request: Request) -> ApiMessage | None:
 def _work(context: HandlerContext, request: Request) -> Work:
     m: ListOffsetsRequest = request.message
     forbidden = denied(context, request, DESCRIBE_TOPIC, (topic.name for topic in m.topics))
+    times = Counter((topic.name, asked.partition_index) for topic in m.topics for asked in topic.partitions)
     topics: list[Topic] = []
+    seen: set[tuple[str, int]] = set()
     left = PLACES_A_TURN
     for topic in m.topics:
         if topic.name in forbidden:
@@ -72,12 +75,22 @@ def _work(context: HandlerContext, request: Request) -> Work:
         answered = Topic(name=topic.name, partitions=[])
         topics.append(answered)
         for asked in topic.partitions:
-            answered.partitions.append((yield from _partition(context, topic.name, asked, request.version)))
+            key = (topic.name, asked.partition_index)
+            if times[key] == 1:
+                answered.partitions.append((yield from _partition(context, topic.name, asked, request.version)))
+            elif key not in seen:  # refused once, as in Kafka, and not at each mention
+                seen.add(key)
+                answered.partitions.append(_repeated(asked.partition_index))
             left -= 1 if asked.timestamp in _KNOWN else _LOOKED_UP
             if left <= 0:
                 yield None
                 left = PLACES_A_TURN
     return ListOffsetsResponse(topics=topics)
+
+
+def _repeated(index: int) -> Partition:
+    """The answer for a partition that is named more than once: which of its timestamps is asked for is unclear."""
+    return Partition(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
 
 
 def _partition(
