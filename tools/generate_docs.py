@@ -190,8 +190,7 @@ CONTROLLER_ID_NOT_REGISTERED (136) | known by name |
 `sasl.oauthbearer.allow.unverified.audience=true` | the same |
 | validation of tokens | brokers with `sasl.oauthbearer.jwks.endpoint.url` look at the signature by default; 4.1 \
 had to be told to | always looked at |
-| `cleanup.policy` | may be empty: nothing is deleted or compacted; what is named twice counts once | an empty one is \
-refused |
+| `cleanup.policy` | may be empty: nothing is deleted or compacted; what is named twice counts once | the same |
 | `max.decompressed.message.bytes` | new: a longer record in a compressed batch is INVALID_RECORD (87) | without \
 effect |
 | `group.coordinator.append.linger.ms` | -1 by default: a coordinator waits for no more records (5 in 4.1) | the same |
@@ -210,6 +209,10 @@ _PROTOCOL_TOOLS_NOTES = """\
   LOG_DIR_NOT_FOUND (57).
 - **DescribeQuorum** counts the controller's records since the cluster began: `HighWatermark` and `LogEndOffset` are
   that number, `LeaderEpoch` the controller's.
+- **Settings.** A segment of a compacted topic ends at `max.compaction.lag.ms` in an idle log, too; Kafka ends one only
+  when something is appended. A value that brokers cannot have is INVALID_CONFIG (40), where Kafka answers
+  INVALID_REQUEST (42), and so are brokers' compaction lags that exclude each other, which Kafka takes while it runs.
+  Blanks around an item that is subtracted from a list do not count.
 - **metadata.version** is 27 (4.1-IV1). **UpdateFeatures** to any other level is INVALID_UPDATE_VERSION (95).
 - **Which release clients take a broker for.** kafka-python infers 4.1 from ApiVersions, whose ranges end where Kafka
   4.1's do. Only OffsetCommit and OffsetFetch go to version 10, which is Kafka 4.2's: it carries topic ids, so that a
