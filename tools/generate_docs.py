@@ -270,7 +270,9 @@ def settings_page() -> str:
     """The whole page, as Markdown."""
     parts = [_INTRO]
     for section, text in SECTIONS.items():
-        rows = [_broker_row(each) for name, each in SETTINGS.items() if SECTION_OF[name] == section]
+        rows = [
+            _broker_row(each) for name, each in SETTINGS.items() if SECTION_OF[name] == section and not each.internal
+        ]
         parts += [f"## {section}\n\n{text}\n", _table(("setting", "default", "allowed", "what it does"), rows)]
     rows = [
         (_code(name), _default(entry), _allowed(entry), _inherits(entry.inherits), entry.doc)

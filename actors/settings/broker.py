@@ -210,6 +210,13 @@ _LOG: Final = (
         low_before=14,
         dynamic=True,
     ),
+    _int(
+        "internal.segment.bytes",
+        None,
+        None,
+        "Takes the place of segment.bytes, for tests with small segments. Kafka has it for topics alone.",
+        internal=True,
+    ),
     _long("log.roll.ms", None, 1, "Age at which a new segment is begun; log.roll.hours if unset.", dynamic=True),
     _int("log.roll.hours", 168, 1, "Age at which a new segment is begun, in hours."),
     _long(

@@ -21,6 +21,7 @@ from actors.settings.known import (
 from actors.settings.topic import TOPIC_SETTINGS
 
 _UNKNOWN_TYPE: Final = 0
+_INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -80,13 +81,15 @@ def topic_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Any:
 def topic_configs(own: Mapping[str, str], broker: BrokerConfig) -> dict[str, str]:
     """The values of all settings of one topic, as text: what a log is opened with."""
     values = {name: setting.format(topic_value(name, own, broker)) for name, setting in TOPIC_SETTINGS.items()}
+    if "segment.bytes" in own and _INTERNAL_SEGMENT_BYTES not in own:  # a topic's own value goes before the brokers'
+        del values[_INTERNAL_SEGMENT_BYTES]
     return {name: value for name, value in values.items() if value is not None}
 
 
 def topic_config_names(own: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the topic settings in DescribeConfigs: all, but Kafka's internal ones only if they are set."""
-    known = (TOPIC_SETTINGS | accepted_topic_settings()).items()
-    return tuple(dict.fromkeys((*(name for name, setting in known if not setting.internal), *own)))
+    known = {**TOPIC_SETTINGS, **accepted_topic_settings()}
+    return tuple(dict.fromkeys((*(name for name, setting in known.items() if not setting.internal), *own)))
 
 
 def topic_config_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> ConfigValue:
@@ -125,7 +128,8 @@ def topic_config_synonyms(name: str, own: Mapping[str, str], broker: BrokerConfi
 def broker_config_names(broker: BrokerConfig) -> tuple[str, ...]:
     """The names of the broker settings in DescribeConfigs: all, but Kafka's internal ones only if they are set."""
     accepted = (name for name, setting in accepted_settings().items() if not setting.internal)
-    return tuple(dict.fromkeys((*broker, *accepted)))
+    unset = {name for name in broker if broker_setting(name).internal} - broker.explicit - broker.dynamic
+    return tuple(name for name in dict.fromkeys((*broker, *accepted)) if name not in unset)
 
 
 def broker_config_value(name: str, broker: BrokerConfig, running: Mapping[str, str] = _NOTHING) -> ConfigValue:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from actors.settings.broker import SETTINGS
-from actors.settings.kinds import MAX_LONG, Inherited, Setting, SettingType
+from actors.settings.kinds import MAX_LONG, Inherited, Setting
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
@@ -30,15 +30,7 @@ _ALL: Final = (
     _like("flush.messages", "log.flush.interval.messages"),
     _like("flush.ms", "log.flush.interval.ms", Inherited("log.flush.scheduler.interval.ms"), default=MAX_LONG, low=0),
     _like("index.interval.bytes", "log.index.interval.bytes"),
-    Setting(
-        name="internal.segment.bytes",
-        type=SettingType.INT,
-        default=None,
-        nullable=True,
-        dynamic=True,
-        internal=True,
-        doc="Takes the place of segment.bytes, for tests with small segments.",
-    ),
+    _like("internal.segment.bytes", "internal.segment.bytes", nullable=True),
     _like("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
     _like("max.message.bytes", "message.max.bytes"),
     _like("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),

@@ -28,7 +28,6 @@ from tests.sim.processes import look
 BROKERS = (0, 1, 2)
 SECRET = Secrets(b"the simulated cluster's")
 CLIENT_PORT = 9092
-_SEGMENT_BYTES = "4000"
 _CONTROLLER_HOST = "controller"
 _SNAPSHOT_EVERY = 10  # records
 
@@ -201,8 +200,6 @@ class Cluster:
             self.machine.disk.folder / "metadata.log", SimFileWriter(self.machine.disk), snapshot_every=_SNAPSHOT_EVERY
         )
         process.on_kill.append(log.close)
-        if not self._started:  # as an older release stored it: users may not set so little any more
-            log.append([["broker_configs", "", {"log.segment.bytes": _SEGMENT_BYTES}]])
         config = BrokerConfig.from_mapping(self.settings)
         server = ControllerServer(log, config, SECRET, self, process.loop, environment_of(process))
         port = await server.listen(_CONTROLLER_HOST)

@@ -51,6 +51,7 @@ class Scenario:
             "offsets.topic.num.partitions": 2,
             "offsets.topic.replication.factor": self.replicas,
             "replica.lag.time.max.ms": 1_500,
+            "internal.segment.bytes": 4_000,
             "log.cleaner.enable": "true" if self.compact else "false",
         }
         if self.compact:  # often, and loaded in several pieces a segment, as logs are that have not shrunk to one batch

@@ -16,6 +16,7 @@ from actors.settings import (
     SettingError,
     SettingType,
     Source,
+    broker_config_names,
     broker_config_value,
     offsets_topic_configs,
     parse_topic_configs,
@@ -381,6 +382,16 @@ def test_a_segment_size_for_tests_is_described_where_it_is_set_alone() -> None:
     assert (described.value, described.source) == ("2000", Source.DYNAMIC_TOPIC_CONFIG)
     assert topic_config_value("segment.bytes", own, broker).value == "1073741824"
     assert topic_configs(own, broker)["internal.segment.bytes"] == "2000"
+
+
+def test_brokers_may_set_it_for_the_topics_of_a_test() -> None:
+    small, usual = BrokerConfig.from_mapping({"internal.segment.bytes": "2000"}), BrokerConfig.from_mapping({})
+    assert topic_configs({}, small)["internal.segment.bytes"] == "2000"
+    assert topic_configs({"internal.segment.bytes": "300"}, small)["internal.segment.bytes"] == "300"
+    assert "internal.segment.bytes" not in topic_configs({"segment.bytes": "2000000"}, small)
+    assert "internal.segment.bytes" not in topic_config_names({})
+    assert "internal.segment.bytes" in broker_config_names(small)
+    assert "internal.segment.bytes" not in broker_config_names(usual)
 
 
 def test_offsets_topic_is_compacted_with_its_own_segment_size() -> None:
