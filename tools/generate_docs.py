@@ -191,8 +191,7 @@ CONTROLLER_ID_NOT_REGISTERED (136) | known by name |
 | validation of tokens | brokers with `sasl.oauthbearer.jwks.endpoint.url` look at the signature by default; 4.1 \
 had to be told to | always looked at |
 | `cleanup.policy` | may be empty: nothing is deleted or compacted; what is named twice counts once | the same |
-| `max.decompressed.message.bytes` | new: a longer record in a compressed batch is INVALID_RECORD (87) | without \
-effect |
+| `max.decompressed.message.bytes` | new: a longer record in a compressed batch is INVALID_RECORD (87) | as in 4.4 |
 | `group.coordinator.append.linger.ms` | -1 by default: a coordinator waits for no more records (5 in 4.1) | the same |
 | DescribeConfigs of a group | names the broker's key that a value comes from, and leaves internal keys out | the same |
 | keys that are lists | `listeners`, `advertised.listeners`, `controller.listener.names`, `early.start.listeners`, \

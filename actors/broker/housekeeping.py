@@ -177,6 +177,10 @@ class Housekeeper:
             paths = each.swap(result, self._context.now_ms())
             self.compactions += 1
             log.info("%s: compacted up to offset %d", each.directory.name, result.cleaned_to, extra=at(topic, index))
+            if result.unreadable:
+                text = "%s: %d batches cannot be read and stay as they are, the first at offset %d"
+                number, first = len(result.unreadable), result.unreadable[0]
+                log.error(text, each.directory.name, number, first, extra=at(topic, index))
             self._remove_later(each, paths)
 
 

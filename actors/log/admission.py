@@ -160,7 +160,7 @@ def _admit(produced: Produced, config: LogConfig, now_ms: int, bounds: Bounds) -
         raise LogError(INVALID_RECORD, "clients do not write control batches")
     if header.record_count > bounds.records:
         raise OverBoundsError(f"the batch has {header.record_count} records, more than {bounds.records}")
-    limits = _limits(config, now_ms, bounds)
+    limits = _limits(header, config, now_ms, bounds)
     _check_time_of_append(header, config, limits)
     try:
         plain, is_one_frame = codecs.unpack(header.codec, produced.payload, bounds.plain_bytes)
@@ -181,11 +181,13 @@ def _admit(produced: Produced, config: LogConfig, now_ms: int, bounds: Bounds) -
     return _sealed(fields, produced.payload, header)
 
 
-def _limits(config: LogConfig, now_ms: int, bounds: Bounds) -> Limits:
-    if config.message_timestamp_type == "LogAppendTime":
-        return Limits(config.compacts, LONG_MIN, LONG_MAX, bounds.records)
-    oldest = now_ms - config.message_timestamp_before_max_ms
-    return Limits(config.compacts, oldest, now_ms + config.message_timestamp_after_max_ms, bounds.records)
+def _limits(header: BatchHeader, config: LogConfig, now_ms: int, bounds: Bounds) -> Limits:
+    oldest, latest = LONG_MIN, LONG_MAX
+    if config.message_timestamp_type == "CreateTime":
+        oldest = now_ms - config.message_timestamp_before_max_ms
+        latest = now_ms + config.message_timestamp_after_max_ms
+    record_bytes = LONG_MAX if header.codec == codecs.NONE else config.max_decompressed_message_bytes
+    return Limits(config.compacts, oldest, latest, bounds.records, record_bytes)
 
 
 def _check_time_of_append(header: BatchHeader, config: LogConfig, limits: Limits) -> None:

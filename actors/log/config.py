@@ -90,6 +90,12 @@ class LogConfig:
     max_compaction_lag_ms: int = _key(
         "max.compaction.lag.ms", MAX_LONG, _integer(1, MAX_LONG), "compact at the latest after this time"
     )
+    max_decompressed_message_bytes: int = _key(
+        "max.decompressed.message.bytes",
+        MAX_INT - 8,
+        _integer(1, MAX_INT - 8),
+        "largest record accepted in a compressed batch, when it is decompressed",
+    )
     max_message_bytes: int = _key("max.message.bytes", 1_048_588, _integer(0, MAX_INT), "largest record batch accepted")
     message_timestamp_after_max_ms: int = _key(
         "message.timestamp.after.max.ms", 3_600_000, _LONG, "how far ahead of the broker a CreateTime may be"

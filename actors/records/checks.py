@@ -38,18 +38,21 @@ class Limits(NamedTuple):
     latest: int
     headers: int
     """How many headers all records may have together."""
+    record_bytes: int = LONG_MAX
+    """How long a record may be, its length in front not counted."""
 
 
 class _Summary(NamedTuple):
     """What is to be known of some successive records. Times are deltas; those of records without a time are left out.
 
-    `earliest` and `latest` are None where no record has a time.
+    `earliest` and `latest` are None where no record has a time. `longest`: bytes of the longest record.
     """
 
     in_order: bool
     keyless: bool
     earliest: int | None
     latest: int | None
+    longest: int
 
 
 def largest_timestamp(payload: bytes, count: int, first_timestamp: int, limits: Limits) -> int:
@@ -64,6 +67,10 @@ def largest_timestamp(payload: bytes, count: int, first_timestamp: int, limits: 
     for some in _summaries(payload, count, untimed, limits.headers):
         if not some.in_order:
             raise CorruptBatchError("the offset deltas of the records are not 0, 1, 2, ...")
+        if some.longest > limits.record_bytes:
+            raise CorruptBatchError(
+                f"a record has {some.longest} bytes, max.decompressed.message.bytes is {limits.record_bytes}"
+            )
         times += [first_timestamp + each for each in (some.earliest, some.latest) if each is not None]
         keyless = keyless or some.keyless
     earliest, latest = min(times, default=NO_TIMESTAMP), max(times, default=NO_TIMESTAMP)
@@ -93,6 +100,7 @@ def _summary_of_rows(rows: Sequence[Row], untimed: int) -> _Summary:
         keyless=any(row.key_size < 0 for row in rows),
         earliest=min(times, default=None),
         latest=max(times, default=None),
+        longest=_without_length(max(row.end - row.start for row in rows)),
     )
 
 
@@ -105,7 +113,13 @@ def _summary_of_columns(columns: Columns, first: int, untimed: int) -> _Summary:
         keyless=bool((columns.key_sizes < 0).any()),
         earliest=int(times.min()) if len(times) else None,
         latest=int(times.max()) if len(times) else None,
+        longest=_without_length(int((columns.ends - columns.starts).max())),
     )
+
+
+def _without_length(record_bytes: int) -> int:
+    """A record's bytes without the varint in front of them, if that is as short as it can be."""
+    return next(record_bytes - width for width in range(1, 6) if record_bytes - width < 64 << 7 * (width - 1))
 
 
 def _refusal(payload: bytes, count: int, first_timestamp: int, limits: Limits) -> RefusedRecordsError:

@@ -23,6 +23,8 @@ SECTIONS: Final = {
     "Coterie": "Settings Kafka does not have.",
 }
 MESSAGE_BYTES_MAX: Final = 104_857_600
+MAX_DECOMPRESSED: Final = 2**31 - 9
+"""What Kafka takes for the longest array there is."""
 """What one frame between brokers can carry beside the rest, and the default of socket.request.max.bytes."""
 COMPRESSIONS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
@@ -251,6 +253,15 @@ _LOG: Final = (
         "producer",
         "Codec batches are kept in; `producer` keeps them as they came.",
         choices=COMPRESSIONS,
+        dynamic=True,
+    ),
+    _int(
+        "max.decompressed.message.bytes",
+        MAX_DECOMPRESSED,
+        1,
+        "Largest record in a compressed batch, when it is decompressed. How much all records of a batch may take is "
+        "bounded by message.max.bytes, too: see protocol.md.",
+        high=MAX_DECOMPRESSED,
         dynamic=True,
     ),
     _int("message.max.bytes", 1_048_588, 0, "Largest record batch.", high=MESSAGE_BYTES_MAX, dynamic=True),

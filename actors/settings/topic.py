@@ -32,6 +32,7 @@ _ALL: Final = (
     _like("index.interval.bytes", "log.index.interval.bytes"),
     _like("internal.segment.bytes", "internal.segment.bytes", nullable=True),
     _like("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+    _like("max.decompressed.message.bytes", "max.decompressed.message.bytes"),
     _like("max.message.bytes", "message.max.bytes"),
     _like("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
     _like("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"),

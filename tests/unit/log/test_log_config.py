@@ -16,6 +16,7 @@ def test_defaults_are_kafkas():
         "flush.ms": "9223372036854775807",
         "index.interval.bytes": "4096",
         "max.compaction.lag.ms": "9223372036854775807",
+        "max.decompressed.message.bytes": "2147483639",
         "max.message.bytes": "1048588",
         "message.timestamp.after.max.ms": "3600000",
         "message.timestamp.before.max.ms": "9223372036854775807",
