@@ -3,7 +3,8 @@
 The members are at a plain listener of one broker, the others at its listener with TLS and logins: ten thousand logins
 that fail, a hundred at a time; a thousand handshakes that are not finished; a thousand connections that say nothing, a
 byte a second, or announce much. Short connections for the soak. Then connections that prove nothing at the ports of the
-controller and of replicas, in TLS, beside three brokers with three replicas. The attackers share the cores with
+controller and of replicas, in TLS, beside three brokers with three replicas. Batches that cost as much as they may, and
+lookups by time in such that are stored (`bombs.py`). The attackers share the cores with
 everything. Each p99 is the worst of periods of four seconds; memory is that of the broker's process (PSS).
 """
 
@@ -23,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks import groups
+from benchmarks import bombs, groups
 from benchmarks.attackers import PASSWORD, PLAIN, SCRAM, USER, good_login_ms, hello_of
 from benchmarks.common import Entry, note, run_load, temporary_folder
 from benchmarks.figures import Figures, Pace, Spec
@@ -31,8 +32,10 @@ from benchmarks.model import Better, Budget
 from benchmarks.servers import ONE_REPLICA, THREE_REPLICAS
 from tests.compat import peers
 from tests.compat.peers import ROOT, Coterie, free_ports
+from tests.compat.raw import create_topics
 from tests.support.authority import Authority
 
+ATTACKERS = "benchmarks.attackers"
 BEAT_INTERVAL_MS = 100
 PERIOD_S = 4.0
 SETUP_MS = 8000
@@ -57,10 +60,13 @@ GOOD_LOGIN = "a good login among "
 LINES = "log lines of 10,000 failed logins by "
 SOAK = {"no": "20,000 short connections in TLS", "yes": "20,000 that reset in the handshake"}
 FLOODED = "a flood of unproved connections at the links"
+BOMBS = {kind: what for kind, (what, _) in bombs.KINDS.items()} | {bombs.LOOKUPS: "lookups by time in all of these"}
 COMMITS = "commits of ten partitions, three replicas, p99, "
 SPECS = [
     Spec(CALM, "ms", Better.LESS),
     *(Spec(BEATS + what, "ms", Better.LESS, Budget(limit=50)) for what in (*BAD.values(), *KINDS.values())),
+    *(Spec(BEATS + what, "ms", Better.LESS, Budget(limit=50)) for what in BOMBS.values()),
+    *(Spec(MEMORY + what, "MiB more", Better.LESS, Budget(limit=256)) for what in BOMBS.values()),
     *(Spec(MEMORY + what, "MiB more", Better.LESS, Budget(limit=16)) for what in (*BAD.values(), *SOAK.values())),
     *(Spec(MEMORY + what, "MiB more", Better.LESS, Budget(limit=64)) for what in KINDS.values()),
     *(Spec(GOOD_LOGIN + what, "ms", Better.LESS, Budget(limit=1000)) for what in KINDS.values()),
@@ -101,10 +107,10 @@ class _Target:
 
 
 def run(figures: Figures, pace: Pace) -> None:
-    """One broker with strangers at its door, then three with strangers at their links."""
+    """One broker with strangers at its door, one with hostile batches, then three with strangers at their links."""
     with _one_broker() as target:
         figures.only_ours(CALM, _worst_beat_ms(target.beats, None))
-        _attack("logins", str(target.port), target.cafile, SCRAM, "300", "30").wait()  # what is lazy is made
+        _attack(ATTACKERS, "logins", str(target.port), target.cafile, SCRAM, "300", "30").wait()  # what is lazy is made
         for mechanism, what in BAD.items():
             with figures.attempt("coterie", what):
                 _logins(figures, target, mechanism, what, LOGINS // pace.fewer(1, 20))
@@ -114,13 +120,14 @@ def run(figures: Figures, pace: Pace) -> None:
         for reset, what in SOAK.items():
             with figures.attempt("coterie", what):
                 _soak(figures, target, reset, what, SHORT // pace.fewer(1, 20))
+    _bombs(figures)
     with figures.attempt("coterie", FLOODED):
         _flood(figures)
 
 
 def _logins(figures: Figures, target: _Target, mechanism: str, what: str, count: int) -> None:
     before, lines = target.memory_mib(), target.log_lines()
-    attacker = _attack("logins", str(target.port), target.cafile, mechanism, str(count), "100")
+    attacker = _attack(ATTACKERS, "logins", str(target.port), target.cafile, mechanism, str(count), "100")
     figures.only_ours(BEATS + what, _worst_beat_ms(target.beats, attacker))
     note(f"{_said(attacker)} of {count} were told that the login failed")
     target.await_no_strangers()
@@ -131,7 +138,7 @@ def _logins(figures: Figures, target: _Target, mechanism: str, what: str, count:
 
 def _kept(figures: Figures, target: _Target, kind: str, what: str, count: int) -> None:
     before = target.memory_mib()
-    attacker = _attack("keep", str(target.port), target.cafile, kind, str(count), str(STAY_S))
+    attacker = _attack(ATTACKERS, "keep", str(target.port), target.cafile, kind, str(count), str(STAY_S))
     deadline = time.monotonic() + 60
     while target.strangers() < count * 0.95:
         assert time.monotonic() < deadline, "strangers do not come"
@@ -144,7 +151,7 @@ def _kept(figures: Figures, target: _Target, kind: str, what: str, count: int) -
 
 def _soak(figures: Figures, target: _Target, reset: str, what: str, count: int) -> None:
     before = target.memory_mib()
-    attacker = _attack("short", str(target.port), target.cafile, str(count), "100", reset)
+    attacker = _attack(ATTACKERS, "short", str(target.port), target.cafile, str(count), "100", reset)
     assert int(_said(attacker)) == count
     target.await_no_strangers()
     figures.only_ours(MEMORY + what, target.memory_mib() - before)
@@ -160,9 +167,25 @@ def _flood(figures: Figures) -> None:
         figures.only_ours(COMMITS + "calm", calm.p99_us / 1000)
         ports = ",".join(map(str, _links(cluster)))
         for entries, row in ((formed.heartbeats(), BEATS), (commits, COMMITS)):
-            attacker = _attack("flood", ports, str(FLOOD_S), "600")
+            attacker = _attack(ATTACKERS, "flood", ports, str(FLOOD_S), "600")
             figures.only_ours(row + FLOODED, _worst_beat_ms(entries, attacker))
             note(f"{_said(attacker)} connections that proved nothing")
+        formed.close()
+
+
+def _bombs(figures: Figures) -> None:
+    with temporary_folder() as folder, peers.coterie(folder, 1, 0, ONE_REPLICA) as cluster:
+        formed = groups.form(cluster.bootstrap_servers, 1)
+        create_topics(cluster.bootstrap_servers, {bombs.TOPIC: 1})
+        port = cluster.bootstrap_servers.rpartition(":")[2]
+        target = _Target(cluster, int(port), "", formed.heartbeats())
+        before = target.memory_mib()
+        for kind, what in BOMBS.items():
+            with figures.attempt("coterie", what):
+                attacker = _attack("benchmarks.bombs", port, kind, str(FLOOD_S))
+                figures.only_ours(BEATS + what, _worst_beat_ms(target.beats, attacker))
+                figures.only_ours(MEMORY + what, target.memory_mib() - before)
+                note(f"{what}: {_said(attacker)}")
         formed.close()
 
 
@@ -197,8 +220,8 @@ def _worst_beat_ms(entries: list[Entry], attacker: subprocess.Popen[str] | None)
             return worst
 
 
-def _attack(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "benchmarks.attackers", *arguments]
+def _attack(module: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", module, *arguments]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
