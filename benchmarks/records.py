@@ -1,5 +1,7 @@
 """Records of 100 bytes and of 1 KiB over twelve partitions, produced and consumed by librdkafka (confluent-kafka).
 
+Compressed ones are lines of a log, which get to about a third of their size.
+
 Each measurement has a client process of its own, and each turn topics of its own. Our own consumer reads the records
 of 100 bytes too, one by one and as Arrow.
 """
@@ -7,6 +9,8 @@ of 100 bytes too, one by one and as Arrow.
 from __future__ import annotations
 
 import contextlib
+import random
+import string
 import subprocess
 import sys
 import time
@@ -24,11 +28,13 @@ PARTITIONS = 12
 RECORDS = {100: 1_500_000, 1024: 300_000}
 """How many there are of each size in bytes."""
 SIZES = {100: "100 B", 1024: "1 KiB"}
+CODECS = ("lz4", "zstd")
 OWN = {"poll": Budget(limit=300_000), "poll_arrow": Budget(limit=2_000_000)}
 
 
 def _specs(size: str) -> list[Spec]:
     whats = [f"produce, acks=1, {size}", f"produce, acks=all, {size}", f"consume, {size}"]
+    whats += [f"produce, acks={acks}, {size}, {codec}" for codec in CODECS for acks in ("1", "all")]
     return [Spec(what, "/s", Better.MORE, Budget(1.0)) for what in whats]
 
 
@@ -39,7 +45,9 @@ SPECS = [
 ]
 
 
-def produce(servers: str, topic: str, acks: str, count: int, size_bytes: int, cafile: str = "") -> float:
+def produce(
+    servers: str, topic: str, acks: str, count: int, size_bytes: int, cafile: str = "", codec: str = "none"
+) -> float:
     """Records/s until the last is acknowledged."""
     import confluent_kafka
 
@@ -51,19 +59,20 @@ def produce(servers: str, topic: str, acks: str, count: int, size_bytes: int, ca
             "linger.ms": 10,
             "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": 1 << 20,
-            "compression.type": "none",
+            "compression.type": codec,
             "delivery.report.only.error": True,
             "error_cb": failures.append,
             "on_delivery": lambda error, _: failures.append(error),
             **_tls(cafile),
         }
     )
-    value = bytes(size_bytes)
+    values = [bytes(size_bytes)] if codec == "none" else _lines(size_bytes)
+    many = len(values)
     started = time.perf_counter()
     for number in range(count):
         while True:
             try:
-                producer.produce(topic, value, partition=number % PARTITIONS)
+                producer.produce(topic, values[number % many], partition=number % PARTITIONS)
                 break
             except BufferError:
                 producer.poll(0.05)
@@ -72,6 +81,18 @@ def produce(servers: str, topic: str, acks: str, count: int, size_bytes: int, ca
     if left or failures:
         raise RuntimeError(f"{left} records left, failures: {failures[:3]}")
     return count / took
+
+
+def _lines(size_bytes: int) -> list[bytes]:
+    """Lines of a log, of words and numbers."""
+    chance = random.Random(1)
+    words = ["".join(chance.choices(string.ascii_lowercase, k=chance.randint(3, 10))) for _ in range(500)]
+    return [
+        " ".join(
+            chance.choice((str(chance.randrange(10**6)), *chance.choices(words, k=4))) for _ in range(size_bytes)
+        ).encode()[:size_bytes]
+        for _ in range(997)
+    ]
 
 
 def consume(servers: str, topic: str, count: int, cafile: str = "") -> float:
@@ -165,6 +186,8 @@ def _turn(figures: Figures, sides: dict[str, Cluster], topic: str, size: int, co
             create_topics(cluster.bootstrap_servers, {f"{topic}-{acks}": PARTITIONS})
             what = f"produce, acks={acks}, {SIZES[size]}"
             _measure(figures, side, cluster, what, "produce", f"{topic}-{acks}", acks, count, size)
+    for codec in CODECS:
+        _produce_packed(figures, sides, f"{topic}-{codec}", size, count, codec)
     read = f"{topic}-all"
     for side, cluster in sides.items():
         _measure(figures, side, cluster, f"consume, {SIZES[size]}", "consume", read, count)
@@ -172,6 +195,16 @@ def _turn(figures: Figures, sides: dict[str, Cluster], topic: str, size: int, co
         _measure(figures, OURS, sides[OURS], f"our own {name}, 100 B", name, read, count)
     for cluster in sides.values():
         _delete(cluster.bootstrap_servers, [f"{topic}-1", read])
+
+
+def _produce_packed(figures: Figures, sides: dict[str, Cluster], topic: str, size: int, count: int, codec: str) -> None:
+    for acks in ("1", "all"):
+        for side, cluster in sides.items():
+            create_topics(cluster.bootstrap_servers, {f"{topic}-{acks}": PARTITIONS})
+            what = f"produce, acks={acks}, {SIZES[size]}, {codec}"
+            _measure(figures, side, cluster, what, "produce", f"{topic}-{acks}", acks, count, size, "", codec)
+    for cluster in sides.values():
+        _delete(cluster.bootstrap_servers, [f"{topic}-1", f"{topic}-all"])
 
 
 def _from_one_broker(figures: Figures, sides: dict[str, Cluster], size: int, count: int, turns: int) -> None:
