@@ -20,6 +20,7 @@ from actors.broker.commits import Commits
 from actors.broker.context import BrokerContext, log_config
 from actors.broker.fetches import ParkedFetches
 from actors.broker.front_door import FrontDoor
+from actors.broker.handlers.auto_creation import AutoCreation
 from actors.broker.handlers.context import HandlerContext
 from actors.broker.handlers.idle_settings import IdleSettings
 from actors.broker.handlers.offsets_topic import OffsetsTopic
@@ -77,6 +78,7 @@ class BrokerServer:
             self.clients,
             ProducerIds(context.controller),
             OffsetsTopic(context.controller),
+            AutoCreation(context.controller),
             IdleSettings(),
             ADVERTISED,
             tls,

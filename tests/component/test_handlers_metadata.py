@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ from actors.wire.framing import decode_response, encode_response
 from actors.wire.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    DeleteTopicsRequest,
     DescribeClusterRequest,
     MetadataRequest,
     request_class,
     response_class,
 )
 from placement.metadata import OFFSETS_TOPIC, BrokerInfo, broker_record
-from tests.support.handler_helpers import Broker, Pending, led_by
+from tests.support.handler_helpers import Broker, Controller, led_by
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 # --- ApiVersions ---
 
@@ -172,21 +176,22 @@ def test_the_offsets_topic_is_internal(tmp_path: Path) -> None:
 # --- creation on the way ---
 
 
-def send(broker: Broker, message: MetadataRequest, version: int = 9) -> Pending:
-    return broker.send(message, version)
-
-
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_topic_that_is_asked_for_is_created_and_answered_when_it_is(tmp_path: Path, version: int) -> None:
+def test_a_topic_that_is_asked_for_is_unknown_first_and_there_on_the_next_look(tmp_path: Path, version: int) -> None:
     broker = Broker(tmp_path, brokers=3, num_partitions="4", default_replication_factor="2")
     broker.topic("old")
-    broker.controller.prompt = False
-    pending = send(broker, named("new", "old"), version)
-    assert not pending.answered
-    broker.controller.answer()
-    assert codes(pending.response) == {"new": 0, "old": 0}
+    assert codes(broker.ask(named("new", "old"), version)) == {"new": UNKNOWN, "old": 0}
+    assert codes(broker.ask(named("new", "old"), version)) == {"new": 0, "old": 0}
     made = broker.metadata.topics["new"]
     assert (len(made.partitions), len(made.partitions[0].replicas)) == (4, 2)
+
+
+def test_a_look_after_a_deletion_does_not_show_the_topic_that_it_brings_back(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    assert [codes(broker.ask(named("t"), 9))["t"] for _ in range(2)] == [UNKNOWN, 0]
+    deletion = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
+    assert [each.error_code for each in broker.ask(deletion, 5).responses] == [0]
+    assert [codes(broker.ask(named("t"), 9))["t"] for _ in range(2)] == [UNKNOWN, 0]
 
 
 @pytest.mark.parametrize(
@@ -197,36 +202,54 @@ def test_topics_are_created_only_if_broker_and_client_allow_it(
 ) -> None:
     broker = Broker(tmp_path, auto_create_topics_enable=enabled)
     answer = broker.ask(named("new", allow_auto_topic_creation=allowed), version)
-    assert codes(answer) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert codes(answer) == {"new": UNKNOWN}
     assert broker.controller.operations == []
 
 
-def test_two_that_ask_for_the_same_new_topic_both_get_it(tmp_path: Path) -> None:
+def test_topics_whose_creation_is_under_way_are_not_asked_for_again(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     broker.controller.prompt = False
-    waiting = [send(broker, named("new")) for _ in range(2)]
-    broker.controller.answer()
-    broker.controller.answer()  # TOPIC_ALREADY_EXISTS for the second
-    assert [codes(pending.response) for pending in waiting] == [{"new": 0}, {"new": 0}]
+    for names in (("a",), ("a",), ("a", "b"), ("b", "b", "a")):
+        assert set(codes(broker.ask(named(*names), 9)).values()) == {UNKNOWN}
+    assert [[topic.name for topic in asked.topics] for asked, _ in broker.controller.calls] == [["a"], ["b"]]
 
 
-def test_why_a_topic_could_not_be_created_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ends", [Controller.answer, lambda controller: controller.fail("the connection was lost")])
+def test_a_topic_that_could_not_be_created_stays_unknown_and_is_asked_for_again(
+    tmp_path: Path, ends: Callable[[Controller], None]
+) -> None:
     broker = Broker(tmp_path, default_replication_factor="2")
-    assert codes(broker.ask(named("new"), 9)) == {"new": ErrorCode.INVALID_REPLICATION_FACTOR}
+    broker.controller.prompt = False
+    for _ in range(2):
+        assert codes(broker.ask(named("new"), 9)) == {"new": UNKNOWN}
+        ends(broker.controller)
+    assert broker.controller.operations == ["create_topics"] * 2
 
 
-def test_without_a_controller_clients_are_asked_to_come_again(tmp_path: Path) -> None:
+def test_why_topics_cannot_be_created_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker(tmp_path, default_replication_factor="2")
+    for name in ("new", "new", "newer"):
+        broker.ask(named(name), 9)
+    assert ["'new'" in each.getMessage() for each in caplog.records] == [True]
+
+
+def test_no_more_topics_are_under_way_than_the_broker_remembers(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     broker.controller.prompt = False
-    pending = send(broker, named("new"))
-    broker.controller.fail("the connection to the controller was lost")
-    assert codes(pending.response) == {"new": ErrorCode.LEADER_NOT_AVAILABLE}
+    for part in range(3):
+        broker.ask(named(*(f"t-{part}-{n}" for n in range(4000))), 9)
+    assert [len(asked.topics) for asked, _ in broker.controller.calls] == [4000, 4000, 2000]
+
+
+def test_the_offsets_topic_is_internal_before_it_exists(tmp_path: Path) -> None:
+    answer = Broker(tmp_path).ask(named(OFFSETS_TOPIC, "t", allow_auto_topic_creation=False), 9)
+    assert {topic.name: topic.is_internal for topic in answer.topics} == {OFFSETS_TOPIC: True, "t": False}
 
 
 def test_the_offsets_topic_is_created_with_its_own_settings(tmp_path: Path) -> None:
     broker = Broker(tmp_path, offsets_topic_num_partitions="7", offsets_topic_replication_factor="1")
     broker.controller.prompt = False
-    assert codes(broker.ask(named(OFFSETS_TOPIC), 9)) == {OFFSETS_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert codes(broker.ask(named(OFFSETS_TOPIC), 9)) == {OFFSETS_TOPIC: UNKNOWN}
     broker.controller.answer()
     assert len(broker.metadata.topics[OFFSETS_TOPIC].partitions) == 7
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from actors.broker.connection import Connection
 from actors.broker.front_door import FrontDoor
-from actors.broker.handlers.context import HandlerContext
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec
 from actors.broker.tls_doors import TlsDoors
@@ -169,21 +169,10 @@ class World:
         if self.broker.context.authorizer is not None:
             self.broker.allow(*acls)
         self.shards: Any = Shards()
-        handlers = self.broker.handlers
-        self.handlers = HandlerContext(
-            handlers.broker,
-            handlers.led,
-            handlers.replication,
-            self.shards,
-            handlers.clients,
-            handlers.producer_ids,
-            handlers.offsets_topic,
-            handlers.idle_settings,
-            handlers.advertised,
-        )
+        self.handlers = replace(self.broker.handlers, shards=self.shards)
         spec = BrokerSpec(0, "127.0.0.1", (), str(path), "", {})
         self.door = FrontDoor(
-            spec, self.handlers, self.broker.clients, self.shards, TlsDoors(handlers.broker, lambda: b""), 0.25
+            spec, self.handlers, self.broker.clients, self.shards, TlsDoors(self.handlers.broker, lambda: b""), 0.25
         )
         self.connection = self.broker.connection
 

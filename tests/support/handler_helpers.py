@@ -16,6 +16,7 @@ from actors.broker.commits import Commits
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.fetches import ParkedFetches
+from actors.broker.handlers.auto_creation import AutoCreation
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.idle_settings import IdleSettings
 from actors.broker.handlers.offsets_topic import OffsetsTopic
@@ -349,6 +350,7 @@ def handler_context(
         clients,
         ProducerIds(controller),
         OffsetsTopic(controller),
+        AutoCreation(controller),
         IdleSettings(),
         ADVERTISED,
     )

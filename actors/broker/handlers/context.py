@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from actors.broker.clients import Clients
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext, Replication, Shards
+from actors.broker.handlers.auto_creation import AutoCreation
 from actors.broker.handlers.idle_settings import IdleSettings
 from actors.broker.handlers.offsets_topic import OffsetsTopic
 from actors.broker.handlers.producer_ids import ProducerIds
@@ -79,6 +80,7 @@ class HandlerContext:
     clients: Clients
     producer_ids: ProducerIds
     offsets_topic: OffsetsTopic
+    auto_creation: AutoCreation
     idle_settings: IdleSettings
     advertised: Mapping[int, tuple[int, int]]
     """First and last version of each API that ApiVersions names, by API key."""

@@ -9,7 +9,6 @@ from actors.broker.handlers.authorization import cluster_operations, denied, hid
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.leaders import described_broker, described_partition, reachable
 from actors.broker.handlers.rights import DESCRIBE_TOPIC
-from actors.links.operations import CreatedTopics, CreateTopics, NewTopic
 from actors.security.acl import ResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, MetadataRequest, MetadataResponse
@@ -25,8 +24,8 @@ _IDS_FROM = 12
 _LISTENER_NOT_FOUND_FROM = 6
 
 
-def handle(context: HandlerContext, request: Request) -> MetadataResponse | None:
-    """Answered at once, or when the controller has created missing topics that may be created."""
+def handle(context: HandlerContext, request: Request) -> MetadataResponse:
+    """Answered at once. Missing topics that may be created are unknown until the client asks again, as in Kafka."""
     m: MetadataRequest = request.message
     broker, topics = context.broker, m.topics
     if topics is None or (request.version == 0 and not topics):
@@ -39,12 +38,10 @@ def handle(context: HandlerContext, request: Request) -> MetadataResponse | None
     forbidden = set(denied(context, request, DESCRIBE_TOPIC, (_name(broker, topic) for topic in topics)))
     missing = [name for name in _may_be_created(context, request) if name not in forbidden]
     forbidden |= set(not_creatable(context, request, missing))
-    missing = _to_create(context, [name for name in missing if name not in forbidden])
-    if not missing:
-        shown = _Shown(broker, request)
-        return _response(context, request, shown, _found(shown, m, {}, forbidden))
-    _create(context, request, missing, forbidden)
-    return None
+    shown = _Shown(broker, request)
+    response = _response(context, request, shown, _found(shown, m, forbidden))
+    _create(context, request, [name for name in missing if name not in forbidden])
+    return response
 
 
 def _name(broker: BrokerContext, topic: MetadataRequest.MetadataRequestTopic) -> str | None:
@@ -67,30 +64,12 @@ def _may_be_created(context: HandlerContext, request: Request) -> list[str]:
     return [name for name in names if name not in context.broker.metadata.topics]
 
 
-def _to_create(context: HandlerContext, names: list[str]) -> list[str]:
-    missing = [name for name in names if topic_name_error(name) is None]
-    if OFFSETS_TOPIC in missing:
-        # It has settings of its own, and only one creation of it is ever under way.
-        missing.remove(OFFSETS_TOPIC)
+def _create(context: HandlerContext, request: Request, missing: list[str]) -> None:
+    names = [name for name in missing if topic_name_error(name) is None]
+    if OFFSETS_TOPIC in names:  # it has settings of its own
+        names.remove(OFFSETS_TOPIC)
         context.offsets_topic.ensure()
-    return missing
-
-
-def _create(context: HandlerContext, request: Request, names: list[str], forbidden: Collection[str]) -> None:
-    broker = context.broker
-
-    def done(created: CreatedTopics | None, error: str | None) -> None:
-        # On LEADER_NOT_AVAILABLE a client asks again, whatever went wrong with the call.
-        codes = dict.fromkeys(names, int(ErrorCode.LEADER_NOT_AVAILABLE))
-        for topic in created.topics if created is not None else ():
-            if topic.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
-                codes[topic.name] = topic.error_code
-        shown = _Shown(broker, request)
-        found = _found(shown, request.message, codes, forbidden)
-        request.reply(_response(context, request, shown, found))
-
-    operation = CreateTopics(tuple(NewTopic(name) for name in names))
-    broker.controller.call(operation, done, request.connection.principal)
+    context.auto_creation.begin(names, request.connection.principal)
 
 
 class _Shown:
@@ -113,8 +92,8 @@ class _Shown:
         return Topic(name=topic.name, topic_id=topic.id, is_internal=topic.internal, partitions=partitions)
 
 
-def _found(shown: _Shown, m: MetadataRequest, codes: dict[str, int], forbidden: Collection[str]) -> list[Topic]:
-    """The topics asked for, each once; `codes` says what became of those that had to be created."""
+def _found(shown: _Shown, m: MetadataRequest, forbidden: Collection[str]) -> list[Topic]:
+    """The topics asked for, each once."""
     answers: dict[str | bytes | None, Topic] = {}
     metadata = shown.broker.metadata
     for asked in m.topics or ():
@@ -124,7 +103,7 @@ def _found(shown: _Shown, m: MetadataRequest, codes: dict[str, int], forbidden: 
             key: str | bytes | None = asked.topic_id if name is None else name
         else:
             name = key = asked.name
-            missing = Topic(error_code=_why_missing(name, codes), name=name)
+            missing = Topic(error_code=_why_missing(name), name=name, is_internal=name == OFFSETS_TOPIC)
         if key in answers:  # else a large topic that is named ten thousand times is described ten thousand times
             continue
         topic = metadata.topics.get(name) if name is not None else None
@@ -141,10 +120,9 @@ def _forbidden(asked: MetadataRequest.MetadataRequestTopic) -> Topic:
     return Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=given, topic_id=asked.topic_id)
 
 
-def _why_missing(name: str | None, codes: dict[str, int]) -> int:
-    if name is None or topic_name_error(name) is not None:
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
-    return codes.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+def _why_missing(name: str | None) -> ErrorCode:
+    legal = name is not None and topic_name_error(name) is None
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def _response(context: HandlerContext, request: Request, shown: _Shown, topics: list[Topic]) -> MetadataResponse:
