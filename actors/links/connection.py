@@ -32,7 +32,8 @@ _CODECS: dict[Role, Codec[Message]] = {
     "follower": cast("Codec[Message]", replication.CODEC),
 }
 _CONNECT_SECONDS = 5.0
-_LIMIT = 128 << 20  # room for a batch of the largest message.max.bytes and all that one frame adds to it
+_FRAME_MAX = 128 << 20
+_FRAME_WITH_A_BATCH_MAX = (1 << 31) + (16 << 20)  # a batch of any message.max.bytes, and the rest of its frame
 
 
 Message: TypeAlias = control.ControlMessage | replication.ReplicationMessage
@@ -112,6 +113,7 @@ class ControlProtocol(asyncio.Protocol):
     ) -> None:
         self._role: Role = role
         self._codec = _CODECS[role]
+        self._frame_max = _FRAME_WITH_A_BATCH_MAX if role in ("leader", "follower") else _FRAME_MAX
         self._secrets = secrets
         self._on_ready = on_ready
         self._on_message = on_message
@@ -167,7 +169,7 @@ class ControlProtocol(asyncio.Protocol):
         position, need = 0, 4
         while len(data) - position >= 4 and not self._closed:
             length = int.from_bytes(data[position : position + 4], "big")
-            if length > (_LIMIT if self._proved_by else LIMIT_UNPROVED):
+            if length > (self._frame_max if self._proved_by else LIMIT_UNPROVED):
                 self.close()
                 return
             if len(data) - position - 4 < length:

@@ -26,6 +26,7 @@ MESSAGE_BYTES_MAX: Final = 104_857_600
 MAX_DECOMPRESSED: Final = 2**31 - 9
 """What Kafka takes for the longest array there is."""
 """What one frame between brokers can carry beside the rest, and the default of socket.request.max.bytes."""
+=======
 COMPRESSIONS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 
@@ -152,7 +153,7 @@ _OFFSETS: Final = (
 
 _CONNECTIONS: Final = (
     *LISTENER_SETTINGS,
-    _int("socket.request.max.bytes", MESSAGE_BYTES_MAX, 1, "Longest request; a longer one closes its connection."),
+    _int("socket.request.max.bytes", 104_857_600, 1, "Longest request; a longer one closes its connection."),
     _int(
         "socket.listen.backlog.size",
         1024,
@@ -264,7 +265,7 @@ _LOG: Final = (
         high=MAX_DECOMPRESSED,
         dynamic=True,
     ),
-    _int("message.max.bytes", 1_048_588, 0, "Largest record batch.", high=MESSAGE_BYTES_MAX, dynamic=True),
+    _int("message.max.bytes", 1_048_588, 0, "Largest record batch.", dynamic=True),
     _text(
         "log.message.timestamp.type",
         "CreateTime",

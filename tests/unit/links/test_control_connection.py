@@ -16,7 +16,7 @@ from actors.links.control import CODEC, Applied, ControlMessage, Image, Join, Wa
 from actors.links.proof import Role
 from actors.links.secret import Secrets
 from actors.runtime.environment import REAL
-from actors.settings import SETTINGS
+from actors.settings.kinds import MAX_INT
 from placement.metadata import ClusterMetadata
 
 SECRET = b"s" * 32
@@ -121,15 +121,6 @@ def test_an_end_with_another_secret_is_hung_up_on_and_never_heard() -> None:
     assert (controller.ready, controller.messages) == (0, [])
 
 
-def test_a_frame_with_the_largest_batch_passes() -> None:
-    """A frame is filled up to a size that its last batch alone may exceed; with it go a few names and numbers."""
-    one, _ = met()
-    largest, rest = SETTINGS["message.max.bytes"].high, 8 << 20
-    assert largest is not None
-    one.protocol.data_received((largest + _FRAME_BYTES + rest).to_bytes(4, "big"))
-    assert not one.transport.aborted
-
-
 def test_the_secret_itself_never_travels() -> None:
     controller, broker = End("controller"), End("broker")
     seen = b""
@@ -231,6 +222,15 @@ def test_after_the_proof_an_image_may_be_large_but_not_endless() -> None:
     assert broker.messages == [image]
     broker.protocol.data_received(((128 << 20) + 1).to_bytes(4, "big"))
     assert broker.transport.aborted
+
+
+@pytest.mark.parametrize(("role", "peer"), [("leader", "follower"), ("follower", "leader")])
+def test_a_frame_between_replicas_has_room_for_a_batch_of_any_size(role: Role, peer: Role) -> None:
+    for length, ends in ((MAX_INT + _FRAME_BYTES + (8 << 20), False), ((1 << 32) - 1, True)):
+        one, other = End(role), End(peer)
+        talk(one, other)
+        one.protocol.data_received(length.to_bytes(4, "big"))
+        assert one.transport.aborted == ends
 
 
 def test_a_second_challenge_ends_the_connection() -> None:

@@ -117,7 +117,7 @@ OUT_OF_RANGE = [
     ("num.partitions", "0"),
     ("min.insync.replicas", "0"),
     ("message.max.bytes", "-1"),
-    ("message.max.bytes", "104857601"),
+    ("message.max.bytes", "2147483648"),
     ("log.segment.bytes", "1048575"),
     ("log.cleanup.policy", "delete,"),
     ("log.cleanup.policy", ","),
@@ -306,8 +306,14 @@ def test_topic_configs_are_parsed_and_unknown_ones_named() -> None:
         parse_topic_configs({"retention.m": "5"})
     with pytest.raises(SettingError, match=r"invalid value '0' for segment\.ms"):
         parse_topic_configs({"segment.ms": "0"})
-    with pytest.raises(SettingError, match=r"for max\.message\.bytes: must be an integer from 0 to 104857600"):
-        parse_topic_configs({"max.message.bytes": "104857601"})
+    with pytest.raises(SettingError, match=r"for max\.message\.bytes: must be an integer from 0 to 2147483647"):
+        parse_topic_configs({"max.message.bytes": "2147483648"})
+
+
+@pytest.mark.parametrize("size", [0, 104857600, 104857601, 2**31 - 1])
+def test_a_batch_may_be_as_large_as_an_int_says_whatever_a_request_may_be(size: int) -> None:
+    assert BrokerConfig.from_mapping({"message.max.bytes": str(size)}).integer("message.max.bytes") == size
+    assert parse_topic_configs({"max.message.bytes": str(size)}) == {"max.message.bytes": size}
 
 
 def test_every_topic_setting_can_be_had_as_text() -> None:
