@@ -102,6 +102,8 @@ _PROTOCOL_NOTES = """\
 - **DescribeConfigs** answers for topics, brokers, groups and client metrics. Settings of groups are the brokers'
   defaults for the protocols that are not served; only those of topics and brokers can be changed. A broker's loggers
   are neither shown nor changed.
+- **AlterUserScramCredentials** takes names and salted passwords of any length but none, as Kafka does, and salts of at
+  most 64 KiB: whoever names a user is sent the user's salt.
 - **Rights** are those that Kafka asks for, where [ACLs](security.md#acls) are checked. Some requests need one of those
   listed, others all of them. What a client may not see is answered as what does not exist: with the error of the
   missing right.

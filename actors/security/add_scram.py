@@ -17,6 +17,7 @@ from actors.security.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
     SALT_BYTES,
+    SALT_BYTES_MAX,
     ScramCredential,
     ScramMechanism,
     salted_password,
@@ -24,7 +25,6 @@ from actors.security.scram import (
 
 ASKED_FOR: Final = "-"
 NAME_BYTES_MAX: Final = 255
-SALT_BYTES_MAX: Final = 255
 _WHOLE: Final = re.compile(r"\s*([A-Za-z0-9-]+)\s*=\s*\[(.*)\]\s*", re.DOTALL)
 _PAIR: Final = re.compile(r'\s*([a-z-]+)\s*=\s*(?:"([^"]*)"|([^,"]*?))\s*(?:,|$)', re.DOTALL)
 _KEYS: Final = ("name", "password", "password-file", "salt", "saltedpassword", "iterations")
@@ -72,11 +72,10 @@ def parse_add_scram(text: str) -> AddScram:
         raise AddScramError(f"first user {name!r} needs one of password=, password-file= and saltedpassword=")
     salt = _bytes(values, "salt")
     salted = _bytes(values, "saltedpassword")
-    if salted is not None and (salt is None or len(salted) != mechanism.digest_bytes):
-        needs = f"salt=, and {mechanism.digest_bytes} bytes"
-        raise AddScramError(f"the saltedpassword of first user {name!r} needs {needs}, in base64")
-    if salt is not None and not 1 <= len(salt) <= SALT_BYTES_MAX:
-        raise AddScramError(f"the salt of first user {name!r} must have 1 to {SALT_BYTES_MAX} bytes")
+    if salted is not None and (salt is None or not salted):
+        raise AddScramError(f"the saltedpassword of first user {name!r} needs salt=, and a byte or more, in base64")
+    if salt is not None and len(salt) > SALT_BYTES_MAX:
+        raise AddScramError(f"the salt of first user {name!r} must have at most {SALT_BYTES_MAX} bytes")
     if values.get("password") == "" or values.get("password-file") == "":
         raise AddScramError(f"the {given[0]} of first user {name!r} is empty")
     return AddScram(

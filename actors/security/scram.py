@@ -26,6 +26,11 @@ CLIENT_ITERATIONS_MAX: Final = 1_000_000
 NONCE_CHARACTERS: Final = 24
 """The length of a nonce of letters and digits with at least 128 random bits."""
 EXCHANGE_BYTES_MAX: Final = 8192
+"""The longest message that a server reads."""
+SALT_BYTES_MAX: Final = 65_536
+"""The longest salt that a cluster stores. Whoever names the user is sent it. Kafka takes what fits into a record."""
+SERVER_MESSAGE_BYTES_MAX: Final = 2 * SALT_BYTES_MAX
+"""The longest message that a client reads."""
 SALT_BYTES: Final = 24
 """How long the salts are that we make."""
 USUAL_ITERATIONS: Final = 8192
@@ -198,7 +203,7 @@ class ScramClient:
 
     def read_first(self, message: bytes) -> Derivation:
         """Read server-first: what the password is to be salted with. Raises ScramError."""
-        found = _matched(_SERVER_FIRST, message, "server-first")
+        found = _matched(_SERVER_FIRST, message, "server-first", SERVER_MESSAGE_BYTES_MAX)
         nonce, iterations = found["nonce"], int(found["iterations"])
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
             raise ScramError("the server's nonce does not go on from ours")
@@ -224,8 +229,10 @@ class ScramClient:
             raise ScramError("the server has not proved that it knows this user")
 
 
-def _matched(form: re.Pattern[bytes], message: bytes, what: str) -> dict[str, bytes]:
-    match = form.fullmatch(message) if len(message) <= EXCHANGE_BYTES_MAX else None
+def _matched(
+    form: re.Pattern[bytes], message: bytes, what: str, bytes_max: int = EXCHANGE_BYTES_MAX
+) -> dict[str, bytes]:
+    match = form.fullmatch(message) if len(message) <= bytes_max else None
     if match is None:
         raise ScramError(f"a malformed {what} of {len(message)} bytes")
     return {name: value or b"" for name, value in match.groupdict().items()}
@@ -243,12 +250,17 @@ def _xor(one: bytes, other: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 
+_HASHED_SALT_BYTES: Final = 256
+
+
 def dummy_credential(
     secret: bytes, mechanism: ScramMechanism, user: str, iterations: int, salt_bytes: int = SALT_BYTES
 ) -> ScramCredential:
     """What a user has who does not exist: always the same, like a real one, and nobody's password fits."""
     salt = b""
-    for block in range(-(-salt_bytes // 32)):
+    for block in range(-(-min(salt_bytes, _HASHED_SALT_BYTES) // 32)):
         salt += hmac.digest(secret, f"{mechanism.wire_name}:{block}:{user}".encode(), "sha256")
+    if salt_bytes > _HASHED_SALT_BYTES:  # in one go, for it is made at each login
+        salt += hashlib.shake_256(salt).digest(salt_bytes - _HASHED_SALT_BYTES)
     nothing = bytes(mechanism.digest_bytes)
     return ScramCredential(salt[:salt_bytes], nothing, nothing, iterations)

@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
+from actors.broker.users import StoredUsers
 from actors.links.operations import AlterScram
-from actors.security.scram import ScramCredential, ScramMechanism, salted_password
+from actors.security.scram import (
+    Derivation,
+    ScramClient,
+    ScramCredential,
+    ScramError,
+    ScramMechanism,
+    ScramServer,
+    salted_password,
+)
 from actors.wire.messages import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from tests.support import acl_world
 from tests.support.handler_helpers import Broker
@@ -44,6 +53,28 @@ def described(broker: Broker, *names: str) -> dict[str, Any]:
     }
 
 
+def server_for(broker: Broker, mechanism: ScramMechanism = SHA_256) -> ScramServer:
+    users = StoredUsers(broker.context)
+    return ScramServer(
+        mechanism, lambda name: users.credential(name, mechanism), lambda name: users.dummy(name, mechanism), "theirs"
+    )
+
+
+def first(broker: Broker, user: str) -> bytes:
+    return server_for(broker).first(ScramClient(SHA_256, user, "ours").first())
+
+
+def logs_in(broker: Broker, user: str, mechanism: ScramMechanism, salted: bytes, salt: bytes = b"salt of ours") -> bool:
+    """Whether a client that has this salted password gets in, and finds that the server knows it, too."""
+    server, client = server_for(broker, mechanism), ScramClient(mechanism, user, "ours")
+    assert client.read_first(server.first(client.first())) == Derivation(salt, 8192)
+    try:
+        client.read_final(server.final(client.final(salted)))
+    except ScramError as error:
+        return str(error) != "wrong credentials"
+    return True
+
+
 @pytest.mark.conformance("XB-31")
 def test_who_has_a_password_is_told_and_for_what(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
@@ -64,7 +95,28 @@ def test_a_user_who_is_named_twice_stays_as_he_is(tmp_path: Path) -> None:
     changes = [upsertion("anne", 2), Deletion(name="anne", mechanism=1), upsertion("bert")]
     assert sorted(alter(broker, *changes)) == [("anne", 92), ("bert", 0)]
     assert described(broker) == {"anne": [(1, 8192)], "bert": [(1, 8192)]}
-    assert alter(broker, Deletion(name="carl", mechanism=1), Deletion(name="carl", mechanism=2)) == [("carl", 92)]
+    assert alter(broker, Deletion(name="bert", mechanism=1), Deletion(name="bert", mechanism=1)) == [("bert", 92)]
+
+
+@pytest.mark.conformance("XB-32")
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ([Deletion(name="anne", mechanism=2), Deletion(name="anne", mechanism=1)], 91),
+        ([Deletion(name="anne", mechanism=2), upsertion("anne", 2)], 91),
+        ([Deletion(name="anne", mechanism=1), Deletion(name="anne", mechanism=2)], 92),
+        ([upsertion("anne", 9), upsertion("anne")], 33),
+        ([upsertion("anne"), upsertion("anne", 9)], 92),
+        ([upsertion("anne", iterations=1), upsertion("anne", 9)], 93),
+        ([upsertion("anne", 2), upsertion("anne", 2), upsertion("anne", 2)], 92),
+        ([upsertion("anne", 2, salted_password=b""), upsertion("anne", 9)], 92),
+    ],
+)
+def test_of_a_user_who_is_named_twice_the_first_mistake_is_told(tmp_path: Path, changes: list[Any], code: int) -> None:
+    broker = Broker(tmp_path)
+    alter(broker, upsertion("anne"))
+    assert alter(broker, *changes) == [("anne", code)]
+    assert described(broker) == {"anne": [(1, 8192)]}
 
 
 @pytest.mark.conformance("XB-33", "XB-34")
@@ -73,17 +125,17 @@ def test_a_user_who_is_named_twice_stays_as_he_is(tmp_path: Path) -> None:
     [
         (upsertion(""), 93),
         (Deletion(name="", mechanism=1), 93),
-        (upsertion("n" * 256), 93),
-        (upsertion("a\nb"), 93),
         (upsertion("anne", 0), 33),
         (upsertion("anne", 3), 33),
         (Deletion(name="anne", mechanism=-1), 33),
         (upsertion("anne", iterations=4095), 93),
         (upsertion("anne", iterations=16385), 93),
-        (upsertion("anne", salt=b""), 93),
-        (upsertion("anne", salt=bytes(256)), 93),
-        (upsertion("anne", salted_password=bytes(31)), 93),
-        (upsertion("anne", 2, salted_password=bytes(32)), 93),
+        (upsertion("", 9, iterations=0), 93),
+        (upsertion("anne", 9, iterations=0), 33),
+        (upsertion("anne", 2, iterations=4095), 93),
+        (upsertion("anne", salt=bytes(65_537)), 93),
+        (upsertion("anne", salted_password=b""), -1),
+        (upsertion("anne", 2, salted_password=b""), -1),
         (Deletion(name="anne", mechanism=1), 91),
     ],
 )
@@ -98,9 +150,42 @@ def test_what_cannot_be_kept_is_refused_and_the_rest_is_carried_out(
 @pytest.mark.conformance("XB-33")
 def test_the_bounds_themselves_will_do(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
-    least = upsertion("n" * 255, iterations=4096, salt=b"s")
-    most = upsertion("ä" * 127, iterations=16384, salt=bytes(255))
+    least = upsertion("n", iterations=4096, salt=b"", salted_password=b"x")
+    most = upsertion("n" * 32_767, iterations=16384, salt=bytes(65_536), salted_password=bytes(100_000))
     assert {code for _, code in alter(broker, least, most)} == {0}
+
+
+@pytest.mark.conformance("XB-33", "XB-37")
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+@pytest.mark.parametrize("length", [1, 20, 31, 32, 33, 64, 65, 128, 129, 1000])
+def test_who_has_a_salted_password_of_another_length_logs_in_with_it(
+    tmp_path: Path, mechanism: ScramMechanism, length: int
+) -> None:
+    broker = Broker(tmp_path)
+    salted = bytes(number % 255 + 1 for number in range(length))
+    assert alter(broker, upsertion("anne", mechanism.code, salted_password=salted)) == [("anne", 0)]
+    assert logs_in(broker, "anne", mechanism, salted)
+    assert not logs_in(broker, "anne", mechanism, salted + b"x")
+
+
+@pytest.mark.conformance("XB-33", "XB-37")
+@pytest.mark.parametrize("length", [0, 1, 255, 256, 1000, 65_536])
+def test_who_has_a_salt_of_another_length_logs_in_with_it(tmp_path: Path, length: int) -> None:
+    broker = Broker(tmp_path)
+    salted = salted_password(SHA_256, "pencil", b"s" * length, 8192)
+    assert alter(broker, upsertion("anne", salt=b"s" * length, salted_password=salted)) == [("anne", 0)]
+    assert logs_in(broker, "anne", SHA_256, salted, salt=b"s" * length)
+    known, unknown = (len(first(broker, name)) for name in ("anne", "nobody"))
+    assert known == unknown
+
+
+@pytest.mark.conformance("XB-33", "XB-37")
+@pytest.mark.parametrize("name", [" ", "a\nb", "\x7f", "a,b=c", "n" * 256, "n" * 3000, "ä"])
+def test_who_has_an_odd_name_logs_in_with_it(tmp_path: Path, name: str) -> None:
+    broker = Broker(tmp_path)
+    assert alter(broker, upsertion(name, salted_password=b"salted")) == [(name, 0)]
+    assert described(broker) == {name: [(1, 8192)]}
+    assert logs_in(broker, name, SHA_256, b"salted")
 
 
 @pytest.mark.conformance("XB-35")
@@ -144,8 +229,8 @@ def test_a_password_that_others_may_have_heard_is_set_with_a_warning(
         assert alter(broker, upsertion("anne")) == [("anne", 0)]
     assert logged(caplog) == []
     broker.connection.listener = "PLAINTEXT"
-    assert alter(broker, upsertion("an\x7fe"), upsertion("bert")) == [("an\x7fe", 93), ("bert", 0)]
-    assert logged(caplog) == ["the password of 'bert' came from 10.0.0.7 without encryption"]
+    assert alter(broker, upsertion(""), upsertion("b\nt"), upsertion("bert")) == [("", 93), ("b\nt", 0), ("bert", 0)]
+    assert logged(caplog) == [r"the password of 'b\nt', 'bert' came from 10.0.0.7 without encryption"]
 
 
 def test_what_was_asked_and_not_answered_names_each_user_once(tmp_path: Path) -> None:

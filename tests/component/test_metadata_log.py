@@ -73,6 +73,15 @@ def test_several_records_are_appended_at_once(path: Path) -> None:
     assert reopened(path).metadata.to_wire() == log.metadata.to_wire()
 
 
+@pytest.mark.parametrize("name", ["a\nb", "\x00", "\x7f", "ä", "n" * 32_767])
+@pytest.mark.parametrize("salt", [b"", bytes(65_536)])
+def test_a_credential_is_there_again_whatever_its_name_and_its_salt(path: Path, name: str, salt: bytes) -> None:
+    log = MetadataLog(path)
+    log.append([["scram", name, 1, salt, b"stored", b"server", 4096]])
+    log.close()
+    assert reopened(path).metadata.scram == {(name, 1): (salt, b"stored", b"server", 4096)}
+
+
 def test_a_tail_torn_at_any_byte_leaves_the_records_before_it(path: Path) -> None:
     log = MetadataLog(path)
     log.append(RECORDS[:-1])

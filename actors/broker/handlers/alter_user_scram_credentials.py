@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Collection
 from typing import Final
 
 from actors.broker.connection import Connection
@@ -15,8 +16,7 @@ from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
 from actors.links.operations import AlteredScram, AlterScram, ScramDeletion, ScramUpsertion, UserOutcome
 from actors.security.acl import is_loopback
-from actors.security.add_scram import SALT_BYTES_MAX, name_problem
-from actors.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential, ScramMechanism
+from actors.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, SALT_BYTES_MAX, ScramCredential, ScramMechanism
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     AlterUserScramCredentialsRequest,
@@ -34,12 +34,20 @@ _MECHANISMS: Final = {each.code: each for each in ScramMechanism}
 Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
 Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 Result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+_Problem = tuple[ErrorCode, str]
+
+_EMPTY_NAME: Final = (ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user's name cannot be empty")
+_TWICE: Final = (ErrorCode.DUPLICATE_RESOURCE, "a user may be named once in a request")
+_NO_SUCH: Final = (ErrorCode.RESOURCE_NOT_FOUND, "the user has no credential for this mechanism")
+_MECHANISM: Final = (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "the mechanism is 1 (SCRAM-SHA-256) or 2 (SCRAM-SHA-512)")
+# Kafka fails at making a key of it, and says no more than that.
+_NO_PASSWORD: Final = (ErrorCode.UNKNOWN_SERVER_ERROR, "a salted password cannot be empty")
 
 
 def handle(context: HandlerContext, request: Request) -> AlterUserScramCredentialsResponse | None:
     """Refused users are answered with those that the controller has answered, one result each."""
     m: AlterUserScramCredentialsRequest = request.message
-    refused = _refused(m)
+    refused = _refused(m, context.broker.metadata.scram)
     deletions = tuple(ScramDeletion(d.name, d.mechanism) for d in m.deletions if d.name not in refused)
     upsertions = tuple(_made(u) for u in m.upsertions if u.name not in refused)
     if upsertions and _may_be_overheard(context, request.connection):
@@ -64,37 +72,51 @@ def _may_be_overheard(context: HandlerContext, connection: Connection) -> bool:
     return not tls and not is_loopback(connection.peer)
 
 
-def _refused(m: AlterUserScramCredentialsRequest) -> dict[str, UserOutcome]:
-    """The users whose change cannot be carried out, whoever they are, and why."""
+def _refused(m: AlterUserScramCredentialsRequest, known: Collection[tuple[str, int]]) -> dict[str, UserOutcome]:
+    """The users whose change cannot be carried out, and why: the first reason that Kafka finds."""
     asked = _all(m)
     times = Counter(each.name for each in asked)
-    wrong: dict[str, tuple[ErrorCode, str]] = {}
+    wrong: dict[str, _Problem] = {}
+    right: set[str] = set()
     for each in asked:
-        text = name_problem(each.name)
-        problem = None if text is None else (ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
-        if times[each.name] > 1:
-            problem = (ErrorCode.DUPLICATE_RESOURCE, "a user may be named once in a request")
-        elif problem is None and each.mechanism not in _MECHANISMS:
-            problem = (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "the mechanism is 1 (SCRAM-SHA-256) or 2 (SCRAM-SHA-512)")
-        elif problem is None and isinstance(each, Upsertion):
-            problem = _wrong_credential(each)
-        if problem is not None:
+        if each.name in wrong:
+            continue
+        problem = _TWICE if each.name in right else _problem(each)
+        if problem is None and times[each.name] > 1 and _is_missing(each, known):
+            problem = _NO_SUCH  # alone, it is left to the controller
+        if problem is None:
+            right.add(each.name)
+        else:
             wrong[each.name] = problem
+    for upsertion in m.upsertions:
+        if not upsertion.salted_password:
+            wrong.setdefault(upsertion.name, _NO_PASSWORD)
     return {name: UserOutcome(name, code, text) for name, (code, text) in wrong.items()}
+
+
+def _is_missing(asked: Deletion | Upsertion, known: Collection[tuple[str, int]]) -> bool:
+    return isinstance(asked, Deletion) and (asked.name, asked.mechanism) not in known
 
 
 def _all(m: AlterUserScramCredentialsRequest) -> list[Deletion | Upsertion]:
     return [*m.deletions, *m.upsertions]
 
 
-def _wrong_credential(asked: Upsertion) -> tuple[ErrorCode, str] | None:
+def _problem(asked: Deletion | Upsertion) -> _Problem | None:
+    if not asked.name:
+        return _EMPTY_NAME
+    if asked.mechanism not in _MECHANISMS:
+        return _MECHANISM
+    return _wrong_credential(asked) if isinstance(asked, Upsertion) else None
+
+
+def _wrong_credential(asked: Upsertion) -> _Problem | None:
+    """Salted passwords of any length are taken, though none but the mechanism's is one of a password."""
     text = None
     if not ITERATIONS_MIN <= asked.iterations <= ITERATIONS_MAX:
         text = f"iterations must be within {ITERATIONS_MIN} and {ITERATIONS_MAX}"
-    elif not 1 <= len(asked.salt) <= SALT_BYTES_MAX:
-        text = f"a salt has 1 to {SALT_BYTES_MAX} bytes"
-    elif len(asked.salted_password) != (size := _MECHANISMS[asked.mechanism].digest_bytes):
-        text = f"a salted password of this mechanism has {size} bytes"
+    elif len(asked.salt) > SALT_BYTES_MAX:
+        text = f"a salt has at most {SALT_BYTES_MAX} bytes"
     return None if text is None else (ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
 
 

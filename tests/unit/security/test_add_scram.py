@@ -55,10 +55,10 @@ def test_it_is_written_as_for_kafkas_tools(text: str, expected: AddScram) -> Non
         ("SCRAM-SHA-256=[name=alice,password=secret,iterations=4095]", "within 4096 and 16384"),
         ("SCRAM-SHA-256=[name=alice,password=secret,iterations=16385]", "within 4096 and 16384"),
         ("SCRAM-SHA-256=[name=alice,password=secret,iterations=many]", "within 4096 and 16384"),
-        ("SCRAM-SHA-256=[name=alice,saltedpassword=c2VjcmV0,salt=c2FsdA==]", "needs salt=, and 32 bytes"),
+        ("SCRAM-SHA-256=[name=alice,saltedpassword=,salt=c2FsdA==]", "needs salt=, and a byte or more"),
         (f"SCRAM-SHA-256=[name=alice,saltedpassword={SALTED}]", "needs salt="),
         ("SCRAM-SHA-256=[name=alice,saltedpassword=secret!,salt=c2FsdA==]", "is no base64"),
-        ("SCRAM-SHA-256=[name=alice,password=secret,salt=]", "1 to 255 bytes"),
+        (f"SCRAM-SHA-256=[name=alice,password=secret,salt={'AAAA' * 21846}]", "at most 65536 bytes"),
     ],
 )
 def test_what_cannot_be_read_is_refused_without_showing_the_password(text: str, error: str) -> None:
