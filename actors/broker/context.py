@@ -68,6 +68,9 @@ class Shards(Protocol):
     def note_topics(self) -> None:
         """Topics were created or deleted."""
 
+    def set_log_levels(self, changed: Mapping[str, int]) -> None:
+        """Have the processes of all shards, and those to come, log as this one does since its levels were changed."""
+
 
 class Replication(Protocol):
     """The replicas of partitions that other brokers hold, too."""

@@ -57,6 +57,7 @@ class Kind(IntEnum):
     RESTS = 23  # shard -> broker: answer to question b about partition a; payload: MaySleepResponse
     TOPICS_DELETED = 24  # broker -> shard that loads partition a: deleted since it was served; payload: DeletedTopics
     REBALANCES = 25  # shard -> broker, before a PONG, if there is something to tell; payload: Rebalances
+    LOG_LEVELS = 26  # broker -> shard: levels of loggers have changed; payload: ChangedLevels
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,13 @@ class DeletedTopics:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedLevels:
+    """Python's level of each logger of the broker that was changed while it ran; 0 if it inherits."""
+
+    levels: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """The settings for a shard that is to host a partition, and all topics of the cluster."""
 
@@ -113,7 +121,15 @@ class Figures:
 
 
 PAYLOADS: Codec[
-    Greeting | Assignment | KnownTopics | DeletedTopics | MaySleepResponse | Figures | GroupStatus | Rebalances
+    Greeting
+    | Assignment
+    | KnownTopics
+    | DeletedTopics
+    | MaySleepResponse
+    | Figures
+    | GroupStatus
+    | Rebalances
+    | ChangedLevels
 ] = Codec(
     "relay",
     {
@@ -125,6 +141,7 @@ PAYLOADS: Codec[
         Kind.PONG: Figures,
         Kind.DESCRIBED: GroupStatus,
         Kind.REBALANCES: Rebalances,
+        Kind.LOG_LEVELS: ChangedLevels,
     },
 )
 

@@ -29,6 +29,7 @@ from actors.links.group_status import GroupStatus, Rebalance
 from actors.links.relay import (
     PAYLOADS,
     Assignment,
+    ChangedLevels,
     DeletedTopics,
     Figures,
     Greeting,
@@ -43,6 +44,7 @@ from actors.records.batch import HEADER_BYTES, assembled, read_header
 from actors.records.building import build_keyed_batch, recompressed
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import SharedClock
+from actors.runtime.log_levels import THIS_PROCESS, LogLevels
 from actors.runtime.logs import Fields, at
 from actors.wire.errors import WireError
 from actors.wire.framing import RequestHeader, encode_response, frame_response
@@ -91,11 +93,19 @@ class _MaySleep:
 class ShardProcess:
     """One connection to a broker and, when the process hosts a partition, one shard."""
 
-    def __init__(self, socket_path: str, name: str, code_version: str, environment: Environment = REAL) -> None:
+    def __init__(
+        self,
+        socket_path: str,
+        name: str,
+        code_version: str,
+        environment: Environment = REAL,
+        log_levels: LogLevels = THIS_PROCESS,
+    ) -> None:
         self._path = socket_path
         self._name = name
         self._code_version = code_version
         self._environment = environment
+        self._log_levels = log_levels
         self._monotonic_ms, self._wall_ms = environment.clock.monotonic_ms, environment.clock.wall_ms
         self._loop = asyncio.get_running_loop()
         self._protocol: RelayProtocol | None = None
@@ -168,6 +178,7 @@ class ShardProcess:
 
     def _on_lost(self, protocol: RelayProtocol) -> None:
         self._protocol = None
+        self._log_levels.take_over({})
         self._forget()
         self._lost.set()
 
@@ -229,6 +240,8 @@ class ShardProcess:
             self._loaded(b)
         elif kind == Kind.BECOME:
             self._become(a, b, PAYLOADS.read(Assignment, payload))
+        elif kind == Kind.LOG_LEVELS:
+            self._log_levels.take_over(PAYLOADS.read(ChangedLevels, payload).levels)
         elif kind == Kind.DESCRIBE:
             self._describe(b, payload.decode())
         elif kind == Kind.END:

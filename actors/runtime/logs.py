@@ -22,6 +22,8 @@ JSON: Final = "json"
 
 OURS: Final = ("actors", "coterie")
 """The loggers of our own code, `coterie.audit` among them."""
+WRITTEN: Final = (*OURS, "asyncio")
+"""The loggers that a process writes to its log, with all below them."""
 
 _FIELDS = "fields"
 _LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"

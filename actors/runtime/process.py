@@ -17,7 +17,7 @@ from typing import Any, TypeVar, Unpack
 import uvloop
 
 from actors import __version__
-from actors.runtime.logs import OURS, Fields, LogPlace, formatter
+from actors.runtime.logs import WRITTEN, Fields, LogPlace, formatter
 from actors.runtime.private import FOLDER_MODE, narrow
 
 T = TypeVar("T")
@@ -94,10 +94,11 @@ def log_to(place: LogPlace, name: str, **own: Unpack[Fields]) -> None:
     narrow(path)
     handler = logging.FileHandler(path / f"{name}.log")
     handler.setFormatter(formatter(place.log_format, {"cluster": place.cluster, **own}))
-    for root in map(logging.getLogger, (*OURS, "asyncio")):
+    logging.getLogger().setLevel(logging.INFO)
+    for root in map(logging.getLogger, WRITTEN):
         root.handlers.clear()
         root.addHandler(handler)
-        root.setLevel(logging.INFO)
+        root.setLevel(logging.NOTSET)
         root.propagate = False
     faulthandler.enable(handler.stream.fileno() if handler.stream else 2)
 

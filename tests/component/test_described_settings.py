@@ -20,7 +20,7 @@ from actors.wire.messages import (
 from placement.metadata import Endpoint
 from tests.support.handler_helpers import Broker
 
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 SET = 0
 
 
@@ -201,16 +201,14 @@ def test_settings_of_a_subscription_to_metrics_are_described(tmp_path: Path) -> 
     assert {name: entry.value for name, entry in found.items()} == {"interval.ms": "300000", "match": "", "metrics": ""}
 
 
-@pytest.mark.parametrize(("kind", "name"), [(GROUP, ""), (CLIENT_METRICS, ""), (BROKER_LOGGER, "0")])
+@pytest.mark.parametrize(("kind", "name"), [(GROUP, ""), (CLIENT_METRICS, "")])
 def test_what_has_no_settings_says_so(tmp_path: Path, kind: int, name: str) -> None:
     result = described(Broker(tmp_path), kind, name)
     assert (result.error_code, result.configs) == (42, [])
     assert result.error_message
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"), [(GROUP, "cannot be changed"), (CLIENT_METRICS, "not collected"), (BROKER_LOGGER, "loggers")]
-)
+@pytest.mark.parametrize(("kind", "words"), [(GROUP, "cannot be changed"), (CLIENT_METRICS, "not collected")])
 def test_only_settings_of_topics_and_brokers_can_be_changed(tmp_path: Path, kind: int, words: str) -> None:
     result = altered(Broker(tmp_path), kind, "0", interval_ms="1000")
     assert result.error_code == 42

@@ -219,7 +219,7 @@ def test_a_broker_describes_every_setting_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
-    [(TOPIC, "unknown", 3), (TOPIC, "a/b", 17), (BROKER, "9", 42), (BROKER, "x", 42), (8, "0", 42)],
+    [(TOPIC, "unknown", 3), (TOPIC, "a/b", 17), (BROKER, "9", 42), (BROKER, "x", 42), (8, "9", 42)],
 )
 def test_what_cannot_be_described(tmp_path: Path, kind: int, name: str, code: int) -> None:
     result = described(Broker(tmp_path), kind, name)

@@ -318,9 +318,10 @@ def test_topics_and_brokers_have_settings(tmp_path: Path) -> None:
     broker = Broker(tmp_path, brokers=2)
     broker.topic("b")
     broker.topic("a")
-    assert resources(broker, 1) == [(2, "a"), (2, "b"), (4, "0"), (4, "1")]
+    assert resources(broker, 1) == [(2, "a"), (2, "b"), (4, "0"), (4, "1"), (8, "0"), (8, "1")]
     assert resources(broker, 1, 4) == [(4, "0"), (4, "1")]
-    assert resources(broker, 1, 8, 16) == []
+    assert resources(broker, 1, 8, 16) == [(8, "0"), (8, "1")]
+    assert resources(broker, 1, 16) == []
     assert resources(broker, 0) == []
     refused = broker.ask(ListConfigResourcesRequest(resource_types=[2, 3]), 1)
     assert (refused.error_code, refused.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])

@@ -6,7 +6,7 @@ Requests go through the wire's encoder and decoder both ways; logs are real ones
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +188,7 @@ class Shards:
         self.awaited: list[int] = []
         self.starting: set[int] = set()
         self.waiters: dict[int, list[Callable[[ErrorCode], None]]] = {}
+        self.log_levels: list[dict[str, int]] = []
 
     def await_serving(self, partition: int, done: Callable[[ErrorCode], None]) -> None:
         self.awaited.append(partition)
@@ -195,6 +196,9 @@ class Shards:
             self.waiters.setdefault(partition, []).append(done)
         else:
             done(ErrorCode.NONE)
+
+    def set_log_levels(self, changed: Mapping[str, int]) -> None:
+        self.log_levels.append(dict(changed))
 
     def settle(self, partition: int, code: ErrorCode = ErrorCode.NONE) -> None:
         for done in self.waiters.pop(partition, []):

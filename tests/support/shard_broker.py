@@ -16,6 +16,7 @@ from actors.offsets_partition.process import ShardProcess
 from actors.records.batch import split_batches
 from actors.records.reading import iter_key_values
 from actors.runtime.environment import REAL, Environment
+from actors.runtime.log_levels import THIS_PROCESS, LogLevels
 from actors.runtime.private import is_ours
 from actors.wire import messages
 from actors.wire.framing import decode_response, encode_request
@@ -176,10 +177,12 @@ async def process(path: Path) -> AsyncIterator[FakeBroker]:
 
 
 @asynccontextmanager
-async def shard(path: Path, environment: Environment = REAL) -> AsyncIterator[tuple[ShardProcess, FakeBroker]]:
+async def shard(
+    path: Path, environment: Environment = REAL, log_levels: LogLevels = THIS_PROCESS
+) -> AsyncIterator[tuple[ShardProcess, FakeBroker]]:
     """A shard process and the broker it has said hello to."""
     broker = await FakeBroker(str(path / "s")).listen()
-    made = ShardProcess(broker.path, "", "tests", environment)
+    made = ShardProcess(broker.path, "", "tests", environment, log_levels)
     task = asyncio.ensure_future(made.run())
     try:
         await broker.hear(Kind.HELLO)

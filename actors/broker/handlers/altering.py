@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from actors.broker.handlers import broker_loggers
 from actors.broker.handlers.authorization import DENIED, may
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
@@ -35,11 +36,16 @@ def ask(
     """
     given = request.message.resources
     times = Counter((resource.resource_type, resource.resource_name) for resource in given)
-    forbidden = {key: right for key, n in times.items() if n == 1 and (right := _lacking(context, request, *key))}
+    settled = {
+        (resource.resource_type, resource.resource_name): outcome
+        for resource in given
+        if times[resource.resource_type, resource.resource_name] == 1
+        and (outcome := _settled(context, request, resource, replace)) is not None
+    }
     resources = tuple(
         ChangedResource(resource.resource_type, resource.resource_name, replace, tuple(operations(resource)))
         for resource in given
-        if (resource.resource_type, resource.resource_name) not in forbidden
+        if (resource.resource_type, resource.resource_name) not in settled
     )
 
     stores = of_own_stores(resources, context.broker.broker_id)
@@ -52,9 +58,9 @@ def ask(
                     context.certificates.read_again()
         decided = iter(altered.resources)
         keys = ((resource.resource_type, resource.resource_name) for resource in given)
-        return answered(response, (_denied(*key, forbidden) or next(decided) for key in keys))
+        return answered(response, (settled.get(key) or next(decided) for key in keys))
 
-    if forbidden and not resources:
+    if settled and not resources:
         return answer(AlteredConfigs(()))
 
     def go_on(problem: str | None) -> None:
@@ -83,9 +89,15 @@ def _lacking(context: HandlerContext, request: Request, kind: int, name: str) ->
     return None if may(context, request, right, name) else right
 
 
-def _denied(kind: int, name: str, forbidden: Mapping[tuple[int, str], Right]) -> ResourceOutcome | None:
-    right = forbidden.get((kind, name))
-    return None if right is None else ResourceOutcome(kind, name, DENIED[right.resource], None)
+def _settled(context: HandlerContext, request: Request, resource: Any, replace: bool) -> ResourceOutcome | None:
+    """What becomes of a resource, if the controller need not be asked."""
+    kind, name = resource.resource_type, resource.resource_name
+    right = _lacking(context, request, kind, name)
+    if right is not None:
+        return ResourceOutcome(kind, name, DENIED[right.resource], None)
+    if kind == ConfigResourceType.BROKER_LOGGER and not replace:
+        return broker_loggers.altered(context, resource, validate_only=request.message.validate_only)
+    return None
 
 
 def answered(response: type[R], outcomes: Iterable[ResourceOutcome]) -> R:

@@ -18,6 +18,7 @@ from actors.broker.handlers.offsets_topic import OffsetsTopic
 from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
+from actors.runtime.log_levels import THIS_PROCESS, LogLevels
 from actors.settings import BrokerConfig
 from actors.wire.framing import RequestHeader, encode_large_response
 from actors.wire.messages import ApiMessage
@@ -85,3 +86,4 @@ class HandlerContext:
     advertised: Mapping[int, tuple[int, int]]
     """First and last version of each API that ApiVersions names, by API key."""
     certificates: Certificates = NO_CERTIFICATES
+    log_levels: LogLevels = THIS_PROCESS

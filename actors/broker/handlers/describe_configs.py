@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from actors.broker.context import BrokerContext
+from actors.broker.handlers import broker_loggers
 from actors.broker.handlers.authorization import DENIED, may
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.in_turns import Work, in_turns
@@ -75,8 +76,7 @@ def _described(context: HandlerContext, m: DescribeConfigsRequest, resource: Res
         case ConfigResourceType.BROKER:
             return _broker(context, m, resource)
         case ConfigResourceType.BROKER_LOGGER:
-            text = "broker loggers (8) are neither shown nor changed through the protocol"
-            return _refused(resource, ErrorCode.INVALID_REQUEST, text)
+            return broker_loggers.described(context, resource)
         case ConfigResourceType.CLIENT_METRICS:
             return _client_metrics(m, resource)
         case ConfigResourceType.GROUP:

@@ -35,7 +35,7 @@ def _names(broker: BrokerContext, kind: ConfigResourceType) -> list[str]:
     match kind:
         case ConfigResourceType.TOPIC:
             return sorted(broker.metadata.topics)
-        case ConfigResourceType.BROKER:
+        case ConfigResourceType.BROKER | ConfigResourceType.BROKER_LOGGER:
             return [str(broker.id) for broker in broker.metadata.alive()]
         case _:
             return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 
@@ -33,7 +33,7 @@ from actors.broker.slots import Slot
 from actors.coordinator.messages import ListedGroup, MaySleepResponse
 from actors.links.group_status import GroupStatus
 from actors.links.rebalances import Rebalances
-from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
+from actors.links.relay import PAYLOADS, ChangedLevels, Figures, Greeting, Kind, RelayProtocol
 from actors.links.status import ASLEEP, ShardStatus
 from actors.runtime.logs import at
 from actors.wire.api_keys import ApiKey
@@ -78,6 +78,7 @@ class ShardHub:
         self._relaying = Relaying(self.processes.links, handlers, context.counts.requests.failed)
         self._readiness = Readiness(context, self.partitions, self.processes, self._relaying.flush)
         self._topics = TopicNews(context, self.partitions, self.sleeping)
+        self._log_levels = b""  # as processes are told, once some were changed
         context.commits.subscribe(OFFSETS_TOPIC, appending.watermark)
         # What is called for every frame is called directly.
         self.partition_of = self.groups.partition_of
@@ -135,6 +136,12 @@ class ShardHub:
             done(ErrorCode.NONE)
         else:
             self._readiness.wait(partition, self._number(), 0, lambda code: self._soon(done, code))
+
+    def set_log_levels(self, changed: Mapping[str, int]) -> None:
+        """Have all processes, and those to come, log as this one does since its levels were changed."""
+        self._log_levels = PAYLOADS.encode(ChangedLevels(changed))
+        for protocol in self.processes.links:
+            protocol.send(Kind.LOG_LEVELS, payload=self._log_levels)
 
     def _soon(self, done: Callable[[ErrorCode], None], code: ErrorCode) -> None:
         self._context.loop.call_soon(done, code)
@@ -210,6 +217,8 @@ class ShardHub:
         greeting = PAYLOADS.read(Greeting, payload)
         self.history.fold(link)
         link.greet(greeting.pid, greeting.name)
+        if self._log_levels:
+            link.protocol.send(Kind.LOG_LEVELS, payload=self._log_levels)
         self.processes.add_spare(link)
 
     def _assign(self, link: ShardLink, partition: int) -> bool:

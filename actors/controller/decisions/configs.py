@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 _FIXED: dict[int, str] = {
-    ConfigResourceType.BROKER_LOGGER: "broker loggers (8) are neither shown nor changed through the protocol",
+    ConfigResourceType.BROKER_LOGGER: "broker loggers (8) are changed by IncrementalAlterConfigs, at their broker",
     ConfigResourceType.CLIENT_METRICS: "clients' metrics are not collected, so there are no subscriptions to change",
     ConfigResourceType.GROUP: "Kafka's settings of groups are for protocols that are not served, and cannot be changed",
 }

@@ -90,7 +90,7 @@ def test_a_secret_is_hidden_in_both() -> None:
 @pytest.mark.parametrize("name", ["actors.broker.shards.hub", "coterie.audit", "asyncio"])
 def test_a_process_writes_what_its_code_and_its_audit_say(tmp_path: Path, name: str) -> None:
     """What was denied went nowhere: only loggers below `actors` were written."""
-    roots = [logging.getLogger(each) for each in ("actors", "coterie", "asyncio")]
+    roots = [logging.getLogger(each) for each in (None, "actors", "coterie", "asyncio")]
     before = [(root.handlers[:], root.level, root.propagate) for root in roots]
     try:
         log_to(LogPlace(str(tmp_path), "default", JSON), "broker-0", role="broker", broker=0)
@@ -98,7 +98,7 @@ def test_a_process_writes_what_its_code_and_its_audit_say(tmp_path: Path, name: 
         written = json.loads((tmp_path / "broker-0.log").read_text())
     finally:
         for root, (handlers, level, propagate) in zip(roots, before, strict=True):
-            for handler in root.handlers:
+            for handler in set(root.handlers) - set(handlers):
                 handler.close()
             root.handlers[:], root.propagate = handlers, propagate
             root.setLevel(level)
