@@ -162,7 +162,7 @@ def test_what_is_sent_after_the_end_goes_nowhere() -> None:
 NUMBERS = (
     *("HELLO", "BECOME", "LOAD", "LOADED", "ACTIVE", "OPEN", "CLOSE", "REQUEST", "RESPONSE", "APPEND", "APPENDED"),
     *("REFUSED", "HIGH_WATERMARK", "TOPICS", "PING", "PONG", "RESIGN", "LOAD_MORE", "END"),
-    *("DESCRIBE", "DESCRIBED", "MAY_SLEEP", "RESTS", "TOPICS_DELETED", "REBALANCES"),
+    *("DESCRIBE", "DESCRIBED", "MAY_SLEEP", "RESTS", "TOPICS_DELETED", "REBALANCES", "LOG_LEVELS"),
 )
 
 
