@@ -101,8 +101,9 @@ _PROTOCOL_NOTES = """\
   `group.protocol=classic`.
 - **DescribeConfigs** answers for topics, brokers, their loggers, groups and client metrics. Settings of groups are the
   brokers' defaults for the protocols that are not served; only those of topics and brokers can be changed.
-- **A broker's loggers** (resource type 8) are shown and changed by that broker, with Kafka's names for levels, for itself
-  and its shards. Packages are loggers, too. As in Kafka, AlterConfigs changes none, and nothing outlasts the process.
+- **A broker's loggers** (resource type 8) are shown and changed by that broker, with Kafka's names for levels, for
+  itself and its shards. Packages are loggers, too. As in Kafka, AlterConfigs changes none, and nothing outlasts the
+  process.
 - **AlterUserScramCredentials** takes names and salted passwords of any length but none, as Kafka does, and salts of at
   most 64 KiB: whoever names a user is sent the user's salt.
 - **Rights** are those that Kafka asks for, where [ACLs](security.md#acls) are checked. Some requests need one of those
