@@ -15,6 +15,7 @@ from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.wire import messages
 from tests.support.one_broker import VERSIONS, Client, World, create, delete, world
 from tests.support.runtime_helpers import until
+from tests.support.three_brokers import produce
 
 
 async def test_a_started_broker_is_registered_and_answers(tmp_path: Path) -> None:
@@ -111,6 +112,20 @@ async def test_an_idle_connection_is_closed_one_that_waits_for_its_answer_is_not
         other.send(delete("t"))
         await other.answer()
         assert (await waiting.answer()).error_code == 0
+
+
+async def test_a_broker_starts_with_any_message_max_bytes_and_a_request_has_its_own_limit(tmp_path: Path) -> None:
+    async with world(tmp_path, message_max_bytes="2147483647", socket_request_max_bytes="200000") as w:
+        client = await w.client()
+        client.send(create("t"))
+        assert (await client.answer()).topics[0].error_code == 0
+        for size, fits in ((190_000, True), (210_000, False)):
+            client.send((produce("t", b"v" * size, 1, 5000), 9))
+            if fits:
+                answer = await client.answer()
+                assert answer.responses[0].partition_responses[0].error_code == 0
+            else:
+                assert await client.closed()
 
 
 async def test_a_client_that_came_before_the_broker_was_registered_is_not_taken_for_idle(
