@@ -22,11 +22,9 @@ SECTIONS: Final = {
     "Cluster": "Who a broker is, and when it counts as dead.",
     "Coterie": "Settings Kafka does not have.",
 }
-MESSAGE_BYTES_MAX: Final = 104_857_600
 MAX_DECOMPRESSED: Final = 2**31 - 9
 """What Kafka takes for the longest array there is."""
-"""What one frame between brokers can carry beside the rest, and the default of socket.request.max.bytes."""
-=======
+
 COMPRESSIONS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 
