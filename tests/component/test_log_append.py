@@ -41,7 +41,7 @@ def patched(batch: bytes, layout: str, position: int, value: int) -> bytes:
 def test_offsets_and_epoch_are_stamped(tmp_path):
     log = open_log(tmp_path)
     first = log.append_as_leader(values(b"a", b"b"), 3, NOW_MS)
-    second = log.append_as_leader(memoryview(values(b"c") + values(b"d", b"e")), 4, NOW_MS)
+    second = log.append_as_leader(memoryview(values(b"c") + values(b"d", b"e")), 4, NOW_MS, internal=True)
     assert (first.base_offset, first.last_offset, first.duplicate) == (0, 1, False)
     assert (second.base_offset, second.last_offset, second.log_append_time_ms) == (2, 4, -1)
     assert log.log_end_offset == 5
@@ -67,13 +67,13 @@ def test_bad_batches_are_refused_and_leave_nothing(tmp_path):
     refused(log, b"", 87)
     refused(log, ONE[:-1], 2)
     refused(log, ONE[:10], 2)
-    refused(log, ONE + ONE[:30], 2)
+    refused(log, ONE + ONE[:30], 87)
     refused(log, flipped, 2)
-    refused(log, ONE + flipped, 2)
-    refused(log, ONE[:16] + b"\x01" + ONE[17:], 43)
+    refused(log, ONE + flipped, 87)
+    refused(log, ONE[:16] + b"\x01" + ONE[17:], 87)
     refused(log, ONE[:16] + b"\x03" + ONE[17:], 2)
     refused(log, values(bytes(1000)), 10)
-    refused(log, ONE * 100, 18)
+    refused(log, ONE * 3, 87)
     refused(log, patched(ONE, ">i", 57, 2), 87)
     refused(log, patched(ONE, ">i", 57, 0), 87)
     refused(log, patched(ONE, ">i", 57, -1), 87)
@@ -82,9 +82,17 @@ def test_bad_batches_are_refused_and_leave_nothing(tmp_path):
     refused(log, patched(ONE, ">h", 21, 5), 76)
     refused(log, values(b"v", is_control=True), 87)
     refused(log, values(b"v", producer_id=5), 87)
-    refused(log, patched(ONE, ">h", 21, 8), 32)
+    refused(log, ONE + flipped, 2, internal=True)
+    refused(log, ONE + ONE[:30], 2, internal=True)
+    refused(log, b"", 2, internal=True)
     log.append_as_leader(values(b"v", is_control=True), 0, NOW_MS, internal=True)
     assert log.log_end_offset == 2
+    log.abandon()
+
+
+def test_a_batch_larger_than_a_segment_is_refused(tmp_path):
+    log = open_log(tmp_path, segment_bytes="5000")
+    refused(log, values(bytes(5000)), 18)
     log.abandon()
 
 
@@ -104,7 +112,7 @@ def test_a_compacted_topic_needs_keys(tmp_path):
         refused(log, values(b"v", key=None, compression=codec), 87)
         append(log, values(b"v", compression=codec))
     lying = patched(patched(values(b"v", compression="gzip"), ">i", 23, 1), ">i", 57, 2)
-    refused(log, lying, 2)
+    refused(log, lying, 87)
     gapped = build_sparse_batch([(3, b"k", b"v", None, NOW_MS)], base_offset=0)
     refused(log, patched(gapped, ">i", 23, 0), 87)
     log.abandon()
@@ -121,8 +129,9 @@ def test_create_time_is_bounded_by_the_topic(tmp_path):
 
 def test_log_append_time(tmp_path):
     log = open_log(tmp_path, message_timestamp_type="LogAppendTime")
-    result = log.append_as_leader(values(b"v", timestamp_ms=5) + values(b"w"), 0, NOW_MS + 9)
-    assert result.log_append_time_ms == NOW_MS + 9
+    for batch in (values(b"v", timestamp_ms=5), values(b"w")):
+        result = log.append_as_leader(batch, 0, NOW_MS + 9)
+        assert result.log_append_time_ms == NOW_MS + 9
     assert [each.timestamp for each in all_records(log)] == [NOW_MS + 9] * 2
     assert log.max_timestamp(2) == (0, NOW_MS + 9)
     log.abandon()
@@ -131,7 +140,8 @@ def test_log_append_time(tmp_path):
 @pytest.mark.parametrize("kind", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 def test_compression_type_of_the_topic_wins(tmp_path, kind):
     log = open_log(tmp_path, compression_type=kind, message_timestamp_type="LogAppendTime")
-    append(log, values(b"v" * 100, compression="zstd") + values(b"w" * 100))
+    append(log, values(b"v" * 100, compression="zstd"))
+    append(log, values(b"w" * 100))
     headers = [header for _, _, header in split_batches(all_bytes(log))]
     assert {each.codec for each in headers} == {{"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}[kind]}
     assert [each.value for each in all_records(log)] == [b"v" * 100, b"w" * 100]
@@ -147,7 +157,7 @@ def test_what_the_topics_compression_makes_too_large_is_refused(tmp_path):
 
 def test_more_batches_than_one_system_call_takes(tmp_path):
     log = open_log(tmp_path)
-    append(log, ONE * 3000)
+    append(log, ONE * 3000, internal=True)
     assert log.log_end_offset == 3000
     assert len(content(log)) == 3000
     log.abandon()
@@ -173,7 +183,7 @@ def test_a_full_disk_refuses_and_recovers(tmp_path):
     append(log, ONE)
     for room in range(len(ONE) * 2):
         disk.room = room
-        refused(log, ONE + ONE, 56)
+        refused(log, ONE + ONE, 56, internal=True)
         assert log.segments.active.path.stat().st_size == len(ONE), "no partial bytes remain"
     disk.room = None
     assert append(log, values(b"after")) == 1
@@ -293,7 +303,7 @@ def test_a_flush_begun_before_a_truncation_proves_nothing(tmp_path):
 def test_a_follower_becomes_a_copy(tmp_path):
     leader, follower = open_log(tmp_path / "a"), open_log(tmp_path / "b", segment_bytes="400")
     for number in range(10):
-        append(leader, sent(number) + values(b"x", b"y"), epoch=number // 4)
+        append(leader, sent(number) + values(b"x", b"y"), epoch=number // 4, internal=True)
     while follower.log_end_offset < leader.log_end_offset:
         result = follower.append_as_follower(leader.read(follower.log_end_offset, 300), NOW_MS)
         assert result.last_offset == follower.log_end_offset - 1
@@ -341,7 +351,8 @@ def test_a_follower_goes_on_behind_a_merged_batch_that_has_nothing_left_for_it(t
 
 def test_every_appended_batch_passes_its_checksum(tmp_path):
     log = open_log(tmp_path, message_timestamp_type="LogAppendTime", compression_type="lz4")
-    append(log, sent(0, 5) + values(b"x", compression="gzip"))
+    append(log, sent(0, 5))
+    append(log, values(b"x", compression="gzip"))
     data = all_bytes(log)
     for start, end, header in split_batches(data):
         assert crc_matches(data[start:end], header.crc)

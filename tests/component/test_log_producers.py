@@ -61,9 +61,9 @@ def test_sequences_wrap(tmp_path):
 
 def test_several_batches_of_one_request_follow_one_another(tmp_path):
     log = open_log(tmp_path)
-    append(log, sent(0) + sent(1) + sent(2, producer_id=9))
-    refused(log, sent(2) + sent(4), 45)
-    append(log, sent(2) + sent(3))
+    append(log, sent(0) + sent(1) + sent(2, producer_id=9), internal=True)
+    refused(log, sent(2) + sent(4), 45, internal=True)
+    append(log, sent(2) + sent(3), internal=True)
     log.abandon()
 
 

@@ -126,9 +126,8 @@ def test_a_reader_that_waits_at_the_end_gets_what_comes(tmp_path):
     log = open_log(tmp_path, segment_bytes="500")
     for number in range(50):
         assert log.read(number, 100) == b""
-        batch = values(b"%d" % number, base_offset=number, leader_epoch=0)
-        append(log, batch)
-        assert log.read(number, 100) == batch
+        append(log, values(b"%d" % number))
+        assert log.read(number, 100) == values(b"%d" % number, base_offset=number, leader_epoch=0)
     log.abandon()
 
 

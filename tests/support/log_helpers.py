@@ -38,9 +38,17 @@ def values(*items: bytes | None, key: bytes | None = b"k", timestamp_ms: int = N
     return build_batch([(key, item, None, timestamp_ms) for item in items], **options)  # type: ignore[arg-type]
 
 
-def append(log: PartitionLog, data: bytes, epoch: int = 0, now_ms: int = NOW_MS, commit: bool = True) -> int:
-    """Append as leader and commit; the base offset."""
-    base = log.append_as_leader(data, epoch, now_ms).base_offset
+def append(
+    log: PartitionLog,
+    data: bytes,
+    epoch: int = 0,
+    now_ms: int = NOW_MS,
+    commit: bool = True,
+    *,
+    internal: bool = False,
+) -> int:
+    """Append as leader and commit; the base offset. Several batches at once are `internal`."""
+    base = log.append_as_leader(data, epoch, now_ms, internal=internal).base_offset
     if commit:
         log.advance_high_watermark(log.log_end_offset)
     return base
