@@ -120,6 +120,7 @@ def refused(log, data, code, **options):
         log.append_as_leader(data, options.pop("epoch", 0), NOW_MS, **options)
     assert caught.value.error_code == code
     assert (log.log_end_offset, log.size_bytes, all_bytes(log)) == before
+    return caught.value
 
 
 def sent(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 7) -> bytes:
