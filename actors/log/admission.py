@@ -85,8 +85,10 @@ def admit_at_once(produced: Produced, config: LogConfig, now_ms: int) -> Admitte
     plain_bytes = AT_ONCE.plain_bytes if is_compressed else AT_ONCE_BYTES
     if _other_codec(header, config):
         plain_bytes = AT_ONCE_REWRITTEN_BYTES
+    most = at_produce(config.max_message_bytes)
+    bounds = Bounds(min(plain_bytes, most.plain_bytes), min(AT_ONCE.records, most.records))
     try:
-        return _admit(produced, config, now_ms, Bounds(plain_bytes, AT_ONCE.records))
+        return _admit(produced, config, now_ms, bounds)
     except OverBoundsError:
         return None
 
