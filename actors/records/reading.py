@@ -133,26 +133,30 @@ def iter_key_values(buffer: Buffer) -> Iterator[tuple[bytes | None, bytes | None
 
     Checksums are not checked. Raises CorruptBatchError if bytes are not records.
     """
-    done = 0
+    done = given = 0
     try:
         batches = MemoryRecords(buffer if isinstance(buffer, bytes) else bytes(buffer))
         while (batch := batches.next_batch()) is not None:
             if cast(DefaultRecordBatch, batch).compression_type:
                 break
-            done += 1
+            done, given = done + 1, 0
             if batch.is_control_batch:
                 continue
             for record in batch:
+                given += 1
                 yield record.key, record.value
         else:
             return
+    except UnicodeDecodeError:
+        yield from islice(_bounded_key_values(buffer, done - 1), given, None)
+        return
     except Exception as error:
         raise CorruptBatchError(f"batch number {done}: {error}") from error
     yield from _bounded_key_values(buffer, done)
 
 
 def _bounded_key_values(buffer: Buffer, skip_batches: int) -> Iterator[tuple[bytes | None, bytes | None]]:
-    # The compiled walk decompresses without a limit, so buffers with compressed batches go this way.
+    # The compiled walk decompresses without a limit, and wants names of headers to be UTF-8: other buffers go this way.
     view = memoryview(buffer)
     for number, (start, end, header) in enumerate(iter_batches(buffer)):
         if number >= skip_batches and not header.is_control:
