@@ -157,11 +157,24 @@ def _latest_offsets(plan: CompactionPlan, segments: list[Segment]) -> tuple[dict
 
 def _note_keys(latest: dict[bytes, int], batch: memoryview, header: BatchHeader) -> None:
     base = header.base_offset
-    with contextlib.suppress(CorruptBatchError):  # it stays as it is: see `_Keeper.take`
+    found: dict[bytes, int] = {}
+    with contextlib.suppress(CorruptBatchError):  # it stays as it is, and replaces nothing: see `_Keeper.take`
         payload = payload_of(batch, header)
-        for row in rows_of(payload, header.record_count):
+        for row in _rows(payload, header):
             if row.key_size >= 0:
-                latest[payload[row.key_start : row.key_start + row.key_size]] = base + row.offset_delta
+                found[payload[row.key_start : row.key_start + row.key_size]] = base + row.offset_delta
+        latest.update(found)
+
+
+def _rows(payload: bytes, header: BatchHeader) -> Iterator[Row]:
+    """The records of a batch. CorruptBatchError also for offsets and times that would spoil those it is merged with."""
+    least, most = 0, header.last_offset_delta
+    latest = LONG_MAX - header.first_timestamp
+    for row in rows_of(payload, header.record_count):
+        if not least <= row.offset_delta <= most or row.time_delta > latest:
+            raise CorruptBatchError("the offsets of the records are not in order, or a time has more than 64 bits")
+        least = row.offset_delta + 1
+        yield row
 
 
 class _Keeper:
@@ -213,7 +226,7 @@ class _Keeper:
         until, start = self._plan.tombstones_until, self._plan.log_start
         few = header.record_count <= _MERGED_RECORDS
         kept = _Kept()
-        for row in rows_of(payload, header.record_count):
+        for row in _rows(payload, header):
             offset = base + row.offset_delta
             if row.key_size < 0 or offset < start or (row.value_size < 0 and offset < until):
                 continue

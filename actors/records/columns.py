@@ -161,11 +161,12 @@ def sliced(payload: bytes, count: int) -> Iterator[tuple[int, bytes, Columns]]:
 
 
 def rows_of(payload: bytes, count: int) -> Iterator[Row]:
-    """`rows.read_rows` in the faster way for so many records. Headers of many are not checked."""
+    """`rows.read_rows` in the faster way for so many records."""
     if count <= FEW:
         yield from read_rows(payload, count)
         return
-    for _, _, columns in sliced(payload, count):
+    for _, data, columns in sliced(payload, count):
+        check_headers(data, columns)
         yield from map(Row._make, zip(*(getattr(columns, name).tolist() for name in _FIELDS), strict=True))
 
 

@@ -9,8 +9,7 @@ import pytest
 from actors.log.admission import Admitted, admit, admit_at_once, one_batch
 from actors.records.bounds import AT_ONCE, AT_ONCE_BYTES, AT_ONCE_PACKED_BYTES, AT_ONCE_REWRITTEN_BYTES, EXPANSION
 from actors.records.errors import LogError
-from tests.component.test_log_compaction import clean
-from tests.support.log_helpers import all_bytes, append, config, open_log, refused, values
+from tests.support.log_helpers import all_bytes, append, clean, config, open_log, refused, values
 from tests.support.raw_batches import (
     CODECS,
     NOW,

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.log.compaction import compact
-from actors.log.files import REAL_WRITER, remove_files
+from actors.log.files import REAL_WRITER
 from actors.records.batch import iter_batches
 from actors.records.building import build_batch
 from actors.records.reading import iter_key_values, read_records
@@ -18,6 +18,7 @@ from tests.support.log_helpers import (
     all_records,
     append,
     batch_bounds,
+    clean,
     content,
     open_log,
     put,
@@ -25,15 +26,6 @@ from tests.support.log_helpers import (
 )
 
 DAY = 86_400_000
-
-
-def clean(log, now_ms=NOW_MS, **options):
-    """Compact now, whatever the ratio; whether there was something to do."""
-    plan = log.plan_compaction(now_ms, force=True, **options)
-    if plan is None:
-        return False
-    remove_files(log.swap(compact(plan, REAL_WRITER), now_ms))
-    return True
 
 
 def last_values(records):

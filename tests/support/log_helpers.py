@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from actors.log.compaction import compact
 from actors.log.config import LogConfig
-from actors.log.files import REAL_WRITER, FileWriter
+from actors.log.files import REAL_WRITER, FileWriter, remove_files
 from actors.log.machine import Machine
 from actors.log.partition_log import PartitionLog
 from actors.records.batch import HEADER_BYTES, LOG_APPEND_TIME, assembled, iter_batches, read_header
@@ -112,6 +113,15 @@ COMPACT = {"cleanup_policy": "compact", "segment_bytes": "400", "index_interval_
 
 def put(log, *pairs, now_ms=NOW_MS, **options):
     append(log, build_batch([(key, value, None, now_ms) for key, value in pairs], **options), now_ms=now_ms)
+
+
+def clean(log, now_ms=NOW_MS, **options):
+    """Compact now, whatever the ratio; whether there was something to do."""
+    plan = log.plan_compaction(now_ms, force=True, **options)
+    if plan is None:
+        return False
+    remove_files(log.swap(compact(plan, REAL_WRITER), now_ms))
+    return True
 
 
 def refused(log, data, code, **options):
