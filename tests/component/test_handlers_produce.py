@@ -13,8 +13,10 @@ from actors.records.reading import read_records
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import InitProducerIdRequest, ProduceRequest
 from placement.metadata import OFFSETS_TOPIC
+from tests.support.bad_batches import BAD_BATCHES
 from tests.support.handler_helpers import Broker, answer_to_a_bug, led_by
 from tests.support.log_helpers import values
+from tests.support.raw_batches import CODECS
 
 VERSIONS = range(3, 14)
 
@@ -127,6 +129,19 @@ def test_what_is_no_batch_is_refused(tmp_path: Path, records: bytes | None) -> N
     broker.topic("t")
     assert codes(broker.ask(request(broker, ("t", 0, records)), 9))[0] in (2, 87)
     assert broker.data_dir.logs["t", 0].log_end_offset == 0
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_bad_batch_behind_a_right_checksum_is_answered_so_that_no_client_tries_again(
+    tmp_path: Path, codec: str
+) -> None:
+    broker = Broker(tmp_path)
+    broker.topic("t", *[led_by(0)] * len(BAD_BATCHES))
+    parts = [("t", index, made(3, codec)) for index, made in enumerate(BAD_BATCHES.values())]
+    response = broker.ask(request(broker, *parts), 9)
+    assert set(codes(response)) == {ErrorCode.INVALID_RECORD}
+    assert all(part.error_message for part in results(response))
+    assert not any(broker.data_dir.logs["t", index].log_end_offset for index, _ in enumerate(parts))
 
 
 def test_internal_topics_are_not_written_by_clients(tmp_path: Path) -> None:
