@@ -7,7 +7,15 @@ import pytest
 from actors.log.admission import Admitted, admit, admit_at_once, one_batch
 from actors.records.errors import LogError
 from tests.support.bad_batches import BAD_BATCHES
-from tests.support.log_helpers import all_bytes, append, config, open_log, refused
+from tests.support.log_helpers import (
+    all_bytes,
+    append,
+    config,
+    max_timestamp,
+    offset_for_timestamp,
+    open_log,
+    refused,
+)
 from tests.support.raw_batches import (
     CODECS,
     DELETE_HORIZON,
@@ -145,9 +153,9 @@ def test_a_header_without_a_timestamp_hides_no_record_from_lookups_by_time(tmp_p
     log = open_log(tmp_path)
     for time in (NOW, NOW + 5):
         append(log, batch(records(3, [0, 1, 2]), 3, first_time=time, max_time=-1))
-    assert log.offset_for_timestamp(NOW + 2) == (2, NOW + 2)
-    assert log.offset_for_timestamp(NOW + 6) == (4, NOW + 6)
-    assert log.max_timestamp() == (5, NOW + 7)
+    assert offset_for_timestamp(log, NOW + 2) == (2, NOW + 2)
+    assert offset_for_timestamp(log, NOW + 6) == (4, NOW + 6)
+    assert max_timestamp(log) == (5, NOW + 7)
     log.abandon()
 
 

@@ -9,7 +9,16 @@ import pytest
 from actors.log.admission import Admitted, admit, admit_at_once, one_batch
 from actors.records.bounds import AT_ONCE, AT_ONCE_BYTES, AT_ONCE_PACKED_BYTES, AT_ONCE_REWRITTEN_BYTES, EXPANSION
 from actors.records.errors import LogError
-from tests.support.log_helpers import all_bytes, append, clean, config, open_log, refused, values
+from tests.support.log_helpers import (
+    all_bytes,
+    append,
+    clean,
+    config,
+    offset_for_timestamp,
+    open_log,
+    refused,
+    values,
+)
 from tests.support.raw_batches import (
     CODECS,
     NOW,
@@ -110,9 +119,7 @@ AT_ONCE = {
     "many records": (batch(of_headers(*[0] * AT_ONCE.records), AT_ONCE.records), {}),
     "many headers": (batch(of_headers(AT_ONCE.records), 1, "lz4"), {}),
     "many bytes": (batch(of_plain_bytes(AT_ONCE_BYTES - 61), 1), LARGE),
-    **{
-        f"many bytes in {codec}": (batch(of_plain_bytes(AT_ONCE.plain_bytes), 1, codec), {}) for codec in COMPRESSING
-    },
+    **{f"many bytes in {codec}": (batch(of_plain_bytes(AT_ONCE.plain_bytes), 1, codec), {}) for codec in COMPRESSING},
     "many bytes to compress": (batch(of_plain_bytes(AT_ONCE_REWRITTEN_BYTES), 1), ZSTD),
     **{f"a few records in {codec}": (batch(records(3), 3, codec, max_time=-1), {}) for codec in CODECS},
     **{f"a few records of {codec} in zstd": (batch(records(30), 30, codec), ZSTD) for codec in CODECS},
@@ -173,7 +180,7 @@ def test_lowering_max_message_bytes_orphans_no_batch(tmp_path, codec):
     append(log, values(b"v", key=b"other"))
     log.config = config(max_message_bytes="100", **settings)
     refused(log, values(bytes(900_000), compression=codec), 10)
-    assert log.offset_for_timestamp(0) == (0, NOW)
+    assert offset_for_timestamp(log, 0) == (0, NOW)
     clean(log)
     follower = open_log(tmp_path / "follower", max_message_bytes="100", **settings)
     follower.append_as_follower(log.read(0, 1 << 20), NOW)

@@ -1,10 +1,6 @@
-"""Compaction against a naive model."""
-
-import random
+"""Which records compaction keeps, where, and when."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from actors.log.compaction import compact
 from actors.log.files import REAL_WRITER
@@ -20,21 +16,15 @@ from tests.support.log_helpers import (
     batch_bounds,
     clean,
     content,
+    last_values,
+    max_timestamp,
+    offset_for_timestamp,
     open_log,
     put,
     values,
 )
 
 DAY = 86_400_000
-
-
-def last_values(records):
-    table = {}
-    for _, key, value in records:
-        table.pop(key, None)
-        if value is not None:
-            table[key] = value
-    return table
 
 
 def test_the_last_record_of_each_key_stays_at_its_offset(tmp_path):
@@ -196,7 +186,7 @@ def test_small_batches_are_merged_and_offsets_kept(tmp_path):
     after = {each.key: (each.offset, each.value, each.timestamp, tuple(each.headers)) for each in all_records(log)}
     assert after == before
     assert len(batch_bounds(log)) <= 3
-    assert log.max_timestamp() == (1999, NOW_MS + 1999)
+    assert max_timestamp(log) == (1999, NOW_MS + 1999)
     for offset in range(1300, 2000):
         assert next(each.offset for each in read_records(log.read(offset, 1)) if each.offset >= offset) == offset
     log.abandon()
@@ -286,8 +276,8 @@ def test_a_replica_of_a_compacted_log_knows_each_producers_last_sequence(tmp_pat
     replica = open_log(tmp_path / "replica", **COMPACT)
     assert replica.append_as_leader(sent(b"b", 1, codec), 1, NOW_MS).duplicate
     assert append(replica, sent(b"d", 2), epoch=1) == end
-    assert replica.offset_for_timestamp(NOW_MS) == (0, NOW_MS)
-    assert replica.max_timestamp() == (0, NOW_MS)
+    assert offset_for_timestamp(replica, NOW_MS) == (0, NOW_MS)
+    assert max_timestamp(replica) == (0, NOW_MS)
     for each in (log, replica):
         each.abandon()
 
@@ -379,62 +369,3 @@ def test_offsets_may_lie_further_apart_than_a_segment_reaches(tmp_path, far):
     log = open_log(tmp_path, **COMPACT)
     assert (log.log_start_offset, log.log_end_offset, content(log)) == (0, far + 4, kept)
     log.abandon()
-
-
-operations = st.lists(
-    st.one_of(
-        st.lists(st.tuples(st.integers(0, 5), st.none() | st.integers(0, 99)), min_size=1, max_size=4),
-        st.sampled_from(["clean", "reopen", "crash", "flush"]),
-    ),
-    max_size=40,
-)
-
-
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(operations, st.sampled_from(["none", "zstd"]), st.booleans())
-def test_compaction_equals_the_model(tmp_path_factory, steps, codec, idempotent):
-    path = tmp_path_factory.mktemp("log")
-    log = open_log(path, **COMPACT)
-    model: list[tuple[int, bytes, bytes | None]] = []
-    sequence = 0
-    for step in steps:
-        if isinstance(step, list):
-            pairs = [(b"%d" % key, None if value is None else b"%d" % value) for key, value in step]
-            identity = {"producer_id": 1, "producer_epoch": 0, "base_sequence": sequence} if idempotent else {}
-            put(log, *pairs, compression=codec, **identity)
-            model += [(len(model) + number, key, value) for number, (key, value) in enumerate(pairs)]
-            sequence += len(pairs)
-        elif step == "clean":
-            clean(log)
-            found = content(log)
-            survivors = {offset: each for offset, *each in model}
-            assert all(survivors[offset] == each for offset, *each in found), "only what was written"
-            newest = {key: offset for offset, key, _ in model}
-            assert [offset for offset, _, _ in found] == sorted(newest.values())
-        elif step == "flush":
-            log.flush()
-        else:
-            log.close() if step == "reopen" else log.abandon()
-            log = open_log(path, clean=step == "reopen", **COMPACT)
-            log.advance_high_watermark(log.log_end_offset)
-        assert log.log_end_offset == len(model)
-        assert last_values(content(log)) == last_values(model)
-    log.abandon()
-
-
-def test_any_superseded_records_may_be_missing(tmp_path):
-    """What the loader of a shard sees does not depend on how far compaction came (the log's side of D-13)."""
-    rng = random.Random(13)
-    for _ in range(30):
-        records = [(b"%d" % rng.randrange(8), None if rng.random() < 0.2 else b"%d" % number) for number in range(60)]
-        newest = {key: number for number, (key, _) in enumerate(records)}
-        kept = [
-            (number, *record, None, NOW_MS)
-            for number, record in enumerate(records)
-            if newest[record[0]] == number or rng.random() < 0.5
-        ]
-        from actors.records.building import build_sparse_batch
-
-        whole = b"".join(build_batch([(*each, None, NOW_MS)]) for each in records)
-        compacted = build_sparse_batch(kept, base_offset=0, last_offset_delta=59)
-        assert dict(iter_key_values(compacted)) == dict(iter_key_values(whole))

@@ -10,7 +10,13 @@ from actors.records.batch import iter_batches, read_header
 from actors.records.bounds import PLAIN_BYTES_MAX, RECORDS_MAX
 from actors.records.reading import read_records
 from tests.support.bad_batches import BAD_PAYLOADS
-from tests.support.log_helpers import all_bytes, append, clean, open_log
+from tests.support.log_helpers import (
+    all_bytes,
+    append,
+    clean,
+    max_timestamp,
+    open_log,
+)
 from tests.support.raw_batches import CODECS, NOW, batch, batches_in, record, records, records_in, zstd_bomb
 
 OLDEST = NOW - (2**63 - 1)
@@ -92,7 +98,7 @@ def test_the_largest_timestamp_is_that_of_the_records_that_stay(tmp_path, codec)
         append(log, batch(payload, 2, codec, producer=(1, 0, number * 2)))
     clean(log)
     assert [header.max_time for header, _ in batches_in(all_bytes(log))] == [NOW, NOW + 1, NOW + 98]
-    assert log.max_timestamp() == (5, NOW + 98)
+    assert max_timestamp(log) == (5, NOW + 98)
     log.abandon()
 
 

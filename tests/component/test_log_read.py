@@ -15,7 +15,16 @@ from actors.log.reading import Extent
 from actors.records.batch import iter_batches
 from actors.records.building import build_batch
 from actors.records.reading import read_records
-from tests.support.log_helpers import NOW_MS, all_bytes, append, content, open_log, values
+from tests.support.log_helpers import (
+    NOW_MS,
+    all_bytes,
+    append,
+    content,
+    max_timestamp,
+    offset_for_timestamp,
+    open_log,
+    values,
+)
 
 
 def many(path, batches, rng, **options):
@@ -228,8 +237,8 @@ def test_offset_for_timestamp_equals_a_scan(big):
     for _ in range(300):
         target = NOW_MS + rng.randrange(-5, 100_020)
         first = next(((each.offset, each.timestamp) for each in records if each.timestamp >= target), None)
-        assert big.offset_for_timestamp(target) == first
-    assert big.max_timestamp() == (
+        assert offset_for_timestamp(big, target) == first
+    assert max_timestamp(big) == (
         next(each.offset for each in records if each.timestamp == records[-1].timestamp),
         records[-1].timestamp,
     )
@@ -248,8 +257,8 @@ def test_timestamps_in_any_order(tmp_path_factory, times, reopen):
     flat = [time for batch in times for time in batch]
     for target in range(32):
         wanted = next(((offset, time) for offset, time in enumerate(flat) if time >= target), None)
-        assert log.offset_for_timestamp(target) == wanted
-    assert log.max_timestamp() == (flat.index(max(flat)), max(flat))
+        assert offset_for_timestamp(log, target) == wanted
+    assert max_timestamp(log) == (flat.index(max(flat)), max(flat))
     log.abandon()
 
 
@@ -257,22 +266,22 @@ def test_timestamps_keep_to_the_visible_part(tmp_path):
     log = open_log(tmp_path)
     for time in (10, 20, 30):
         append(log, values(b"v", timestamp_ms=time), commit=False)
-    assert log.offset_for_timestamp(5) is None
-    assert log.max_timestamp() is None
+    assert offset_for_timestamp(log, 5) is None
+    assert max_timestamp(log) is None
     log.advance_high_watermark(2)
     log.delete_records_before(1)
-    assert log.offset_for_timestamp(5) == (1, 20)
-    assert log.offset_for_timestamp(25) is None
-    assert log.offset_for_timestamp(25, max_offset=3) == (2, 30)
-    assert log.max_timestamp(3) == (2, 30)
+    assert offset_for_timestamp(log, 5) == (1, 20)
+    assert offset_for_timestamp(log, 25) is None
+    assert offset_for_timestamp(log, 25, max_offset=3) == (2, 30)
+    assert max_timestamp(log, 3) == (2, 30)
     log.abandon()
 
 
 def test_records_without_timestamps(tmp_path):
     log = open_log(tmp_path)
     append(log, values(b"v", timestamp_ms=-1))
-    assert log.offset_for_timestamp(0) is None
-    assert log.max_timestamp() is None
+    assert offset_for_timestamp(log, 0) is None
+    assert max_timestamp(log) == (0, -1), "as Kafka answers"
     log.abandon()
 
 

@@ -7,7 +7,16 @@ import pytest
 from actors.log.errors import StorageError
 from actors.log.files import REAL_WRITER
 from actors.log.partition_log import PartitionLog
-from tests.support.log_helpers import NOW_MS, all_bytes, append, config, content, open_log, values
+from tests.support.log_helpers import (
+    NOW_MS,
+    all_bytes,
+    append,
+    config,
+    content,
+    offset_for_timestamp,
+    open_log,
+    values,
+)
 
 BATCHES = [values(b"one"), values(b"two", b"three"), values(b"four", compression="lz4"), values(b"five" * 5)]
 ENDS = [1, 3, 4, 5]
@@ -170,7 +179,7 @@ def test_a_closed_segment_made_again_keeps_its_largest_timestamp(tmp_path):
     open_log(tmp_path, **settings).close()
     log = open_log(tmp_path, clean=True, **settings)
     assert log.segments.closed()[0].max_timestamp == NOW_MS + newest
-    assert log.offset_for_timestamp(NOW_MS + newest, log.log_end_offset) == (newest, NOW_MS + newest)
+    assert offset_for_timestamp(log, NOW_MS + newest, log.log_end_offset) == (newest, NOW_MS + newest)
     log.abandon()
 
 
@@ -202,7 +211,7 @@ def test_indexes_are_made_again(tmp_path, damage, suffix, clean):
         assert log.read(number, 1) == values(
             b"v%03d" % number, base_offset=number, leader_epoch=0, timestamp_ms=NOW_MS + number
         )
-        assert log.offset_for_timestamp(NOW_MS + number) == (number, NOW_MS + number)
+        assert offset_for_timestamp(log, NOW_MS + number) == (number, NOW_MS + number)
     log.abandon()
 
 

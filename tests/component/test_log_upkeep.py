@@ -12,6 +12,7 @@ from tests.support.log_helpers import (
     append,
     config,
     content,
+    offset_for_timestamp,
     open_log,
     values,
 )
@@ -172,7 +173,7 @@ def test_truncation_leaves_what_comes_before(tmp_path, offset, flushed):
     assert log.epoch_entries() == [(epoch, epoch * 4) for epoch in range(3) if epoch * 4 < offset]
     append(log, values(b"new"), epoch=9)
     expected = all_bytes(log)
-    assert log.offset_for_timestamp(NOW_MS) == (0, NOW_MS)
+    assert offset_for_timestamp(log, NOW_MS) == (0, NOW_MS)
     log.abandon()
     log = open_log(tmp_path)
     assert all_bytes(log) == expected

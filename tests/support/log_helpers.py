@@ -74,6 +74,32 @@ def batch_bounds(log: PartitionLog) -> list[tuple[int, int]]:
     return [(header.base_offset, header.last_offset) for _, _, header in iter_batches(all_bytes(log))]
 
 
+def offset_for_timestamp(log: PartitionLog, timestamp_ms: int, max_offset: int | None = None) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record at or after a time, looked for batch by batch as a broker does."""
+    since = 0
+    while (batch := log.batch_with(timestamp_ms, since, max_offset)) is not None:
+        if (found := batch.find()) is not None:
+            return found.offset, found.timestamp
+        since = batch.header.next_offset
+    return None
+
+
+def max_timestamp(log: PartitionLog, max_offset: int | None = None) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record with the largest timestamp."""
+    batch = log.newest_batch(max_offset)
+    found = None if batch is None else batch.find()
+    return None if found is None else (found.offset, found.timestamp)
+
+
+def last_values(records):
+    table = {}
+    for _, key, value in records:
+        table.pop(key, None)
+        if value is not None:
+            table[key] = value
+    return table
+
+
 class FullDisk(FileWriter):
     """Takes `room` more bytes, then part of a write and ENOSPC; and refuses with the errors it is given."""
 
