@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
@@ -26,6 +26,8 @@ from actors.records.batch import (
 from actors.records.bounds import STORED, Bounds
 from actors.records.errors import CorruptBatchError, OverBoundsError
 from actors.records.rows import read_headers, read_rows
+
+_HALF: Final = 1 << 63
 
 Headers = Sequence[tuple[str | bytes, bytes | None]]
 """Names and values. A name is text if it is UTF-8, else bytes."""
@@ -64,14 +66,14 @@ def payload_of(batch: Buffer, header: BatchHeader, bounds: Bounds = STORED) -> b
     return codecs.decompress(header.codec, memoryview(batch)[HEADER_BYTES:], bounds.plain_bytes)
 
 
-def batch_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
+def batch_records(batch: Buffer, header: BatchHeader, bounds: Bounds = STORED) -> Iterator[Record]:
     """The records of one whole batch, which may be a control batch. The CRC is not checked.
 
-    Raises CorruptBatchError if the bytes are not records, or too many.
+    Raises CorruptBatchError if the bytes are not records, OverBoundsError if they are too many.
     """
     done = 0
     try:
-        for record in compiled_records(batch, header):
+        for record in compiled_records(batch, header, bounds):
             yield record
             done += 1
         return
@@ -81,30 +83,35 @@ def batch_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         pass
     except Exception as error:
         raise CorruptBatchError(f"batch at offset {header.base_offset}: {error}") from error
-    yield from islice(records_of_any_names(batch, header), done, None)
+    yield from islice(records_of_any_names(batch, header, bounds), done, None)
 
 
-def compiled_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
+def compiled_records(batch: Buffer, header: BatchHeader, bounds: Bounds = STORED) -> Iterator[Record]:
     """`batch_records` as the compiled reader gives them, with its exceptions; UnicodeDecodeError for names of bytes."""
-    if header.codec == codecs.NONE and header.record_count <= STORED.records:
+    if header.codec == codecs.NONE and header.record_count <= bounds.records:
         return iter(DefaultRecordBatch(cast(bytes, batch)))
     plain = header._replace(attributes=header.attributes & ~CODEC_MASK)
-    return iter(DefaultRecordBatch(HEADER.pack(*plain) + payload_of(batch, header)))
+    return iter(DefaultRecordBatch(HEADER.pack(*plain) + payload_of(batch, header, bounds)))
 
 
-def records_of_any_names(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
+def records_of_any_names(batch: Buffer, header: BatchHeader, bounds: Bounds = STORED) -> Iterator[Record]:
     """`batch_records`, read without the compiled reader, whatever the names of headers are."""
-    payload = payload_of(batch, header)
+    payload = payload_of(batch, header, bounds)
     appended = header.is_log_append_time
     for row in read_rows(payload, header.record_count):
         yield _ReadRecord(
             header.base_offset + row.offset_delta,
-            header.max_timestamp if appended else header.first_timestamp + row.time_delta,
+            header.max_timestamp if appended else _of_64_bits(header.first_timestamp + row.time_delta),
             int(appended),
             None if row.key_size < 0 else payload[row.key_start : row.key_start + row.key_size],
             None if row.value_size < 0 else payload[row.value_start : row.value_start + row.value_size],
             [(name_of(name), value) for name, value in read_headers(payload, row.header_start, row.header_count)],
         )
+
+
+def _of_64_bits(time: int) -> int:
+    """A time as Kafka and the compiled reader add it up: too large a number wraps around."""
+    return (time + _HALF) % (2 * _HALF) - _HALF
 
 
 def name_of(name: bytes) -> str | bytes:

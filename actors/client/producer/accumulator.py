@@ -16,10 +16,12 @@ import crc32c
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from actors.client.errors import KafkaError, KafkaTimeoutError
+from actors.client.producer.encoding import Encoder
 from actors.client.records import BatchMetadata, RecordMetadata, TopicPartition
 from actors.records.batch import HEADER_BYTES
 
-Headers = list[tuple[str, bytes | None]]
+Headers = list[tuple[str | bytes, bytes | None]]
+"""As `values.headers_of` gives them."""
 _BATCH_OVERHEAD = HEADER_BYTES
 _MAX_BUILD_BYTES = 2**31 - 1
 _CRC = struct.Struct(">I")
@@ -48,6 +50,7 @@ class Batch:
 
     __slots__ = (
         "_builder",
+        "_codec",
         "_done",
         "attempts",
         "base_offset",
@@ -81,6 +84,7 @@ class Batch:
         self.record_errors: Mapping[int, BaseException] = {}
         self.callbacks: list[Callable[[Batch], None]] = []
         self._done: threading.Event | None = None
+        self._codec = codec
         self._builder: Any = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, _MAX_BUILD_BYTES)
 
     @classmethod
@@ -101,10 +105,21 @@ class Batch:
     def append(self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> int:
         """Add a record. Returns its index in the batch."""
         number = self.count
-        self._builder.append(number, timestamp_ms, key, value, headers)
+        if timestamp_ms < 0:
+            self._encode()
+        try:
+            self._builder.append(number, timestamp_ms, key, value, headers)
+        except TypeError:  # the name of a header is bytes; the builder is what it was
+            self._encode()
+            self._builder.append(number, timestamp_ms, key, value, headers)
         self.count = number + 1
         self.size = self._builder.size()
         return number
+
+    def _encode(self) -> None:
+        """From here on the batch is built by `Encoder`."""
+        if not isinstance(self._builder, Encoder):
+            self._builder = Encoder.after(self._builder, self.count, self._codec)
 
     def close(self, identity: Identity | None) -> None:
         """End the batch: build its bytes, and number it in the sequence of `identity` if it has no number yet."""

@@ -16,6 +16,7 @@ from actors.client.producer.accumulator import Batch, FutureBatchMetadata, codec
 from actors.client.producer.bulk import Ints, Rows, Sealed, rows_of, seal
 from actors.client.producer.partitioning import partitions_for_keys
 from actors.client.producer.sender import Sender
+from actors.client.producer.values import time_of
 from actors.client.records import TopicPartition
 from actors.records.batch import HEADER_BYTES
 
@@ -57,7 +58,7 @@ class ArrowSending:
         """Queue one Arrow batch; see `Producer.send_arrow`."""
         if not batch.num_rows:
             return []
-        rows = rows_of(batch, self._wall_ms() if timestamp_ms is None else timestamp_ms)
+        rows = rows_of(batch, self._wall_ms() if timestamp_ms is None else time_of(timestamp_ms))
         sizes = rows.sizes()
         self._refuse_too_large(sizes)
         deadline = self._now_ms() + self._config["max_block_ms"]

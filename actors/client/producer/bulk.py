@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.client.errors import SerializationError
+from actors.client.producer.values import encoded_headers
 from actors.records import compression as codecs
-from actors.records.batch import HEADER, HEADER_BYTES, LENGTH_BYTES, MAGIC, BatchHeader
+from actors.records.batch import HEADER, HEADER_BYTES, LENGTH_BYTES, MAGIC, NO_TIMESTAMP, BatchHeader
 from actors.wire.varints import uvarint
 
 Ints = npt.NDArray[np.int64]
@@ -111,7 +112,12 @@ def _times(column: Any, now_ms: int) -> Ints:
 
 def _encoded_headers(column: Any) -> Any | None:
     """The bytes of each record's headers, with their count in front; None if no record has any."""
-    if pa.types.is_null(column.type) or not pc.any(pc.greater(pc.list_value_length(column), 0)).as_py():
+    kind = column.type
+    if pa.types.is_null(kind):
+        return None
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind)):
+        raise SerializationError(f"column 'headers' is {kind}, must be a list of (key, value)")
+    if not pa.types.is_map(kind) and not pc.any(pc.greater(pc.list_value_length(column), 0)).as_py():
         return None
     # Record by record: few records have headers, and where many do, the headers themselves cost more.
     return pa.array([_encode_headers(each) for each in column.to_pylist()], pa.binary())
@@ -121,13 +127,17 @@ def _encode_headers(headers: Any) -> bytes:
     if not headers:
         return _NO_HEADERS
     parts = [_varint(len(headers))]
-    for header in headers:
-        name, value = (header["key"], header["value"]) if isinstance(header, dict) else header
-        if name is None:
-            raise SerializationError("a header has no key")
-        text = name.encode()
-        parts += (_varint(len(text)), text, _varint(-1) if value is None else _varint(len(value)), value or b"")
+    for name, value in encoded_headers([_pair(each) for each in headers])[0]:
+        parts += (_varint(len(name)), name, _varint(-1) if value is None else _varint(len(value)), value or b"")
     return b"".join(parts)
+
+
+def _pair(header: Any) -> Any:
+    if not isinstance(header, dict):
+        return header
+    if not header.keys() >= {"key", "value"}:
+        raise SerializationError(f"a header has the fields {', '.join(header)}, not key and value")
+    return header["key"], header["value"]
 
 
 def _varint(value: int) -> bytes:
@@ -155,7 +165,7 @@ def seal(rows: Rows, partitions: npt.NDArray[np.int32], limit_bytes: int, codec:
     joined = _records(rows, deltas, times - np.repeat(times[firsts], counts))
     data = memoryview(joined.buffers()[2])
     ends = np.frombuffer(joined.buffers()[1], np.int32)[joined.offset :]
-    latest = np.maximum.reduceat(times, firsts)
+    latest = np.maximum(np.maximum.reduceat(times, firsts), NO_TIMESTAMP)
     return [
         Sealed(
             int(partitions[first]),

@@ -22,6 +22,7 @@ from actors.client.net.metadata import TopicInfo
 from actors.client.net.network import Network, again
 from actors.client.producer.accumulator import FutureBatchMetadata, FutureRecordMetadata
 from actors.client.producer.sender import Sender
+from actors.client.producer.values import headers_of, time_of
 from actors.client.records import TopicPartition
 from actors.runtime.environment import REAL, Environment
 from actors.wire.errors import ErrorCode as Code
@@ -87,14 +88,15 @@ class Producer:
         topic: str,
         value: Any = None,
         key: Any = None,
-        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        headers: Sequence[tuple[str | bytes, bytes | None]] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
         """Queue a record. The future's `get()` returns where it was written, or raises why it was not delivered.
 
         Waits up to max_block_ms for the topic's metadata and for room in the buffer, and then raises KafkaTimeoutError
-        or BufferExhaustedError. Raises SerializationError, MessageTooLargeError, AuthenticationError and
+        or BufferExhaustedError. A header's name is str, or bytes that need not be UTF-8. `timestamp_ms` is Unix time;
+        None: now, -1: the record has no time. Raises SerializationError, MessageTooLargeError, AuthenticationError and
         TopicAuthorizationError at once.
         """
         if self._closed:
@@ -104,17 +106,15 @@ class Producer:
         value_bytes = _to_bytes(self._value_of, topic, value, "value")
         key_size = -1 if key_bytes is None else len(key_bytes)
         value_size = -1 if value_bytes is None else len(value_bytes)
-        size = _RECORD_OVERHEAD + max(key_size, 0) + max(value_size, 0)
-        header_list = list(headers) if headers else []
-        for name, data in header_list:
-            size += 10 + len(name) * 3 + len(data or b"")
+        header_list, size = headers_of(headers) if headers else ([], 0)
+        size += _RECORD_OVERHEAD + max(key_size, 0) + max(value_size, 0)
+        at = self._wall_ms() if timestamp_ms is None else time_of(timestamp_ms)
         if size > self.config["max_request_size"]:
             raise MessageTooLargeError(
                 f"a record of {size} bytes is larger than max_request_size={self.config['max_request_size']}"
             )
         info = self._topic(topic, deadline)
         number = self._partition(topic, info, key_bytes, partition, size)
-        at = self._wall_ms() if timestamp_ms is None else timestamp_ms
         sender = self._sender
         with sender.room:
             if sender.buffered + size > self.config["buffer_memory"]:
@@ -137,9 +137,9 @@ class Producer:
     ) -> list[FutureBatchMetadata]:
         """Queue records from Arrow columns, many times faster than one by one. Returns a future for each record batch.
 
-        Columns: value (binary or string) and, where there are such, key, headers (a list of (key, value)), partition
-        (int; null = by the key) and timestamp (a timestamp, or Unix ms); others are not looked at. Serializers are
-        not used. Keys choose partitions as in `send`; rows without one fill a batch of one partition, then of
+        Columns: value (binary or string) and, where there are such, key, headers (a list of (key, value), the key string
+        or binary), partition (int; null = by the key) and timestamp (a timestamp, or Unix ms; -1 = none); others are
+        not looked at. Serializers are not used. Keys choose partitions as in `send`; rows without one fill a batch of one partition, then of
         another. Rows of a partition keep their order, also with what `send` queued before.
 
         Waits, and raises, as `send` does; when it raises after a part was queued, that part is sent.
