@@ -1,8 +1,8 @@
 """Records as lines of text: what `produce` reads and `consume` writes. Pure; no client here.
 
 As text a line is the value, or key, separator, value. As JSON it is an object with `key`, `value` and `headers`
-(a list of [name, value]), `partition` and `timestamp`; bytes that are not UTF-8 are written as {"base64": "..."}. So
-produce reads back what consume writes.
+(a list of [name, value]), `partition` and `timestamp` (-1: it has none); bytes that are not UTF-8 are written as
+{"base64": "..."}, also as the name of a header. So produce reads back what consume writes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from actors.cli.errors import CliError
+from actors.records.rows import name_of
 
-Headers = list[tuple[str, bytes | None]]
+Headers = list[tuple[str | bytes, bytes | None]]
 _KNOWN = {"key", "value", "headers", "partition", "timestamp", "topic", "offset"}
 
 
@@ -35,12 +36,12 @@ class Record(Protocol):
     @property
     def value(self) -> bytes | None: ...
     @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+    def headers(self) -> Sequence[tuple[str | bytes, bytes | None]]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToSend:
-    """One record to produce. `timestamp_ms` is Unix time; None: the time of sending."""
+    """One record to produce. `timestamp_ms` is Unix time, -1 for none; None: the time of sending."""
 
     key: bytes | None
     value: bytes | None
@@ -75,21 +76,26 @@ def from_json(line: bytes, headers: Headers) -> ToSend:
         _to_bytes(found.get("value"), line),
         headers + own,
         _number(found, "partition", line),
-        None if found.get("timestamp") == -1 else _number(found, "timestamp", line),  # -1: it never had one
+        _number(found, "timestamp", line, -(2**63)),
     )
 
 
 def parse_headers(texts: Iterable[str]) -> Headers:
     """The headers of `name=value` options; a name without `=` is a header whose value is null."""
     parts = [text.partition("=") for text in texts]
-    return [(name, value.encode() if separator else None) for name, separator, value in parts]
+    return [(name_of(_typed(name)), _typed(value) if separator else None) for name, separator, value in parts]
+
+
+def _typed(text: str) -> bytes:
+    """The bytes of an argument, which Python decoded when the program began."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def to_text(record: Record, separator: bytes | None, *, headers: bool = False) -> bytes:
     """A record as a line with its line break: `[headers TAB] [key separator] value`; null is written `null`."""
     parts = []
     if headers:
-        listed = b",".join(name.encode() + b":" + _or_null(value) for name, value in record.headers)
+        listed = b",".join(_name_bytes(name) + b":" + _or_null(value) for name, value in record.headers)
         parts += [listed or b"NO_HEADERS", b"\t"]
     if separator is not None:
         parts += [_or_null(record.key), separator]
@@ -105,7 +111,7 @@ def to_json(record: Record) -> bytes:
         "timestamp": record.timestamp,
         "key": _to_json(record.key),
         "value": _to_json(record.value),
-        "headers": [[name, _to_json(value)] for name, value in record.headers],
+        "headers": [[_to_json(_name_bytes(name)), _to_json(value)] for name, value in record.headers],
     }
     return json.dumps(shown, ensure_ascii=False).encode() + b"\n"
 
@@ -129,8 +135,10 @@ def _to_json(value: bytes | None) -> str | dict[str, str] | None:
 
 
 def _to_bytes(value: Any, line: bytes) -> bytes | None:
-    if value is None or isinstance(value, str):
-        return value.encode() if value is not None else None
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _encoded(value, line)
     if isinstance(value, dict) and value.keys() == {"base64"}:
         try:
             return b64decode(value["base64"], validate=True)
@@ -139,15 +147,28 @@ def _to_bytes(value: Any, line: bytes) -> bytes | None:
     return json.dumps(value).encode()  # numbers, lists and objects go as the JSON they are
 
 
-def _name(header: Any, line: bytes) -> str:
-    if isinstance(header, list) and len(header) == 2 and isinstance(header[0], str):
-        return header[0]
+def _encoded(text: str, line: bytes) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise CliError(f"a line has half of a character, which UTF-8 cannot write: {_short(line)}") from None
+
+
+def _name_bytes(name: str | bytes) -> bytes:
+    return name if isinstance(name, bytes) else name.encode()
+
+
+def _name(header: Any, line: bytes) -> str | bytes:
+    if isinstance(header, list) and len(header) == 2 and isinstance(header[0], str | dict):
+        name = _to_bytes(header[0], line)
+        if name is not None and (isinstance(header[0], str) or header[0].keys() == {"base64"}):
+            return name_of(name)
     raise CliError(f'headers must be pairs such as [["name", "value"]]: {_short(line)}')
 
 
-def _number(found: dict[str, Any], key: str, line: bytes) -> int | None:
+def _number(found: dict[str, Any], key: str, line: bytes, least: int = 0) -> int | None:
     value = found.get(key)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63):
         return value
     raise CliError(f"{key} must be a whole number: {_short(line)}")
 

@@ -29,7 +29,10 @@ class OffsetRange:
 
 
 class ConsumerRecord(NamedTuple):
-    """A record as `Consumer.poll` returns it. Times are Unix milliseconds, sizes bytes (-1 = null)."""
+    """A record as `Consumer.poll` returns it. Times are Unix milliseconds (-1 = none), sizes bytes (-1 = null).
+
+    `headers`: names and values. A name is text if it is UTF-8, else bytes.
+    """
 
     topic: str
     partition: int
@@ -39,7 +42,7 @@ class ConsumerRecord(NamedTuple):
     timestamp_type: int
     key: Any
     value: Any
-    headers: list[tuple[str, bytes | None]]
+    headers: list[tuple[str | bytes, bytes | None]]
     serialized_key_size: int
     serialized_value_size: int
 

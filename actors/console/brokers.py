@@ -20,6 +20,8 @@ T = TypeVar("T")
 CLIENT_ID: Final = "coterie-console"
 _TIMEOUT_MS: Final = 15_000
 _FETCH_BYTES: Final = 4 << 20
+_READ_BYTES: Final = 16 << 20
+"""A look ends with the record by which keys and values have so many bytes."""
 _READ_S: Final = 5.0
 _AT_ONCE: Final = 4
 """Things done for one visitor; more wait."""
@@ -77,10 +79,14 @@ class BrokerDesk:
 
     def _read(self, consumer: Consumer, log: Log, count: int) -> list[ConsumerRecord]:
         found: list[ConsumerRecord] = []
-        end = self._clock.monotonic() + _READ_S
+        end, left = self._clock.monotonic() + _READ_S, _READ_BYTES
         while len(found) < count and self._clock.monotonic() < end:
             for records in consumer.poll(timeout_ms=500, max_records=count - len(found)).values():
-                found += records
+                for each in records:
+                    found.append(each)
+                    left -= each.serialized_key_size + each.serialized_value_size
+                    if left < 0:
+                        return found
             if found and found[-1].offset + 1 >= log.latest:
                 break
         return found

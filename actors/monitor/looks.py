@@ -19,7 +19,8 @@ from actors.monitor.lag import Place
 from actors.monitor.memory import Memory
 from actors.monitor.timeline import Estimate
 from actors.records.batch import HEADER_BYTES, BatchHeader, iter_batches, read_header
-from actors.records.errors import CorruptBatchError
+from actors.records.bounds import Bounds
+from actors.records.errors import CorruptBatchError, OverBoundsError
 from actors.records.reading import batch_records
 from placement.metadata import OFFSETS_TOPIC
 
@@ -28,6 +29,8 @@ R = TypeVar("R", bound=Result)
 
 _RECORD_BYTES: Final = 64 << 10
 """How much of a batch is fetched to learn the time of one of its records. Of a longer one, the header has to do."""
+_RECORD_BOUNDS: Final = Bounds(plain_bytes=4 << 20, records=64 << 10)
+"""Likewise, how much it may hold."""
 _AT_ONCE: Final = 8  # lookups of single records
 _ANY_MS: Final = 1 << 62
 
@@ -154,16 +157,20 @@ class Looker:
 
 def time_of(data: bytes, offset: int) -> int | None:
     """The timestamp of the first record at or after `offset`, in ms, from batches of which the first may be cut."""
+    start = 0
     try:
         for start, end, header in iter_batches(data):
-            for record in batch_records(data[start:end], header):
+            for record in batch_records(data[start:end], header, _RECORD_BOUNDS):
                 if record.offset >= offset and not header.is_control:
                     return record.timestamp
-        estimate = estimate_of(data, offset)
-        return None if estimate is None else estimate.at_ms
+        start = 0
+    except OverBoundsError as error:
+        log.debug("the record at offset %d is not looked at: %s", offset, error)
     except CorruptBatchError as error:
         log.warning("the record at offset %d cannot be read: %s", offset, error)
         return None
+    estimate = estimate_of(data[start:], offset)
+    return None if estimate is None else estimate.at_ms
 
 
 def estimate_of(head: bytes, offset: int) -> Estimate | None:

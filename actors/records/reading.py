@@ -25,7 +25,7 @@ from actors.records.batch import (
 )
 from actors.records.bounds import STORED, Bounds
 from actors.records.errors import CorruptBatchError, OverBoundsError
-from actors.records.rows import read_headers, read_rows
+from actors.records.rows import name_of, read_headers, read_rows
 
 _HALF: Final = 1 << 63
 
@@ -112,14 +112,6 @@ def records_of_any_names(batch: Buffer, header: BatchHeader, bounds: Bounds = ST
 def _of_64_bits(time: int) -> int:
     """A time as Kafka and the compiled reader add it up: too large a number wraps around."""
     return (time + _HALF) % (2 * _HALF) - _HALF
-
-
-def name_of(name: bytes) -> str | bytes:
-    """The name of a header as text if it is UTF-8, else as it is."""
-    try:
-        return name.decode()
-    except UnicodeDecodeError:
-        return name
 
 
 def read_records(buffer: Buffer, *, verify_crc: bool = False) -> Iterator[Record]:

@@ -132,3 +132,11 @@ def read_headers(data: bytes, at: int, count: int) -> Iterator[tuple[bytes, byte
         size, at = varint(data, at + size, _INT_BYTES)
         yield name, None if size < 0 else data[at : at + size]
         at += max(size, 0)
+
+
+def name_of(name: bytes) -> str | bytes:
+    """The name of a header as text if it is UTF-8, else as it is."""
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return name

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.client.consumer.columnar import HEADERS, ArrowColumns, read_columns
-from actors.client.consumer.decode import Whole, slices
+from actors.client.consumer.columnar import HEADERS, ArrowColumns, name_as_text, read_columns
+from actors.client.consumer.decode import Whole, slices, unreadable
 from actors.client.records import TopicPartition
+from actors.records.bounds import STORED
 
 _MANY = 500
 """The least number of records with which decoding batches by columns is worth its setting up."""
@@ -27,6 +28,8 @@ class Columns:
 
     with_headers: bool = False
     count: int = 0
+    size_bytes: int = 0
+    """How many bytes keys and values have, as far as they came compressed."""
     runs: list[tuple[TopicPartition, int]] = field(default_factory=list)
     _pieces: list[ArrowColumns] = field(default_factory=list)
     _offsets: list[Any] = field(default_factory=list)
@@ -42,13 +45,15 @@ class Columns:
         """Add the records of some batches from offset `position` on; none of them if one cannot be decoded."""
         skips = bool(batches) and batches[0][1].base_offset < position
         if sum(header.record_count for _, header in batches) >= _MANY:
-            piece = read_columns(batches, with_headers=self.with_headers)
+            piece = read_columns(tp, batches, with_headers=self.with_headers)
             piece = piece.since(position) if skips else piece
             self._close()
             self._pieces.append(piece)
+            if any(header.codec for _, header in batches):
+                self.size_bytes += piece.keys.nbytes + piece.values.nbytes
             self._count(tp, len(piece))
             return
-        records = [r for batch, header in batches for some in slices(tp, batch, header) for r in some]
+        records = self._few(tp, batches)
         if skips:
             records = [r for r in records if r.offset >= position]
         if not records:
@@ -62,8 +67,23 @@ class Columns:
         self._keys += [r.key for r in records]
         self._values += [r.value for r in records]
         if self.with_headers:
-            self._headers += [[{"key": k, "value": v} for k, v in r.headers] for r in records]
+            self._headers += [[{"key": name_as_text(k), "value": v} for k, v in r.headers] for r in records]
         self._count(tp, len(records))
+
+    def _few(self, tp: TopicPartition, batches: Sequence[Whole]) -> list[Any]:
+        """All records of these batches. Raises CorruptMessageError also if they are too large to be read at once."""
+        records: list[Any] = []
+        unpacked = 0
+        for batch, header in batches:
+            first = len(records)
+            for some in slices(tp, batch, header):
+                records += some
+            if header.codec:
+                unpacked += sum(len(r.key or b"") + len(r.value or b"") for r in records[first:])
+            if unpacked > STORED.plain_bytes and len(batches) > 1:
+                raise unreadable(tp, header.base_offset, f"more than {STORED.plain_bytes} bytes with those before it")
+        self.size_bytes += unpacked
+        return records
 
     def _count(self, tp: TopicPartition, count: int) -> None:
         if not count:

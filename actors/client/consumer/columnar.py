@@ -14,15 +14,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from actors.client.consumer.decode import Whole
-from actors.client.errors import CorruptMessageError
+from actors.client.consumer.decode import Whole, unreadable
+from actors.client.records import TopicPartition
 from actors.records.batch import BatchHeader
+from actors.records.bounds import STORED, Bounds
 from actors.records.columns import PADDING, Columns, Ints, check_headers, columns_at, record_starts
 from actors.records.errors import CorruptBatchError, LogError
 from actors.records.reading import payload_of
 from actors.records.rows import read_headers
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+"""As in Spark's Kafka source. The names are text: see `name_as_text`."""
 
 # Arrow's offsets have 32 bits.
 _MOST_BYTES = 2**31 - 1 - len(PADDING)
@@ -55,18 +57,33 @@ class ArrowColumns:
         )
 
 
-def read_columns(batches: Sequence[Whole], *, with_headers: bool = False) -> ArrowColumns:
-    """All records of these batches. Raises CorruptMessageError if one of them cannot be decoded."""
+def read_columns(tp: TopicPartition, batches: Sequence[Whole], *, with_headers: bool = False) -> ArrowColumns:
+    """All records of these batches. Raises CorruptMessageError if one of them cannot be decoded.
+
+    Also if several hold more than `STORED.plain_bytes` together: then they can be read one by one.
+    """
+    payloads = _payloads(tp, batches)
     try:
-        return _read(batches, with_headers)
-    except (CorruptBatchError, LogError) as error:
-        raise CorruptMessageError(str(error)) from error
+        return _read(batches, payloads, with_headers)
+    except LogError as error:
+        raise unreadable(tp, batches[0][1].base_offset, error) from error
 
 
-def _read(batches: Sequence[Whole], with_headers: bool) -> ArrowColumns:
-    payloads = [payload_of(batch, header) for batch, header in batches]
+def _payloads(tp: TopicPartition, batches: Sequence[Whole]) -> list[bytes]:
+    payloads: list[bytes] = []
+    left = STORED.plain_bytes
+    for batch, header in batches:
+        try:
+            payloads.append(payload_of(batch, header, Bounds(left, STORED.records)))
+            left -= len(payloads[-1]) if header.codec else 0
+        except LogError as error:
+            raise unreadable(tp, header.base_offset, error) from error
     if sum(map(len, payloads)) > _MOST_BYTES:
-        raise CorruptMessageError(f"{len(batches)} batches hold more than {_MOST_BYTES} bytes when decompressed")
+        raise unreadable(tp, batches[0][1].base_offset, f"{len(batches)} batches of more than {_MOST_BYTES} bytes")
+    return payloads
+
+
+def _read(batches: Sequence[Whole], payloads: list[bytes], with_headers: bool) -> ArrowColumns:
     data = b"".join([*payloads, PADDING])
     counts = np.fromiter((header.record_count for _, header in batches), np.int64, len(batches))
     starts, begin = [], 0
@@ -97,7 +114,7 @@ def _starts(data: bytes, begin: int, end: int, header: BatchHeader) -> Ints:
     try:
         return record_starts(data, begin, end, header.record_count)
     except CorruptBatchError as error:
-        raise CorruptMessageError(f"the batch at offset {header.base_offset} cannot be read: {error}") from error
+        raise CorruptBatchError(f"the batch at offset {header.base_offset} cannot be read: {error}") from error
 
 
 def _gather(buffer: pa.Buffer, starts: Ints, sizes: Ints) -> pa.Array:
@@ -116,6 +133,11 @@ def _gather(buffer: pa.Buffer, starts: Ints, sizes: Ints) -> pa.Array:
     return whole.take(indices)
 
 
+def name_as_text(name: str | bytes) -> str:
+    """The name of a header as text, as Java's clients give it: what is not UTF-8 is U+FFFD."""
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
+
+
 def _headers(data: bytes, read: Columns) -> pa.Array:
     """A list of headers for each record, null where it has none, as in Spark's Kafka source."""
     counts = read.header_counts
@@ -126,7 +148,7 @@ def _headers(data: bytes, read: Columns) -> pa.Array:
     check_headers(data, read)
     for index in np.flatnonzero(counts).tolist():
         for key, value in read_headers(data, int(read.header_starts[index]), int(counts[index])):
-            keys.append(key.decode("utf-8", "replace"))
+            keys.append(name_as_text(key))
             values.append(value)
     pairs = pa.StructArray.from_arrays([pa.array(keys, pa.string()), pa.array(values, pa.binary())], ["key", "value"])
     mask = pa.array(counts == 0)

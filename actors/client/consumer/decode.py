@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from itertools import islice, repeat
-from typing import Any
+from typing import Any, Final
 
 from actors.client.consumer.positions import Chunk
 from actors.client.errors import CorruptMessageError, KafkaError, SerializationError
 from actors.client.records import ConsumerRecord, TopicPartition
 from actors.records.batch import BatchHeader, crc_matches
+from actors.records.bounds import Bounds
+from actors.records.errors import LogError
 from actors.records.reading import batch_records, compiled_records, records_of_any_names
 
 Deserializer = Callable[[bytes], Any]
 _ABORT = b"\0\0"
 _SLICE = 200
+_MARKERS: Final = Bounds(plain_bytes=1 << 20, records=1 << 10)
+"""More than a control batch has: one marker of a few bytes."""
 _new = tuple.__new__
 
 
@@ -22,9 +26,11 @@ Whole = tuple[memoryview, BatchHeader]
 """A whole batch."""
 
 
-def next_batches(chunk: Chunk, position: int, count: int, *, committed: bool, check: bool) -> list[Whole]:
+def next_batches(
+    tp: TopicPartition, chunk: Chunk, position: int, count: int, *, committed: bool, check: bool
+) -> list[Whole]:
     """`next_batch`, and those after it up to `count` records, as long as nothing has to be said of them."""
-    batch = next_batch(chunk, position, committed=committed, check=check)
+    batch = next_batch(tp, chunk, position, committed=committed, check=check)
     if batch is None:
         return []
     found, records = [batch], batch[1].record_count
@@ -40,7 +46,7 @@ def next_batches(chunk: Chunk, position: int, count: int, *, committed: bool, ch
     return found
 
 
-def next_batch(chunk: Chunk, position: int, *, committed: bool, check: bool) -> Whole | None:
+def next_batch(tp: TopicPartition, chunk: Chunk, position: int, *, committed: bool, check: bool) -> Whole | None:
     """The next batch of the chunk with records from `position` on; None when the chunk is used up.
 
     It stays in the chunk until `position` is behind it, so that a batch that cannot be decoded is met again. Control
@@ -53,9 +59,9 @@ def next_batch(chunk: Chunk, position: int, *, committed: bool, check: bool) -> 
         if header.next_offset > position:
             batch = view[start:end]
             if check and not crc_matches(batch, header.crc):
-                raise CorruptMessageError(f"the batch at offset {header.base_offset} fails its checksum")
+                raise unreadable(tp, header.base_offset, "the batch fails its checksum")
             if header.is_control:
-                _end_transaction(chunk, batch, header)
+                _end_transaction(tp, chunk, batch, header)
             elif not (committed and header.is_transactional and _aborted(chunk, header)):
                 return batch, header
         chunk.batches.popleft()
@@ -66,13 +72,22 @@ def _aborted(chunk: Chunk, header: BatchHeader) -> bool:
     return any(pid == header.producer_id and first <= header.base_offset for pid, first in chunk.aborted)
 
 
-def _end_transaction(chunk: Chunk, batch: memoryview, header: BatchHeader) -> None:
+def _end_transaction(tp: TopicPartition, chunk: Chunk, batch: memoryview, header: BatchHeader) -> None:
     """An abort marker ends the oldest aborted transaction of its producer."""
-    for record in batch_records(batch, header):
-        if record.key is not None and record.key[2:4] == _ABORT:
+    try:
+        keys = [record.key for record in batch_records(batch, header, _MARKERS)]
+    except LogError as error:
+        raise unreadable(tp, header.base_offset, error) from error
+    for key in keys:
+        if key is not None and key[2:4] == _ABORT:
             mine = [entry for entry in chunk.aborted if entry[0] == header.producer_id]
             if mine:
                 chunk.aborted.remove(min(mine, key=lambda entry: entry[1]))
+
+
+def unreadable(tp: TopicPartition, offset: int, why: object) -> CorruptMessageError:
+    """The error of a batch, which says where it is."""
+    return CorruptMessageError(f"{tp.topic}-{tp.partition} at offset {offset}: {why}")
 
 
 def read_batch(
@@ -118,7 +133,7 @@ def slices(tp: TopicPartition, batch: memoryview, header: BatchHeader) -> Iterat
     except KafkaError:
         raise
     except Exception as error:
-        raise CorruptMessageError(f"{tp.topic}-{tp.partition} at offset {header.base_offset}: {error}") from error
+        raise unreadable(tp, header.base_offset, error) from error
 
 
 def _sliced(records: Iterator[Any], count: int) -> Generator[list[Any], None, int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from operator import itemgetter
+from typing import Any, Final, Protocol, TypeVar
 
 from actors.client.consumer.decode import Deserializer, Whole, next_batch, next_batches, read_batch
 from actors.client.consumer.fetcher import NO_OFFSET, TRUNCATED
@@ -19,13 +20,20 @@ from actors.client.errors import (
     TopicAuthorizationError,
 )
 from actors.client.records import ConsumerRecord, TopicPartition
+from actors.records.bounds import STORED
 from actors.wire.errors import ErrorCode as Code
+
+_UNPACKED: Final = STORED.plain_bytes
+"""A poll that has decompressed so many bytes ends: it may have had a hundred such batches in one fetch."""
 
 Records = dict[TopicPartition, list[ConsumerRecord]]
 
 
 class Gathering(Protocol):
-    """Where whole batches go; its length is the number of records."""
+    """Where whole batches go; its length is the number of records, `size_bytes` what was decompressed of them."""
+
+    @property
+    def size_bytes(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -63,14 +71,16 @@ class Drain:
         self.drained = False
 
     def take(self, limit: int, *, advance: bool = True) -> Records:
-        """Take at most `limit` records. Without `advance` positions stay; the caller moves them record by record.
+        """Take at most `limit` records, fewer if they are very large.
+
+        Without `advance` positions stay; the caller moves them record by record.
 
         If there are records before an error, these are returned, and the next call raises the error.
         """
         found: Records = {}
-        left = limit
+        left, room = limit, _UNPACKED
         for state in self._in_turn():
-            while left > 0:
+            while left > 0 and room > 0:
                 try:
                     some = self._some(state, left, advance=advance, quiet=bool(found))
                 except KafkaError:
@@ -81,11 +91,12 @@ class Drain:
                     break
                 found.setdefault(state.tp, []).extend(some)
                 left -= len(some)
+                room -= _unpacked(state, some)
                 if advance:
                     self.advance(state, some[-1])
                 if state.ready is None:
                     return found  # the next record cannot be read
-            if left <= 0:
+            if left <= 0 or room <= 0:
                 break
         return found
 
@@ -95,11 +106,20 @@ class Drain:
             if state.ready is not None and state.position is not None:
                 # A poll() has stopped within a batch. It is fetched again, because only whole batches can be taken.
                 self._jump(state, state.position, state.epoch)
-            while len(into) < limit and (chunk := self._front(state, quiet=len(into) > 0)) is not None:
+            while (
+                len(into) < limit
+                and into.size_bytes < _UNPACKED
+                and (chunk := self._front(state, quiet=len(into) > 0)) is not None
+            ):
                 assert state.position is not None
                 try:
                     batches = next_batches(
-                        chunk, state.position, limit - len(into), committed=self._committed, check=self._check
+                        state.tp,
+                        chunk,
+                        state.position,
+                        limit - len(into),
+                        committed=self._committed,
+                        check=self._check,
                     )
                     if not batches:
                         self._finish(state, chunk)
@@ -113,7 +133,7 @@ class Drain:
                     chunk.batches.popleft()
                 state.position = batches[-1][1].next_offset
                 state.epoch = batches[-1][1].leader_epoch
-            if len(into) >= limit:
+            if len(into) >= limit or into.size_bytes >= _UNPACKED:
                 break
         return into
 
@@ -176,7 +196,7 @@ class Drain:
             if chunk is None:
                 return []
             assert state.position is not None
-            batch = next_batch(chunk, state.position, committed=self._committed, check=self._check)
+            batch = next_batch(state.tp, chunk, state.position, committed=self._committed, check=self._check)
             if batch is None:
                 self._finish(state, chunk, advance=advance)
                 continue
@@ -238,6 +258,17 @@ class Drain:
             if chunk.code == Code.TOPIC_AUTHORIZATION_FAILED:
                 raise TopicAuthorizationError(topics=[tp.topic])
             raise error_for(chunk.code, f"fetching {tp.topic}-{tp.partition} at offset {chunk.offset}")
+
+
+_key_size: Callable[[ConsumerRecord], int] = itemgetter(ConsumerRecord._fields.index("serialized_key_size"))
+_value_size: Callable[[ConsumerRecord], int] = itemgetter(ConsumerRecord._fields.index("serialized_value_size"))
+
+
+def _unpacked(state: PartitionState, records: list[ConsumerRecord]) -> int:
+    """How many bytes of the batch that is being read were decompressed for these records."""
+    if not state.chunks[0].batches[0][2].codec:
+        return 0
+    return sum(map(_key_size, records)) + sum(map(_value_size, records))
 
 
 def by_topic(given: Any, make: Callable[[Any, str], Deserializer | None]) -> Callable[[str], Deserializer | None]:

@@ -48,6 +48,8 @@ FETCH_BYTES: Final = 4 << 20
 """Most bytes of one fetch, unless max_partition_fetch_bytes says otherwise: bulk reads are worth more than 1 MiB."""
 BATCH_ROWS: Final = 32_768
 """Most rows of one Arrow batch."""
+_MOST_MS: Final = (2**63 - 1) // 1000
+"""The time furthest from 1970 that microseconds in 64 bits can say. A record with a further one is given this."""
 _SETTLE_MS: Final = 5_000
 # How long a log may be shorter than what is wanted, or its topic unknown, before that counts as lost: a leader that
 # was just elected learns its high watermark, and a restarted broker its topics, within moments. And how long it must
@@ -163,7 +165,7 @@ class RangeReader:
                 after = found.offset
                 if after < until:
                     coming = self._start(tp, after, until)
-                for batches in _some_at_once(self._whole_batches(found, position, until)):
+                for batches in _some_at_once(self._whole_batches(tp, found, position, until)):
                     yield from self._record_batches(wanted, position, batches)
                 position = after
         finally:
@@ -175,10 +177,10 @@ class RangeReader:
             raise ClosedError
         return self._network.run(self._next(tp, offset, until))
 
-    def _whole_batches(self, chunk: Chunk, position: int, until: int) -> list[Whole]:
+    def _whole_batches(self, tp: TopicPartition, chunk: Chunk, position: int, until: int) -> list[Whole]:
         batches: list[Whole] = []
         check = self.config["check_crcs"]
-        while (batch := next_batch(chunk, position, committed=self._committed, check=check)) is not None:
+        while (batch := next_batch(tp, chunk, position, committed=self._committed, check=check)) is not None:
             if batch[1].base_offset >= until:
                 break
             chunk.batches.popleft()
@@ -187,9 +189,14 @@ class RangeReader:
 
     def _record_batches(self, wanted: OffsetRange, position: int, batches: list[Whole]) -> Iterator[pa.RecordBatch]:
         try:
-            columns = read_columns(batches, with_headers=self._headers)
-        except CorruptMessageError as error:
-            raise CorruptMessageError(f"{wanted.topic}-{wanted.partition}: {error}") from error
+            tp = TopicPartition(wanted.topic, wanted.partition)
+            columns = read_columns(tp, batches, with_headers=self._headers)
+        except CorruptMessageError:
+            if len(batches) == 1:
+                raise
+            for each in batches:
+                yield from self._record_batches(wanted, position, [each])
+            return
         whole = _record_batch(wanted.topic, wanted.partition, columns, self._headers)
         inside = (columns.offsets >= position) & (columns.offsets < wanted.until_offset)
         if not inside.all():
@@ -413,7 +420,7 @@ def _record_batch(topic: str, partition: int, columns: ArrowColumns, headers: bo
         pa.repeat(pa.scalar(topic), count),
         pa.repeat(pa.scalar(partition, pa.int32()), count),
         pa.array(columns.offsets),
-        pa.array(columns.timestamps * 1000).cast(pa.timestamp("us", "UTC")),
+        pa.array(np.clip(columns.timestamps, -_MOST_MS, _MOST_MS) * 1000).cast(pa.timestamp("us", "UTC")),
         pa.array(columns.timestamp_types),
     ]
     if headers:

@@ -137,10 +137,11 @@ class Producer:
     ) -> list[FutureBatchMetadata]:
         """Queue records from Arrow columns, many times faster than one by one. Returns a future for each record batch.
 
-        Columns: value (binary or string) and, where there are such, key, headers (a list of (key, value), the key string
-        or binary), partition (int; null = by the key) and timestamp (a timestamp, or Unix ms; -1 = none); others are
-        not looked at. Serializers are not used. Keys choose partitions as in `send`; rows without one fill a batch of one partition, then of
-        another. Rows of a partition keep their order, also with what `send` queued before.
+        Columns: value (binary or string) and, where there are such, key, headers (a list of (key, value), the key
+        string or binary), partition (int; null = by the key) and timestamp (a timestamp, or Unix ms; -1 = none);
+        others are not looked at. Serializers are not used. Keys choose partitions as in `send`; rows without one fill
+        a batch of one partition, then of another. Rows of a partition keep their order, also with what `send` queued
+        before.
 
         Waits, and raises, as `send` does; when it raises after a part was queued, that part is sent.
         """

@@ -7,7 +7,7 @@ from operator import index
 from typing import Any, Final
 
 from actors.client.errors import SerializationError
-from actors.records.reading import name_of
+from actors.records.rows import name_of
 
 _LONG_MIN: Final = -(2**63)
 _LONG_MAX: Final = 2**63 - 1

@@ -111,8 +111,13 @@ def _value(record: ConsumerRecord) -> Html:
 def _headers(record: ConsumerRecord) -> Html | None:
     if not record.headers:
         return None
-    rows = [el("div", el("dt", key[:200]), el("dd", _bytes(value)[0])) for key, value in record.headers[:_HEADERS]]
+    rows = [el("div", el("dt", _name(key)), el("dd", _bytes(value)[0])) for key, value in record.headers[:_HEADERS]]
     return el("dl", rows, class_="pairs headers")
+
+
+def _name(name: str | bytes) -> str:
+    """The name of a header, or its bytes with two digits each if it is not text."""
+    return name[:200] if isinstance(name, str) else name[:60].hex(" ")
 
 
 def _bytes(value: bytes | None) -> tuple[str, str]:

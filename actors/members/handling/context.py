@@ -9,7 +9,8 @@ from typing import NamedTuple, Protocol
 from actors import CoterieError
 from actors.members.handling.work import Work
 
-Headers = Sequence[tuple[str, bytes | None]]
+Headers = Sequence[tuple[str | bytes, bytes | None]]
+"""Names and values. A name is text if it is UTF-8, else bytes."""
 
 
 class StopSignal(Protocol):
@@ -80,7 +81,8 @@ class Context:
     ) -> None:
         """Have a record written once the handler has returned; if it raises, what it produced is dropped.
 
-        The input's offset is committed after the record was acknowledged. Key and value are bytes or None. Raises
+        The input's offset is committed after the record was acknowledged. Key and value are bytes or None, headers'
+        names str or bytes. `timestamp_ms`: None is the time of writing, -1 none. Raises
         CoterieError after the handler has returned.
         """
         self._outputs.add(Output(topic, value, key, headers, partition, timestamp_ms))

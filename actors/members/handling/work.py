@@ -91,11 +91,12 @@ def _span(records: Any) -> tuple[int, int]:
     return offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
 
 
-def content(records: Any) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
-    """The key, value and headers of a batch of one record."""
+def content(records: Any) -> tuple[bytes | None, bytes | None, list[tuple[str | bytes, bytes | None]]]:
+    """The key, value and headers of a batch of one record. Of an Arrow batch the names are text in any case."""
     if isinstance(records, list):
         record: ConsumerRecord = records[0]
         return record.key, record.value, list(record.headers)
-    row = records.to_pylist()[0]
+    # Not the timestamp: Python has no such time if it is far from now.
+    row = records.select([name for name in ("key", "value", "headers") if name in records.schema.names]).to_pylist()[0]
     headers = [(h["key"], h["value"]) if isinstance(h, dict) else tuple(h) for h in row.get("headers") or ()]
     return row["key"], row["value"], headers

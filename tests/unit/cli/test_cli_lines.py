@@ -53,8 +53,21 @@ def test_json_value_that_is_no_string_is_sent_as_json() -> None:
     assert from_json(b'{"value": {"a": [1, 2]}}', []).value == b'{"a": [1, 2]}'
 
 
-def test_timestamp_of_minus_one_is_none() -> None:
-    assert from_json(b'{"timestamp": -1}', []).timestamp_ms is None
+@pytest.mark.parametrize("timestamp", [-1, -5, -(2**63), 2**63 - 1])
+def test_a_record_without_a_time_got_that_of_its_copy(timestamp: int) -> None:
+    assert from_json(b'{"timestamp": %d}' % timestamp, []).timestamp_ms == timestamp
+
+
+def test_a_header_whose_name_is_not_text_was_not_written() -> None:
+    record = Record(None, b"v", [(b"\xff\xfe", b"1")])
+    assert to_text(record, None, headers=True) == b"\xff\xfe:1\tv\n"
+    line = to_json(record)
+    assert json.loads(line)["headers"] == [[{"base64": "//4="}, "1"]]
+    assert from_json(line, []).headers == record.headers
+
+
+def test_an_argument_that_is_not_text_keeps_its_bytes() -> None:
+    assert parse_headers(["\udcff\udcfe=\udc80", "a=b"]) == [(b"\xff\xfe", b"\x80"), ("a", b"b")]
 
 
 @pytest.mark.parametrize(

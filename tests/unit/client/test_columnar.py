@@ -25,6 +25,7 @@ from tests.support.log_helpers import appended_at
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 T = 1_700_000_000_000
+T0 = TopicPartition("t", 0)
 
 small = st.none() | st.binary(max_size=300)
 headers = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3)
@@ -47,7 +48,7 @@ def told(columns: Any) -> list[tuple[Any, ...]]:
 @given(st.lists(st.lists(record, min_size=1, max_size=150), max_size=3), st.sampled_from(CODECS))
 def test_columns_hold_what_the_record_reader_reads(batches, codec):
     made = [build_batch([(k, v, h, t) for k, v, h, t in some], 1000 * n, codec) for n, some in enumerate(batches)]
-    columns = read_columns(whole(*made), with_headers=True)
+    columns = read_columns(T0, whole(*made), with_headers=True)
     expected = [
         (r.offset, r.timestamp, r.key, r.value, r.headers)
         for batch, header in whole(*made)
@@ -60,7 +61,7 @@ def test_columns_hold_what_the_record_reader_reads(batches, codec):
 @pytest.mark.parametrize("sizes", [(100,), (10, 20), (0, 3, 200, 9_000)])
 def test_runs_of_equal_records_and_mixed_ones_are_found(count, sizes):
     values = [bytes(sizes[(n // 90) % len(sizes)]) for n in range(count)]
-    columns = read_columns(whole(build_batch([(b"k", value, None, T + n) for n, value in enumerate(values)], 7)))
+    columns = read_columns(T0, whole(build_batch([(b"k", value, None, T + n) for n, value in enumerate(values)], 7)))
     assert columns.values.to_pylist() == values
     assert columns.offsets.tolist() == list(range(7, 7 + count))
     assert columns.timestamps.tolist() == list(range(T, T + count))
@@ -68,28 +69,28 @@ def test_runs_of_equal_records_and_mixed_ones_are_found(count, sizes):
 
 def test_gaps_of_a_compacted_batch_stay():
     records = [(delta, b"k%d" % delta, b"v", None, T) for delta in (0, 3, 90_000)]
-    columns = read_columns(whole(build_sparse_batch(records, base_offset=10)))
+    columns = read_columns(T0, whole(build_sparse_batch(records, base_offset=10)))
     assert columns.offsets.tolist() == [10, 13, 90_010]
 
 
 def test_log_append_time_is_told_with_its_type():
     plain = build_batch([(None, b"a", None, T), (None, b"b", None, T + 5)])
     appended = appended_at(plain, T + 999)
-    columns = read_columns(whole(plain, appended))
+    columns = read_columns(T0, whole(plain, appended))
     assert columns.timestamps.tolist() == [T, T + 5, T + 999, T + 999]
     assert columns.timestamp_types.tolist() == [0, 0, 1, 1]
 
 
 def test_records_without_headers_have_null_there():
     columns = read_columns(
-        whole(build_batch([(None, b"a", None, T), (None, b"b", [("h", None)], T)])), with_headers=True
+        T0, whole(build_batch([(None, b"a", None, T), (None, b"b", [("h", None)], T)])), with_headers=True
     )
     assert columns.headers.to_pylist() == [None, [{"key": "h", "value": None}]]
     assert columns.headers.type == HEADERS
 
 
 def test_no_batches_are_no_rows():
-    columns = read_columns([], with_headers=True)
+    columns = read_columns(T0, [], with_headers=True)
     assert len(columns) == 0
     assert columns.keys.type == pa.binary()
 
@@ -102,7 +103,7 @@ def test_damaged_records_raise_or_are_read_but_nothing_else(records, data):
     batch[place] = data.draw(st.integers(0, 255))
     ((start, end, header),) = iter_batches(batch)
     try:
-        columns = read_columns([(memoryview(batch)[start:end], header)], with_headers=True)
+        columns = read_columns(T0, [(memoryview(batch)[start:end], header)], with_headers=True)
     except CorruptMessageError:
         return
     assert len(columns) == len(records)
@@ -118,7 +119,7 @@ def test_a_batch_that_lies_about_its_records_is_corrupt(cut):
         (memoryview(batch), header._replace(record_count=2**31)),
     ):
         with pytest.raises(CorruptMessageError):
-            read_columns([wrong])
+            read_columns(T0, [wrong])
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from actors.client.producer.values import headers_of, time_of
 from actors.client.records import TopicPartition
 from actors.records.batch import read_header
 from actors.records.compression import CODEC_NAMES
-from actors.records.reading import Headers, name_of, read_records
+from actors.records.reading import Headers, read_records
+from actors.records.rows import name_of
 
 T0 = TopicPartition("t", 0)
 NOW = 1_700_000_000_000
