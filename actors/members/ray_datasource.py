@@ -38,7 +38,9 @@ SCHEMA = pa.schema(
         ("headers", pa.map_(pa.string(), pa.binary())),
     ]
 )
-"""The columns of ray.data.read_kafka. Times are in ms; timestamp_type is 1 for CreateTime, 2 for LogAppendTime."""
+"""The columns of ray.data.read_kafka. Times are in ms; timestamp_type is 1 for CreateTime, 2 for LogAppendTime.
+
+Names of headers are text, with U+FFFD for what is not UTF-8."""
 
 
 @ray.remote(num_cpus=0, max_restarts=0)

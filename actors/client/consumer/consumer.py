@@ -218,7 +218,8 @@ class Consumer:
         """As `poll`, but the records are one Arrow batch, which may have no rows. Deserializers are not used.
 
         Its columns are topic, partition (int32), offset (int64), timestamp (ms, UTC), key, value (binary) and, with
-        `headers`, a list of (key, value). Record batches are taken whole, until there are `max_records` or more.
+        `headers`, a list of (key, value), where keys are text: what is not UTF-8 is U+FFFD. Record batches are taken
+        whole, until there are `max_records` or more, or until 128 MiB were decompressed.
         """
         from actors.client.consumer.arrow_batches import Columns
 

@@ -59,7 +59,10 @@ _ONLY_FOR_GROUPS: Final = ("group_id", "group_instance_id", "enable_auto_commit"
 
 
 def range_schema(headers: bool = False) -> pa.Schema:
-    """The columns of Spark's Kafka source, in its order. A record without headers has null there."""
+    """The columns of Spark's Kafka source, in its order. A record without headers has null there.
+
+    Names of headers are text, with U+FFFD for what is not UTF-8.
+    """
     fields = [
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
