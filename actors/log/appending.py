@@ -49,7 +49,9 @@ class Appender:
         for header, _ in admitted:
             state.grow(header, state.end, leader_epoch, now_ms)
         self._flushing.appended(offset - base, now_ms)
-        return self._result(base, offset - 1, now_ms)
+        last = admitted[-1].header  # its time is that of the check, which may have been a while ago
+        time_ms = last.max_timestamp if last.is_log_append_time else NO_TIMESTAMP
+        return AppendResult(base, offset - 1, time_ms, state.start)
 
     def as_follower(self, data: Buffer, now_ms: int) -> AppendResult:
         """Append batches that a leader has stamped. Of one that begins before the log's end the rest is taken."""

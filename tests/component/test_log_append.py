@@ -4,6 +4,7 @@ import struct
 
 import pytest
 
+from actors.log.admission import admit, one_batch
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
 from actors.records.batch import crc_matches, read_header, split_batches
@@ -348,3 +349,12 @@ def test_segment_jitter_ends_segments_of_many_partitions_at_different_times(tmp_
         log.abandon()
     assert len(ends) > 4
     assert min(ends) > 5_000
+
+
+def test_the_append_time_that_is_told_is_the_one_that_is_stored(tmp_path):
+    log = open_log(tmp_path, message_timestamp_type="LogAppendTime")
+    checked = admit(one_batch(values(b"v"), log.config), log.config, NOW_MS + 9)
+    told = log.append_admitted((checked,), 0, NOW_MS + 12).log_append_time_ms
+    log.advance_high_watermark(log.log_end_offset)
+    assert [each.timestamp for each in all_records(log)] == [told]
+    log.abandon()
