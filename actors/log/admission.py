@@ -19,6 +19,8 @@ from actors.records.batch import (
     LOG_APPEND_TIME,
     MAGIC,
     MIN_LENGTH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
     BatchHeader,
     Buffer,
     crc_matches,
@@ -28,7 +30,7 @@ from actors.records.batch import (
 )
 from actors.records.bounds import AT_ONCE, AT_ONCE_BYTES, AT_ONCE_REWRITTEN_BYTES, Bounds, at_produce, may_read_at_once
 from actors.records.building import recompressed
-from actors.records.checks import LONG_MAX, LONG_MIN, Limits, largest_timestamp
+from actors.records.checks import Limits, largest_timestamp
 from actors.records.errors import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
@@ -39,6 +41,8 @@ from actors.records.errors import (
     LogError,
     OverBoundsError,
 )
+from actors.records.scan import FEW, is_imported
+from actors.records.summary import LONG_MAX, LONG_MIN
 
 _MAGIC_AT: Final = 16
 _PREFIX_BYTES: Final = 17
@@ -80,6 +84,8 @@ def admit_at_once(produced: Produced, config: LogConfig, now_ms: int) -> Admitte
     """`admit` if that takes less than a millisecond; None if it may take longer."""
     header, size = produced.header, len(produced.batch)
     is_compressed = header.codec != codecs.NONE
+    if header.record_count > FEW and not is_imported():
+        return None  # the first time, that is imported in a thread
     if not may_read_at_once(size, header.record_count, is_compressed=is_compressed):
         return None
     plain_bytes = AT_ONCE.plain_bytes if is_compressed else AT_ONCE_BYTES
@@ -149,6 +155,8 @@ def _check_header(header: BatchHeader) -> None:
         raise LogError(INVALID_RECORD, f"{count} records with a last offset delta of {header.last_offset_delta}")
     if header.codec not in codecs.CODEC_NAMES:
         raise LogError(UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {header.codec}")
+    if header.producer_id < NO_PRODUCER_ID:
+        raise LogError(INVALID_RECORD, f"no producer has the id {header.producer_id}")
     idempotent = header.producer_id >= 0 and not header.is_control
     if idempotent and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise LogError(INVALID_RECORD, "a producer id needs a producer epoch and a base sequence")
@@ -188,6 +196,8 @@ def _limits(header: BatchHeader, config: LogConfig, now_ms: int, bounds: Bounds)
     if config.message_timestamp_type == "CreateTime":
         oldest = now_ms - config.message_timestamp_before_max_ms
         latest = now_ms + config.message_timestamp_after_max_ms
+    if _other_codec(header, config):
+        oldest = max(oldest, 0)  # as in Kafka, which writes no records with times before 1970, and only keeps them
     record_bytes = LONG_MAX if header.codec == codecs.NONE else config.max_decompressed_message_bytes
     return Limits(config.compacts, oldest, latest, bounds.records, record_bytes)
 
@@ -196,7 +206,8 @@ def _check_time_of_append(header: BatchHeader, config: LogConfig, limits: Limits
     """Of a batch that says LogAppendTime, which only a broker may, Kafka goes by the one time in its header."""
     if not header.is_log_append_time:
         return
-    in_range = header.max_timestamp >= 0 and limits.oldest <= header.max_timestamp <= limits.latest
+    time = header.max_timestamp
+    in_range = time != NO_TIMESTAMP and limits.oldest <= time <= limits.latest
     if config.message_timestamp_type == "LogAppendTime" or not in_range:
         raise LogError(INVALID_TIMESTAMP, "a producer does not set the timestamp type to LogAppendTime")
 

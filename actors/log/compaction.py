@@ -27,12 +27,12 @@ from actors.records.batch import (
     without_records,
 )
 from actors.records.building import moved
-from actors.records.checks import LONG_MAX, LONG_MIN
-from actors.records.columns import rows_of
 from actors.records.compression import compress
 from actors.records.errors import CorruptBatchError
 from actors.records.reading import payload_of
 from actors.records.rows import Row
+from actors.records.scan import rows_of
+from actors.records.summary import LONG_MAX, LONG_MIN
 
 CLEANED_SUFFIX: Final = ".cleaned"
 DEFAULT_MAX_KEYS: Final = 5_000_000

@@ -16,6 +16,7 @@ from actors.records.bounds import AT_ONCE, STORED, Bounds, may_read_at_once
 from actors.records.compression import NONE
 from actors.records.errors import OverBoundsError
 from actors.records.reading import payload_of
+from actors.records.scan import FEW, is_imported
 from actors.records.searching import Timed, first_at_or_after
 
 FILES_MAX: Final = 256
@@ -78,7 +79,8 @@ class StoredBatch:
         """`find`, if that takes less than a millisecond; OverBoundsError if it may take longer."""
         header = self.header
         is_compressed = header.codec != NONE
-        if not may_read_at_once(header.size_bytes, header.record_count, is_compressed=is_compressed):
+        slow = header.record_count > FEW and not is_imported()
+        if slow or not may_read_at_once(header.size_bytes, header.record_count, is_compressed=is_compressed):
             raise OverBoundsError(f"the batch at offset {header.base_offset} may take long to read")
         return self.find(AT_ONCE if is_compressed else STORED)
 

@@ -8,9 +8,12 @@ to gigabytes. So the leader of a partition believes none of it:
     batch         the header, whole batches in a buffer, stamping
     bounds        how much a batch may hold, known before any work is done
     compression   codecs: bounded, and whether a payload is one frame, as all clients can read it
-    columns       the fields of all records of a payload at once, by array arithmetic
-    rows          the same one record after the other, which is faster for few records
+    rows          the fields of the records of a payload, one record after the other
+    columns       the same of all records at once, by array arithmetic, which is faster for many
+    scan          the one of these two that is faster for so many records
+    summary       what a leader has to know of records
     checks        what the records of a produced batch must be, and what their largest timestamp is
+    searching     a record by its time
     reading       stored batches to records, for whoever wants them one by one
     building      records to batches
 

@@ -16,17 +16,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from actors.records.batch import BatchHeader
 from actors.records.errors import CorruptBatchError
-from actors.records.rows import Row, header_end, read_rows
+from actors.records.rows import Row, header_end
+from actors.records.summary import ATTRIBUTES_MAX, LONG_MAX, LONG_MIN, Summary, without_length
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 PADDING: Final = bytes(16)
 """What must stand behind the last payload: so many bytes may be read until a varint is found to be cut off."""
-
-FEW: Final = 24
-"""For so many records, reading them one by one is faster."""
 
 RECORD_BYTES_MIN: Final = 7
 """A record without key, value and headers: its length, its attributes, and five fields of a byte."""
@@ -60,6 +59,52 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def check_headers(self, data: bytes) -> None:
+        """Raises CorruptBatchError unless the headers of each record fill it, and have names. Any bytes are a name."""
+        left = self.header_counts
+        open_ = np.flatnonzero(left)
+        left, ends = left[open_], self.ends[open_]
+        reader = _Fields(np.frombuffer(data, np.uint8), self.header_starts[open_])
+        while len(left) >= _FEW_HEADERS:
+            _, sizes = reader.span()
+            if (sizes < 0).any():
+                raise CorruptBatchError("a header has no name")
+            reader.span()
+            left = left - 1
+            if ((reader.at > ends) | ((left == 0) & (reader.at != ends))).any():
+                raise CorruptBatchError("the headers of a record do not fill it")
+            more = np.flatnonzero(left)
+            left, ends, reader.at = left[more], ends[more], reader.at[more]
+        for at, count, end in zip(reader.at.tolist(), left.tolist(), ends.tolist(), strict=True):
+            if header_end(data, at, count, end) != end:
+                raise CorruptBatchError("the headers of a record do not fill it")
+
+    def summary(self, first: int, untimed: int) -> Summary:
+        """As `summary.summary_of`; the first of these records is the batch's record number `first`."""
+        times = self.time_deltas
+        if LONG_MIN <= untimed <= LONG_MAX:
+            times = times[times != untimed]
+        return Summary(
+            in_order=bool((self.offset_deltas == np.arange(first, first + len(self))).all()),
+            readable=bool((self.attributes <= ATTRIBUTES_MAX).all()),
+            keyless=bool((self.key_sizes < 0).any()),
+            earliest=int(times.min()) if len(times) else None,
+            latest=int(times.max()) if len(times) else None,
+            longest=without_length(int((self.ends - self.starts).max())),
+        )
+
+    def first_at_or_after(self, header: BatchHeader, timestamp_ms: int, low: int, high: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record at or after a time, with an offset in low..high-1."""
+        offsets = header.base_offset + self.offset_deltas
+        times = header.first_timestamp + self.time_deltas
+        if header.is_log_append_time:
+            times = np.full(len(self), header.max_timestamp)
+        found = (times >= timestamp_ms) & (offsets >= low) & (offsets < high)
+        if not found.any():
+            return None
+        at = int(found.argmax())
+        return int(offsets[at]), int(times[at])
 
 
 _FIELDS: Final = tuple(each.name for each in fields(Columns))
@@ -160,13 +205,10 @@ def sliced(payload: bytes, count: int) -> Iterator[tuple[int, bytes, Columns]]:
         yield first, data, columns_at(data, starts[first : first + _SLICE])
 
 
-def rows_of(payload: bytes, count: int) -> Iterator[Row]:
-    """`rows.read_rows` in the faster way for so many records."""
-    if count <= FEW:
-        yield from read_rows(payload, count)
-        return
+def rows(payload: bytes, count: int) -> Iterator[Row]:
+    """`rows.read_rows`, for many records."""
     for _, data, columns in sliced(payload, count):
-        check_headers(data, columns)
+        columns.check_headers(data)
         yield from map(Row._make, zip(*(getattr(columns, name).tolist() for name in _FIELDS), strict=True))
 
 
@@ -186,27 +228,6 @@ def columns_at(data: bytes, starts: Ints) -> Columns:
     if len(ends) and ((counts < 0) | (left < 2 * counts) | ((counts == 0) & (left != 0))).any():
         raise CorruptBatchError("the fields of a record do not fill it")
     return Columns(starts, ends, attributes, time_deltas, offset_deltas, bodies, *keys, *values, reader.at, counts)
-
-
-def check_headers(data: bytes, columns: Columns) -> None:
-    """Raises CorruptBatchError unless the headers of each record fill it, and have names. Any bytes are a name."""
-    left = columns.header_counts
-    open_ = np.flatnonzero(left)
-    left, ends = left[open_], columns.ends[open_]
-    reader = _Fields(np.frombuffer(data, np.uint8), columns.header_starts[open_])
-    while len(left) >= _FEW_HEADERS:
-        _, sizes = reader.span()
-        if (sizes < 0).any():
-            raise CorruptBatchError("a header has no name")
-        reader.span()
-        left = left - 1
-        if ((reader.at > ends) | ((left == 0) & (reader.at != ends))).any():
-            raise CorruptBatchError("the headers of a record do not fill it")
-        more = np.flatnonzero(left)
-        left, ends, reader.at = left[more], ends[more], reader.at[more]
-    for at, count, end in zip(reader.at.tolist(), left.tolist(), ends.tolist(), strict=True):
-        if header_end(data, at, count, end) != end:
-            raise CorruptBatchError("the headers of a record do not fill it")
 
 
 class _Fields:
@@ -258,3 +279,7 @@ class _Fields:
             return self.data[at]
         except IndexError:
             raise CorruptBatchError("a field lies outside its record") from None
+
+
+IMPORTED: Final = True
+"""The last line: until here, another thread may still be importing this."""

@@ -93,6 +93,10 @@ def _too_long(codec: int, limit_bytes: int) -> OverBoundsError:
     return OverBoundsError(f"{CODEC_NAMES[codec]} data expands to more than {limit_bytes} bytes")
 
 
+def _followed_by(codec: int, what: object) -> CorruptBatchError:
+    return CorruptBatchError(f"the {CODEC_NAMES[codec]} data is followed by bytes that are no more of it: {what}")
+
+
 def _plain(data: Buffer, _limit_bytes: int) -> Unpacked:
     return Unpacked(bytes(data), True)
 
@@ -111,8 +115,11 @@ def _gunzip(data: Buffer, limit_bytes: int) -> Unpacked:
         raise CorruptBatchError("gzip data ends early")
     if not unpacker.unused_data:
         return Unpacked(first, True)
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
-        return Unpacked(members.read(limit_bytes + 1), False)
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
+            return Unpacked(members.read(limit_bytes + 1), False)
+    except gzip.BadGzipFile as error:
+        raise _followed_by(GZIP, error) from error
 
 
 def _xerial(data: Buffer) -> bytes:
@@ -129,16 +136,23 @@ def _unsnappy(data: Buffer, limit_bytes: int) -> Unpacked:
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return Unpacked(_raw_unsnappy(view, limit_bytes), True)
     parts: list[bytes] = []
-    position, left = len(_XERIAL_HEADER), limit_bytes
+    position, left, streams = 0, limit_bytes, 0
     while position < len(view):
+        if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
+            position, streams = position + len(_XERIAL_HEADER), streams + 1
+            continue
         start = position + _BLOCK_LENGTH.size
-        end = start + _BLOCK_LENGTH.unpack_from(view, position)[0]
-        if end > len(view):
+        end = start + int.from_bytes(view[position:start], "big")
+        if max(start, end) > len(view):
             raise CorruptBatchError("snappy data ends inside a block")
         parts.append(_raw_unsnappy(view[start:end], left))
         left -= len(parts[-1])
         position = end
-    return Unpacked(b"".join(parts), True)
+    if position > len(view):
+        raise CorruptBatchError("snappy data ends inside a header")
+    # kafka-python knows the one header that everybody writes.
+    usual = bytes(view[: len(_XERIAL_HEADER)]) == _XERIAL_HEADER
+    return Unpacked(b"".join(parts), usual and streams == 1)
 
 
 def _raw_unsnappy(view: memoryview, limit_bytes: int) -> bytes:
@@ -159,12 +173,17 @@ def _unlz4(data: Buffer, limit_bytes: int) -> Unpacked:
     left, rest = limit_bytes, data
     while True:
         unpacker = lz4.frame.LZ4FrameDecompressor()
-        parts.append(unpacker.decompress(rest, left + 1))
+        try:
+            parts.append(unpacker.decompress(rest, left + 1))
+        except RuntimeError as error:
+            if parts:
+                raise _followed_by(LZ4, error) from error
+            raise
         left -= len(parts[-1])
         if left < 0:
             raise _too_long(LZ4, limit_bytes)
         if not unpacker.eof:
-            raise CorruptBatchError("lz4 data ends early")
+            raise CorruptBatchError("lz4 data ends early") if len(parts) == 1 else _followed_by(LZ4, "the end of data")
         rest = unpacker.unused_data
         if not rest:
             return Unpacked(b"".join(parts), one and len(parts) == 1)

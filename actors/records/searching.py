@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from actors.records.batch import BatchHeader
-from actors.records.columns import FEW, sliced
 from actors.records.rows import read_rows
+from actors.records.scan import FEW, sliced
 
 
 class Timed(NamedTuple):
@@ -32,10 +30,7 @@ def first_at_or_after(payload: bytes, header: BatchHeader, timestamp_ms: int, lo
                 return Timed(offset, time)
         return None
     for _, _, columns in sliced(payload, count):
-        offsets = base + columns.offset_deltas
-        times = first + columns.time_deltas if appended is None else np.full(len(columns), appended)
-        found = (times >= timestamp_ms) & (offsets >= low) & (offsets < high)
-        if found.any():
-            at = int(found.argmax())
-            return Timed(int(offsets[at]), int(times[at]))
+        found = columns.first_at_or_after(header, timestamp_ms, low, high)
+        if found is not None:
+            return Timed(*found)
     return None

@@ -18,7 +18,7 @@ from actors.client.consumer.decode import Whole, unreadable
 from actors.client.records import TopicPartition
 from actors.records.batch import BatchHeader
 from actors.records.bounds import STORED, Bounds
-from actors.records.columns import PADDING, Columns, Ints, check_headers, columns_at, record_starts
+from actors.records.columns import PADDING, Columns, Ints, columns_at, record_starts
 from actors.records.errors import CorruptBatchError, LogError
 from actors.records.reading import payload_of
 from actors.records.rows import read_headers
@@ -145,7 +145,7 @@ def _headers(data: bytes, read: Columns) -> pa.Array:
     np.cumsum(counts, out=lists[1:])
     keys: list[str] = []
     values: list[bytes | None] = []
-    check_headers(data, read)
+    read.check_headers(data)
     for index in np.flatnonzero(counts).tolist():
         for key, value in read_headers(data, int(read.header_starts[index]), int(counts[index])):
             keys.append(name_as_text(key))

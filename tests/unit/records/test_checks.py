@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.records.checks import LONG_MAX, LONG_MIN, MAX_NAMED, Limits, largest_timestamp
-from actors.records.columns import FEW
+from actors.records.checks import MAX_NAMED, Limits, largest_timestamp
 from actors.records.errors import CorruptBatchError, OverBoundsError, RefusedRecordsError
+from actors.records.scan import FEW
+from actors.records.summary import LONG_MAX, LONG_MIN
 from tests.support.bad_batches import BAD_PAYLOADS
 from tests.support.raw_batches import NOW, record, records
 

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.records.bounds import RECORDS_MAX
-from actors.records.columns import FEW, check_headers, rows_of, sliced
+from actors.records.columns import sliced
 from actors.records.errors import CorruptBatchError, OverBoundsError
 from actors.records.rows import Row, read_headers, read_rows
+from actors.records.scan import FEW, rows_of
 from tests.support.bad_batches import BAD_PAYLOADS
 from tests.support.raw_batches import record, records, varint
 
@@ -39,7 +40,7 @@ def by_columns(payload: bytes, count: int) -> list[Row]:
     """The rows of a payload, read by columns however few they are."""
     rows: list[Row] = []
     for _, data, columns in sliced(payload, count):
-        check_headers(data, columns)
+        columns.check_headers(data)
         arrays = [getattr(columns, each.name).tolist() for each in dataclasses.fields(columns)]
         rows += map(Row._make, zip(*arrays, strict=True))
     return rows
