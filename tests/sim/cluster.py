@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import actors.records.columns  # noqa: F401 - else a thread does, at the first use only
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller.metadata_log import MetadataLog

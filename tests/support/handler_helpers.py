@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import actors.records.columns  # noqa: F401 - at first use a thread imports it, and a request would be parked
 from actors.broker.authorization import Authorization
 from actors.broker.clients import Clients
 from actors.broker.commits import Commits
