@@ -5,6 +5,7 @@ Requests go through the wire's encoder and decoder both ways; logs are real ones
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -69,17 +70,40 @@ class Timer:
 
 
 class Loop:
-    """An event loop without events: what is due runs in `turn` and `advance`."""
+    """An event loop without events: what is due runs in `turn` and `advance`, and what is for a thread in `end_job`."""
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.jobs: list[tuple[asyncio.Future[Any], Callable[[], Any]]] = []
         self.soon: list[Callable[[], Any]] = []
         self.timers: list[Timer] = []
 
     def time(self) -> float:
         return self.now
 
-    def call_soon(self, call: Callable[..., Any], *args: Any) -> None:
+    def get_debug(self) -> bool:
+        return False
+
+    def create_future(self) -> asyncio.Future[Any]:
+        loop: Any = self
+        return asyncio.Future(loop=loop)
+
+    def run_in_executor(self, executor: Any, job: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        future = self.create_future()
+        self.jobs.append((future, lambda: job(*args)))
+        return future
+
+    def end_job(self, number: int = 0) -> None:
+        """Have the thread end one of its jobs, and run what comes of it."""
+        future, job = self.jobs.pop(number)
+        try:
+            future.set_result(job())
+        except Exception as error:
+            future.set_exception(error)
+        while self.turn():
+            pass
+
+    def call_soon(self, call: Callable[..., Any], *args: Any, context: Any = None) -> None:
         self.soon.append(lambda: call(*args))
 
     def call_later(self, delay: float, call: Callable[..., Any], *args: Any) -> Timer:
