@@ -40,6 +40,37 @@ def listed(broker: Broker, timestamp: int, version: int, topic: str = "t", index
     return part
 
 
+@pytest.mark.parametrize("before", [0, 1, 2, 3])
+def test_the_newest_record_is_told_as_long_as_its_file_is_there(tmp_path: Path, before: int) -> None:
+    """As Kafka 4.4.0 answers: DeleteRecords takes nothing away from it until the segment goes."""
+    broker = filled(tmp_path)
+    broker.data_dir.logs["t", 0].delete_records_before(before)
+    part = listed(broker, -3, 7)
+    assert (part.error_code, part.offset, part.timestamp) == (0, 1, NOW_MS - 1000)
+
+
+def test_the_newest_record_is_another_when_its_file_has_gone(tmp_path: Path) -> None:
+    broker = filled(tmp_path)
+    log = broker.data_dir.logs["t", 0]
+    log.roll()
+    log.append_as_leader(values(b"v", timestamp_ms=NOW_MS - 2500), 2, NOW_MS)
+    log.advance_high_watermark(4)
+    log.delete_records_before(3)
+    log.apply_retention(NOW_MS)
+    part = listed(broker, -3, 7)
+    assert (part.error_code, part.offset, part.timestamp) == (0, 3, NOW_MS - 2500)
+
+
+def test_the_newest_of_records_without_a_time_is_the_first(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.topic("t", led_by(0))
+    log = broker.context.log("t", 0)
+    log.append_as_leader(values(b"a", b"b", timestamp_ms=-1), 0, NOW_MS)
+    broker.led.appended("t", 0, log, broker.metadata.topics["t"].partitions[0])
+    part = listed(broker, -3, 7)
+    assert (part.error_code, part.offset, part.timestamp) == (0, 0, -1)
+
+
 @pytest.mark.parametrize("version", range(1, 11))
 @pytest.mark.parametrize(
     "asked",
