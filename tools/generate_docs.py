@@ -174,6 +174,66 @@ _TOOL_DIFFERENCES = [
         "Kafka sets it for all topics of a new cluster",
     ),
 ]
+_PROTOCOL_BATCHES = """\
+## Which record batches are refused
+
+Whatever Kafka refuses is refused. These are refused here alone, because some consumer could not read them, or because
+of what it would cost to read them:
+"""
+BATCHES_REFUSED = [
+    (
+        "records that are longer than 32 x `max.message.bytes` or 128 MiB when decompressed, more of them than \
+`max.message.bytes` or 4 Mi, or so many headers",
+        "MESSAGE_TOO_LARGE (10)",
+        "a few kilobytes would cost a broker, and each consumer, seconds and gigabytes",
+    ),
+    (
+        "offset deltas other than 0, 1, 2, ... in a batch that Kafka writes anew or does not compress",
+        "INVALID_RECORD (87)",
+        "Kafka gives such records other offsets, or looks at them in compressed batches only",
+    ),
+    (
+        "records that do not fill their lengths, or have numbers that are too long",
+        "INVALID_RECORD (87)",
+        "Kafka looks at the beginnings of records only, where it does not need more",
+    ),
+    (
+        "bytes behind a compressed frame that belong to no frame",
+        "INVALID_RECORD (87)",
+        "Java passes them over; others cannot read the batch",
+    ),
+    (
+        "the beginning of another batch behind the batch",
+        "INVALID_RECORD (87)",
+        "Kafka cuts it off",
+    ),
+    (
+        "a timestamp that is beyond 64 bits, as the sum of the batch's and the record's",
+        "INVALID_RECORD (87)",
+        "Java's sum wraps round; others have another timestamp",
+    ),
+    (
+        "a producer id below -1, or a producer id with the epoch -1",
+        "INVALID_RECORD (87)",
+        "Kafka takes it as no producer's unless it writes the batch anew",
+    ),
+    (
+        "a record with attributes above 127",
+        "INVALID_RECORD (87)",
+        "no attribute has a meaning yet, and kafka-python and aiokafka read another record",
+    ),
+    (
+        "a record's timestamp that the topic does not take, in a batch whose header says LogAppendTime",
+        "INVALID_TIMESTAMP (32)",
+        "Kafka looks at the one timestamp in the header instead",
+    ),
+]
+_PROTOCOL_BATCHES_NOTES = """\
+- A batch of several gzip members, zstd frames or snappy streams is written anew as one: not all clients read more than
+  the first.
+- A header's name that is not UTF-8 stays what it is. Kafka puts replacement characters in its place when it writes a
+  batch anew.
+"""
 _PROTOCOL_RELEASES = """\
 ## Where Kafka 4.4 differs from 4.1
 
@@ -235,6 +295,9 @@ def protocol_page() -> str:
             "## APIs and versions\n",
             _table(head, rows),
             _PROTOCOL_NOTES + _limits(),
+            _PROTOCOL_BATCHES,
+            _table(("refused here", "error", "why"), BATCHES_REFUSED),
+            _PROTOCOL_BATCHES_NOTES,
             _PROTOCOL_TOOLS,
             tools,
             _PROTOCOL_TOOLS_NOTES,

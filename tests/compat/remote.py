@@ -74,7 +74,8 @@ def start_remote(language: str, folder: Path) -> Iterator[Remote]:
 
 def _java(folder: Path) -> list[str]:
     jars = f"{kafka_jars()}/*:{kafka_tools_jars()}/*"
-    classes = built(HERE / "java", ["javac", "-cp", jars, "-d"], ["Driven.java", "Member.java", "Messages.java"])
+    sources = sorted(path.name for path in (HERE / "java").glob("*.java"))
+    classes = built(HERE / "java", ["javac", "-cp", jars, "-d"], sources)
     options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"{ALLOWED_URLS}{(folder / 'token').as_uri()}"]
     return ["java", *options, "-cp", f"{classes}:{jars}", "Driven"]
 

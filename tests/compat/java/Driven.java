@@ -57,6 +57,7 @@ public class Driven {
             case "errors" -> Messages.errors(answer);
             case "create" -> create(order);
             case "produce" -> produce(order, answer);
+            case "read" -> Reading.read(order, login(order), answer);
             case "join" -> {
                 answer.put("member", MEMBERS.size());
                 MEMBERS.add(new Member(login(order), order.get("group").asText(), order.get("topic").asText()));
