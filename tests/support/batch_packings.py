@@ -12,11 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 import cramjam
+import lz4.block
 import lz4.frame
 import zstandard
 
 from tests.support import raw_batches as raw
 
+_ZSTD_BLOCK = 128 << 10
 LONGEST = 4 << 20
 """What is longer than this when decompressed nobody should have taken."""
 
@@ -59,6 +61,24 @@ def _zstd(**options: Any) -> Callable[[bytes], bytes]:
     return lambda plain: zstandard.ZstdCompressor(**options).compress(plain)
 
 
+def _zstd_of_window(log: int) -> Callable[[bytes], bytes]:
+    """A frame that states a window of 2^log bytes, in blocks that are not compressed."""
+    head = struct.pack("<IBB", 0xFD2FB528, 0, log - 10 << 3)
+
+    def pack(plain: bytes) -> bytes:
+        blocks = [plain[at : at + _ZSTD_BLOCK] for at in range(0, len(plain), _ZSTD_BLOCK)] or [b""]
+        sizes = [(len(block) << 3).to_bytes(3, "little") for block in blocks]
+        sizes[-1] = (len(blocks[-1]) << 3 | 1).to_bytes(3, "little")
+        return head + b"".join(size + block for size, block in zip(sizes, blocks, strict=True))
+
+    return pack
+
+
+def _lz4_legacy(plain: bytes) -> bytes:
+    block = lz4.block.compress(plain, store_size=False)
+    return struct.pack("<II", 0x184C2102, len(block)) + block
+
+
 PACKINGS: dict[str, dict[str, Callable[[bytes], bytes]]] = {
     "none": {"one": bytes},
     "gzip": {
@@ -83,6 +103,7 @@ PACKINGS: dict[str, dict[str, Callable[[bytes], bytes]]] = {
         "linked": lambda plain: bytes(lz4.frame.compress(plain, block_linked=True)),
         "size": _lz4(store_size=True),
         "checksums": _lz4(content_checksum=True, block_checksum=True),
+        "the older format": _lz4_legacy,
         "large blocks": _lz4(block_size=lz4.frame.BLOCKSIZE_MAX4MB),
         "two frames": _halves(_one("lz4")),
         "an empty frame first": lambda plain: raw.pack("lz4", b"") + raw.pack("lz4", plain),
@@ -93,6 +114,9 @@ PACKINGS: dict[str, dict[str, Callable[[bytes], bytes]]] = {
         "unknown size": raw.zstd_of_unknown_size,
         "checksum": _zstd(write_checksum=True),
         "level 19": _zstd(level=19),
+        "no checksum nor size": _zstd(write_content_size=False),
+        "a dictionary": _zstd(dict_data=zstandard.ZstdCompressionDict(bytes(range(256)) * 4)),
+        **{f"a window of 2^{log}": _zstd_of_window(log) for log in (26, 27, 28, 31)},
         "two frames": _halves(_one("zstd")),
         "two frames of unknown size": _halves(raw.zstd_of_unknown_size),
         "an empty frame first": lambda plain: raw.pack("zstd", b"") + raw.pack("zstd", plain),

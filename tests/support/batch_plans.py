@@ -71,6 +71,9 @@ _NAMES = st.one_of(
     st.binary(max_size=4),
 )
 _SMALL = st.binary(max_size=12)
+_SHARED_KEY = b"shared"
+_SHARED = st.integers(0, 19).map(lambda n: _SHARED_KEY + b"%d" % n if n < 3 else b"")
+"""A key that other records have, too, or none."""
 _CONTENTS = st.one_of(st.none(), st.just(b""), _SMALL)
 _HEADERS = st.one_of(
     st.just([]),
@@ -93,12 +96,12 @@ _ODD_TIMES = st.one_of(
 
 @st.composite
 def records(draw: Any, times: st.SearchStrategy[int], first: int) -> tuple[list[dict[str, Any]], int]:
-    """The fields of some records, and how often all of them are repeated under other keys."""
+    """The fields of some records, and how often all of them are repeated, under other keys but for shared ones."""
     keyless = draw(st.integers(0, 7)) == 0
     salt = draw(st.binary(min_size=6, max_size=6))
     made = []
     for _ in range(draw(st.integers(1, 4))):
-        key = None if keyless and draw(st.booleans()) else salt + draw(_SMALL)
+        key = None if keyless and draw(st.booleans()) else draw(_SHARED) or salt + draw(_SMALL)
         made.append(
             {
                 "key": key,
@@ -117,11 +120,13 @@ def _wrapped(delta: int) -> int:
 
 
 def encoded(fields: Sequence[dict[str, Any]], copies: int) -> list[bytes]:
-    """The records, with offset deltas 0, 1, 2, ... and keys of their own, until they fill a batch of a few MiB."""
+    """The records, with offset deltas 0, 1, 2, ... and mostly keys of their own, until they are a few MiB."""
     made, size = [], 0
     for copy in range(copies):
         for each in fields:
-            key = each["key"] if each["key"] is None else each["key"] + b"/%d/%d" % (copy, len(made))
+            key = each["key"]
+            if key is not None and not key.startswith(_SHARED_KEY):
+                key += b"/%d/%d" % (copy, len(made))
             made.append(raw.record(len(made), **{**each, "key": key}))
             size += len(made[-1])
         if size > 3 << 20:
