@@ -233,6 +233,9 @@ _PROTOCOL_BATCHES_NOTES = """\
   the first.
 - A header's name that is not UTF-8 stays what it is. Kafka puts replacement characters in its place when it writes a
   batch anew.
+- A batch that is written anew, because the topic's `compression.type` asks for it, must not be longer than
+  `max.message.bytes` then, as in Kafka. Its records stay as they are to the byte. Kafka counts their times from the
+  first one's, so that the batch may be somewhat shorter or longer there.
 """
 _PROTOCOL_RELEASES = """\
 ## Where Kafka 4.4 differs from 4.1

@@ -137,6 +137,12 @@ def records_of(data: bytes) -> list[raw.Raw]:
     return raw.records_in(raw.batch(plain, header.count, first_time=header.first_time))
 
 
+def size_of(data: bytes) -> int:
+    """How long the records of such a batch are when decompressed."""
+    ((header, packed),) = raw.batches_in(data)
+    return len(_unpacked(header.codec, packed))
+
+
 def _unpacked(codec: str, packed: bytes) -> bytes:
     match codec:
         case "gzip":

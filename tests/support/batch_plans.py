@@ -25,7 +25,7 @@ MAX_MESSAGE_BYTES = 64 << 10
 _PRODUCERS = st.tuples(st.integers(0, LONG_MAX), st.integers(0, 2**15 - 1), st.integers(0, 2**31 - 1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """A batch as it is sent, and the marks of what was done to it."""
 
@@ -38,6 +38,15 @@ class Plan:
     marks: tuple[str, ...] = ()
     around: Callable[[bytes], bytes] = bytes
     """What is done to the whole batch."""
+
+    def __repr__(self) -> str:
+        """Short: the records of some fill megabytes."""
+        about = f"{self.marks}, {self.count} records, {self.header}, records {self.plain[:200].hex()}"
+        return f"Plan({about}, frame {self._content()[:200].hex()})"
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """As Hypothesis prints it, too, which has a look at the fields of a dataclass otherwise."""
+        printer.text(repr(self))
 
     def data(self, producer_id: int) -> bytes:
         """All bytes that the partition gets. `producer_id`: one that is new, for a batch that has a producer."""
