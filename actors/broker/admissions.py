@@ -13,10 +13,12 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from actors.records.errors import LogError, Refusal
+from actors.wire.errors import ErrorCode
 
 R = TypeVar("R")
 Key = tuple[str, int]
 
+_CLOSED: Final = Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker stops")
 _THREADS: Final = 2
 """One long job holds up nobody else's; more would only compete for the interpreter."""
 
@@ -28,6 +30,7 @@ class Admissions:
         self._loop = loop
         self._executor = executor or ThreadPoolExecutor(_THREADS, thread_name_prefix="records")
         self._last: dict[Key, asyncio.Future[Any]] = {}
+        self._closed = False
 
     def busy(self, partition: Key) -> bool:
         """Whether a job of this partition is under way."""
@@ -47,24 +50,38 @@ class Admissions:
 
     def search(self, job: Callable[[], R]) -> asyncio.Future[R | Refusal]:
         """Run a job that changes nothing in a thread, whatever else is done for its partition."""
-        return self._loop.run_in_executor(self._executor, _outcome_of, job)
+        outcome: asyncio.Future[R | Refusal] = self._loop.create_future()
+        self._start(None, job, outcome)
+        return outcome
 
-    def _start(self, partition: Key, job: Callable[[], R], outcome: asyncio.Future[R | Refusal], _: Any = None) -> None:
+    def _start(
+        self, partition: Key | None, job: Callable[[], R], outcome: asyncio.Future[R | Refusal], _: Any = None
+    ) -> None:
+        if self._closed:
+            self._end(partition, outcome)
+            outcome.set_result(_CLOSED)
+            return
         running = self._loop.run_in_executor(self._executor, _outcome_of, job)
         running.add_done_callback(partial(self._settle, partition, outcome))
 
-    def _settle(self, partition: Key, outcome: asyncio.Future[R | Refusal], done: asyncio.Future[R | Refusal]) -> None:
-        if self._last.get(partition) is outcome:
-            del self._last[partition]
-        if outcome.cancelled() or done.cancelled():
-            outcome.cancel()
+    def _settle(
+        self, partition: Key | None, outcome: asyncio.Future[R | Refusal], done: asyncio.Future[R | Refusal]
+    ) -> None:
+        self._end(partition, outcome)
+        if self._closed or done.cancelled():
+            outcome.set_result(_CLOSED)
         elif (error := done.exception()) is not None:
             outcome.set_exception(error)
         else:
             outcome.set_result(done.result())
 
+    def _end(self, partition: Key | None, outcome: asyncio.Future[Any]) -> None:
+        if partition is not None and self._last.get(partition) is outcome:
+            del self._last[partition]
+
     def close(self) -> None:
-        """Begin no more jobs."""
+        """Begin no more jobs. What those come to that are under way counts no more: the logs are being closed."""
+        self._closed = True
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 

@@ -208,7 +208,7 @@ class Connection(asyncio.Protocol):
                 self.transport.resume_reading()
 
     def hold(self) -> None:
-        """Stop reading until `release`, because the shard that this client sends to cannot take more."""
+        """Stop reading until `release`: a shard can take no more from this client, or work for it goes on."""
         self._holds += 1
         self._update_reading()
 

@@ -16,6 +16,9 @@ log = logging.getLogger(__name__)
 Step: TypeAlias = "asyncio.Future[Any] | None"
 """After a piece of work: what the next one waits for, or None if that can be done in the next turn."""
 
+PIECE_SECONDS: Final = 0.004
+"""How long a piece of work may take whose parts differ much, by the clock."""
+
 PLACES_A_TURN: Final = 1000
 """How many partitions, or what takes as long, a piece of work is about: some milliseconds."""
 

@@ -75,8 +75,6 @@ def one_batch(data: Buffer, config: LogConfig) -> Produced:
     if header.base_offset != 0:
         raise LogError(INVALID_RECORD, f"the base offset of a produced batch is 0, not {header.base_offset}")
     _check_size(header.size_bytes, config)
-    if header.size_bytes > config.segment_bytes:
-        raise LogError(RECORD_LIST_TOO_LARGE, f"{header.size_bytes} bytes do not fit in segment.bytes")
     return Produced(header, view)
 
 
@@ -92,7 +90,9 @@ def admit_at_once(produced: Produced, config: LogConfig, now_ms: int) -> Admitte
     if _other_codec(header, config):
         plain_bytes = AT_ONCE_REWRITTEN_BYTES
     most = at_produce(config.max_message_bytes)
-    bounds = Bounds(min(plain_bytes, most.plain_bytes), min(AT_ONCE.records, most.records))
+    bounds = Bounds(
+        min(plain_bytes, most.plain_bytes), min(AT_ONCE.records, most.records), min(AT_ONCE.headers, most.headers)
+    )
     try:
         return _admit(produced, config, now_ms, bounds)
     except OverBoundsError:
@@ -187,8 +187,15 @@ def _admit(produced: Produced, config: LogConfig, now_ms: int, bounds: Bounds) -
         codec = header.codec if config.target_codec is None else config.target_codec
         fields, payload = recompressed(fields, plain, codec)
         _check_size(HEADER_BYTES + len(payload), config)
-        return _sealed(fields, payload, header)
-    return _sealed(fields, produced.payload, header)
+        return _fitting(_sealed(fields, payload, header), config)
+    return _fitting(_sealed(fields, produced.payload, header), config)
+
+
+def _fitting(admitted: Admitted, config: LogConfig) -> Admitted:
+    size_bytes = HEADER_BYTES + len(admitted.payload)
+    if size_bytes > config.segment_bytes:
+        raise LogError(RECORD_LIST_TOO_LARGE, f"{size_bytes} bytes do not fit in segment.bytes")
+    return admitted
 
 
 def _limits(header: BatchHeader, config: LogConfig, now_ms: int, bounds: Bounds) -> Limits:
@@ -199,7 +206,7 @@ def _limits(header: BatchHeader, config: LogConfig, now_ms: int, bounds: Bounds)
     if _other_codec(header, config):
         oldest = max(oldest, 0)  # as in Kafka, which writes no records with times before 1970, and only keeps them
     record_bytes = LONG_MAX if header.codec == codecs.NONE else config.max_decompressed_message_bytes
-    return Limits(config.compacts, oldest, latest, bounds.records, record_bytes)
+    return Limits(config.compacts, oldest, latest, bounds.headers, record_bytes)
 
 
 def _check_time_of_append(header: BatchHeader, config: LogConfig, limits: Limits) -> None:

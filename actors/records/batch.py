@@ -28,6 +28,8 @@ import crc32c
 from actors.records.errors import CorruptBatchError
 
 Buffer = bytes | bytearray | memoryview
+Plain = bytes | bytearray
+"""A decompressed payload."""
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhiI")
 HEADER_BYTES: Final = HEADER.size

@@ -31,6 +31,7 @@ class Bounds:
 
     plain_bytes: int
     records: int
+    headers: int = RECORDS_MAX
 
 
 STORED: Final = Bounds(PLAIN_BYTES_MAX, RECORDS_MAX)
@@ -38,20 +39,18 @@ STORED: Final = Bounds(PLAIN_BYTES_MAX, RECORDS_MAX)
 
 def at_produce(max_message_bytes: int) -> Bounds:
     """The bounds of a batch that is produced to a topic with this `max.message.bytes`."""
-    return Bounds(
-        plain_bytes=min(EXPANSION * max_message_bytes, PLAIN_BYTES_MAX),
-        records=min(max_message_bytes, RECORDS_MAX),
-    )
+    records = min(max_message_bytes, RECORDS_MAX)
+    return Bounds(min(EXPANSION * max_message_bytes, PLAIN_BYTES_MAX), records, records)
 
 
 AT_ONCE_BYTES: Final = 1 << 20
 """So many bytes are copied and summed up in a tenth of a millisecond."""
-AT_ONCE_PACKED_BYTES: Final = 16 << 10
+AT_ONCE_PACKED_BYTES: Final = 4 << 10
 """So many compressed bytes are decompressed in a millisecond, however they are cut into blocks and frames."""
 AT_ONCE_REWRITTEN_BYTES: Final = 16 << 10
 """So many bytes are compressed in a quarter of a millisecond, by the slowest codec."""
-AT_ONCE: Final = Bounds(plain_bytes=256 << 10, records=4000)
-"""So many bytes come out of any codec in a quarter of a millisecond, and so many records are read in most of one."""
+AT_ONCE: Final = Bounds(plain_bytes=256 << 10, records=4000, headers=1000)
+"""So many bytes come out of any codec in a quarter of a millisecond, and so many records or headers are read in one."""
 
 
 def may_read_at_once(size_bytes: int, record_count: int, *, is_compressed: bool) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from actors.records.batch import NO_TIMESTAMP
+from actors.records.batch import NO_TIMESTAMP, Plain
 from actors.records.errors import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
@@ -38,7 +38,7 @@ class Limits(NamedTuple):
     """How long a record may be, its length in front not counted."""
 
 
-def largest_timestamp(payload: bytes, count: int, first_timestamp: int, limits: Limits) -> int:
+def largest_timestamp(payload: Plain, count: int, first_timestamp: int, limits: Limits) -> int:
     """The largest timestamp of the `count` records in this decompressed payload, -1 if none is larger.
 
     Raises CorruptBatchError if the bytes are not these records, with the offset deltas 0, 1, 2 and so on,
@@ -66,19 +66,19 @@ def largest_timestamp(payload: bytes, count: int, first_timestamp: int, limits: 
     return max(latest, NO_TIMESTAMP)
 
 
-def _summaries(payload: bytes, count: int, untimed: int, headers: int) -> Iterator[Summary]:
+def _summaries(payload: Plain, count: int, untimed: int, headers: int) -> Iterator[Summary]:
     if count <= FEW:
         yield summary_of(list(read_rows(payload, count, headers)), untimed)
         return
-    for first, data, columns in sliced(payload, count):
+    for first, columns in sliced(payload, count):
         headers -= int(columns.header_counts.sum())
         if headers < 0:
             raise OverBoundsError("the records have too many headers")
-        columns.check_headers(data)
+        columns.check_headers(payload)
         yield columns.summary(first, untimed)
 
 
-def _refusal(payload: bytes, count: int, first_timestamp: int, limits: Limits) -> RefusedRecordsError:
+def _refusal(payload: Plain, count: int, first_timestamp: int, limits: Limits) -> RefusedRecordsError:
     found: list[tuple[int, int, str]] = []
     for index, row in enumerate(rows_of(payload, count)):
         timestamp = first_timestamp + row.time_delta

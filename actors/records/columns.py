@@ -16,16 +16,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from actors.records.batch import BatchHeader
+from actors.records.batch import BatchHeader, Plain
 from actors.records.errors import CorruptBatchError
 from actors.records.rows import Row, header_end
 from actors.records.summary import ATTRIBUTES_MAX, LONG_MAX, LONG_MIN, Summary, without_length
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
-
-PADDING: Final = bytes(16)
-"""What must stand behind the last payload: so many bytes may be read until a varint is found to be cut off."""
 
 RECORD_BYTES_MIN: Final = 7
 """A record without key, value and headers: its length, its attributes, and five fields of a byte."""
@@ -60,7 +57,7 @@ class Columns:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def check_headers(self, data: bytes) -> None:
+    def check_headers(self, data: Plain) -> None:
         """Raises CorruptBatchError unless the headers of each record fill it, and have names. Any bytes are a name."""
         left = self.header_counts
         open_ = np.flatnonzero(left)
@@ -110,8 +107,15 @@ class Columns:
 _FIELDS: Final = tuple(each.name for each in fields(Columns))
 
 
-def record_starts(data: bytes, begin: int, end: int, count: int) -> Ints:
+def record_starts(data: Plain, begin: int, end: int, count: int) -> Ints:
     """The positions of the lengths of the records between `begin` and `end`, which must fill that exactly."""
+    try:
+        return _record_starts(data, begin, end, count)
+    except IndexError:
+        raise _cut_off() from None
+
+
+def _record_starts(data: Plain, begin: int, end: int, count: int) -> Ints:
     left = count
     if not 0 <= left <= (end - begin) // RECORD_BYTES_MIN:
         raise CorruptBatchError(f"{left} records in {end - begin} bytes")
@@ -138,7 +142,7 @@ def record_starts(data: bytes, begin: int, end: int, count: int) -> Ints:
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
-def _run(data: bytes, numbers: Bytes, begin: int, end: int, most: int) -> tuple[Ints, int]:
+def _run(data: Plain, numbers: Bytes, begin: int, end: int, most: int) -> tuple[Ints, int]:
     """The starts of the records from `begin` on that are as long as the first, and where these records end."""
     first = data[begin]
     if first < 128:
@@ -160,7 +164,7 @@ def _run(data: bytes, numbers: Bytes, begin: int, end: int, most: int) -> tuple[
     return starts, begin + len(starts) * size
 
 
-def _walk(data: bytes, begin: int, end: int, count: int) -> tuple[Ints, int]:
+def _walk(data: Plain, begin: int, end: int, count: int) -> tuple[Ints, int]:
     """The starts of the next `count` records, found one after the other, and where these records end."""
     starts: list[int] = []
     add = starts.append
@@ -194,25 +198,24 @@ def _cut_off() -> CorruptBatchError:
     return CorruptBatchError("a record is cut off")
 
 
-def sliced(payload: bytes, count: int) -> Iterator[tuple[int, bytes, Columns]]:
+def sliced(payload: Plain, count: int) -> Iterator[tuple[int, Columns]]:
     """The `count` records that fill a payload, so many at a time that their arrays stay in the processor's cache.
 
-    Of each slice: the number of its first record, the buffer, the columns. Headers are not checked.
+    Of each slice: the number of its first record, and the columns. Headers are not checked.
     """
-    data = payload + PADDING
-    starts = record_starts(data, 0, len(payload), count)
+    starts = record_starts(payload, 0, len(payload), count)
     for first in range(0, count, _SLICE):
-        yield first, data, columns_at(data, starts[first : first + _SLICE])
+        yield first, columns_at(payload, starts[first : first + _SLICE])
 
 
-def rows(payload: bytes, count: int) -> Iterator[Row]:
+def rows(payload: Plain, count: int) -> Iterator[Row]:
     """`rows.read_rows`, for many records."""
-    for _, data, columns in sliced(payload, count):
-        columns.check_headers(data)
+    for _, columns in sliced(payload, count):
+        columns.check_headers(payload)
         yield from map(Row._make, zip(*(getattr(columns, name).tolist() for name in _FIELDS), strict=True))
 
 
-def columns_at(data: bytes, starts: Ints) -> Columns:
+def columns_at(data: Plain, starts: Ints) -> Columns:
     """The fields of the records that begin at `starts`, checked but for what their headers hold."""
     reader = _Fields(np.frombuffer(data, np.uint8), starts)
     length = reader.varint(_INT_BYTES)

@@ -9,13 +9,14 @@ import gzip
 import io
 import struct
 import zlib
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
 
 import cramjam
 import lz4.frame
 import zstandard
 
+from actors.records.batch import Buffer, Plain
 from actors.records.bounds import PLAIN_BYTES_MAX
 from actors.records.errors import UNSUPPORTED_COMPRESSION_TYPE, CorruptBatchError, LogError, OverBoundsError
 
@@ -41,13 +42,11 @@ _ZSTD_REPEATED_BYTE: Final = 1
 _FRAMES_MAX: Final = 1000
 _PIECE_BYTES: Final = 1 << 20
 
-Buffer = bytes | bytearray | memoryview
-
 
 class Unpacked(NamedTuple):
     """Decompressed bytes, and whether they came as one frame that all of Kafka's clients can read."""
 
-    data: bytes
+    data: Plain
     is_one_frame: bool
 
 
@@ -71,11 +70,14 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = PLAIN_BYTES_MAX) -> 
 
     Raises CorruptBatchError if they are damaged, OverBoundsError if they are longer than the limit.
     """
-    return unpack(codec, data, limit_bytes).data
+    return bytes(unpack(codec, data, limit_bytes).data)
 
 
 def unpack(codec: int, data: Buffer, limit_bytes: int = PLAIN_BYTES_MAX) -> Unpacked:
-    """`decompress`, and whether the data is one frame. No more than the limit is ever decompressed."""
+    """`decompress`, and whether the data is one frame. No more than the limit is ever decompressed.
+
+    In pieces, and never joined: a thread would keep the interpreter's lock while it moves many megabytes.
+    """
     if codec not in _DECOMPRESSORS:
         raise LogError(UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
     try:
@@ -106,18 +108,39 @@ def _gzip(data: Buffer) -> bytes:
     return packer.compress(data) + packer.flush()
 
 
+def _gathered(pieces: Iterator[bytes], codec: int, limit_bytes: int) -> Plain:
+    """All pieces. Raises OverBoundsError once they are longer than the limit."""
+    plain: Plain = b""
+    for piece in pieces:
+        if not plain:
+            plain = piece  # mostly all there is
+        elif isinstance(plain, bytes):
+            plain = bytearray(plain)
+            plain += piece
+        else:
+            plain += piece
+        if len(plain) > limit_bytes:
+            raise _too_long(codec, limit_bytes)
+    return plain
+
+
 def _gunzip(data: Buffer, limit_bytes: int) -> Unpacked:
     unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)
-    first = unpacker.decompress(data, limit_bytes + 1)
-    if len(first) > limit_bytes:
-        raise _too_long(GZIP, limit_bytes)
+
+    def pieces() -> Iterator[bytes]:
+        rest: Buffer = data
+        while rest and not unpacker.eof:
+            yield unpacker.decompress(rest, _PIECE_BYTES)
+            rest = unpacker.unconsumed_tail
+
+    first = _gathered(pieces(), GZIP, limit_bytes)
     if not unpacker.eof:
         raise CorruptBatchError("gzip data ends early")
     if not unpacker.unused_data:
         return Unpacked(first, True)
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
-            return Unpacked(members.read(limit_bytes + 1), False)
+            return Unpacked(_gathered(iter(lambda: members.read(_PIECE_BYTES), b""), GZIP, limit_bytes), False)
     except gzip.BadGzipFile as error:
         raise _followed_by(GZIP, error) from error
 
@@ -135,8 +158,8 @@ def _unsnappy(data: Buffer, limit_bytes: int) -> Unpacked:
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return Unpacked(_raw_unsnappy(view, limit_bytes), True)
-    parts: list[bytes] = []
-    position, left, streams = 0, limit_bytes, 0
+    plain = bytearray()
+    position, streams = 0, 0
     while position < len(view):
         if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
             position, streams = position + len(_XERIAL_HEADER), streams + 1
@@ -145,14 +168,13 @@ def _unsnappy(data: Buffer, limit_bytes: int) -> Unpacked:
         end = start + int.from_bytes(view[position:start], "big")
         if max(start, end) > len(view):
             raise CorruptBatchError("snappy data ends inside a block")
-        parts.append(_raw_unsnappy(view[start:end], left))
-        left -= len(parts[-1])
+        plain += _raw_unsnappy(view[start:end], limit_bytes - len(plain))
         position = end
     if position > len(view):
         raise CorruptBatchError("snappy data ends inside a header")
     # kafka-python knows the one header that everybody writes.
     usual = bytes(view[: len(_XERIAL_HEADER)]) == _XERIAL_HEADER
-    return Unpacked(b"".join(parts), usual and streams == 1)
+    return Unpacked(plain, usual and streams == 1)
 
 
 def _raw_unsnappy(view: memoryview, limit_bytes: int) -> bytes:
@@ -168,27 +190,35 @@ def _lz4(data: Buffer) -> bytes:
 
 def _unlz4(data: Buffer, limit_bytes: int) -> Unpacked:
     # Kafka's Java reader takes independent blocks only (KIP-57), and nothing behind the first frame.
-    one = len(data) > _LZ4_FLAGS_AT and bool(data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT_BLOCKS)
-    parts: list[bytes] = []
-    left, rest = limit_bytes, data
-    while True:
-        unpacker = lz4.frame.LZ4FrameDecompressor()
-        try:
-            parts.append(unpacker.decompress(rest, left + 1))
-        except RuntimeError as error:
-            if parts:
-                raise _followed_by(LZ4, error) from error
-            raise
-        left -= len(parts[-1])
-        if left < 0:
-            raise _too_long(LZ4, limit_bytes)
-        if not unpacker.eof:
-            raise CorruptBatchError("lz4 data ends early") if len(parts) == 1 else _followed_by(LZ4, "the end of data")
-        rest = unpacker.unused_data
-        if not rest:
-            return Unpacked(b"".join(parts), one and len(parts) == 1)
-        if len(parts) == _FRAMES_MAX:
-            raise CorruptBatchError(f"lz4 data of more than {_FRAMES_MAX} frames")
+    independent = len(data) > _LZ4_FLAGS_AT and bool(data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT_BLOCKS)
+    frames = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal frames
+        rest = data
+        while rest or not frames:
+            frames += 1
+            if frames > _FRAMES_MAX:
+                raise CorruptBatchError(f"lz4 data of more than {_FRAMES_MAX} frames")
+            unpacker = lz4.frame.LZ4FrameDecompressor()
+            yield from _lz4_frame(unpacker, rest, is_first=frames == 1)
+            rest = unpacker.unused_data or b""
+
+    return Unpacked(_gathered(pieces(), LZ4, limit_bytes), independent and frames == 1)
+
+
+def _lz4_frame(unpacker: Any, data: Buffer, *, is_first: bool) -> Iterator[bytes]:
+    try:
+        while not unpacker.eof:
+            piece = unpacker.decompress(data, _PIECE_BYTES)
+            data = b""
+            if not piece and not unpacker.eof and unpacker.needs_input:
+                raise RuntimeError("the data ends early")
+            yield piece
+    except RuntimeError as error:
+        if is_first:
+            raise CorruptBatchError(f"lz4: {error}") from error
+        raise _followed_by(LZ4, error) from error
 
 
 def _zstd(data: Buffer) -> bytes:
@@ -198,13 +228,9 @@ def _zstd(data: Buffer) -> bytes:
 def _unzstd(data: Buffer, limit_bytes: int) -> Unpacked:
     view = memoryview(data)
     frames = _zstd_frames(view, limit_bytes)
-    parts: list[bytes] = []
-    left = limit_bytes + 1
     with zstandard.ZstdDecompressor().stream_reader(view, read_across_frames=True) as reader:
-        while left > 0 and (part := reader.read(min(left, _PIECE_BYTES))):
-            parts.append(part)
-            left -= len(part)
-    return Unpacked(b"".join(parts), frames == 1)
+        plain = _gathered(iter(lambda: reader.read(_PIECE_BYTES), b""), ZSTD, limit_bytes)
+    return Unpacked(plain, frames == 1)
 
 
 def _zstd_frames(view: memoryview, limit_bytes: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
@@ -25,9 +25,7 @@ from actors.records.batch import (
 )
 from actors.records.bounds import STORED, Bounds
 from actors.records.errors import CorruptBatchError, OverBoundsError
-from actors.records.rows import name_of, read_headers, read_rows
-
-_HALF: Final = 1 << 63
+from actors.records.rows import name_of, of_64_bits, read_headers, read_rows
 
 Headers = Sequence[tuple[str | bytes, bytes | None]]
 """Names and values. A name is text if it is UTF-8, else bytes."""
@@ -101,17 +99,12 @@ def records_of_any_names(batch: Buffer, header: BatchHeader, bounds: Bounds = ST
     for row in read_rows(payload, header.record_count):
         yield _ReadRecord(
             header.base_offset + row.offset_delta,
-            header.max_timestamp if appended else _of_64_bits(header.first_timestamp + row.time_delta),
+            header.max_timestamp if appended else of_64_bits(header.first_timestamp + row.time_delta),
             int(appended),
             None if row.key_size < 0 else payload[row.key_start : row.key_start + row.key_size],
             None if row.value_size < 0 else payload[row.value_start : row.value_start + row.value_size],
             [(name_of(name), value) for name, value in read_headers(payload, row.header_start, row.header_count)],
         )
-
-
-def _of_64_bits(time: int) -> int:
-    """A time as Kafka and the compiled reader add it up: too large a number wraps around."""
-    return (time + _HALF) % (2 * _HALF) - _HALF
 
 
 def read_records(buffer: Buffer, *, verify_crc: bool = False) -> Iterator[Record]:

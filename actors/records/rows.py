@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from actors.records.batch import Plain
 from actors.records.bounds import RECORDS_MAX
 from actors.records.errors import CorruptBatchError, OverBoundsError
 
 _INT_BYTES: Final = 5
 _LONG_BYTES: Final = 10
+_HALF: Final = 1 << 63
 _LONG_MASK: Final = (1 << 64) - 1
 
 
@@ -38,8 +40,8 @@ class Row(NamedTuple):
     header_count: int
 
 
-def read_rows(data: bytes, count: int, headers: int = RECORDS_MAX) -> Iterator[Row]:
-    """The `count` records that fill `data`. `headers`: how many these may have together.
+def read_rows(data: Plain, count: int, headers: int | None = RECORDS_MAX) -> Iterator[Row]:
+    """The `count` records that fill `data`. `headers`: how many these may have together; None if nobody looks at them.
 
     Raises CorruptBatchError or OverBoundsError, after the records before the bad one.
     """
@@ -49,7 +51,8 @@ def read_rows(data: bytes, count: int, headers: int = RECORDS_MAX) -> Iterator[R
             row = _row(data, at, headers)
         except IndexError:
             raise CorruptBatchError("a record is cut off") from None
-        headers -= row.header_count
+        if headers is not None:
+            headers -= row.header_count
         at = row.end
         if at > size:
             raise CorruptBatchError("a record is cut off")
@@ -58,7 +61,7 @@ def read_rows(data: bytes, count: int, headers: int = RECORDS_MAX) -> Iterator[R
         raise CorruptBatchError(f"{count} records do not fill their batch: {size - at} bytes are left")
 
 
-def _row(data: bytes, start: int, headers: int) -> Row:
+def _row(data: Plain, start: int, headers: int | None) -> Row:
     length, at = varint(data, start, _INT_BYTES)
     end = at + length
     attributes = data[at]
@@ -69,9 +72,11 @@ def _row(data: bytes, start: int, headers: int) -> Row:
     count, header_start = varint(data, value_start + max(value_size, 0), _INT_BYTES)
     if key_size < -1 or value_size < -1:
         raise CorruptBatchError("a key or a value has an impossible length")
-    if count > headers:
+    if headers is not None and count > headers:
         raise OverBoundsError("the records have too many headers")
-    if count < 0 or end - header_start < 2 * count or header_end(data, header_start, count, end) != end:
+    if count < 0 or end - header_start < 2 * count or (count == 0 and end != header_start):
+        raise CorruptBatchError("the fields of a record do not fill it")
+    if headers is not None and header_end(data, header_start, count, end) != end:
         raise CorruptBatchError("the fields of a record do not fill it")
     return Row(
         start,
@@ -89,7 +94,7 @@ def _row(data: bytes, start: int, headers: int) -> Row:
     )
 
 
-def varint(data: bytes, at: int, most_bytes: int) -> tuple[int, int]:
+def varint(data: Plain, at: int, most_bytes: int) -> tuple[int, int]:
     """A signed (zigzag) varint and where it ends. Raises CorruptBatchError if it is too long, IndexError at the end."""
     byte = data[at]
     if byte < 128:
@@ -106,7 +111,7 @@ def varint(data: bytes, at: int, most_bytes: int) -> tuple[int, int]:
     raise CorruptBatchError(f"a number in a record has more than {most_bytes} bytes")
 
 
-def header_end(data: bytes, at: int, count: int, end: int) -> int:
+def header_end(data: Plain, at: int, count: int, end: int) -> int:
     """Where the `count` headers end that begin at `at`, in a record that ends at `end`. Raises CorruptBatchError."""
     try:
         for _ in range(count):
@@ -140,3 +145,8 @@ def name_of(name: bytes) -> str | bytes:
         return name.decode()
     except UnicodeDecodeError:
         return name
+
+
+def of_64_bits(time: int) -> int:
+    """A time as Kafka and the compiled reader add it up: too large a number wraps around."""
+    return (time + _HALF) % (2 * _HALF) - _HALF

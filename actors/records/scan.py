@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from actors.records.batch import Plain
 from actors.records.rows import Row, read_rows
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ FEW: Final = 24
 """So many records are read faster one by one."""
 
 
-def rows_of(payload: bytes, count: int) -> Iterator[Row]:
+def rows_of(payload: Plain, count: int) -> Iterator[Row]:
     """The records of a payload, as `rows.read_rows` gives them."""
     if count <= FEW:
         return read_rows(payload, count)
@@ -28,7 +29,7 @@ def rows_of(payload: bytes, count: int) -> Iterator[Row]:
     return rows(payload, count)
 
 
-def sliced(payload: bytes, count: int) -> Iterator[tuple[int, bytes, Columns]]:
+def sliced(payload: Plain, count: int) -> Iterator[tuple[int, Columns]]:
     """`columns.sliced`, for more than a few records."""
     from actors.records import columns
 

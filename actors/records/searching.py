@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.records.batch import BatchHeader
-from actors.records.rows import read_rows
+from actors.records.batch import BatchHeader, Plain
+from actors.records.rows import of_64_bits, read_rows
 from actors.records.scan import FEW, sliced
 
 
@@ -16,7 +16,7 @@ class Timed(NamedTuple):
     timestamp: int
 
 
-def first_at_or_after(payload: bytes, header: BatchHeader, timestamp_ms: int, low: int, high: int) -> Timed | None:
+def first_at_or_after(payload: Plain, header: BatchHeader, timestamp_ms: int, low: int, high: int) -> Timed | None:
     """The first record of a decompressed batch at or after `timestamp_ms`, with an offset in low..high-1.
 
     Raises CorruptBatchError. Headers are not looked at.
@@ -24,12 +24,12 @@ def first_at_or_after(payload: bytes, header: BatchHeader, timestamp_ms: int, lo
     base, first, count = header.base_offset, header.first_timestamp, header.record_count
     appended = header.max_timestamp if header.is_log_append_time else None
     if count <= FEW:
-        for row in read_rows(payload, count):
-            offset, time = base + row.offset_delta, first + row.time_delta if appended is None else appended
+        for row in read_rows(payload, count, headers=None):
+            offset, time = base + row.offset_delta, of_64_bits(first + row.time_delta) if appended is None else appended
             if time >= timestamp_ms and low <= offset < high:
                 return Timed(offset, time)
         return None
-    for _, _, columns in sliced(payload, count):
+    for _, columns in sliced(payload, count):
         found = columns.first_at_or_after(header, timestamp_ms, low, high)
         if found is not None:
             return Timed(*found)

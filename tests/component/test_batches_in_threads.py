@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from actors.broker.handlers.context import Request
+from actors.broker.handlers.in_turns import Work, in_turns
+from actors.broker.handlers.list_offsets import failed
 from actors.records.bounds import AT_ONCE
 from actors.records.building import build_batch
 from actors.records.reading import read_records
 from actors.wire.errors import ErrorCode
-from actors.wire.messages import ListOffsetsRequest, ProduceRequest
+from actors.wire.framing import decode_request_header, encode_request
+from actors.wire.messages import ListOffsetsRequest, ListOffsetsResponse, ProduceRequest
 from tests.support.handler_helpers import Broker, Pending, led_by
 from tests.support.log_helpers import NOW_MS, values
 
@@ -133,6 +137,29 @@ def test_batches_of_other_partitions_do_not_wait(broker: Broker) -> None:
     assert (first.answered, second.answered) == (False, True)
 
 
+def test_a_client_has_one_job_in_the_threads_however_many_partitions_it_names(tmp_path: Path) -> None:
+    """Others' batches wait for one of its, and one of its checked batches is in memory."""
+    broker = Broker(tmp_path)
+    broker.topic("t", *[led_by(0)] * 5)
+    pending = produce(broker, *[(index, large(b"%d" % index)) for index in range(5)])
+    for index in range(5):
+        assert len(broker.loop.jobs) == 1
+        broker.loop.end_job()
+        assert content(broker, index) == [b"%d" % index]
+    assert codes(pending) == [0] * 5
+
+
+@pytest.mark.parametrize(("first", "second"), [(large, values), (values, large), (values, values), (large, large)])
+def test_of_a_partition_that_is_named_twice_the_last_mention_counts(broker: Broker, first: Any, second: Any) -> None:
+    """As Kafka 4.4.0 does: one of them is appended, and answered once."""
+    pending = produce(broker, (0, first(b"first")), (1, values(b"other")), (0, second(b"second")))
+    while broker.loop.jobs:
+        broker.loop.end_job()
+    answers = pending.response.responses[0].partition_responses
+    assert [(each.index, each.error_code, each.base_offset) for each in answers] == [(0, 0, 0), (1, 0, 0)]
+    assert content(broker) == [b"second"]
+
+
 def test_nothing_more_is_read_from_a_client_meanwhile(broker: Broker) -> None:
     produce(broker, (0, large(b"a")))
     transport: Any = broker.connection.transport
@@ -146,6 +173,55 @@ def test_the_batch_of_a_client_that_has_gone_is_appended_as_it_was_asked(broker:
     broker.connection.connection_lost(None)
     broker.loop.end_job()
     assert content(broker) == [b"a"]
+
+
+def test_what_a_thread_ends_while_the_broker_stops_is_not_appended(broker: Broker) -> None:
+    """The logs are being closed then, and count as flushed."""
+    pending = produce(broker, (0, large(b"a")), (1, large(b"b")))
+    broker.context.admissions.close()
+    broker.loop.end_job()
+    assert codes(pending) == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert broker.data_dir.logs["t", 0].log_end_offset == 0
+    transport: Any = broker.connection.transport
+    assert transport.reading
+
+
+def test_a_job_that_never_begins_since_the_broker_stops_is_refused(broker: Broker) -> None:
+    pending = produce(broker, (0, large(b"a")))
+    broker.context.admissions.close()
+    future, _ = broker.loop.jobs.pop()
+    future.cancel()
+    while broker.loop.turn():
+        pass
+    assert codes(pending) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_an_answer_that_cannot_be_encoded_is_an_error_and_the_client_is_read_on(broker: Broker) -> None:
+    message = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[])
+    slot = broker.connection.slots.open(0, message.api_key, 7, 1)
+    header = decode_request_header(encode_request(message, 7, 1, "tests")[4:])
+
+    def work() -> Work:
+        yield None
+        part = ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=0, offset=2**70)
+        return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[part])])
+
+    assert in_turns(broker.handlers, Request(header, message, broker.connection, slot), work(), failed) is None
+    while broker.loop.turn():
+        pass
+    transport: Any = broker.connection.transport
+    assert slot.answer is not None
+    assert transport.reading
+
+
+def test_a_bug_in_a_thread_closes_the_connection_of_a_client_that_waits_for_no_answer(broker: Broker) -> None:
+    produce(broker, (0, large(b"a")), acks=0)
+    future, _ = broker.loop.jobs.pop()
+    future.set_exception(ZeroDivisionError())
+    while broker.loop.turn():
+        pass
+    transport: Any = broker.connection.transport
+    assert transport.aborted
 
 
 def test_a_bug_in_a_thread_is_answered(broker: Broker) -> None:

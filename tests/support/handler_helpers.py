@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -310,7 +311,7 @@ class Broker:
             self.metadata,
             ParkedFetches(loop),
             Commits(),
-            REAL,
+            replace(REAL, clock=replace(REAL.clock, monotonic=self.loop.time)),
             Authorization.of(self.config, self.metadata, self.loop.time),
         )
         self.led = LedPartitions(self.context, self.replication)

@@ -56,17 +56,25 @@ def _rest(
 ) -> Iterator[Step]:
     connection = request.connection
     answer: ApiMessage | None = None
-    while to_the_end or connection.transport is not None:
-        try:
-            yield next(work)
-        except StopIteration as done:
-            answer = done.value
-            break
-        except Exception:
-            key = request.header.api_key
-            log.exception("API %d from %s failed", key, connection.peer, extra=about(peer=connection.peer))
-            answer = failed(request.message, request.version, ErrorCode.UNKNOWN_SERVER_ERROR)
-            break
-    if answer is not None:
-        request.reply(answer)
+    try:
+        while to_the_end or connection.transport is not None:
+            try:
+                yield next(work)
+            except StopIteration as done:
+                answer = done.value
+                break
+        if answer is not None:
+            request.reply(answer)
+    except Exception:
+        key, peer = request.header.api_key, connection.peer
+        log.exception("API %d from %s failed", key, peer, extra=about(peer=peer))
+        _give_up(request, failed)
     loop.call_soon(connection.release)  # which has more handled: that is not for this request's time
+
+
+def _give_up(request: Request, failed: Callable[..., ApiMessage]) -> None:
+    """After a bug: answer with an error, or close the connection of a client that waits for no answer."""
+    if request.slot is None:
+        request.connection.close("a request that is not answered failed")
+    else:
+        request.reply(failed(request.message, request.version, ErrorCode.UNKNOWN_SERVER_ERROR))

@@ -50,7 +50,7 @@ _SINCE: dict[int, int] = {
 
 _KNOWN = frozenset((Time.LATEST, Time.EARLIEST, Time.EARLIEST_LOCAL, Time.LATEST_TIERED))
 """What is known without a look into files."""
-_LOOKED_UP = 20  # as many times as long takes what is not
+_LOOKED_UP = 200  # as many times as long takes what is not
 
 Partition = ListOffsetsResponse.ListOffsetsPartitionResponse
 Topic = ListOffsetsResponse.ListOffsetsTopicResponse

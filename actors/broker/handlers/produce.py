@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Collection, Generator
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,8 +18,9 @@ from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoin
 from actors.broker.handlers.parked import Awaited, Parked
 from actors.broker.handlers.rights import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from actors.broker.led import LogAccessError
-from actors.broker.turns import PLACES_A_TURN, Step
-from actors.log.admission import Admitted, admit, admit_at_once, one_batch
+from actors.broker.turns import PIECE_SECONDS, Step
+from actors.log.admission import Admitted, Produced, admit, admit_at_once, one_batch
+from actors.log.config import LogConfig
 from actors.records.errors import LogError, Refusal
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
@@ -45,7 +46,10 @@ _ATTRIBUTES_AT = 22  # of the low byte, which has the codec and the transactiona
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
 _CODEC = 7
-_PLAIN_PLACE, _PACKED_PLACE = 2000, 80  # bytes that are checked in a thousandth of a turn
+
+
+_Job = tuple[Produced, LogConfig, int]
+"""What `admit` is called with."""
 
 
 @dataclass(slots=True)
@@ -53,12 +57,18 @@ class _Part:
     """What one partition gets of a request, and its answer, which is an error until its records are in the log."""
 
     topic: str
-    topic_id: bytes
     index: int
-    records: bytes
     answer: Partition
-    checked: asyncio.Future[Admitted | Refusal] | None = None
-    """The batch, when a thread has checked it."""
+    records: bytes = b""
+    topic_id: bytes = b""
+    unchecked: _Job | None = None
+    """A batch that takes long to check, until a thread does."""
+
+    def job(self) -> _Job:
+        """Hand out what is `unchecked`, and keep it no longer."""
+        assert self.unchecked is not None
+        job, self.unchecked = self.unchecked, None
+        return job
 
 
 def handle(context: HandlerContext, request: Request) -> ApiMessage | None:
@@ -116,51 +126,47 @@ def _append_all(
     forbidden: Collection[str] = ()
     if context.broker.authorizer is not None:
         forbidden = denied(context, request, WRITE_TOPIC, (name for name, _ in topics))
-    response = ProduceResponse(responses=[])
-    later: list[_Part] = []
-    left = PLACES_A_TURN
+    response, parts = _laid_out(topics, forbidden)
+    clock = context.broker.environment.clock.monotonic
+    until = clock() + PIECE_SECONDS
+    long: deque[_Part] = deque()
+    for part in parts:
+        if clock() > until:
+            yield None
+            until = clock() + PIECE_SECONDS
+        _attempt(context, part, partial(_append_at_once, context, part, m.acks, version, waits))
+        if part.unchecked is not None:
+            long.append(part)
+    while long:  # one after the other: a client has one job in the threads, and one checked batch in memory
+        part = long.popleft()
+        checked = context.broker.admissions.run((part.topic, part.index), partial(admit, *part.job()))
+        yield checked
+        _attempt(context, part, partial(_append_checked, context, part, checked.result(), m.acks, version, waits))
+    return response
+
+
+def _laid_out(
+    topics: Iterable[tuple[str | None, ProduceRequest.TopicProduceData]], forbidden: Collection[str]
+) -> tuple[ProduceResponse, list[_Part]]:
+    """The response, whose partitions are open yet, and what is to be done.
+
+    Of a partition that is named twice the last mention counts, as in Kafka.
+    """
+    response, open_ = ProduceResponse(responses=[]), dict[tuple[str, int], _Part]()
     for name, topic in topics:
         answered = Topic(topic_id=topic.topic_id, name=topic.name, partition_responses=[])
         response.responses.append(answered)
         for data in topic.partition_data:
-            part = _part(name, data, forbidden)
-            answered.partition_responses.append(part.answer)
-            if not part.answer.error_code and _begin(context, part, m.acks, version, waits):
-                later.append(part)
-            left -= _places(part)
-            if left <= 0:
-                yield None
-                left = PLACES_A_TURN
-    for part in later:
-        checked = part.checked
-        assert checked is not None
-        if not checked.done():
-            yield checked
-        _attempt(context, part, partial(_finish, context, part, checked, m.acks, version, waits))
-    return response
-
-
-def _part(topic: str | None, data: ProduceRequest.PartitionProduceData, forbidden: Collection[str]) -> _Part:
-    code = ErrorCode.NONE
-    if topic is None:
-        code = ErrorCode.UNKNOWN_TOPIC_ID
-    elif topic in forbidden:
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    answer = Partition(index=data.index, error_code=code, base_offset=-1)
-    return _Part(topic or "", b"", data.index, data.records or b"", answer)
-
-
-def _places(part: _Part) -> int:
-    """How many places of a turn a partition takes: the more bytes are checked at once, the more."""
-    if part.checked is not None or len(part.records) <= _ATTRIBUTES_AT:
-        return 1
-    return 1 + len(part.records) // (_PACKED_PLACE if part.records[_ATTRIBUTES_AT] & _CODEC else _PLAIN_PLACE)
-
-
-def _begin(context: HandlerContext, part: _Part, acks: int, version: int, waits: list[Awaited]) -> bool:
-    """Append the records, or have a thread check them first: whether it does."""
-    _attempt(context, part, partial(_check, context, part, acks, version, waits))
-    return part.checked is not None
+            if name is None or name in forbidden:
+                code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                answered.partition_responses.append(_refused(data.index, code))
+                continue
+            part = open_.get((name, data.index))
+            if part is None:
+                part = open_[name, data.index] = _Part(name, data.index, Partition(index=data.index, base_offset=-1))
+                answered.partition_responses.append(part.answer)
+            part.records = data.records or b""
+    return response, list(open_.values())
 
 
 def _attempt(context: HandlerContext, part: _Part, step: Callable[[], None]) -> None:
@@ -182,30 +188,29 @@ def _attempt(context: HandlerContext, part: _Part, step: Callable[[], None]) -> 
         _explain(answer, why)
 
 
-def _check(context: HandlerContext, part: _Part, acks: int, version: int, waits: list[Awaited]) -> None:
-    """Append the records if it takes no time to check them; else have a thread check them."""
+def _append_at_once(context: HandlerContext, part: _Part, acks: int, version: int, waits: list[Awaited]) -> None:
+    """Append the records, if it takes no time to check them; else leave them `unchecked`."""
     broker, key = context.broker, (part.topic, part.index)
     partition = _partition(context, part, acks, version)
-    part.topic_id = broker.metadata.topics[part.topic].id
     config = broker.log(*key).config
     produced, now_ms = one_batch(part.records, config), broker.now_ms()
     admitted = None if broker.admissions.busy(key) else admit_at_once(produced, config, now_ms)
     if admitted is None:
-        part.checked = broker.admissions.run(key, partial(admit, produced, config, now_ms))
+        part.unchecked = produced, config, now_ms
+        part.topic_id = broker.metadata.topics[part.topic].id
     else:
         _append(context, part, partition, admitted, acks, waits)
 
 
-def _finish(
+def _append_checked(
     context: HandlerContext,
     part: _Part,
-    checked: asyncio.Future[Admitted | Refusal],
+    admitted: Admitted | Refusal,
     acks: int,
     version: int,
     waits: list[Awaited],
 ) -> None:
     """Append what a thread has checked, if this broker may still do so: it may have lost the partition meanwhile."""
-    admitted = checked.result()
     if isinstance(admitted, Refusal):
         _explain(part.answer, admitted)
         return

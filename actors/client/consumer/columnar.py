@@ -18,7 +18,7 @@ from actors.client.consumer.decode import Whole, unreadable
 from actors.client.records import TopicPartition
 from actors.records.batch import BatchHeader
 from actors.records.bounds import STORED, Bounds
-from actors.records.columns import PADDING, Columns, Ints, columns_at, record_starts
+from actors.records.columns import Columns, Ints, columns_at, record_starts
 from actors.records.errors import CorruptBatchError, LogError
 from actors.records.reading import payload_of
 from actors.records.rows import read_headers
@@ -27,7 +27,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 """As in Spark's Kafka source. The names are text: see `name_as_text`."""
 
 # Arrow's offsets have 32 bits.
-_MOST_BYTES = 2**31 - 1 - len(PADDING)
+_MOST_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _payloads(tp: TopicPartition, batches: Sequence[Whole]) -> list[bytes]:
 
 
 def _read(batches: Sequence[Whole], payloads: list[bytes], with_headers: bool) -> ArrowColumns:
-    data = b"".join([*payloads, PADDING])
+    data = b"".join(payloads)
     counts = np.fromiter((header.record_count for _, header in batches), np.int64, len(batches))
     starts, begin = [], 0
     for payload, (_, header) in zip(payloads, batches, strict=True):

@@ -14,9 +14,9 @@ from tests.support.raw_batches import CODECS, batch, bomb, pack, record, records
 @pytest.mark.parametrize(
     ("max_message_bytes", "expected"),
     [
-        (0, Bounds(0, 0)),
-        (1000, Bounds(32_000, 1000)),
-        (1_048_588, Bounds(33_554_816, 1_048_588)),
+        (0, Bounds(0, 0, 0)),
+        (1000, Bounds(32_000, 1000, 1000)),
+        (1_048_588, Bounds(33_554_816, 1_048_588, 1_048_588)),
         (PLAIN_BYTES_MAX // EXPANSION, STORED),
         (100 << 20, STORED),
         (2**31 - 1, STORED),
