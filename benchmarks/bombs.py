@@ -20,6 +20,7 @@ import zstandard
 from actors.records.batch import BatchHeader, assembled
 from actors.records.bounds import at_produce
 from actors.records.building import encode_record
+from actors.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from actors.wire.messages import ListOffsetsRequest, ProduceRequest
 from benchmarks.attackers import Streams, ask, connected
 
@@ -27,7 +28,6 @@ TOPIC: Final = "bombs"
 CONNECTIONS: Final = 8
 MAX_MESSAGE_BYTES: Final = 1_048_588  # Kafka's default
 BOUNDS: Final = at_produce(MAX_MESSAGE_BYTES)
-GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 _ZSTD_MAGIC: Final = struct.pack("<I", 0xFD2FB528)
 _ZSTD_BLOCK: Final = 128 << 10
@@ -81,6 +81,21 @@ def most_headers() -> bytes:
     return _batch(_zstd(plain), 1, ZSTD)
 
 
+def lz4_zeros() -> bytes:
+    """As many zeros as the bounds allow, in lz4. They are no records."""
+    return _batch(compress(LZ4, bytes(BOUNDS.plain_bytes)), 1, LZ4)
+
+
+def gzip_zeros() -> bytes:
+    """The same in gzip."""
+    return _batch(compress(GZIP, bytes(BOUNDS.plain_bytes)), 1, GZIP)
+
+
+def headers_at_once() -> bytes:
+    """One record, not compressed, with as many headers as fit: to look it up by time must not read them."""
+    return _batch(encode_record(0, 0, None, None, [(b"", None)] * 500_000), 1, 0)
+
+
 def many_blocks() -> bytes:
     """Snappy in the smallest blocks there are."""
     block = struct.pack(">I", 1) + b"\0"  # nothing, compressed
@@ -98,6 +113,9 @@ KINDS: Final[dict[str, tuple[str, Callable[[], bytes]]]] = {
     "zeros": ("zstd of as many bytes as are taken", most_zeros),
     "records": ("as many records as are taken", most_records),
     "headers": ("as many headers as are taken", most_headers),
+    "lz4": ("lz4 of as many bytes as are taken", lz4_zeros),
+    "gzip": ("gzip of as many bytes as are taken", gzip_zeros),
+    "plain-headers": ("half a million headers, not compressed", headers_at_once),
     "blocks": ("snappy of 200,000 blocks", many_blocks),
     "frames": ("zstd of 100,000 frames", many_frames),
 }
