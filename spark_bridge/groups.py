@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.client import Admin
+from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.client.records import OffsetAndMetadata, OffsetRange, TopicPartition
@@ -58,7 +59,7 @@ def lag(
     """A row for each partition that a group holds or has committed, at the time of this call; by default of all groups.
 
     Columns as `kafka-consumer-groups --describe` has them, in snake case, with the group's instance ids and state.
-    What is not known is null: current_offset without a commit, log_end_offset of a deleted topic, consumer_id of a
+    Records that retention has deleted are no lag. What is not known is null: current_offset without a commit, log_end_offset of a deleted topic, consumer_id of a
     partition nobody holds. `options` are `kafka.*` settings.
     """
     settings = source_options(options, streaming=False).admin_settings
@@ -79,12 +80,12 @@ def _lag_rows(admin: Admin, group_ids: Iterable[str] | None) -> list[tuple[Any, 
         committed = list(pool.map(admin.list_consumer_group_offsets, names))
     touched = {tp for offsets in committed for tp in offsets}
     touched |= {tp for group in groups for member in group.members for tp in member.assignment}
-    ends = _ends(admin, touched)
-    return [row for group, offsets in zip(groups, committed, strict=True) for row in _rows_of(group, offsets, ends)]
+    logs = _logs(admin, touched)
+    return [row for group, offsets in zip(groups, committed, strict=True) for row in _rows_of(group, offsets, logs)]
 
 
-def _ends(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
-    """The log ends of those partitions that exist and have a leader."""
+def _logs(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPartition, Log]:
+    """The first and the end offsets of those partitions that exist and have a leader."""
     if not partitions:
         return {}
     topics = {tp.topic for tp in partitions}.intersection(admin.list_topics())
@@ -94,23 +95,25 @@ def _ends(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPartition,
         for each in topic.partitions
         if each.leader >= 0
     }
-    found = admin.list_offsets(dict.fromkeys(partitions & there, "latest"))
-    return {tp: at.offset for tp, at in found.items() if at is not None}
+    asked = partitions & there
+    first = admin.list_offsets(dict.fromkeys(asked, "earliest"))
+    end = admin.list_offsets(dict.fromkeys(asked, "latest"))
+    return {tp: Log(a.offset, z.offset) for tp in asked if (a := first[tp]) and (z := end[tp])}
 
 
 def _rows_of(
-    group: GroupDescription, committed: Mapping[TopicPartition, OffsetAndMetadata], ends: Mapping[TopicPartition, int]
+    group: GroupDescription, committed: Mapping[TopicPartition, OffsetAndMetadata], logs: Mapping[TopicPartition, Log]
 ) -> Iterator[tuple[Any, ...]]:
     held: dict[TopicPartition, MemberDescription] = {tp: m for m in group.members for tp in m.assignment}
     for tp in sorted(held.keys() | committed.keys()):
-        member, at, end = held.get(tp), committed.get(tp), ends.get(tp)
+        member, at, found = held.get(tp), committed.get(tp), logs.get(tp)
         yield (
             group.group_id,
             tp.topic,
             tp.partition,
             at.offset if at else None,
-            end,
-            end - at.offset if at and end is not None else None,
+            found.latest if found else None,
+            found.lag(at.offset) if at and found else None,
             *((member.member_id, member.client_host, member.client_id) if member else (None, None, None)),
             member.group_instance_id if member else None,
             group.state,

@@ -9,6 +9,7 @@ from actors.cli import figures
 
 if TYPE_CHECKING:
     from actors.cli.groups_status import Known
+    from actors.client.admin.offset_plans import Log
     from actors.client.admin.types import GroupDescription, MemberDescription
     from actors.client.records import OffsetAndMetadata, TopicPartition
 
@@ -29,7 +30,7 @@ ACTIVE_STATES: Final = ("Stable", *REBALANCING)
 
 
 def offset_rows(
-    group: GroupDescription, committed: Mapping[TopicPartition, OffsetAndMetadata], ends: Mapping[TopicPartition, int]
+    group: GroupDescription, committed: Mapping[TopicPartition, OffsetAndMetadata], logs: Mapping[TopicPartition, Log]
 ) -> Rows:
     """A row for each partition: first those that members hold, then those that only have a committed offset.
 
@@ -44,10 +45,10 @@ def offset_rows(
         *held,
         *((partition, None) for partition in free),
     ]
-    rows = [_offset_row(group, partition, member, committed.get(partition), ends) for partition, member in pairs]
+    rows = [_offset_row(group, partition, member, committed.get(partition), logs) for partition, member in pairs]
     if is_foreign(group) or (rows and group.state not in REBALANCING):
         return rows
-    return rows + [_offset_row(group, None, member, None, ends) for member in group.members if not member.assignment]
+    return rows + [_offset_row(group, None, member, None, logs) for member in group.members if not member.assignment]
 
 
 def is_foreign(group: GroupDescription) -> bool:
@@ -158,17 +159,17 @@ def _offset_row(
     partition: TopicPartition | None,
     member: MemberDescription | None,
     committed: OffsetAndMetadata | None,
-    ends: Mapping[TopicPartition, int],
+    logs: Mapping[TopicPartition, Log],
 ) -> dict[str, Any]:
-    end = ends.get(partition) if partition else None
+    found = logs.get(partition) if partition else None
     return {
         "group": group.group_id,
         "topic": partition[0] if partition else None,
         "partition": partition[1] if partition else None,
         "leader_epoch": committed.leader_epoch if committed and committed.leader_epoch >= 0 else None,
         "current_offset": committed.offset if committed else None,
-        "log_end_offset": end,
-        "lag": end - committed.offset if committed and end is not None else None,
+        "log_end_offset": found.latest if found else None,
+        "lag": found.lag(committed.offset) if committed and found else None,
         "consumer_id": member.member_id if member else None,
         "host": member.client_host if member else None,
         "client_id": member.client_id if member else None,

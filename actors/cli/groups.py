@@ -226,7 +226,7 @@ def _offsets(admin: Admin, group: GroupDescription) -> Rows:
     committed = admin.list_consumer_group_offsets(group.group_id)
     held = {partition for member in group.members for partition in member.assignment}
     found = calls.logs(admin, {*committed, *held})
-    return offset_rows(group, committed, {partition: log.latest for partition, log in found.items()})
+    return offset_rows(group, committed, found)
 
 
 _VIEWS: dict[str, Callable[[Admin, GroupDescription], Rows]] = {

@@ -167,7 +167,7 @@ class KafkaSource:
 def _row(
     group: GroupDescription, committed: Committed | None, logs: Mapping[TopicPartition, Log], offsets_partitions: int
 ) -> GroupRow:
-    known = [logs[tp].latest - at.offset for tp, at in (committed or {}).items() if tp in logs]
+    known = [logs[tp].lag(at.offset) for tp, at in (committed or {}).items() if tp in logs]
     topics = sorted({tp.topic for tp in committed or ()} | {topic for each in group.members for topic in each.topics})
     lag = None if committed is None else sum(max(each, 0) for each in known)
     partition = partition_for_group(group.group_id, offsets_partitions) if offsets_partitions else -1
@@ -179,7 +179,7 @@ def _row(
 
 def _lag(tp: TopicPartition, at: OffsetAndMetadata | None, log: Log | None, owner: str | None) -> PartitionLag:
     committed = None if at is None else at.offset
-    lag = None if committed is None or log is None else max(log.latest - committed, 0)
+    lag = None if committed is None or log is None else max(log.lag(committed), 0)
     start, end = _ends(log)
     age = 0.0 if lag == 0 else None
     return PartitionLag(tp.topic, tp.partition, committed, start, end, lag, age, None, owner, at.metadata if at else "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from actors.client import Admin, TopicPartition
+from actors.client.admin.offset_plans import Log
 from actors.client.config import security_settings
 from actors.client.errors import KafkaError
 from actors.members.autoscale import Load
@@ -70,11 +71,15 @@ class GroupLoad:
         # The committed offsets first: otherwise what is handled meanwhile would be more than there is.
         committed = committed_offsets(admin, self._spec.group_id, partitions, timeout_ms=_ASK_MS)
         ends = self._offsets(admin, partitions, "latest")
-        without = [tp for tp in partitions if tp not in committed]
-        begins = self._offsets(admin, without, "earliest") if self._from_earliest and without else {}
+        begins = self._offsets(admin, partitions, "earliest")  # later than the offset where retention has deleted
+        logs = {tp: Log(begins[tp], ends[tp]) for tp in partitions}
+        return {tp: max(0, self._lag(logs[tp], committed.get(tp))) for tp in partitions}
+
+    def _lag(self, log: Log, committed: int | None) -> int:
+        if committed is not None:
+            return log.lag(committed)
         # Where a group that begins at the end has no offset yet, a member has to come and commit where it begins.
-        starts = {tp: begins.get(tp, ends[tp] - 1) for tp in without}
-        return {tp: max(0, ends[tp] - starts.get(tp, committed.get(tp, 0))) for tp in partitions}
+        return log.lag(log.earliest) if self._from_earliest else 1
 
     def _offsets(self, admin: Admin, partitions: Sequence[TopicPartition], where: str) -> dict[TopicPartition, int]:
         asked: dict[TopicPartition, int | str] = dict.fromkeys(partitions, where)

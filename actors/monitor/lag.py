@@ -25,7 +25,7 @@ _PATIENCE: Final = 12  # looks for which a place is left alone where nothing was
 
 
 class Lag(NamedTuple):
-    """What a group has not read of a partition. `seconds` is 0.0 where that is nothing."""
+    """What a group has not read of what a partition still has. `seconds` is 0.0 where that is nothing."""
 
     records: int | None
     seconds: float | None
@@ -60,13 +60,11 @@ class LagTable:
         seen = self._partitions.get(topic, partition)
         if seen is None or committed < 0:
             return UNKNOWN
-        if committed >= seen.log_end:
-            return _NOTHING
         unread = max(committed, seen.log_start)  # retention may have taken what comes before
         if unread >= seen.log_end:
-            return Lag(seen.log_end - committed, None)
+            return _NOTHING
         at_ms = self._when((topic, partition, unread), seen)
-        return Lag(seen.log_end - committed, None if at_ms is None else max(0, now_ms - at_ms) / 1000)
+        return Lag(seen.log_end - unread, None if at_ms is None else max(0, now_ms - at_ms) / 1000)
 
     def _when(self, place: Place, seen: Partition) -> int | None:
         known = self._exact.get(place)

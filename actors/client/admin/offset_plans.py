@@ -22,6 +22,13 @@ class Log:
     earliest: int
     latest: int
 
+    def lag(self, committed: int) -> int:
+        """How many records a group has not read that has committed this offset. Deleted records do not count.
+
+        Below zero if it has committed beyond the end, as Kafka's tools show it.
+        """
+        return self.latest - max(committed, self.earliest)
+
 
 @dataclass(slots=True)
 class Plan:

@@ -15,7 +15,7 @@ def figures(member: Membership, positions: Positions, changes: Changes) -> dict[
     with changes.lock:  # the loop's thread records
         times = stats.times.describe(changes.now_ms())
     states = list(positions.states.values())
-    lags = [s.high_watermark - s.position for s in states if s.position is not None and s.high_watermark >= 0]
+    lags = [lag for state in states if (lag := state.lag) is not None]
     return {
         **member.describe(),
         "joins": stats.joins_sent,

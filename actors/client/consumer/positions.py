@@ -107,6 +107,13 @@ class PartitionState:
         """How many bytes are fetched and not used up."""
         return self.added - self.used
 
+    @property
+    def lag(self) -> int | None:
+        """How many records it has not handed out that there were when it was last fetched; None if not known."""
+        if self.position is None or self.high_watermark < 0:
+            return None
+        return self.high_watermark - max(self.position, self.log_start_offset)
+
     def add(self, chunk: Chunk) -> None:
         self.added += len(chunk.data)
         self.chunks.append(chunk)

@@ -13,6 +13,7 @@ from actors.cli.group_rows import (
     state_row,
 )
 from actors.client import OffsetAndMetadata, TopicPartition
+from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.client.records import Node
 
@@ -38,8 +39,8 @@ def test_columns_are_kafkas() -> None:
 def test_held_partitions_come_first_in_order_then_those_nobody_holds() -> None:
     first, second, old = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("old", 3)
     committed = {second: OffsetAndMetadata(4), old: OffsetAndMetadata(1, "note", 2)}
-    ends = {first: 9, second: 10, old: 1}
-    rows = offset_rows(STABLE, committed, ends)
+    logs = {first: Log(0, 9), second: Log(0, 10), old: Log(0, 1)}
+    rows = offset_rows(STABLE, committed, logs)
     assert [(row["topic"], row["partition"], row["consumer_id"]) for row in rows] == [
         ("a", 0, "m-1"),
         ("t", 0, "m-2"),
@@ -59,7 +60,7 @@ def test_a_group_that_rebalances_shows_its_members_and_what_it_had_committed() -
     """Nobody holds anything then: there was no table at all."""
     idle = member("m-1", None)
     moving = GroupDescription("g", "PreparingRebalance", "consumer", "", (idle,), BROKER)
-    rows = offset_rows(moving, {TopicPartition("t", 0): OffsetAndMetadata(4)}, {TopicPartition("t", 0): 9})
+    rows = offset_rows(moving, {TopicPartition("t", 0): OffsetAndMetadata(4)}, {TopicPartition("t", 0): Log(0, 9)})
     assert [(row["topic"], row["partition"], row["lag"], row["consumer_id"]) for row in rows] == [
         ("t", 0, 5, None),
         (None, None, None, "m-1"),
@@ -88,7 +89,7 @@ def test_members_of_a_group_that_is_no_consumers_are_shown_with_its_type_and_sta
 
 def test_what_a_group_that_is_no_consumers_has_committed_is_shown_without_its_members() -> None:
     assert offset_rows(CONNECT, {}, {}) == []
-    rows = offset_rows(CONNECT, {TopicPartition("t", 0): OffsetAndMetadata(4)}, {TopicPartition("t", 0): 9})
+    rows = offset_rows(CONNECT, {TopicPartition("t", 0): OffsetAndMetadata(4)}, {TopicPartition("t", 0): Log(0, 9)})
     assert [(row["topic"], row["lag"], row["consumer_id"]) for row in rows] == [("t", 5, None)]
 
 

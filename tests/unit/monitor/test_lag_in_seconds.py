@@ -171,7 +171,7 @@ def test_what_is_not_known_is_none_and_never_zero() -> None:
     assert table.of("orders", 0, 10, BEGIN_MS) == (0, 0.0)
     assert table.of("orders", 0, 12, BEGIN_MS) == (0, 0.0), "a commit may be newer than what was seen of the log"
     partitions.seen("empty", b"2", [PartitionRow(0, 10, 10, -1, 0)], BEGIN_MS)
-    assert table.of("empty", 0, 4, BEGIN_MS) == (6, None), "retention has taken all that was unread"
+    assert table.of("empty", 0, 4, BEGIN_MS) == (0, 0.0), "retention has taken all that was unread"
 
 
 def test_timestamps_that_do_not_follow_the_clock_count_as_they_are() -> None:
