@@ -73,11 +73,11 @@ class ArrowSending:
 
     def _refuse_too_large(self, sizes: Ints) -> None:
         largest = int(sizes.argmax())
-        if sizes[largest] > self._config["max_request_size"]:
-            raise MessageTooLargeError(
-                f"the record of row {largest} has {sizes[largest]} bytes, "
-                f"more than max_request_size={self._config['max_request_size']}"
-            )
+        for limit in ("max_request_size", "buffer_memory"):
+            if sizes[largest] > self._config[limit]:
+                raise MessageTooLargeError(
+                    f"the record of row {largest} has {sizes[largest]} bytes, more than {limit}={self._config[limit]}"
+                )
 
     def _queue(self, topic: str, made: list[Sealed]) -> list[FutureBatchMetadata]:
         """Queue batches as there is room for them."""

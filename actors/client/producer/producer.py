@@ -109,10 +109,9 @@ class Producer:
         header_list, size = headers_of(headers) if headers else ([], 0)
         size += _RECORD_OVERHEAD + max(key_size, 0) + max(value_size, 0)
         at = self._wall_ms() if timestamp_ms is None else time_of(timestamp_ms)
-        if size > self.config["max_request_size"]:
-            raise MessageTooLargeError(
-                f"a record of {size} bytes is larger than max_request_size={self.config['max_request_size']}"
-            )
+        for limit in ("max_request_size", "buffer_memory"):
+            if size > self.config[limit]:
+                raise MessageTooLargeError(f"a record of {size} bytes is larger than {limit}={self.config[limit]}")
         info = self._topic(topic, deadline)
         number = self._partition(topic, info, key_bytes, partition, size)
         sender = self._sender
