@@ -14,6 +14,7 @@ never loses any.
     spec         how a member consumes, and its errors
     handler      the user's handler: its kinds, its hooks, its event loop
     context      what a handler is told of the records it gets, and its output
+    letters      dead letters: the record, where it came from, and why it could not be handled
     values       keys and values: what the deserializers make of bytes
     beginnings   where partitions begin that have no committed offset
     commits      when which offsets are committed

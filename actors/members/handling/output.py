@@ -6,15 +6,18 @@ return, so those of one key, or one partition, are written in the order of their
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors.client.config import security_settings
 from actors.members.handling.context import Output
+from actors.members.handling.letters import is_too_large, letters, not_written
 from actors.members.handling.spec import HandlerFailedError, MemberSpec
-from actors.members.handling.work import Sent, Work, content
-from actors.runtime.process import error_text
+from actors.members.handling.work import Sent, Work
+
+log = logging.getLogger(__name__)
 
 _LETTER_SECONDS = 60
 
@@ -36,21 +39,30 @@ class Writer:
     def dead_letter(self, work: Work, error: Exception) -> None:
         """Write a record that cannot be handled to the dead-letter topic, and wait until it is there.
 
-        Raises HandlerFailedError if there is no such topic, and what the producer raises.
+        Raises HandlerFailedError if there is no such topic, and DeadLetterError if it cannot be written.
         """
-        topic, partition = work.partition
-        if self._spec.dead_letter_topic is None:
-            raise HandlerFailedError(topic, partition, work.first, error) from error
-        key, value, headers = content(work.records)
-        headers += [
-            ("coterie.topic", topic.encode()),
-            ("coterie.partition", str(partition).encode()),
-            ("coterie.offset", str(work.first).encode()),
-            ("coterie.error", f"{type(error).__name__}: {error_text(error)}".encode()),
-        ]
-        with self._lock:
-            sent = self._made().send(self._spec.dead_letter_topic, key=key, value=value, headers=headers)
-        sent.get(_LETTER_SECONDS)
+        if (topic := self._spec.dead_letter_topic) is None:
+            raise HandlerFailedError(*work.partition, work.first, error) from error
+        refused: Exception | None = None
+        for letter in letters(work, error):
+            refused = self._refusal(topic, letter)
+            if refused is None:
+                return
+            if not is_too_large(refused):
+                break
+            _log_too_large(work, topic, refused)
+        assert refused is not None
+        raise not_written(work, topic, refused, error) from refused
+
+    def _refusal(self, topic: str, letter: dict[str, Any]) -> Exception | None:
+        """Write the letter. Returns why that could not be done."""
+        try:
+            with self._lock:
+                sent = self._made().send(topic, **letter)
+            sent.get(_LETTER_SECONDS)
+        except Exception as error:  # the user's partitioner, for example, may raise anything
+            return error
+        return None
 
     def close(self) -> None:
         """Deliver what was sent, and close."""
@@ -67,6 +79,12 @@ class Writer:
                 **security_settings(self._spec.options),
             )
         return self._producer
+
+
+def _log_too_large(work: Work, topic: str, refused: Exception) -> None:
+    log.warning(
+        "the dead letter of %s-%d offset %d is too large for %s: %s", *work.partition, work.first, topic, refused
+    )
 
 
 def _fields(output: Output) -> dict[str, Any]:
