@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from hashlib import sha256
 from typing import Any, Final, Self
 
 from ray import cloudpickle
@@ -15,9 +17,12 @@ from actors.members.autoscale import Autoscale
 from actors.members.consumer_actor import ActorStarter
 from actors.members.handler_member import DESERIALIZERS, MemberSpec
 from actors.members.slots import Version
+from placement.metadata import topic_name_error
 
 PREFIX_MAX: Final = 230
 """Of the 249 characters an instance id may have."""
+_ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
+_DIGEST: Final = 8
 _FORMATS: Final = ("record", "records", "pyarrow")
 _OF_MEMBERS: Final = {field.name for field in fields(MemberSpec)} - {"topics", "group_id", "options", "version"}
 
@@ -81,9 +86,22 @@ def _check(spec: MemberSpec) -> None:
     for name in DESERIALIZERS:
         if spec.batch_format == "pyarrow" and spec.options.get(name) is not None:
             raise PoolError(f"{name} does nothing with batch_format='pyarrow': its keys and values are bytes")
+    _check_dead_letters(spec)
     refuse_secrets(spec.options, "a pool's actors")
     if problem := spec.problem():
         raise PoolError(problem)
+
+
+def _check_dead_letters(spec: MemberSpec) -> None:
+    if (topic := spec.dead_letter_topic) is None:
+        return
+    if problem := topic_name_error(topic):
+        raise PoolError(f"dead_letter_topic: {problem}")
+    if topic in spec.topics:
+        raise PoolError(
+            f"dead_letter_topic {topic!r} is one of the pool's own topics: each dead letter would come back, fail again "
+            "and become another one"
+        )
 
 
 def no_pool(name: str) -> PoolError:
@@ -95,6 +113,19 @@ def check_prefix(prefix: str, name: str = "instance_prefix") -> None:
     """Raise PoolError if members' instance ids cannot begin so."""
     if not 0 < len(prefix) <= PREFIX_MAX:
         raise PoolError(f"{name} must have 1 to {PREFIX_MAX} characters, got {len(prefix)}")
+    if _ILLEGAL.search(prefix):
+        raise PoolError(f"{name} may have a-z, A-Z, 0-9, '.', '_' and '-' alone, got {prefix!r}")
+
+
+def prefix_of(group_id: str) -> str:
+    """What the instance ids of a group's members begin with: the group's id, as far as an instance id may have it.
+
+    Where it has other characters, it ends with a digest, so that groups which look alike then stay apart.
+    """
+    if not _ILLEGAL.search(group_id):
+        return group_id[:PREFIX_MAX]
+    digest = sha256(group_id.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{_ILLEGAL.sub('_', group_id)[: PREFIX_MAX - _DIGEST - 1]}-{digest}"
 
 
 def _first_size(size: int | None, autoscale: Autoscale | None) -> int:

@@ -27,7 +27,7 @@ from actors.members.handling.spec import REVOKE_WAIT_MS
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import Cursor, MemberLine
 from actors.members.member_link import MemberEndedError
-from actors.members.plan import PREFIX_MAX, PoolError, PoolPlan, check_prefix
+from actors.members.plan import PoolError, PoolPlan, check_prefix, prefix_of
 from actors.members.slots import MemberStatus, Slot
 from actors.runtime.environment import REAL, Environment, new_uuid
 
@@ -111,7 +111,7 @@ class ConsumerPool:
         )
         self._group_id = group_id
         self._monotonic = environment.clock.monotonic
-        prefix = instance_prefix or f"{group_id[:PREFIX_MAX]}-{new_uuid(environment.chance).hex[:8]}"
+        prefix = instance_prefix or f"{prefix_of(group_id)}-{new_uuid(environment.chance).hex[:8]}"
         self._crew = Crew(plan.version(), prefix, environment)
         self._slots = self._crew.slots
         self._changed = self._slots.changed

@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 import ray
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from actors.client import ConsumerRecord
+from actors.client.config import consumer_config
 from actors.client.errors import ConfigurationError
 from actors.members import consumer_actor, supervision
 from actors.members.autoscale import Autoscale
 from actors.members.crew import Crew
+from actors.members.handler_member import MemberSpec
+from actors.members.plan import prefix_of
 from actors.members.pool import ConsumerPool, PoolError
 
 
@@ -22,12 +27,14 @@ class NoActors:
     def __init__(self) -> None:
         self.error: Exception = ValueError("not like this")
         self.made = 0
+        self.specs: list[MemberSpec] = []
 
     def options(self, **_: Any) -> NoActors:
         return self
 
-    def remote(self, *_: Any) -> None:
+    def remote(self, spec: MemberSpec, *_: Any) -> None:
         self.made += 1
+        self.specs.append(spec)
         raise self.error
 
 
@@ -180,3 +187,76 @@ def test_each_change_of_size_is_told_with_its_reason(actors: NoActors) -> None:
         changes = made.size_changes()
     assert [(each.before, each.after) for each in changes] == [(0, 1), (1, 3), (3, 2)]
     assert [each.reason for each in changes] == ["the pool begins", "resize was called", "resize was called"]
+
+
+# --- the topic of dead letters --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topics", ["t", ["t"], ("other", "t")])
+def test_a_dead_letter_topic_among_the_pools_own_is_refused(actors: NoActors, topics: str | list[str]) -> None:
+    """One record became 2,279 in twenty seconds."""
+    with pytest.raises(PoolError, match="dead_letter_topic 't' is one of the pool's own topics"):
+        ConsumerPool(topics, "g", ignore, 1, bootstrap_servers="localhost:1", dead_letter_topic="t")
+    assert actors.made == 0
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 250])
+def test_a_dead_letter_topic_that_no_topic_can_be_called_is_refused(actors: NoActors, name: str) -> None:
+    with pytest.raises(PoolError, match="dead_letter_topic: "):
+        pool(dead_letter_topic=name)
+    assert actors.made == 0
+
+
+# --- instance ids ---------------------------------------------------------------------------------------------------
+
+
+_STRANGE = [
+    "a/b",
+    "a:b",
+    "a_b",
+    "eu:shop/billing 2",
+    "Bestellungen f\u00fcr sp\u00e4ter",
+    "\u2026",
+    "x/" * 300,
+    "x/" * 299 + "x:",
+]
+
+
+def named(actors: NoActors, group_id: str) -> str:
+    """What a pool's only member is called."""
+    with ConsumerPool("t", group_id, ignore, 1, bootstrap_servers="localhost:1") as made, pytest.raises(PoolError):
+        made.wait(timeout_s=60)
+    return str(actors.specs[-1].options["group_instance_id"])
+
+
+def check_id(group_id: str, instance_id: str) -> None:
+    """Raise ConfigurationError if a consumer refuses it."""
+    consumer_config({"group_id": group_id, "group_instance_id": instance_id})
+
+
+def test_a_group_id_that_an_instance_id_may_not_have_starts_its_members(actors: NoActors) -> None:
+    """They failed four times, with a complaint about group_instance_id, which the user had never set."""
+    ids = [named(actors, group_id) for group_id in _STRANGE]
+    for group_id, instance_id in zip(_STRANGE, ids, strict=True):
+        check_id(group_id, instance_id)
+    assert len({instance_id.removesuffix("-0")[:-8] for instance_id in ids}) == len(ids), "none looks like another"
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+@example("a/b", "a:b")
+def test_whatever_a_group_is_called_its_members_have_legal_ids_of_their_own(group_id: str, other: str) -> None:
+    check_id(group_id, f"{prefix_of(group_id)}-{'0' * 8}-99999")
+    assert group_id == other or prefix_of(group_id) != prefix_of(other)
+
+
+@pytest.mark.parametrize("group_id", ["billing", "a.B_c-9", "..", "x" * 600])
+def test_where_a_group_id_was_legal_members_are_called_as_before(group_id: str) -> None:
+    assert prefix_of(group_id) == group_id[:230]
+
+
+@pytest.mark.parametrize("prefix", ["a/b", "a:b", "\u00fc", " "])
+def test_an_instance_prefix_with_other_characters_is_refused_at_once(actors: NoActors, prefix: str) -> None:
+    """The members failed four times, with a complaint about group_instance_id."""
+    with pytest.raises(PoolError, match="instance_prefix may have a-z, A-Z, 0-9"):
+        pool(instance_prefix=prefix)
+    assert actors.made == 0
