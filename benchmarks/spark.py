@@ -77,7 +77,8 @@ def made(spark: SparkSession, tasks: int) -> DataFrame:
         import numpy as np
         import pyarrow as pa
 
-        from actors.client.consumer.ranges import BATCH_ROWS, range_schema
+        from actors.client.consumer.range_columns import range_schema
+        from actors.client.consumer.ranges import BATCH_ROWS
         from spark_bridge.worker import begin_task
 
         begin_task()  # the floor has the same garbage collector

@@ -14,7 +14,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from actors.client.consumer.ranges import range_schema
+from actors.client.consumer.range_columns import range_schema
 
 
 def arrow_schema(headers: bool = False) -> pa.Schema:

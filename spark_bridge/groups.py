@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from actors.client import Admin
 from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import GroupDescription, MemberDescription
+from actors.client.consumer.range_columns import Place, microseconds
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.client.records import OffsetAndMetadata, OffsetRange, TopicPartition
 from actors.coordinator.records import (
@@ -43,7 +44,6 @@ _HISTORY: Final = (
     "timestamp timestamp, expire_timestamp timestamp, tombstone boolean, "
     "log_partition int, log_offset long, log_timestamp timestamp"
 )
-_TIME: Final = pa.timestamp("us", "UTC")
 
 
 # --- now ------------------------------------------------------------------------------------------------------------
@@ -59,8 +59,8 @@ def lag(
     """A row for each partition that a group holds or has committed, at the time of this call; by default of all groups.
 
     Columns as `kafka-consumer-groups --describe` has them, in snake case, with the group's instance ids and state.
-    Records that retention has deleted are no lag. What is not known is null: current_offset without a commit, log_end_offset of a deleted topic, consumer_id of a
-    partition nobody holds. `options` are `kafka.*` settings.
+    Records that retention has deleted are no lag. What is not known is null: current_offset without a commit,
+    log_end_offset of a deleted topic, consumer_id of a partition nobody holds. `options` are `kafka.*` settings.
     """
     settings = source_options(options, streaming=False).admin_settings
     with Admin(bootstrap_servers=bootstrap_servers, **settings) as admin:
@@ -185,6 +185,10 @@ def _decoded(batch: pa.RecordBatch, group_ids: frozenset[str] | None) -> pa.Reco
         pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)
     )
     written = rest.column("timestamp")
+
+    def place_of(row: int) -> Place:
+        return TopicPartition(OFFSETS_TOPIC, rest.column("partition")[row].as_py()), rest.column("offset")[row].as_py()
+
     made = {
         "group": group,
         "topic": topic,
@@ -192,8 +196,8 @@ def _decoded(batch: pa.RecordBatch, group_ids: frozenset[str] | None) -> pa.Reco
         "offset": offset,
         "leader_epoch": epoch,
         "metadata": metadata,
-        "timestamp": pc.coalesce(_times(commit_ms), written),
-        "expire_timestamp": _times(expire_ms),
+        "timestamp": pc.coalesce(microseconds(commit_ms, place_of), written),
+        "expire_timestamp": microseconds(expire_ms, place_of),
         "tombstone": offset.is_null(),
         "log_partition": rest.column("partition"),
         "log_offset": rest.column("offset"),
@@ -260,8 +264,3 @@ def summarise_groups(
     with_time = summed.withColumn("seconds", seconds)
     rate = F.when(F.col("seconds") > 0, F.col("progress") / F.col("seconds"))
     return with_time.withColumn("progress_per_second", rate).orderBy(*keys)
-
-
-def _times(milliseconds: Any) -> Any:
-    """Unix ms as Arrow timestamps."""
-    return milliseconds.cast(pa.timestamp("ms", "UTC")).cast(_TIME)

@@ -72,6 +72,10 @@ class SerializationError(KafkaError):
     """A serializer failed, or did not return bytes."""
 
 
+class TimestampRangeError(KafkaError):
+    """A record's time has no room in the type that it is to have; the text says which record's."""
+
+
 # --- the network --------------------------------------------------------------------------------------------------
 
 

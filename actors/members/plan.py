@@ -99,8 +99,8 @@ def _check_dead_letters(spec: MemberSpec) -> None:
         raise PoolError(f"dead_letter_topic: {problem}")
     if topic in spec.topics:
         raise PoolError(
-            f"dead_letter_topic {topic!r} is one of the pool's own topics: each dead letter would come back, fail again "
-            "and become another one"
+            f"dead_letter_topic {topic!r} is one of the pool's own topics: each dead letter would come back, "
+            "fail again and become another one"
         )
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from actors.client import TopicPartition
 from actors.client.consumer import ranges as module
-from actors.client.consumer.ranges import RangeReader, range_schema
+from actors.client.consumer.range_columns import range_schema
+from actors.client.consumer.ranges import RangeReader
 from actors.client.errors import ClosedError, ConfigurationError, CorruptMessageError, DataLossError, KafkaTimeoutError
 from actors.client.records import OffsetRange
 from actors.records.batch import read_header, without_records

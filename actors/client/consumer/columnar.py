@@ -46,14 +46,24 @@ class ArrowColumns:
 
     def since(self, offset: int) -> ArrowColumns:
         """The records from `offset` on, of batches of one partition."""
-        first = int(np.searchsorted(self.offsets, offset))
+        return self._cut(int(np.searchsorted(self.offsets, offset)), len(self))
+
+    def within(self, offset: int, until: int) -> ArrowColumns:
+        """The records from `offset` on and before `until`, of batches of one partition."""
+        places = np.flatnonzero((self.offsets >= offset) & (self.offsets < until))
+        first = int(places[0]) if len(places) else 0
+        return self._cut(first, first + len(places))  # offsets grow, so what is within is one slice
+
+    def _cut(self, first: int, end: int) -> ArrowColumns:
+        if end - first == len(self):
+            return self
         return ArrowColumns(
-            self.offsets[first:],
-            self.timestamps[first:],
-            self.timestamp_types[first:],
-            self.keys.slice(first),
-            self.values.slice(first),
-            None if self.headers is None else self.headers.slice(first),
+            self.offsets[first:end],
+            self.timestamps[first:end],
+            self.timestamp_types[first:end],
+            self.keys.slice(first, end - first),
+            self.values.slice(first, end - first),
+            None if self.headers is None else self.headers.slice(first, end - first),
         )
 
 

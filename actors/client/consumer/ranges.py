@@ -14,13 +14,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from actors.client.config import consumer_config, network_settings
-from actors.client.consumer.columnar import HEADERS, ArrowColumns, read_columns
+from actors.client.consumer.columnar import read_columns
 from actors.client.consumer.decode import Whole, next_batch
 from actors.client.consumer.positions import EARLIEST, LATEST, Chunk
+from actors.client.consumer.range_columns import TimeUnit, record_batch
 from actors.client.error_codes import error_for
 from actors.client.errors import (
     ClosedError,
@@ -48,31 +48,12 @@ FETCH_BYTES: Final = 4 << 20
 """Most bytes of one fetch, unless max_partition_fetch_bytes says otherwise: bulk reads are worth more than 1 MiB."""
 BATCH_ROWS: Final = 32_768
 """Most rows of one Arrow batch."""
-_MOST_MS: Final = (2**63 - 1) // 1000
-"""The time furthest from 1970 that microseconds in 64 bits can say. A record with a further one is given this."""
 _SETTLE_MS: Final = 5_000
 # How long a log may be shorter than what is wanted, or its topic unknown, before that counts as lost: a leader that
 # was just elected learns its high watermark, and a restarted broker its topics, within moments. And how long it must
 # give nothing before that counts as all there is.
 _WAIT_MS: Final = 100
 _ONLY_FOR_GROUPS: Final = ("group_id", "group_instance_id", "enable_auto_commit", "auto_offset_reset")
-
-
-def range_schema(headers: bool = False) -> pa.Schema:
-    """The columns of Spark's Kafka source, in its order. A record without headers has null there.
-
-    Names of headers are text, with U+FFFD for what is not UTF-8.
-    """
-    fields = [
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("timestamp", pa.timestamp("us", "UTC")),
-        pa.field("timestampType", pa.int32()),
-    ]
-    return pa.schema([*fields, pa.field("headers", HEADERS)] if headers else fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +76,7 @@ class RangeReader:
     what is there is read. `poll_timeout_ms` is how long one fetch may fail or bring nothing, and `settle_ms` how long a
     log may be shorter than its range, at most half of that. `settings` are those of a Consumer without a group
     (isolation_level, check_crcs, max_partition_fetch_bytes, request_timeout_ms, …). Time and chance are those of
-    `environment`.
+    `environment`. Times are in `time_unit`: in "us", as Spark has them, the furthest have no room.
     """
 
     def __init__(
@@ -107,6 +88,7 @@ class RangeReader:
         poll_timeout_ms: int = 120_000,
         environment: Environment = REAL,
         settle_ms: int = _SETTLE_MS,
+        time_unit: TimeUnit = "us",
         **settings: Any,
     ) -> None:
         if grouped := [name for name in _ONLY_FOR_GROUPS if name in settings]:
@@ -118,6 +100,7 @@ class RangeReader:
             given | {"bootstrap_servers": bootstrap_servers, "allow_auto_create_topics": False}
         )
         self._headers = headers
+        self._unit: TimeUnit = time_unit
         self._fail = fail_on_data_loss
         self._timeout_ms = poll_timeout_ms
         self._settle_ms = settle_ms
@@ -131,8 +114,8 @@ class RangeReader:
     def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
         """Read these ranges, one after the other. Yields batches of `range_schema` that are not empty.
 
-        Raises DataLossError, KafkaTimeoutError (nothing came for poll_timeout_ms), CorruptMessageError, and what a
-        leader says for good.
+        Raises DataLossError, KafkaTimeoutError (nothing came for poll_timeout_ms), CorruptMessageError,
+        TimestampRangeError, and what a leader says for good.
         """
         wanted = [each for each in ranges if each.size]
         with self._network.holding(each.topic for each in wanted):
@@ -200,12 +183,8 @@ class RangeReader:
             for each in batches:
                 yield from self._record_batches(wanted, position, [each])
             return
-        whole = _record_batch(wanted.topic, wanted.partition, columns, self._headers)
-        inside = (columns.offsets >= position) & (columns.offsets < wanted.until_offset)
-        if not inside.all():
-            # Offsets grow within a batch, so what is inside is one slice.
-            places = np.flatnonzero(inside)
-            whole = whole.slice(int(places[0]), len(places)) if len(places) else whole.slice(0, 0)
+        inside = columns.within(position, wanted.until_offset)
+        whole = record_batch(tp, inside, headers=self._headers, unit=self._unit)
         for at in range(0, whole.num_rows, BATCH_ROWS):
             yield whole.slice(at, BATCH_ROWS)
 
@@ -413,19 +392,3 @@ def _some_at_once(batches: list[Whole]) -> Iterator[list[Whole]]:
         rows += batch[1].record_count
     if some:
         yield some
-
-
-def _record_batch(topic: str, partition: int, columns: ArrowColumns, headers: bool) -> pa.RecordBatch:
-    count = len(columns)
-    arrays = [
-        columns.keys,
-        columns.values,
-        pa.repeat(pa.scalar(topic), count),
-        pa.repeat(pa.scalar(partition, pa.int32()), count),
-        pa.array(columns.offsets),
-        pa.array(np.clip(columns.timestamps, -_MOST_MS, _MOST_MS) * 1000).cast(pa.timestamp("us", "UTC")),
-        pa.array(columns.timestamp_types),
-    ]
-    if headers:
-        arrays.append(columns.headers)
-    return pa.RecordBatch.from_arrays(arrays, schema=range_schema(headers))

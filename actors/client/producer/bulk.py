@@ -26,6 +26,7 @@ Ints = npt.NDArray[np.int64]
 _CRC_FROM = 21
 _CRC_AT = 17
 _NO_HEADERS = b"\0"
+_MOST_S = (2**63 - 1) // 1000
 RECORD_OVERHEAD = 32
 """Bytes allowed for a record's varints: more than they ever take, if it has no headers."""
 
@@ -104,10 +105,21 @@ def binary(column: Any, name: str) -> Any:
 
 def _times(column: Any, now_ms: int) -> Ints:
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+        column = _milliseconds(column)
     elif column.type != pa.int64():
         raise SerializationError(f"column 'timestamp' is {column.type}, must be a timestamp or int64 (Unix ms)")
     return column.fill_null(now_ms).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _milliseconds(column: Any) -> Any:
+    """Timestamps of any unit as Unix ms, cut off. Raises SerializationError for seconds that have no room there."""
+    if column.type.unit == "s":
+        known = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        beyond = (known > _MOST_S) | (known < -_MOST_S)
+        if beyond.any():
+            row = int(np.argmax(beyond))
+            raise SerializationError(f"the time of row {row}, {known[row]} s, is too far from 1970 for milliseconds")
+    return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
 
 
 def _encoded_headers(column: Any) -> Any | None:
