@@ -296,6 +296,16 @@ def test_with_a_dead_letter_topic_the_others_go_on(servers: str, name: str, tmp_
         assert committed(reader, name, 1) == [3]
 
 
+def test_a_group_whose_id_no_instance_id_may_have_has_members(servers: str, name: str, tmp_path: Path) -> None:
+    """They failed four times, with a complaint about group_instance_id."""
+    topic(servers, name, 1)
+    produce(servers, name, [b"good"])
+    group, arguments = f"{name}/eu:1", (str(tmp_path),)
+    with ConsumerPool(name, group, Recorder, 2, bootstrap_servers=servers, handler_args=arguments) as pool:
+        assert pool.wait(lambda: pool.handled() == 1, 60), pool.status()
+    assert handled(tmp_path) == [b"good"]
+
+
 def test_a_handler_that_hangs_beyond_max_poll_interval_is_replaced(servers: str, name: str, tmp_path: Path) -> None:
     settings = {"max_poll_interval_ms": 2000, "session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
     with over(servers, name, tmp_path, Stuck, b"trap", **settings) as pool:
