@@ -22,6 +22,7 @@ from actors.client import Consumer, TopicPartition
 from actors.client.errors import DataLossError, KafkaTimeoutError
 from actors.client.records import OffsetRange
 from actors.members.range_group import limited, positions_and_ends
+from actors.runtime import functions
 from actors.runtime.logs import about
 from spark_bridge.batch import Batch
 from spark_bridge.executor_scaling import ExecutorScaling
@@ -246,7 +247,7 @@ class GroupQuery:
         self._in_function = True
         try:
             with watch.measure("addBatch"):
-                self._plan.function(self._dataframe(ranges), batch)
+                functions.refuse_lazy(self._plan.function(self._dataframe(ranges), batch), "the batch function")
         finally:
             self._in_function = False
 

@@ -23,6 +23,7 @@ from actors.client.config import consumer_config, security_settings
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.members.autoscale import Autoscale
 from actors.members.range_group import RangeMemberSpec, member_settings, topics_begun
+from actors.runtime import functions
 from actors.settings.durations import parse_duration
 from spark_bridge.bounds import resolve
 from spark_bridge.executor_changes import SessionExecutors
@@ -83,8 +84,8 @@ class GroupStream:
         `df` has the columns of Spark's Kafka source. `batch` is a number that knows its `ranges`. If the function
         raises, the query ends with that error, and the batch comes again when the query is started again.
         """
-        if not callable(function):
-            raise OptionError(f"foreach_batch={function!r}: must be a function of (df, batch)")
+        if why := functions.problem(function, ("df", "batch"), awaited=False):
+            raise OptionError(f"foreach_batch={function!r}: must be a function of (df, batch). It {why}")
         self._function = function
         return self
 
@@ -110,6 +111,8 @@ class GroupStream:
         """
         if policy.min_size < 1:
             raise OptionError("autoscale: min_size must be at least 1, because a query runs on executors")
+        if resize is not None and (why := functions.problem(resize, ("executors", "reason"), awaited=False)):
+            raise OptionError(f"resize={resize!r}: must be a function of (executors, reason). It {why}")
         self._policy, self._resize = policy, resize
         return self
 

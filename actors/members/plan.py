@@ -16,6 +16,7 @@ from actors.client.net.security import refuse_secrets
 from actors.members.autoscale import Autoscale
 from actors.members.consumer_actor import ActorStarter
 from actors.members.handler_member import DESERIALIZERS, MemberSpec
+from actors.members.handling import shape
 from actors.members.slots import Version
 from placement.metadata import topic_name_error
 
@@ -70,6 +71,10 @@ class PoolPlan:
             _check_pickles(name, value)
         if spec.handler_args and not inspect.isclass(handler):
             raise PoolError("handler_args are for a handler that is a class: give a function what it needs by partial")
+        if problem := shape.problem(handler, spec.handler_args, spec.batch_format) or shape.deserializer_problem(
+            options
+        ):
+            raise PoolError(problem)
         return cls(spec, handler, ray_actor_options, first_size, autoscale)
 
     def version(self, mark: str = "", number: int = 0) -> Version:

@@ -13,7 +13,7 @@ from actors.client import ConsumerRecord
 from actors.client.errors import ConfigurationError, KafkaTimeoutError
 from actors.links.member import CODEC
 from actors.members.handler_member import HandlerFailedError
-from tests.support.member import T0, T1, Flaky, Member, arrow, record
+from tests.support.member import T0, T1, Flaky, Member, arrow, forgotten, record
 
 # --- failures ---
 
@@ -316,3 +316,12 @@ def test_a_bad_row_of_an_arrow_batch_becomes_a_dead_letter() -> None:
     assert (letter["key"], letter["value"]) == (b"k", b"bad")
     assert dict(letter["headers"])["coterie.offset"] == b"6"
     assert member.committed == {T0: 10}
+
+
+@pytest.mark.parametrize("handler", [lambda each: (each for _ in "x"), lambda each: map(str, each), forgotten])
+def test_a_record_whose_work_was_returned_undone_counted_as_handled(handler: Any) -> None:
+    member = Member(handler, [{T0: [record(1), record(2)]}], dead_letter_topic="dlq", max_retries=0)
+    report = member.run()
+    assert (report.handled, report.dead_letters) == (0, 2)
+    told = dict(member.producer.sent[0]["headers"])["coterie.error"]
+    assert b"TypeError: the handler has returned a" in told

@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from actors.members.handling.context import Context
+from actors.members.handling.shape import wants_context
+from actors.runtime import functions
 from actors.runtime.process import LoopThread
 
 
@@ -20,8 +22,7 @@ class Handler:
 
     def __init__(self, given: Any, arguments: tuple[Any, ...] = ()) -> None:
         self.instance: Any = given(*arguments) if inspect.isclass(given) else given
-        called = self.instance if inspect.isroutine(self.instance) else type(self.instance).__call__
-        self.is_async = any(map(inspect.iscoroutinefunction, (self.instance, called)))
+        self.is_async = functions.makes_awaitable(self.instance)
         self.wants_context = wants_context(self.instance)
         self._is_set_up = False
 
@@ -31,12 +32,16 @@ class Handler:
         return LoopThread("coterie-handler-loop")
 
     def __call__(self, argument: Any, context: Context | None) -> None:
-        """Call the handler and wait until it is done."""
-        self._finish(self._result(argument, context))
+        """Call the handler and wait until it is done. Raises TypeError if it returns work that nobody does."""
+        result = self._result(argument, context)
+        if result is not None:  # as most do
+            functions.refuse_lazy(self._finished(result), "the handler")
 
     async def awaited(self, argument: Any, context: Context | None) -> None:
-        """Call an async handler, on its loop."""
-        await self._result(argument, context)
+        """Call an async handler, on its loop. Raises as a call."""
+        result = await self._result(argument, context)
+        if result is not None:
+            functions.refuse_lazy(result, "the handler")
 
     def set_up(self) -> None:
         """Call `setup`, once, before the first record."""
@@ -55,36 +60,28 @@ class Handler:
         """Call an optional method of the handler, if it has it."""
         method = getattr(self.instance, name, None)
         if method is not None:
-            self._finish(method(*arguments))
+            result = method(*arguments)
+            if inspect.isawaitable(result):
+                self._finished(result)
+            else:
+                functions.refuse_lazy(result, f"the handler's {name}")
 
     def _result(self, argument: Any, context: Context | None) -> Any:
         return self.instance(argument) if context is None else self.instance(argument, context)
 
-    def _finish(self, result: Any) -> None:
-        if inspect.isawaitable(result):
-            error = self.loop.call(_outcome(result))
-            if error is not None:
-                raise error
+    def _finished(self, result: Any) -> Any:
+        """The result, awaited if it can be."""
+        if not inspect.isawaitable(result):
+            return result
+        value, error = self.loop.call(_outcome(result))
+        if error is not None:
+            raise error
+        return value
 
 
-async def _outcome(work: Awaitable[Any]) -> BaseException | None:
+async def _outcome(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
     """Await it. What would end the loop and not only the work is returned."""
     try:
-        await work
+        return await work, None
     except (SystemExit, KeyboardInterrupt) as error:
-        return error
-    return None
-
-
-def wants_context(function: Any) -> bool:
-    """Whether the handler's second parameter is there for a context: it must be given, or is called `context`."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # a builtin that does not tell
-        return False
-    if len(parameters) < 2 or parameters[1].kind not in (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    ):
-        return False
-    return parameters[1].default is inspect.Parameter.empty or parameters[1].name == "context"
+        return None, error

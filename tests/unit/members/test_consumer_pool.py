@@ -81,6 +81,15 @@ def test_so_is_all_else_that_goes_to_the_actors_and_cannot_be_pickled(actors: No
     assert actors.made == 0
 
 
+def test_a_handler_that_would_never_run_starts_no_actor(actors: NoActors) -> None:
+    def handle(record: ConsumerRecord) -> Any:
+        yield record
+
+    with pytest.raises(PoolError, match="handle is a generator function"):
+        pool(handle)
+    assert actors.made == 0
+
+
 @pytest.mark.parametrize("options", [{"num_cpu": 1}, {"num_cpus": "one"}])
 def test_an_actor_option_that_ray_does_not_take_is_refused_at_once(options: dict[str, Any]) -> None:
     with pytest.raises(PoolError, match=rf"ray_actor_options: .*{next(iter(options))}"):

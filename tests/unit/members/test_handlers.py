@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from actors.client.errors import ConfigurationError
-from actors.members.handling.handler import Handler, wants_context
+from actors.members.handling.handler import Handler
+from actors.members.handling.shape import wants_context
 from actors.members.handling.spec import MemberSpec
 
 

@@ -270,3 +270,14 @@ def test_settings_that_no_member_can_have_are_refused_before_one_is_made(named: 
     with pytest.raises(ConfigurationError, match="heartbeat_interval_ms=7000 must be below session_timeout_ms=6000"):
         named("g", [None], heartbeat_interval_ms=7000, session_timeout_ms=6000)
     assert Host.made == []
+
+
+@pytest.mark.parametrize("lazy", [lambda df, batch: (each for each in df), lambda df, batch: map(str, df)])
+def test_a_batch_whose_function_returned_a_generator_was_committed(
+    start: Callable[..., GroupQuery], lazy: Callable[..., Any]
+) -> None:
+    group = Group({0: 10})
+    query = start(group, lazy)
+    with pytest.raises(TypeError, match=r"the batch function has returned a (generator|map) instead of doing its work"):
+        query.await_termination(20)
+    assert group.committed == {("t", 0): 0}
