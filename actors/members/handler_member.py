@@ -106,7 +106,8 @@ class MemberLoop:
         )
         self.beginnings = Beginnings(spec.group_id, self.consumer, at_end=options["auto_offset_reset"] == "latest")
         self._progress = Progress(monotonic)
-        self.commits = Commits(spec.group_id, self.consumer, self._progress, monotonic)
+        interval_s = spec.auto_commit_interval_ms / 1000
+        self.commits = Commits(spec.group_id, self.consumer, self._progress, monotonic, interval_s)
         self._writer = Writer(spec, partial(make_producer, environment=environment))
         self._running = Running(monotonic)
         delivery = Delivery(spec, self.handler, values, self._writer, self._running, sleep)
@@ -115,14 +116,14 @@ class MemberLoop:
     def _ordered(self, delivery: Delivery, monotonic: Callable[[], float]) -> Order:
         spec = self.spec
         if not spec.side_by_side:
-            return Serial(spec, self.consumer, delivery, self._progress, self._counts, self._stop)
+            return Serial(spec, self.consumer, delivery, self._progress, self.commits, self._counts, self._stop)
         lanes = (
             KeyLanes(spec.concurrency, self._progress.begin)
             if spec.batch_format == "record"
             else BatchLanes(spec.max_batch_records, spec.batch_max_ms / 1000, self._progress.begin)
         )
         hands = Tasks(delivery) if self.handler.is_async else Threads(delivery, spec.concurrency)
-        return SideBySide(spec, self.consumer, lanes, hands, self._progress, self._counts, monotonic)
+        return SideBySide(spec, self.consumer, lanes, hands, self._progress, self.commits, self._counts, monotonic)
 
     # --- the loop ---
 

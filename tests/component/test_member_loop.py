@@ -13,10 +13,11 @@ import pytest
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
 from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.runtime.environment import Clock, Environment
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
 from tests.support.client_broker import ScriptedBroker, broker
-from tests.support.member import T0, T1, Flaky, Member, record
+from tests.support.member import T0, T1, Flaky, Member, arrow, record
 
 
 @pytest.fixture
@@ -71,6 +72,82 @@ def test_a_commit_that_failed_is_due_again() -> None:
     commits = [entry[1] for entry in member.log if entry[0] == "commit_async"]
     assert len(commits) >= 2
     assert all(each == {T0: 2} for each in commits)
+
+
+class Slow:
+    """A handler for which a clock goes on by two seconds at each call."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.environment = Environment(clock=Clock(monotonic=lambda: self.now))
+
+    def one(self, _: Any) -> None:
+        self.now += 2
+
+    async def on_loop(self, _: Any) -> None:
+        self.now += 2
+
+
+TEN = {T0: [record(i) for i in range(10)]}
+
+
+@pytest.mark.parametrize(
+    ("handler", "poll", "settings"),
+    [
+        ("one", TEN, {}),
+        ("on_loop", TEN, {}),
+        ("one", TEN, {"batch_format": "records", "max_batch_records": 1}),
+        ("one", arrow([(0, i, b"v") for i in range(10)]), {"batch_format": "pyarrow", "max_batch_records": 1}),
+    ],
+)
+def test_a_slow_handler_committed_nothing_before_its_whole_poll_was_handled(
+    handler: str, poll: Any, settings: dict[str, Any]
+) -> None:
+    """After 40 seconds 77 records were handled and none was committed, and the lag stood still."""
+    slow = Slow()
+    member = Member(getattr(slow, handler), [poll], environment=slow.environment, **settings)
+    member.run()
+    commits = [entry[1] for entry in member.log if entry[0] == "commit_async"]
+    assert commits == [{T0: 3}, {T0: 6}, {T0: 9}, {T0: 10}], "every 5 seconds, as far as it was handled by then"
+
+
+def test_how_often_is_the_users_to_say() -> None:
+    slow = Slow()
+    options = {"auto_commit_interval_ms": 10_000}
+    member = Member(slow.one, [TEN], environment=slow.environment, options=options)
+    member.run()
+    commits = [entry[1] for entry in member.log if entry[0] == "commit_async"]
+    assert commits == [{T0: 5}, {T0: 10}]
+
+
+def test_a_fast_handler_commits_once_a_poll() -> None:
+    member = Member(print, [TEN], environment=Slow().environment)
+    member.run()
+    assert [entry for entry in member.log if entry[0] == "commit_async"] == [("commit_async", {T0: 10})]
+
+
+def test_what_was_handled_waited_for_a_record_that_is_tried_again_and_again() -> None:
+    slow = Slow()
+    flaky = Flaky(v1=3)
+    member = Member(flaky.one, [TEN], environment=slow.environment, max_retries=3, retry_backoff_ms=5_000)
+    tried_at: list[Any] = []
+
+    def sleep() -> None:
+        tried_at.append(dict(member.committed))
+        slow.now += member.sleeps[-1]
+
+    member.on_sleep = sleep
+    member.run()
+    assert tried_at == [{}, {T0: 1}, {T0: 1}]
+
+
+def test_a_commit_that_failed_within_a_poll_is_made_up_for_by_the_next() -> None:
+    slow = Slow()
+    member = Member(slow.one, [TEN], environment=slow.environment)
+    member.consumer.async_error = CommitFailedError("rebalancing")
+    member.run()
+    commits = [entry[1] for entry in member.log if entry[0] == "commit_async"]
+    assert commits == [{T0: 3}, {T0: 6}, {T0: 9}, {T0: 10}, {T0: 10}]
 
 
 def test_stopping_ends_after_the_record_in_hand() -> None:
@@ -184,6 +261,28 @@ def test_what_comes_after_a_start_at_the_end_is_handled_though_its_first_member_
     second.stop()
     thread.join(60)
     assert handled == [b"after", b"last"]
+
+
+def test_a_commit_within_a_poll_reaches_the_broker_while_the_next_record_is_handled(kafka: ScriptedBroker) -> None:
+    for _ in range(3):
+        kafka.append("t", 0, b"x")
+    seen: list[int] = []
+
+    def handle(each: ConsumerRecord) -> None:
+        until_then = threading.Event()
+        for _ in range(60_000):
+            if not each.offset or kafka.committed.get(T0) == each.offset:
+                break
+            until_then.wait(0.001)
+        seen.append(kafka.committed.get(T0, 0))
+        if each.offset == 2:
+            loop.stop()
+
+    options = {"auto_commit_interval_ms": 0}
+    loop = MemberLoop(MemberSpec(("t",), "g", kafka.bootstrap_servers, options=options), handle)
+    loop.run()
+    assert loop.report().error is None
+    assert seen == [0, 1, 2]
 
 
 def test_a_commit_that_meets_a_rebalance_when_the_member_ends_is_made_after_it(kafka: ScriptedBroker) -> None:

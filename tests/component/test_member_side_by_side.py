@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from actors.client import ConsumerRecord
 from actors.members.handling.context import Context
-from tests.support.member import T0, T1, Flaky, Member, arrow, record
+from tests.support.member import T0, T1, Flaky, Member, arrow, forgotten, record
 
 DEADLINE_S = 60
 
@@ -182,6 +183,31 @@ def test_a_stop_waits_for_what_is_in_hand(kind: str) -> None:
     assert (report.state, report.handled) == ("Stopped", 2)
 
 
+def test_what_had_ended_was_not_committed_while_others_were_waited_for(kind: str) -> None:
+    """A member that was killed while it stopped had its last 20 seconds handled once more."""
+    gated = Gated()
+    options = {"auto_commit_interval_ms": 1}
+    member = Member(getattr(gated, kind), [], concurrency=2, revoke_wait_ms=5_000, options=options)
+    committed: list[bool] = []
+
+    def end_one_by_one() -> None:
+        gated.contexts[0].stop.wait(DEADLINE_S)
+        gated.let(0)
+        with contextlib.suppress(AssertionError):
+            until(lambda: ("commit_async", {T0: 1}) in member.log or member.consumer.closed)()
+        committed.append(not member.consumer.closed)
+        gated.let(1)
+
+    rows = [keyed(i, b"%d" % i) for i in range(2)]
+    member.consumer.polls += [{T0: rows}, until(lambda: len(gated.begun) == 2)]
+    ender = threading.Thread(target=end_one_by_one)
+    member.consumer.polls += [ender.start, member.loop.stop]
+    member.run()
+    ender.join()
+    assert committed == [True]
+    assert member.committed == {T0: 2}
+
+
 def test_a_partition_of_which_too_much_waits_is_paused_until_there_is_room() -> None:
     gated = Gated()
     member = Member(gated.in_thread, [], concurrency=2)
@@ -312,3 +338,16 @@ def test_a_batch_that_has_waited_long_enough_is_handed_over() -> None:
     member.consumer.polls += [until(lambda: member.loop.order.poll_ms() and seen)]
     member.run()
     assert seen == [[0, 1]]
+
+
+@pytest.mark.parametrize("handler", [lambda each: (each for _ in "x"), lambda each: map(str, each), forgotten])
+def test_a_record_whose_work_was_returned_undone_counted_as_handled_side_by_side(handler: Any) -> None:
+    member = Member(handler, [], dead_letter_topic="dlq", max_retries=0, concurrency=2)
+
+    def ended() -> bool:
+        report = member.loop.report()
+        return report.handled + report.dead_letters == 2
+
+    member.consumer.polls += [{T0: [record(1), record(2)]}, until(ended)]
+    report = member.run()
+    assert (report.handled, report.dead_letters) == (0, 2)

@@ -148,13 +148,13 @@ class FakeProducer:
 class Member:
     """A member loop with everything around it faked."""
 
-    def __init__(self, handler: Any, polls: list[Any], **spec: Any) -> None:
+    def __init__(self, handler: Any, polls: list[Any], *, environment: Environment | None = None, **spec: Any) -> None:
         self.log: list[Any] = []
         self.sleeps: list[float] = []
         self.consumer = FakeConsumer(polls, self.log)
         self.producer = FakeProducer(self.log)
         self.producer_options: dict[str, Any] = {}
-        self.environment = Environment()
+        self.environment = environment or Environment()
 
         def make_consumer(**options: Any) -> FakeConsumer:
             self.consumer.options = options
@@ -211,6 +211,15 @@ class Flaky:
                 self.failures[each.value or b""] -= 1
                 raise RuntimeError(f"cannot do {each.value!r}")
         self.handled += [each.value or b"" for each in records]
+
+
+async def forgotten(_: ConsumerRecord) -> Any:
+    """A handler that lacks an `await`."""
+    return nothing()
+
+
+async def nothing() -> None:
+    """Work that is not done."""
 
 
 def arrow(rows: list[tuple[int, int, bytes]]) -> pa.RecordBatch:

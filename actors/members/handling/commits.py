@@ -1,4 +1,8 @@
-"""When a member commits which offsets: after each poll what is new, and before partitions are given up everything."""
+"""When a member commits which offsets.
+
+After each poll what is new, and within a poll's work each `auto_commit_interval_ms`; before partitions are given up
+everything.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +29,29 @@ _POLL_MS = 100
 class Commits:
     """Commits what `progress` says is done."""
 
-    def __init__(self, group_id: str, consumer: Any, progress: Progress, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, group_id: str, consumer: Any, progress: Progress, monotonic: Callable[[], float], interval_s: float
+    ) -> None:
         self._group_id = group_id
         self._consumer = consumer
         self._progress = progress
         self._monotonic = monotonic
+        self._interval_s = interval_s
+        self._due_s = monotonic() + interval_s
         self._committed: dict[TopicPartition, int] = {}
+
+    def if_due(self) -> None:
+        """Commit what is new, without waiting, if the last commit began an interval ago. In the member's thread."""
+        if self._monotonic() >= self._due_s:
+            self.later()
+
+    def due_in(self) -> float:
+        """In how many seconds `if_due` commits."""
+        return max(0.0, self._due_s - self._monotonic())
 
     def later(self) -> None:
         """Commit what is new, without waiting."""
+        self._due_s = self._monotonic() + self._interval_s
         done = self._progress.committable()
         due = {p: OffsetAndMetadata(o) for p, o in done.items() if self._committed.get(p) != o}
         if not due:

@@ -142,7 +142,7 @@ class Delivery:
 
     # --- in a thread ---
 
-    def deliver(self, work: Work, stop: StopSignal) -> Outcome:
+    def deliver(self, work: Work, stop: StopSignal, before_pause: Callable[[], None] | None = None) -> Outcome:
         """Do the steps in this thread. Raises HandlerFailedError, and what is no Exception."""
         steps, answer = self.steps(work, stop), None
         while True:
@@ -150,6 +150,8 @@ class Delivery:
                 step = steps.send(answer)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
+            if before_pause is not None and isinstance(step, Pause):
+                before_pause()
             answer = self._do(step, work, stop)
 
     def _do(self, step: Step, work: Work, stop: StopSignal) -> Exception | None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.client import TopicPartition
+from actors.members.handling.commits import Commits
 from actors.members.handling.delivery import Delivery, Outcome
 from actors.members.handling.order import POLL_MS, Counts, Parts
 from actors.members.handling.progress import Progress
@@ -27,6 +28,7 @@ class Serial:
         consumer: Any,
         delivery: Delivery,
         progress: Progress,
+        commits: Commits,
         counts: Counts,
         stop: threading.Event,
     ) -> None:
@@ -34,6 +36,7 @@ class Serial:
         self._consumer = consumer
         self._delivery = delivery
         self._progress = progress
+        self._commits = commits
         self._counts = counts
         self._stop = stop
         self._fresh = True
@@ -80,10 +83,11 @@ class Serial:
 
     def _deliver(self, work: Work) -> Outcome:
         self._progress.begin(work)
-        outcome = self._delivery.deliver(work, self._stop)
+        outcome = self._delivery.deliver(work, self._stop, self._commits.if_due)
         if not work.handled:
             self._progress.drop(work)
         self._counts.add(work, outcome)
+        self._commits.if_due()
         return outcome
 
     def give_up(self, partitions: Sequence[TopicPartition]) -> None:

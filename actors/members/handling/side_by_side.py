@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from actors.client import TopicPartition
+from actors.members.handling.commits import Commits
 from actors.members.handling.delivery import Outcome
 from actors.members.handling.hands import Hands
 from actors.members.handling.lanes import Lanes
@@ -44,6 +45,7 @@ class SideBySide:
         lanes: Lanes,
         hands: Hands,
         progress: Progress,
+        commits: Commits,
         counts: Counts,
         monotonic: Callable[[], float],
     ) -> None:
@@ -52,6 +54,7 @@ class SideBySide:
         self._lanes = lanes
         self._hands = hands
         self._progress = progress
+        self._commits = commits
         self._counts = counts
         self._monotonic = monotonic
         self._changed = threading.Condition()
@@ -100,12 +103,22 @@ class SideBySide:
     def give_up(self, partitions: Sequence[TopicPartition]) -> None:
         with self._changed:
             going = self._close(partitions)
-            ended = self._changed.wait_for(
-                lambda: not any(tenure.in_hand for tenure in going), self._spec.revoke_wait_ms / 1000
-            )
-        if not ended:
+        if not self._ended_in_time(going):
             log.warning("group %s: handlers still run on partitions that are given up", self._spec.group_id)
             self._hands.cancel(_in_hand(going))
+
+    def _ended_in_time(self, going: Sequence[Tenure]) -> bool:
+        """Wait for what is in hand of these. What ends meanwhile is committed at its times, however long others run."""
+        deadline = self._monotonic() + self._spec.revoke_wait_ms / 1000
+        while True:
+            left = max(0.0, deadline - self._monotonic())
+            with self._changed:
+                pause = min(left, max(self._commits.due_in(), _ROOM_SECONDS))
+                if self._changed.wait_for(lambda: not any(tenure.in_hand for tenure in going), pause):
+                    return True
+            if not left:
+                return False
+            self._commits.if_due()
 
     def lose(self, partitions: Sequence[TopicPartition]) -> None:
         with self._changed:

@@ -65,6 +65,12 @@ class MemberSpec:
         return int(self.options.get("max_poll_interval_ms", 300_000))
 
     @property
+    def auto_commit_interval_ms(self) -> int:
+        """How long the commit of what is handled waits, at most, for the rest of a poll to be handled."""
+        name = "auto_commit_interval_ms"
+        return int(consumer_config({name: self.options[name]} if name in self.options else {})[name])
+
+    @property
     def side_by_side(self) -> bool:
         """Whether polls go on while records are handled, or wait for more of their batch."""
         return self.concurrency > 1 or self.batch_max_ms > 0
