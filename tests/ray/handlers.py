@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import multiprocessing
 import os
 import sys
 import threading
@@ -130,6 +131,30 @@ class Stuck(Recorder):
             else:
                 time.sleep(3600)
         super().__call__(record)
+
+
+class Forking(Recorder):
+    """Has a process sleep, and ends it; then has a pool of processes work, which ends them."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self.exit_codes: list[int | None] = []
+
+    def __call__(self, record: Any) -> None:
+        fork = multiprocessing.get_context("fork")
+        process = fork.Process(target=time.sleep, args=(3600,))
+        process.start()
+        process.terminate()
+        process.join(60)
+        self.exit_codes.append(process.exitcode)
+        process.kill()
+        with fork.Pool(2) as pool:
+            assert pool.map(abs, [-1, -2]) == [1, 2]
+        pool.join()
+        super().__call__(record)
+
+    def codes(self) -> list[int | None]:
+        return self.exit_codes
 
 
 class Batched:

@@ -25,7 +25,7 @@ from actors.members import supervision
 from actors.members.autoscale import Autoscale
 from actors.members.crew import Crew
 from actors.members.pool import ConsumerPool, PoolError
-from tests.ray.handlers import Batched, Click, Copier, Gated, Ordered, Poisoned, Recorder, Stuck, handled
+from tests.ray.handlers import Batched, Click, Copier, Forking, Gated, Ordered, Poisoned, Recorder, Stuck, handled
 from tests.ray.support import assert_gone, committed, consumer, patient, produce, read_all, topic, wait_until
 
 PARTITIONS = 6
@@ -94,6 +94,19 @@ def test_a_pool_divides_the_partitions_handles_everything_and_leaves_the_group_e
     assert sorted(handled(tmp_path)) == sorted(values), "each once: nobody died"
     with contextlib.closing(consumer(servers, name)) as reader:
         assert sum(committed(reader, name, PARTITIONS)) == len(values)
+
+
+def test_processes_that_a_handler_forks_end_when_it_ends_them(servers: str, name: str, tmp_path: Path) -> None:
+    """They ignored SIGTERM, as the member does, and the handler waited for its processes for ever."""
+    topic(servers, name, 1)
+    produce(servers, name, [b"1", b"2"])
+    with ConsumerPool(name, name, Forking, 1, bootstrap_servers=servers, handler_args=(str(tmp_path),)) as pool:
+        assert pool.wait(lambda: pool.handled() == 2, 120), pool.status()
+        assert pool.call("codes") == [[-signal.SIGTERM] * 2]
+        family = [psutil.Process(member.pid) for member in pool.status()]
+        assert family[0].children(recursive=True) == []
+    assert handled(tmp_path) == [b"1", b"2"]
+    assert_gone(family)
 
 
 def test_a_killed_actor_is_replaced_and_no_record_is_lost(
