@@ -12,7 +12,7 @@ from actors.cli.cluster_commands import (
     warnings_as_notes,
 )
 from actors.cli.options import F
-from actors.cli.output import note, plural, working
+from actors.cli.output import note, plural, say, working
 
 
 def _which(command: F) -> F:
@@ -36,7 +36,7 @@ def add(count: int, ray_address: str | None, name: str, data_dir: str) -> None:
     with Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster:
         with working(f"starting {plural(count, 'broker')}"):
             ids = cluster.add_brokers(count)
-        click.echo(f"added {', '.join(map(str, ids))} bootstrap.servers={cluster.bootstrap_servers}")
+        say(f"added {', '.join(map(str, ids))} bootstrap.servers={cluster.bootstrap_servers}")
 
 
 @brokers.command()
@@ -52,7 +52,7 @@ def restart(ids: tuple[int, ...], ray_address: str | None, name: str, data_dir: 
 
 
 def _restarted(broker_id: int) -> None:
-    click.echo(f"restarted {broker_id}")
+    say(f"restarted {broker_id}")
 
 
 @brokers.command()
@@ -109,4 +109,4 @@ def roll(
             )
         for line in cluster.notes:
             note(line)
-        click.echo(f"rolled bootstrap.servers={cluster.bootstrap_servers}")
+        say(f"rolled bootstrap.servers={cluster.bootstrap_servers}")

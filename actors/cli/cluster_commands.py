@@ -16,7 +16,7 @@ import click
 
 from actors.cli.errors import CliError, one_line
 from actors.cli.options import F, key_values, output_format
-from actors.cli.output import emit, emit_json, note, plural, working
+from actors.cli.output import emit, emit_json, note, plural, say, working
 from actors.runtime.logs import JSON, TEXT
 
 DEFAULT_DATA_DIR = "coterie-data"
@@ -156,7 +156,7 @@ def up(
                 note(line)
             if console_port:
                 note(f"the console is at http://127.0.0.1:{console_port}/")
-            click.echo(f"ready bootstrap.servers={cluster.bootstrap_servers} ray.address={cluster.ray_address}")
+            say(f"ready bootstrap.servers={cluster.bootstrap_servers} ray.address={cluster.ray_address}")
             if ray_address is not None:
                 cluster.disconnect()
                 return
@@ -186,7 +186,7 @@ def down(name: str, ray_address: str | None, data_dir: str) -> None:
     left = Cluster.end(ray_address, name, data_dir=None if ray_address else data_dir)
     if left:
         note(f"the controller could not be reached: {left} of its processes were ended without it")
-    click.echo(f"stopped {name}")
+    say(f"stopped {name}")
 
 
 @click.command()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from actors.cli import command_config
+from actors.cli import command_config, output
 from actors.cli.calls import check_reachable
 from actors.cli.cluster_commands import data_dir_option, name_option, ray_address_option
 from actors.cli.errors import one_line
@@ -127,5 +127,5 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, console.stop)
-    click.echo(f"console {console.address}", file=sys.__stdout__)
+    output.say(f"console {console.address}", file=sys.__stdout__)
     await console.run()

@@ -15,7 +15,7 @@ from actors.cli import options, output
 from actors.cli.calls import check_reachable
 from actors.cli.command_config import client_settings
 from actors.cli.errors import CliError
-from actors.cli.lines import Record, separator_bytes, to_json, to_text
+from actors.cli.lines import Record, for_terminal, separator_bytes, to_json, to_text
 
 if TYPE_CHECKING:
     from actors.client import Consumer
@@ -63,7 +63,10 @@ def consume(
     separator = separator_bytes(key_separator)
 
     def line(record: Record) -> bytes:
-        return to_json(record) if line_format == "json" else to_text(record, separator, headers=print_headers)
+        if line_format == "json":
+            return to_json(record)
+        text = to_text(record, separator, headers=print_headers)
+        return for_terminal(text) if sys.stdout.isatty() else text
 
     check_reachable(bootstrap_server)
     with _terminable(), closing(_consumer(bootstrap_server, group, from_beginning)) as consumer:

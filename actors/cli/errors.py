@@ -14,6 +14,8 @@ from typing import Any, Final
 import click
 
 from actors import CoterieError, OutsideError
+from actors.cli import output
+from actors.runtime.escaping import indented
 
 INTERRUPTED: Final = 130  # 128 + SIGINT, as shells have it
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
@@ -53,7 +55,7 @@ def one_line(text: object) -> str:
 
 def _fail_with(error: Exception) -> int:
     if os.environ.get(DEBUG_VARIABLE):
-        traceback.print_exception(error)
+        output.note(indented("".join(traceback.format_exception(error)).rstrip("\n")), keep="\n\t")
     if isinstance(error, (OutsideError, OSError)):
         return _fail(one_line(error) or type(error).__name__, 1)
     hint = f"; set {DEBUG_VARIABLE}=1 to see where"
@@ -61,5 +63,5 @@ def _fail_with(error: Exception) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo(f"coterie: {one_line(message)}", err=True)
+    output.note(f"coterie: {one_line(message)}")
     return code

@@ -54,7 +54,7 @@ def _tell(found: GroupHistory) -> None:
     if not found.rebalances:
         output.note(f"No rebalance of group {found.group_id!r} is known of that time.")
     if found.points:
-        click.echo()
+        output.say()
     output.emit(list(lag_rows(found.points)), LAG_COLUMNS, "table")
     if not found.points:
         output.note(f"Nothing is known of the lag of group {found.group_id!r} in that time.")

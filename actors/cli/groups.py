@@ -73,7 +73,7 @@ def list_groups(
         output.emit(rows, ("group", *(["type"] if types is not None else []), "state"), output_format)
         return
     for row in rows:
-        click.echo(output.text(row["group"]))
+        output.say(output.text(row["group"]))
 
 
 @groups.command()
@@ -171,7 +171,7 @@ def delete(
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         for name in calls.groups_meant(admin, group_arguments, group_options, all_groups):
             admin.delete_consumer_groups([name])
-            click.echo(f"Deleted group {output.text(name)}.")
+            output.say(f"Deleted group {output.text(name)}.")
 
 
 @groups.command("delete-offsets")

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from actors.cli.errors import CliError
 from actors.records.rows import name_of
+from actors.runtime.escaping import escaped, escaped_json
 
 Headers = list[tuple[str | bytes, bytes | None]]
 _KNOWN = {"key", "value", "headers", "partition", "timestamp", "topic", "offset"}
@@ -113,7 +114,12 @@ def to_json(record: Record) -> bytes:
         "value": _to_json(record.value),
         "headers": [[_to_json(_name_bytes(name)), _to_json(value)] for name, value in record.headers],
     }
-    return json.dumps(shown, ensure_ascii=False).encode() + b"\n"
+    return escaped_json(shown, ascii_only=False).encode() + b"\n"
+
+
+def for_terminal(line: bytes) -> bytes:
+    """A line of `to_text` for a terminal, which control characters in it do not reach: only line breaks and tabs do."""
+    return escaped(line.decode(errors="backslashreplace"), keep="\n\t").encode()
 
 
 def separator_bytes(text: str | None) -> bytes | None:

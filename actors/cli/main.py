@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module, metadata
 from importlib.util import find_spec
@@ -10,7 +12,8 @@ from typing import Any, NoReturn
 
 import click
 
-from actors.cli.errors import run
+from actors.cli.errors import one_line, run
+from actors.cli.output import Remarks, note
 
 
 class LazyGroup(click.Group):
@@ -82,6 +85,8 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """The entry point of the `coterie` command."""
+    logging.basicConfig(handlers=[Remarks()])  # else what our client warns of is printed as it is
+    warnings.showwarning = lambda message, *rest, **more: note(f"warning: {one_line(message)}")
     cli.main(prog_name="coterie")
 
 

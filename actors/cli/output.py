@@ -1,20 +1,25 @@
 """How commands print: tables for people, JSON for programs, progress on stderr. What they print is theirs to know.
 
+Names come from others. All that commands print goes through here, where whatever is not printable is escaped: nothing
+moves the cursor of the terminal that shows it, and a name with a line break does not make a second line.
+
 Rows are dicts with Kafka's column names in lower case as keys (`log_end_offset`); None is "-" in a table and null in
 JSON. On a terminal tables are rich's; into a pipe they are plain columns, never cut off.
 """
 
 from __future__ import annotations
 
-import json
+import logging
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import click
+
+from actors.runtime.escaping import escaped, escaped_json
 
 Row = Mapping[str, Any]
 
@@ -36,7 +41,12 @@ def emit(rows: Sequence[Row], columns: Sequence[str], output_format: str) -> Non
 
 def emit_json(value: Any) -> None:
     """Print one JSON document."""
-    click.echo(json.dumps(value, indent=2))
+    say(escaped_json(value, indent=2), keep="\n")
+
+
+def say(line: str = "", *, keep: str = "", file: IO[str] | None = None) -> None:
+    """Print a line of the result. Unprintable characters are escaped, but for those in `keep`."""
+    click.echo(escaped(line, keep), file)
 
 
 def emit_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
@@ -48,7 +58,7 @@ def emit_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
         return
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     for line in [head, *cells]:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def heading(column: str) -> str:
@@ -64,7 +74,7 @@ def text(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list | tuple):
         return ",".join(map(text, value)) or "-"
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value))
+    return escaped(str(value))
 
 
 def size(size_bytes: int | None) -> str | None:
@@ -74,9 +84,23 @@ def size(size_bytes: int | None) -> str | None:
     return None if size_bytes is None else decimal(size_bytes)
 
 
-def note(message: str) -> None:
+def note(message: str, *, keep: str = "") -> None:
     """Print a line that is not part of the result: to stderr, so that it does not get into a pipe."""
-    click.echo(message, err=True)
+    click.echo(escaped(message, keep), err=True)
+
+
+class Remarks(logging.Handler):
+    """Prints what is logged by what a command uses, as notes."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record's text; its traceback is for those who set up logging."""
+        try:
+            note(record.getMessage())
+        except Exception:  # the arguments do not fit the message
+            self.handleError(record)
 
 
 def warn_of_readers(path: Path) -> None:
@@ -93,12 +117,12 @@ def progress(label: str, total: int | None = None, *, shown: bool = True) -> Ite
         yield _Silent()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress
 
-    shape = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    shape = (_label_column(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with RichProgress(*shape, console=Console(stderr=True), transient=True) as bars:
-        yield _Bar(bars, bars.add_task(label, total=total))
+        yield _Bar(bars, bars.add_task(escaped(label), total=total))
 
 
 @contextmanager
@@ -109,12 +133,12 @@ def working(label: str) -> Iterator[None]:
         return
     from rich.console import Console
     from rich.progress import Progress as RichProgress
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import SpinnerColumn, TimeElapsedColumn
 
-    shape = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    shape = (SpinnerColumn(), _label_column(), TimeElapsedColumn())
     # Else rich would put standard output back at the end, though the block may have exchanged it meanwhile.
     with RichProgress(*shape, console=Console(stderr=True), transient=True, redirect_stdout=False) as bars:
-        bars.add_task(label, total=None)
+        bars.add_task(escaped(label), total=None)
         yield
 
 
@@ -134,6 +158,12 @@ class _Bar:
 
     def advance(self, steps: int = 1) -> None:
         self._bars.advance(self._task, steps)
+
+
+def _label_column() -> Any:
+    from rich.progress import TextColumn
+
+    return TextColumn("{task.description}", markup=False)
 
 
 def _rich_table(head: Iterable[str], cells: Iterable[Sequence[str]]) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from time import sleep
 from typing import TYPE_CHECKING, Final, Protocol
 
-import click
-
 from actors import CoterieError
+from actors.cli import output
+from actors.runtime.escaping import escaped, escaped_json
 
 if TYPE_CHECKING:
     from actors.members.logs.journal import Cursor, MemberLine
@@ -30,13 +29,13 @@ class Ask(Protocol):
 def text_line(line: MemberLine) -> str:
     """A line for people: local time, member, pid, level, text. Nothing in it moves a terminal's cursor."""
     when = datetime.fromtimestamp(line.wall_ms / 1000).isoformat(" ", "milliseconds")
-    shown = "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line.text)
+    shown = escaped(line.text, keep="\t")
     return f"{when} {line.slot} {line.pid or '-':>7} {line.level:<7} {shown}".rstrip()
 
 
 def json_line(line: MemberLine) -> str:
     """A line for programs: an object."""
-    return json.dumps(asdict(line))
+    return escaped_json(asdict(line))
 
 
 class Reader:
@@ -56,7 +55,7 @@ class Reader:
         for line in lines:
             if lost := self._lost(line):
                 self._note(f"{lost} lines of member {line.slot} came faster than they could be read, and are not shown")
-            click.echo(self._shown(line))
+            output.say(self._shown(line), keep="\t")
             self._read = advanced(self._read, [line])
 
     def follow(

@@ -106,7 +106,7 @@ def _show(deployed: DeployedPool, output_format: str, *, asked: bool) -> None:
         (change_rows(found), CHANGE_COLUMNS),
     ):
         if rows:
-            click.echo()
+            output.say()
             output.emit(rows, columns, output_format)
     for remark in remarks(found):
         output.note(output.text(remark))
@@ -120,7 +120,7 @@ def scale(pool: str, size: int, bootstrap_server: str) -> None:
     """Have POOL have SIZE members. Not for one that follows its load."""
     with _attached(pool, bootstrap_server) as deployed:
         deployed.scale(size)
-    click.echo(f"{pool} is to have {output.plural(size, 'member')}")
+    output.say(f"{pool} is to have {output.plural(size, 'member')}")
 
 
 @pools.command()
@@ -130,7 +130,7 @@ def pause(pool: str, bootstrap_server: str) -> None:
     """Have the members of POOL finish what is in hand, commit and leave. Its group keeps its offsets."""
     with _attached(pool, bootstrap_server) as deployed:
         deployed.pause()
-    click.echo(f"{pool} is to pause")
+    output.say(f"{pool} is to pause")
 
 
 @pools.command()
@@ -140,7 +140,7 @@ def resume(pool: str, bootstrap_server: str) -> None:
     """Have the members of POOL start again after a pause."""
     with _attached(pool, bootstrap_server) as deployed:
         deployed.resume()
-    click.echo(f"{pool} is to go on")
+    output.say(f"{pool} is to go on")
 
 
 @pools.command()
@@ -150,7 +150,7 @@ def restart(pool: str, bootstrap_server: str) -> None:
     """Restart the members of POOL one at a time, those that have failed as well."""
     with _attached(pool, bootstrap_server) as deployed:
         deployed.restart()
-    click.echo(f"the members of {pool} are to restart")
+    output.say(f"the members of {pool} are to restart")
 
 
 @pools.command()
@@ -168,7 +168,7 @@ def stop(pool: str, bootstrap_server: str, ray_address: str | None, data_dir: st
     with _perhaps_on_ray(ray_address, data_dir) as asked, _attached(pool, bootstrap_server) as deployed:
         with output.working(f"stopping {pool}"):
             deployed.stop(timeout_s=wait_s)
-    click.echo(f"stopped {pool}" if asked else f"{pool} is to stop")
+    output.say(f"stopped {pool}" if asked else f"{pool} is to stop")
 
 
 @pools.command()

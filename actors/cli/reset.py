@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from actors.cli.errors import CliError
+from actors.runtime.escaping import escaped
 
 if TYPE_CHECKING:
     from actors.client import TopicPartition
@@ -32,28 +33,43 @@ def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
 def read_csv(text: str, groups: Iterable[str]) -> dict[str, dict[TopicPartition, int]]:
     """The offsets by group of lines `topic,partition,offset` or `group,topic,partition,offset`. Raises CliError.
 
-    A line without a group belongs to the only one of `groups`.
+    A line without a group belongs to the only one of `groups`. Groups are named as they are, or as `csv_lines` does.
     """
     from actors.client import TopicPartition
 
     known = list(groups)
+    named: dict[str, set[str]] = {}
+    for group in known:
+        for name in (group, _name_of(group)):
+            named.setdefault(name, set()).add(group)
     plans: dict[str, dict[TopicPartition, int]] = {}
     for number, fields in enumerate(csv.reader(io.StringIO(text)), 1):
         if not fields:
             continue
-        group, rest = (fields[0], fields[1:]) if len(fields) == 4 else (known[0] if len(known) == 1 else "", fields)
-        if group not in known or len(rest) != 3 or not all(part.strip().isdecimal() for part in rest[1:]):
+        name, rest = (fields[0], fields[1:]) if len(fields) == 4 else (known[0] if len(known) == 1 else "", fields)
+        meant = sorted(named.get(name, ()))
+        if not meant or len(rest) != 3 or not all(part.strip().isdecimal() for part in rest[1:]):
             form = "topic,partition,offset" if len(known) == 1 else "group,topic,partition,offset with a group named"
             raise CliError(f"line {number} of the file is not {form}: {','.join(fields)!r}")
-        plans.setdefault(group, {})[TopicPartition(rest[0], int(rest[1]))] = int(rest[2])
+        if len(meant) > 1:
+            raise CliError(f"line {number} of the file may mean group {meant[0]!r} or {meant[1]!r}: give only one")
+        plans.setdefault(meant[0], {})[TopicPartition(rest[0], int(rest[1]))] = int(rest[2])
     return plans
 
 
-def write_csv(plans: Mapping[str, Mapping[TopicPartition, int]]) -> str:
-    """The lines that `read_csv` reads. Each names its group if there are several."""
+def csv_lines(plans: Mapping[str, Mapping[TopicPartition, int]]) -> list[str]:
+    r"""The lines that `read_csv` reads. Each names its group if there are several.
+
+    In a group's name all that is not printable is an escape, and a backslash is doubled: the file can be shown.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for group, offsets in plans.items():
         for (topic, number), offset in sorted(offsets.items()):
-            writer.writerow([group, topic, number, offset] if len(plans) > 1 else [topic, number, offset])
-    return out.getvalue()
+            named = [_name_of(group)] if len(plans) > 1 else []
+            writer.writerow([*named, escaped(topic), number, offset])
+    return out.getvalue().splitlines()
+
+
+def _name_of(group: str) -> str:
+    return escaped(group.replace("\\", "\\\\"))

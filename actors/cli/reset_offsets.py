@@ -144,7 +144,8 @@ def _tell(plans: Mapping[str, Plan], *, export: bool, output_format: str, execut
         for warning in plan.warnings:
             output.note(f"warning: {warning}")
     if export:
-        click.echo(reset.write_csv({name: plan.offsets for name, plan in plans.items()}), nl=False)
+        for line in reset.csv_lines({name: plan.offsets for name, plan in plans.items()}):
+            output.say(line)
     else:
         rows = [
             {"group": name, "topic": topic, "partition": number, "new_offset": offset}

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actors.cli.output import heading, text
+from actors.runtime.escaping import escaped
 
 _ARROWS = {b"\x1b[A": "up", b"\x1b[B": "down"}
 
@@ -57,6 +58,16 @@ class Screen:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+
+
+def line_of(line: str = "", style: str = "") -> Text:
+    """A line that is cut off at the screen's edge. What is not printable is escaped: rich lets ESC through."""
+    return Text(escaped(line), style=style, no_wrap=True, overflow="ellipsis")
+
+
+def lines_of(lines: str) -> Text:
+    """Several of them, with line breaks between them."""
+    return Text(escaped(lines, keep="\n"), no_wrap=True, overflow="ellipsis")
 
 
 def table_of(

@@ -66,13 +66,13 @@ def _once(source: views.Views, order: str, output_format: str) -> None:
         return
     brokers, rows = top_tables.all_rows(found, ordered)
     for line in top_tables.headlines(found):
-        click.echo(line)
-    click.echo()
+        output.say(line)
+    output.say()
     output.emit(brokers, top_tables.BROKER_COLUMNS, "table")
-    click.echo()
+    output.say()
     output.emit(rows, top_tables.GROUP_COLUMNS, "table")
     for line in top_tables.event_lines(found, _EVENTS):
-        click.echo(line)
+        output.say(line)
 
 
 @dataclass(slots=True)
@@ -130,9 +130,8 @@ def watch(source: views.Views, interval: float, shown: Shown, console: Console, 
 def picture(console: Console, found: Overview, groups: Sequence[GroupRow], shown: Shown, trouble: str = "") -> Group:
     """What is on the screen: as many groups as there is room for, from the first that is shown."""
     from rich.console import Group
-    from rich.text import Text
 
-    from actors.cli.screen import table_of
+    from actors.cli.screen import line_of, table_of
 
     ordered = top_tables.sorted_groups(groups, shown.order, backwards=shown.backwards)
     room = max(1, console.height - _BESIDE_GROUPS - len(found.brokers))
@@ -140,15 +139,12 @@ def picture(console: Console, found: Overview, groups: Sequence[GroupRow], shown
     brokers, rows = top_tables.all_rows(found, ordered[shown.first : shown.first + room])
     more = len(ordered) - len(rows)
     return Group(
-        *(Text(line, no_wrap=True, overflow="ellipsis") for line in top_tables.headlines(found)),
+        *map(line_of, top_tables.headlines(found)),
         table_of(top_tables.BROKER_COLUMNS, brokers, top_tables.NUMBERS, top_tables.ALARMING),
-        Text(),
+        line_of(),
         table_of(top_tables.GROUP_COLUMNS, rows, top_tables.NUMBERS, top_tables.ALARMING),
-        Text(f"{more:,} more groups" if more else "", style="dim"),
-        *([Text(trouble, style="red", no_wrap=True, overflow="ellipsis")] if trouble else ()),
-        *(
-            Text(line, style="dim", no_wrap=True, overflow="ellipsis")
-            for line in top_tables.event_lines(found, _EVENTS)
-        ),
-        Text(_KEYS % shown.order, style="reverse", no_wrap=True),
+        line_of(f"{more:,} more groups" if more else "", "dim"),
+        *([line_of(trouble, "red")] if trouble else ()),
+        *(line_of(line, "dim") for line in top_tables.event_lines(found, _EVENTS)),
+        line_of(_KEYS % shown.order, "reverse"),
     )

@@ -45,7 +45,7 @@ def list_topics(bootstrap_server: str, timeout_ms: int, output_format: str, excl
         output.emit_json([{"topic": topic.name, "partitions": len(topic.partitions)} for topic in shown])
         return
     for topic in shown:
-        click.echo(output.text(topic.name))
+        output.say(output.text(topic.name))
 
 
 @topics.command()
@@ -82,8 +82,8 @@ def describe(
         return
     for number, topic in enumerate(shown):
         if number:
-            click.echo()
-        click.echo(_headline(topic))
+            output.say()
+        output.say(_headline(topic))
         rows = [{**row, "size": output.size(row["size_bytes"])} for row in topic["partitions"]]
         output.emit_table(rows, COLUMNS)
 
@@ -122,12 +122,12 @@ def create(
         there = set(admin.list_topics()) if if_not_exists else set()
         for name in names:
             if name in there:
-                click.echo(f"Topic {name} is there already.")
+                output.say(f"Topic {name} is there already.")
                 continue
             admin.create_topics(
                 [NewTopic(name, partitions or -1, replication_factor or -1, dict(enumerate(assignment)), settings)]
             )
-            click.echo(f"Created topic {name}.")
+            output.say(f"Created topic {name}.")
 
 
 @topics.command()
@@ -163,7 +163,7 @@ def alter(
                 admin.incremental_alter_configs({resource: {**settings, **dict.fromkeys(removed)}})
             if partitions:
                 admin.create_partitions({topic.name: partitions})
-            click.echo(f"Altered topic {topic.name}.")
+            output.say(f"Altered topic {topic.name}.")
 
 
 @topics.command()
@@ -183,7 +183,7 @@ def delete(
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         for topic in _existing(calls.existing_topics(admin, names), [] if if_exists else names):
             admin.delete_topics([topic.name])
-            click.echo(f"Deleted topic {topic.name}.")
+            output.say(f"Deleted topic {topic.name}.")
 
 
 def parse_assignment(text: str) -> tuple[tuple[int, ...], ...]:

@@ -16,14 +16,13 @@ def watched(show: Callable[[], None], interval_s: float, looks: int | None = Non
     On a terminal the text stands in place, under the time. Elsewhere each is printed as it is, for programs to read.
     """
     from rich.console import Console
-    from rich.text import Text
 
-    from actors.cli.screen import Screen
+    from actors.cli.screen import Screen, lines_of
 
     with Screen(Console()) as screen:
         while True:
             if screen.is_live:
-                screen.show(Text(f"{datetime.now():%H:%M:%S}\n{_printed(show)}", no_wrap=True, overflow="ellipsis"))
+                screen.show(lines_of(f"{datetime.now():%H:%M:%S}\n{_printed(show)}"))
             else:
                 show()
                 sys.stdout.flush()

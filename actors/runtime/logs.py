@@ -4,18 +4,20 @@ A process has fields of its own, such as its cluster and its broker. A call adds
 
     log.warning("shard pid %d has died", pid, extra=about(topic=topic, partition=partition, pid=pid))
 
-As text a line ends with its fields in brackets; in JSON they are members of the line's object. What a field is called
-is said once, in `Fields`. Secrets are no fields: these are only texts and numbers, and nothing here turns any other
-object into text.
+As text a line ends with its fields in brackets; in JSON they are members of the line's object. In both, what clients
+have named is escaped here, wherever it stands, so that no call has to think of it. Each field's name is said once, in
+`Fields`. Secrets are no fields: these are only texts and numbers, and nothing here turns any other object into text.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Final, TypedDict, Unpack
+
+from actors.runtime.escaping import escaped, escaped_json, indented
 
 TEXT: Final = "text"
 JSON: Final = "json"
@@ -25,8 +27,8 @@ OURS: Final = ("actors", "coterie")
 WRITTEN: Final = (*OURS, "asyncio")
 """The loggers that a process writes to its log, with all below them."""
 
-_FIELDS = "fields"
-_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_FIELDS: Final = "fields"
+_LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Fields(TypedDict, total=False):
@@ -75,7 +77,10 @@ def formatter(log_format: str, own: Fields) -> logging.Formatter:
 
 
 class TextLines(logging.Formatter):
-    """Lines for people: `2026-11-24 10:18:59,123 INFO actors.x: what was [cluster=default broker=0 partition=3]`."""
+    """Lines for people: `2026-11-24 10:18:59,123 INFO actors.x: what was [cluster=default broker=0 partition=3]`.
+
+    A line break in what is said is an escape. Lines of a traceback are indented: nothing in them looks like a line.
+    """
 
     def __init__(self, own: Fields) -> None:
         super().__init__(_LINE)
@@ -84,14 +89,32 @@ class TextLines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is of `logging`)
         """The line without a traceback, which `logging` puts below it."""
         shown = " ".join(f"{name}={_shown(value)}" for name, value in _fields(self._own, record).items())
-        line = super().formatMessage(record)
+        line = escaped(super().formatMessage(record))
         return f"{line} [{shown}]" if shown else line
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, with its traceback below."""
+        others, record.exc_text = record.exc_text, None  # `logging` shares a traceback's text between handlers
+        try:
+            return super().format(record)
+        finally:
+            record.exc_text = others
+
+    def formatException(  # noqa: N802
+        self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+    ) -> str:
+        """The traceback of an error, whose text may be a client's."""
+        return indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802
+        """A stack that a call has asked for."""
+        return indented(stack_info)
 
 
 class JsonLines(logging.Formatter):
     """One JSON object a line: ts (ISO 8601, UTC, ms), level, logger, msg, the fields, and exc if there is a traceback.
 
-    All but ASCII is escaped: a line holds no line break, whatever a client has sent.
+    All but printable ASCII is escaped: a line holds no line break, whatever a client has sent.
     """
 
     def __init__(self, own: Fields) -> None:
@@ -110,7 +133,22 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["exc"] = self.formatException(record.exc_info)
-        return json.dumps(line)
+        return escaped_json(line)
+
+
+class CapturedLines(logging.Formatter):
+    """`actors.x: what was`, for what keeps a line's time and level beside it.
+
+    What our own code says is one line. What a handler logs is its user's, and may have several.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("%(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """The line without a traceback."""
+        line = super().formatMessage(record)
+        return escaped(line) if record.name.partition(".")[0] in OURS else line
 
 
 def _fields(own: Fields, record: logging.LogRecord) -> dict[str, str | int]:
@@ -120,4 +158,4 @@ def _fields(own: Fields, record: logging.LogRecord) -> dict[str, str | int]:
 def _shown(value: str | int) -> str:
     text = str(value)
     plain = text.isprintable() and text and not set(text) & set(' "[]=')
-    return text if plain else json.dumps(text)
+    return text if plain else escaped_json(text)

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from actors.runtime.escaping import escaped
 from actors.runtime.private import private
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class _Stdout:
         if self._file is not None:
             # A full disk is no error of the program's.
             with contextlib.suppress(OSError), open(self._file, "a", opener=private) as file:
-                file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
+                file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {escaped(line)}\n")
 
 
 _installed: _Stdout | None = None

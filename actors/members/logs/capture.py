@@ -13,6 +13,7 @@ from typing import Any, Final, TextIO, cast
 
 from actors.members.logs.ring import Ring
 from actors.runtime.environment import REAL
+from actors.runtime.logs import CapturedLines
 
 STDOUT: Final = "stdout"
 STDERR: Final = "stderr"
@@ -64,7 +65,7 @@ class RingHandler(logging.Handler):
 
     def __init__(self, ring: Ring) -> None:
         super().__init__()
-        self.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        self.setFormatter(CapturedLines())
         self._ring = ring
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.cli.errors import CliError
-from actors.cli.reset import parse_topics, read_csv, write_csv
+from actors.cli.reset import csv_lines, parse_topics, read_csv
 from actors.client import TopicPartition
 from actors.client.admin.offset_plans import (
     Log,
@@ -111,14 +111,14 @@ def test_bad_partition_lists_are_errors(text: str) -> None:
 
 def test_file_of_one_group_needs_no_group_in_its_lines() -> None:
     plans = {"g": {A: 3, B: 4}}
-    assert write_csv(plans) == "t,0,3\nt,1,4\n"
-    assert read_csv(write_csv(plans), ["g"]) == plans
+    assert csv_lines(plans) == ["t,0,3", "t,1,4"]
+    assert read_csv("\n".join(csv_lines(plans)), ["g"]) == plans
 
 
 def test_file_of_several_groups_names_them() -> None:
     plans = {"g,1": {A: 3}, "h": {B: 4}}
-    assert write_csv(plans) == '"g,1",t,0,3\nh,t,1,4\n'
-    assert read_csv(write_csv(plans), ["g,1", "h"]) == plans
+    assert csv_lines(plans) == ['"g,1",t,0,3', "h,t,1,4"]
+    assert read_csv("\n".join(csv_lines(plans)), ["g,1", "h"]) == plans
 
 
 @pytest.mark.parametrize("text", ["t,0", "t,0,x", "t,-1,3", "x,t,0,3", "t,0,3,4,5"])

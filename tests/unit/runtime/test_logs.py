@@ -73,7 +73,7 @@ def test_a_line_of_text_ends_with_its_fields_and_a_traceback_is_below_it() -> No
     assert first.endswith(
         ' INFO actors.x: it was [cluster=default role=broker broker=1 topic=orders partition=3 group="a b\\n"]'
     )
-    assert rest[0] == "Traceback (most recent call last):"
+    assert rest[0] == "  Traceback (most recent call last):"
 
 
 def test_a_line_without_fields_has_no_brackets() -> None:
