@@ -17,7 +17,7 @@ from actors.broker.spec import BrokerSpec, StartError
 from actors.links.secret import Marks, Secrets, found_at, read_secret
 from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
-from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory, yield_often
+from actors.runtime.process import audit_to, check_code_version, log_to, run_in_main_thread, settle_memory, yield_often
 from actors.settings import BrokerConfig
 
 _SECRET_FILE = "coterie.secret.file"
@@ -38,10 +38,19 @@ class Broker:
 
     def __init__(self, spec: BrokerSpec, namespace: str, logs: LogPlace, version: str) -> None:
         keep_private()
-        if not BrokerConfig.from_mapping(spec.config).boolean("coterie.debug.core"):
+        config = BrokerConfig.from_mapping(spec.config)
+        if not config.boolean("coterie.debug.core"):
             leave_no_core()
         check_code_version(version)
         log_to(logs, f"broker-{spec.broker_id}", role="broker", broker=spec.broker_id)
+        audit_to(
+            logs,
+            f"audit-of-{spec.broker_id}",
+            config.integer("coterie.audit.file.max.bytes"),
+            config.integer("coterie.audit.files.max"),
+            role="broker",
+            broker=spec.broker_id,
+        )
         settle_memory()
         yield_often()
         self._spec = spec

@@ -31,11 +31,11 @@ AclRows = Mapping[bytes, tuple[Any, ...]]
 class Authorization:
     """Decides for a broker's clients. `update` takes over the ACLs of an image."""
 
-    def __init__(self, authorizer: Authorizer, now: Callable[[], float]) -> None:
+    def __init__(self, authorizer: Authorizer, audit_log: Audit) -> None:
         self.edition = object()
         """The ACLs that are in force: another object with each change of them."""
         self._authorizer = authorizer
-        self._audit = Audit(now)
+        self._audit = audit_log
         self._rows: AclRows = {}
         self._acls: dict[bytes, Acl] = {}
 
@@ -50,7 +50,7 @@ class Authorization:
                 super_users(config.text("super.users") or ""),
                 allow_everyone=config.boolean("allow.everyone.if.no.acl.found"),
             ),
-            now,
+            Audit(now, config.integer("coterie.audit.max.bytes.per.principal")),
         )
         made.update(metadata.acls)
         return made
@@ -68,6 +68,14 @@ class Authorization:
             self.edition = object()
             self._authorizer.change(added.values(), removed)
             log.info("%d ACLs: %d came and %d went", len(acls), len(added), len(removed))
+
+    def tick(self) -> None:
+        """Have the log say what it has left out, if it is time."""
+        self._audit.tick()
+
+    def close(self) -> None:
+        """Have the log say what it has left out."""
+        self._audit.close()
 
     @property
     def acls(self) -> Iterable[Acl]:

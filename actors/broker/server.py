@@ -172,6 +172,8 @@ class BrokerServer:
 
     def _tick(self) -> None:
         self.front_door.tick()
+        if self.context.authorizer is not None:
+            self.context.authorizer.tick()
         if self._stopping:
             if self.registration.link.connected:  # while the logs are closed, a silent broker would be killed
                 self.registration.show_life()
@@ -206,6 +208,8 @@ class BrokerServer:
         self.registration.stop_looking()
         self.images.close()
         self.front_door.close()
+        if self.context.authorizer is not None:
+            self.context.authorizer.close()
         if self._relay_listener is not None:
             self._relay_listener.close()
         self.housekeeper.stop()

@@ -24,9 +24,9 @@ class Stranger(Protocol):
 
 
 class FailureLog:
-    """At most one line a second for each address and listener, with the number of those that were left out.
+    """At most one line a second for each address (of IPv6: each /64 network) and listener, and how many were left out.
 
-    Of more than a thousand addresses in a second the rest goes unsaid.
+    Of more than a thousand of them in a second the rest goes unsaid.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -35,8 +35,8 @@ class FailureLog:
         self._logged: dict[tuple[str, str], tuple[float, int]] = {}  # when last, and how many were left out since
 
     def note(self, peer: str, listener: str, text: str) -> None:
-        """A connection has failed. The text has neither secrets nor control characters."""
-        now, key = self._clock(), (peer, listener)
+        """A connection has failed. The text has no secrets."""
+        now, key = self._clock(), (network_of(peer), listener)
         last, left_out = self._logged.get(key, (-_LINE_SECONDS, 0))
         if now - last < _LINE_SECONDS:
             self._logged[key] = (last, left_out + 1)

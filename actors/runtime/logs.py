@@ -22,8 +22,10 @@ from actors.runtime.escaping import escaped, escaped_json, indented
 TEXT: Final = "text"
 JSON: Final = "json"
 
+AUDIT: Final = "coterie.audit"
+"""The logger of what clients are denied, which has files of its own."""
 OURS: Final = ("actors", "coterie")
-"""The loggers of our own code, `coterie.audit` among them."""
+"""The loggers of our own code, that one among them."""
 WRITTEN: Final = (*OURS, "asyncio")
 """The loggers that a process writes to its log, with all below them."""
 

@@ -11,13 +11,14 @@ import re
 import sys
 import threading
 from collections.abc import Coroutine
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 import uvloop
 
 from actors import __version__
-from actors.runtime.logs import WRITTEN, Fields, LogPlace, formatter
+from actors.runtime.logs import AUDIT, WRITTEN, Fields, LogPlace, formatter
 from actors.runtime.private import FOLDER_MODE, narrow
 
 T = TypeVar("T")
@@ -101,6 +102,23 @@ def log_to(place: LogPlace, name: str, **own: Unpack[Fields]) -> None:
         root.setLevel(logging.NOTSET)
         root.propagate = False
     faulthandler.enable(handler.stream.fileno() if handler.stream else 2)
+
+
+def audit_to(place: LogPlace, name: str, file_max_bytes: int, files_max: int, **own: Unpack[Fields]) -> None:
+    """Write what the logger `coterie.audit` says to files of its own: `name.log`, and older ones from `name.log.1` on.
+
+    A file that would be larger than `file_max_bytes` is renamed; at most `files_max` are kept. Clients decide how much
+    is said there, and so push nothing else out. To be called after `log_to`.
+    """
+    path = Path(place.folder) / f"{name}.log"
+    handler = RotatingFileHandler(
+        path, maxBytes=file_max_bytes, backupCount=files_max - 1, encoding="utf-8", delay=True
+    )
+    handler.setFormatter(formatter(place.log_format, {"cluster": place.cluster, **own}))
+    log = logging.getLogger(AUDIT)
+    log.handlers.clear()
+    log.addHandler(handler)
+    log.propagate = False
 
 
 def code_version() -> str:

@@ -362,6 +362,26 @@ _OWN: Final = (
         choices=("text", "json"),
     ),
     _int(
+        "coterie.audit.max.bytes.per.principal",
+        65_536,
+        4_096,
+        "Most bytes in a minute that the audit log says of what is denied to one principal, or to one address (of IPv6 "
+        "one /64) without a principal. A line counts what is left out.",
+    ),
+    _int(
+        "coterie.audit.file.max.bytes",
+        67_108_864,
+        65_536,
+        "The size at which a file of the audit log is closed and the next one begun.",
+    ),
+    _int(
+        "coterie.audit.files.max",
+        10,
+        2,
+        "Most files of the audit log that a broker keeps, with the one that it writes. The oldest goes.",
+        high=1_000,
+    ),
+    _int(
         "coterie.spare.shards",
         2,
         0,

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors.security.acl import AclOperation
+from actors.runtime.logs import LogPlace
+from actors.runtime.process import audit_to
+from actors.security.acl import AclOperation, PatternType
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
 from tests.support.acl_requests import commit, metadata
@@ -103,15 +108,155 @@ def test_what_is_allowed_is_logged_for_who_wants_it_and_lists_are_no_denials(
     assert audited(caplog) == []
 
 
+def denied(world: World, group: str, principal: str = "User:eve", peer: str = "10.0.0.7") -> None:
+    world.broker.connection.principal, world.broker.connection.peer = principal, peer
+    world.ask(m.HeartbeatRequest(group_id=group), 4)
+
+
+def written(tmp_path: Path, script: Callable[[World], None], log_format: str = "text", **config: str) -> list[str]:
+    """The lines that a broker has in its files of the audit log after what `script` does, the older files first."""
+    files = tmp_path / "logs"
+    files.mkdir()
+    log = logging.getLogger("coterie.audit")
+    before = log.handlers[:], log.propagate, log.level
+    world = World(tmp_path, **config)
+    settings = world.broker.config
+    audit_to(
+        LogPlace(str(files), "c", log_format),
+        "audit-of-0",
+        settings.integer("coterie.audit.file.max.bytes"),
+        settings.integer("coterie.audit.files.max"),
+        role="broker",
+        broker=0,
+    )
+    log.setLevel(logging.INFO)
+    try:
+        script(world)
+    finally:
+        for handler in log.handlers:
+            handler.close()
+        log.handlers[:], log.propagate = before[:2]
+        log.setLevel(before[2])
+    found = sorted(files.iterdir(), key=lambda file: int(file.suffix[1:]) if file.suffix[1:].isdigit() else 0)
+    return [line for file in reversed(found) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
 @pytest.mark.conformance("XC-09")
-def test_made_up_names_do_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.parametrize("name", ["x", "\u00e9", "\x1b", "\U0001f600"])
+def test_a_login_without_rights_wrote_two_megabytes_a_second(tmp_path: Path, log_format: str, name: str) -> None:
+    """170 GB a day: each request named another group. Now it has its bytes in a minute, however names are written."""
+
+    def flood(world: World) -> None:
+        for second in range(120):
+            world.broker.loop.now = float(second)
+            for number in range(20):
+                denied(world, f"{second}.{number}" + name * 400)
+            world.broker.context.authorizer.tick()  # type: ignore[union-attr]
+        world.broker.loop.now = 120.0
+        world.broker.context.authorizer.tick()  # type: ignore[union-attr]
+
+    lines = written(tmp_path, flood, log_format, coterie_audit_max_bytes_per_principal="8192")
+    counts = [line for line in lines if "more decisions, beyond" in line]
+    single = [line for line in lines if line not in counts]
+    assert len(counts) == 2
+    assert 0 < sum(len(line.encode()) + 1 for line in single) <= 2 * 8192
+    left_out = sum(int(re.findall(r"(\d+) more decisions", line)[0]) for line in counts)
+    assert left_out + len(single) == 120 * 20
+
+
+@pytest.mark.conformance("XC-09")
+def test_the_same_denial_again_and_again_is_bounded_too_and_every_one_is_counted(tmp_path: Path) -> None:
+    def flood(world: World) -> None:
+        for step in range(600):
+            world.broker.loop.now = step / 10
+            for group in ("a", "b", "c"):
+                denied(world, group + "x" * 200)
+        world.broker.context.authorizer.close()  # type: ignore[union-attr]
+
+    lines = written(tmp_path, flood, coterie_audit_max_bytes_per_principal="8192")
+    assert sum(len(line) + 1 for line in lines[:-1]) <= 8192
+    counted = [re.findall(r"(\d+) more", line) for line in lines]
+    assert sum(int(found[0]) if found else 1 for found in counted) == 600 * 3
+
+
+@pytest.mark.conformance("XC-09")
+def test_one_client_pushes_the_denials_of_no_other_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A principal has its own bytes; without a principal an address has, and of IPv6 a /64 network."""
+    caplog.set_level(logging.INFO, "coterie.audit")
+    world = World(tmp_path, coterie_audit_max_bytes_per_principal="4096")
+    for number in range(50):
+        denied(world, f"{number}", "User:eve", f"10.0.0.{number}")
+        denied(world, f"{number}", "User:ANONYMOUS", "10.0.0.9")
+        denied(world, f"{number}", "User:ANONYMOUS", f"2001:db8:0:1::{number + 1:x}")
+    flood = audited(caplog)
+    denied(world, "g", "User:ann", "10.0.0.9")
+    denied(world, "g", "User:ANONYMOUS", "10.0.0.8")
+    denied(world, "g", "User:ANONYMOUS", "2001:db8:0:2::1")
+    assert len(audited(caplog)) == 3
+    by_client = Counter("ANONYMOUS" if "ANONYMOUS" in text else "eve" for _, text in flood)
+    assert by_client["ANONYMOUS"] <= 2 * by_client["eve"] < 30
+    world.broker.loop.now += 60.0
+    denied(world, "g", "User:ann")
+    said = [text for _, text in audited(caplog) if "more decisions" in text]
+    assert [text.partition(": ")[0] for text in said] == [
+        "denied 'User:eve'",
+        "denied 'User:ANONYMOUS at 10.0.0.9'",
+        "denied 'User:ANONYMOUS at 2001:db8:0:1::/64'",
+    ]
+
+
+@pytest.mark.conformance("XC-09")
+def test_who_has_many_networks_has_not_so_many_accounts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "coterie.audit")
+    world = World(tmp_path, coterie_audit_max_bytes_per_principal="4096")
+    for second in range(30):
+        world.broker.loop.now = float(second)
+        for number in range(500):
+            denied(world, f"{second}", "User:ANONYMOUS", f"2001:db8:{number:x}::1")
+    lines = audited(caplog)
+    assert sum(len(text) for _, text in lines) < 66 * 2 * 4096
+    denied(world, "g", "User:ann")
+    assert len(audited(caplog)) == 1
+
+
+@pytest.mark.conformance("XC-09")
+def test_what_is_allowed_takes_nothing_of_what_says_denials(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "coterie.audit")
+    world = World(tmp_path, [allowed(READ, GROUP, "g", by="User:eve", pattern=PatternType.PREFIXED)])
+    for number in range(900):
+        denied(world, f"g{number}")
+    assert all(level == logging.DEBUG for level, _ in audited(caplog))
+    denied(world, "other")
+    assert [level for level, _ in audited(caplog)] == [logging.INFO]
+
+
+@pytest.mark.conformance("XC-09")
+def test_files_of_the_audit_log_are_rotated_and_few(tmp_path: Path) -> None:
+    """Many principals, all within what each may: the disk has so many files of that size and no more."""
+
+    def flood(world: World) -> None:
+        for number in range(3_000):
+            world.broker.loop.now = number / 100
+            denied(world, "g" * 200, f"User:eve-{number % 900}")
+
+    sizes = {"coterie_audit_file_max_bytes": "65536", "coterie_audit_files_max": "3"}
+    lines = written(tmp_path, flood, **sizes)
+    files = sorted((tmp_path / "logs").iterdir())
+    assert [file.name for file in files] == ["audit-of-0.log", "audit-of-0.log.1", "audit-of-0.log.2"]
+    assert all(file.stat().st_size <= 65536 for file in files)
+    assert "eve-299'" in lines[-1]
+
+
+@pytest.mark.conformance("XC-09")
+def test_more_decisions_than_can_be_listed_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "coterie.audit")
     world = World(tmp_path)
     for number in range(1_100):
-        world.ask(m.HeartbeatRequest(group_id=f"{number}" + "x" * 1_000), 4)
+        denied(world, "x" * 1_000, f"User:eve-{number % 50}" + f"{number}")
     lines = audited(caplog)
     assert len(lines) == 1_000
     assert max(len(text) for _, text in lines) < 450
     world.broker.loop.now += 1.0
-    world.ask(m.HeartbeatRequest(group_id="g"), 4)
+    denied(world, "g")
     assert audited(caplog)[0][1] == "100 more decisions, which are too many to list"

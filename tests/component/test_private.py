@@ -284,7 +284,7 @@ def test_brokers_leave_none_unless_it_is_wanted(
 ) -> None:
     called: list[bool] = []
     made = Broker.__ray_metadata__.modified_class  # type: ignore[attr-defined]
-    for name in ("keep_private", "settle_memory", "log_to", "leave_no_core"):
+    for name in ("keep_private", "settle_memory", "log_to", "audit_to", "leave_no_core"):
         note = (lambda *_: called.append(True)) if name == "leave_no_core" else (lambda *_, **__: None)
         monkeypatch.setitem(inspect.unwrap(made.__init__).__globals__, name, note)
     made(BrokerSpec(3, "127.0.0.1", (), str(tmp_path), "", config), "n", LogPlace(str(tmp_path), "n"), code_version())

@@ -67,6 +67,21 @@ def test_who_is_refused_again_and_again_fills_no_disk(tmp_path: Path, caplog: py
     assert sum(broker.clients.admit(connection(Server(), "127.0.0.1")) for _ in range(50)) == ADMINISTRATORS_PLACES
 
 
+@pytest.mark.conformance("XA-34")
+def test_who_has_a_network_of_ipv6_had_a_line_for_each_of_its_addresses(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    failures = FailureLog(clock)
+    for number in range(500):
+        failures.note(f"2001:db8:0:1::{number:x}%eth0", "SECURE", "closed")
+    for other in ("2001:db8:0:2::1", "10.0.0.7", "::ffff:10.0.0.8"):
+        failures.note(other, "SECURE", "closed")
+    clock.now += 1
+    failures.note("2001:db8:0:1::ffff", "SECURE", "closed")
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 5
+    assert lines[-1] == "2001:db8:0:1::ffff at SECURE: closed (and 499 more that were not logged)"
+
+
 @pytest.mark.conformance("XA-33")
 def test_the_addresses_of_one_network_of_ipv6_count_as_one() -> None:
     """Somebody who has a network has more addresses than there are places."""
