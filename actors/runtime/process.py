@@ -93,7 +93,7 @@ def log_to(place: LogPlace, name: str, **own: Unpack[Fields]) -> None:
     path = Path(place.folder)
     path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     narrow(path)
-    handler = logging.FileHandler(path / f"{name}.log")
+    handler = logging.FileHandler(path / f"{name}.log", encoding="utf-8")
     handler.setFormatter(formatter(place.log_format, {"cluster": place.cluster, **own}))
     logging.getLogger().setLevel(logging.INFO)
     for root in map(logging.getLogger, WRITTEN):

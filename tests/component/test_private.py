@@ -333,10 +333,14 @@ from actors.runtime.process import log_to
 log_to(LogPlace({str(tmp_path / "logs")!r}, "shop"), "broker-0")
 logging.getLogger("coterie.audit").info("User:eve may not")
 logging.getLogger("actors.broker").info("a broker speaks")
+logging.getLogger("actors.broker").info("of \\u00e9")
 """
-    subprocess.run([sys.executable, "-c", script], check=True)
-    lines = (tmp_path / "logs" / "broker-0.log").read_text().splitlines()
+    # Where the locale has ASCII alone, a client whose name has other letters was left out of the log.
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run([sys.executable, "-c", script], check=True, env=os.environ | locale)
+    lines = (tmp_path / "logs" / "broker-0.log").read_text(encoding="utf-8").splitlines()
     assert [line.split(" INFO ")[1] for line in lines] == [
         "coterie.audit: User:eve may not [cluster=shop]",
         "actors.broker: a broker speaks [cluster=shop]",
+        "actors.broker: of \u00e9 [cluster=shop]",
     ]
