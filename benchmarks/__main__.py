@@ -71,7 +71,8 @@ def measure(name: str, pace: Pace) -> Part:
     took = time.monotonic() - began
     note(f"{name}: {took:.0f} s")
     ended = time.strftime("%Y-%m-%d %H:%M")
-    return Part(name, module.__doc__.strip(), ended, took, tuple(figures.rows()), tuple(figures.failures))
+    peer = f"Apache Kafka {KAFKA_VERSION}"
+    return Part(name, module.__doc__.strip(), ended, took, tuple(figures.rows()), tuple(figures.failures), peer)
 
 
 def machine() -> str:
@@ -81,7 +82,7 @@ def machine() -> str:
     cores = len(os.sched_getaffinity(0))
     return (
         f"{platform.machine()}, {cores} cores, {memory:.0f} GiB, Linux {linux}, "
-        f"Python {platform.python_version()}, Apache Kafka {KAFKA_VERSION} with 512 MiB of heap a node"
+        f"Python {platform.python_version()}, Apache Kafka with 512 MiB of heap a node"
     )
 
 

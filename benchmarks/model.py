@@ -89,7 +89,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One benchmark's outcome: what it is about, when it ended (local time), how long it took."""
+    """One benchmark's outcome: what it is about, when it ended (local time), how long it took, beside which peer."""
 
     name: str
     about: str
@@ -97,6 +97,7 @@ class Part:
     took_s: float
     rows: tuple[Row, ...]
     failures: tuple[Failure, ...] = ()
+    peer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

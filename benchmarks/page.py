@@ -102,9 +102,10 @@ def section(part: Part) -> str:
     if part.rows:
         lines += [table(part.rows), ""]
     lines += [f"- Not measured: {each.what}: {each.reason}" for each in part.failures]
-    lines += (
-        ["", f"{part.date}, {part.took_s:.0f} s.", ""] if part.failures else [f"{part.date}, {part.took_s:.0f} s.", ""]
-    )
+    if part.failures:
+        lines.append("")
+    beside = f", beside {part.peer}" if any(row.peer is not None for row in part.rows) else ""
+    lines += [f"{part.date}, {part.took_s:.0f} s{beside}.", ""]
     return "\n".join(lines)
 
 
