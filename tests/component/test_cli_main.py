@@ -82,7 +82,7 @@ def test_help_names_every_verb_without_importing_one() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
     assert "doctor" in done.stdout
-    assert done.stderr.strip() == "['actors.cli.errors', 'actors.cli.main']"
+    assert done.stderr.strip() == "['actors.cli.errors', 'actors.cli.main', 'actors.cli.output']"
 
 
 def test_verb_whose_module_is_missing_is_not_offered() -> None:

@@ -227,8 +227,13 @@ async def test_a_monitor_comes_again_to_the_next_controller_and_knows_what_it_kn
         await until(lambda: w.controller.monitoring.status.state == "Active", what="it has come")  # type: ignore[union-attr]
         run = w.controller._chronicle.run
         await until(lambda: any(each.run == run for each in watched.work.observed.positions))
-        starts = [event.subject for event in (await overview(w)).events if event.kind == "start"]
-        assert starts.count("controller") == 2
+
+        async def two_starts() -> bool:
+            """A look is shown as a whole, some time after it has heard of them."""
+            events = (await overview(w)).events
+            return [event.subject for event in events if event.kind == "start"].count("controller") == 2
+
+        await until_true(two_starts)
         assert await created(), "what happened before is remembered"
 
 

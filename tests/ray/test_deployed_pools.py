@@ -234,7 +234,10 @@ def test_a_deployed_pool_follows_its_load(fed: Fed) -> None:
 
 def test_what_makes_no_sense_is_refused(fed: Fed, pool: DeployedPool) -> None:
     with pytest.raises(PoolError, match="would be another pool"):
-        ConsumerPool.deploy(fed.name, fed.name, "another", Witnessed, 1, bootstrap_servers=fed.servers)
+        args = (str(fed.folder),)
+        ConsumerPool.deploy(
+            fed.name, fed.name, "another", Witnessed, 1, handler_args=args, bootstrap_servers=fed.servers
+        )
     with pytest.raises(PoolError, match="instance_prefix is not for deployed pools"):
         deploy(fed, instance_prefix="x")
     with pytest.raises(PoolError, match="a pool's name"):

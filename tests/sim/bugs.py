@@ -39,6 +39,7 @@ from actors.links.relay import PAYLOADS
 from actors.log import data_dir
 from actors.log.flush import Flushing
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome
+from actors.records.errors import Refusal
 from actors.runtime.liveness import Silence
 from actors.wire.errors import ErrorCode
 from placement.metadata import NO_LEADER, PartitionInfo, changed
@@ -294,13 +295,17 @@ def produce_answered_before_safe() -> Changes:
 @bug
 def appended_after_leadership_was_lost() -> Changes:
     """A batch that a thread has checked is appended whoever leads the partition by then."""
-    partition_of = actors.broker.handlers.produce._partition
+    produce = actors.broker.handlers.produce
+    append_checked = produce._append_checked
 
-    def whoever_leads(context: Any, part: Any, acks: int, version: int) -> PartitionInfo:
+    def whoever_leads(context: Any, part: Any, admitted: Any, acks: int, version: int, waits: Any) -> None:
         found = context.broker.metadata.partition(part.topic, part.index)
-        return found if part.checked and found else partition_of(context, part, acks, version)
+        if isinstance(admitted, Refusal) or found is None:
+            append_checked(context, part, admitted, acks, version, waits)
+        else:
+            produce._append(context, part, found, admitted, acks, waits)
 
-    return [(actors.broker.handlers.produce, "_partition", whoever_leads)]
+    return [(produce, "_append_checked", whoever_leads)]
 
 
 @bug
