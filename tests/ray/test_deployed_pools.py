@@ -233,11 +233,9 @@ def test_a_deployed_pool_follows_its_load(fed: Fed) -> None:
 
 
 def test_what_makes_no_sense_is_refused(fed: Fed, pool: DeployedPool) -> None:
+    more: dict[str, Any] = {"handler_args": (str(fed.folder),), "bootstrap_servers": fed.servers}
     with pytest.raises(PoolError, match="would be another pool"):
-        args = (str(fed.folder),)
-        ConsumerPool.deploy(
-            fed.name, fed.name, "another", Witnessed, 1, handler_args=args, bootstrap_servers=fed.servers
-        )
+        ConsumerPool.deploy(fed.name, fed.name, "another", Witnessed, 1, **more)
     with pytest.raises(PoolError, match="instance_prefix is not for deployed pools"):
         deploy(fed, instance_prefix="x")
     with pytest.raises(PoolError, match="a pool's name"):
