@@ -17,7 +17,7 @@ from actors.broker.spec import BrokerSpec, StartError
 from actors.links.secret import Marks, Secrets, found_at, read_secret
 from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
-from actors.runtime.process import audit_to, check_code_version, log_to, run_in_main_thread, settle_memory, yield_often
+from actors.runtime.process import audit_to, check_code_version, log_to, run_in_main_thread, settle_memory
 from actors.settings import BrokerConfig
 
 _SECRET_FILE = "coterie.secret.file"
@@ -52,7 +52,6 @@ class Broker:
             broker=spec.broker_id,
         )
         settle_memory()
-        yield_often()
         self._spec = spec
         self._namespace = namespace
 

@@ -7,6 +7,7 @@ called in the loop, where leadership and the log have to be looked at anew: both
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
@@ -18,6 +19,12 @@ from actors.wire.errors import ErrorCode
 R = TypeVar("R")
 Key = tuple[str, int]
 
+_SWITCH_SECONDS: Final = 0.0001
+"""How soon a thread that computes gives way to the event loop while a job runs; else it is Python's 5 ms.
+
+The loop waits so long in each callback for which it wakes up. With 5 ms, heartbeats beside a stream of hostile batches
+waited 150 ms. Where only files are read in threads, to give way so often costs more than it gains.
+"""
 _CLOSED: Final = Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker stops")
 _THREADS: Final = 2
 """One long job holds up nobody else's; more would only compete for the interpreter."""
@@ -31,6 +38,8 @@ class Admissions:
         self._executor = executor or ThreadPoolExecutor(_THREADS, thread_name_prefix="records")
         self._last: dict[Key, asyncio.Future[Any]] = {}
         self._closed = False
+        self._running = 0
+        self._usual_seconds = sys.getswitchinterval()
 
     def busy(self, partition: Key) -> bool:
         """Whether a job of this partition is under way."""
@@ -61,6 +70,8 @@ class Admissions:
             self._end(partition, outcome)
             outcome.set_result(_CLOSED)
             return
+        self._running += 1
+        sys.setswitchinterval(_SWITCH_SECONDS)
         running = self._loop.run_in_executor(self._executor, _outcome_of, job)
         running.add_done_callback(partial(self._settle, partition, outcome))
 
@@ -68,6 +79,9 @@ class Admissions:
         self, partition: Key | None, outcome: asyncio.Future[R | Refusal], done: asyncio.Future[R | Refusal]
     ) -> None:
         self._end(partition, outcome)
+        self._running -= 1
+        if not self._running:
+            sys.setswitchinterval(self._usual_seconds)
         if self._closed or done.cancelled():
             outcome.set_result(_CLOSED)
         elif (error := done.exception()) is not None:

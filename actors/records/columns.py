@@ -34,6 +34,7 @@ _FEW_HEADERS = 64
 _INT_BYTES, _LONG_BYTES = 5, 10
 _SLICE = 1 << 16
 # The signed numbers that bytes are, one each.
+_128 = np.int64(128)
 _OF_ONE_BYTE = (np.arange(256) >> 1) ^ -(np.arange(256) & 1)
 
 
@@ -250,11 +251,21 @@ class _Fields:
     def varint(self, most_bytes: int) -> Ints:
         """Read a signed (zigzag) varint of up to `most_bytes` from each record."""
         first = self._bytes(self.at)
+        two = first > 127
+        if not two.any():
+            self.at = self.at + 1
+            return _OF_ONE_BYTE[first]
+        # Behind the last byte the last is read again: then the field ends behind its record, which is noticed.
+        second = self.data.take(self.at + 1, mode="clip") * two
+        if second.max() > 127:
+            return self._long_varint(first, most_bytes)
+        self.at = self.at + 1 + two
+        value = (first & 127) + second * _128
+        return (value >> 1) ^ -(value & 1)
+
+    def _long_varint(self, first: Bytes, most_bytes: int) -> Ints:
         at = self.at + 1
         longer = np.flatnonzero(first > 127)
-        if not len(longer):
-            self.at = at
-            return _OF_ONE_BYTE[first]
         value = (first & 127).astype(np.int64)
         for number in range(1, most_bytes):
             byte = self._bytes(at[longer]).astype(np.int64)

@@ -8,7 +8,6 @@ import faulthandler
 import gc
 import logging
 import re
-import sys
 import threading
 from collections.abc import Coroutine
 from logging.handlers import RotatingFileHandler
@@ -56,14 +55,6 @@ class LoopThread:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run `work` on the loop without waiting for it."""
         asyncio.run_coroutine_threadsafe(work, self.loop)
-
-
-def yield_often() -> None:
-    """Have a thread that computes give way to the event loop within a tenth of a millisecond, instead of five.
-
-    The loop waits so long in each callback for which it wakes up while the thread works in Python.
-    """
-    sys.setswitchinterval(0.0001)
 
 
 def settle_memory() -> None:
