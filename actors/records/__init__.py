@@ -10,7 +10,8 @@ to gigabytes. So the leader of a partition believes none of it:
     compression   codecs: bounded, and whether a payload is one frame, as all clients can read it
     rows          the fields of the records of a payload, one record after the other
     columns       the same of all records at once, by array arithmetic, which is faster for many
-    scan          the one of these two that is faster for so many records
+    runs          whether records that look alike are what they must be, in the fastest way
+    scan          the one of rows and columns that is faster for so many records
     summary       what a leader has to know of records
     checks        what the records of a produced batch must be, and what their largest timestamp is
     searching     a record by its time

@@ -18,6 +18,7 @@ from actors.records.errors import (
     RefusedRecordsError,
 )
 from actors.records.rows import read_rows
+from actors.records.runs import summary_of_runs
 from actors.records.scan import FEW, rows_of, sliced
 from actors.records.summary import ATTRIBUTES_MAX, LONG_MAX, LONG_MIN, Summary, summary_of
 
@@ -69,6 +70,10 @@ def largest_timestamp(payload: Plain, count: int, first_timestamp: int, limits: 
 def _summaries(payload: Plain, count: int, untimed: int, headers: int) -> Iterator[Summary]:
     if count <= FEW:
         yield summary_of(list(read_rows(payload, count, headers)), untimed)
+        return
+    alike = summary_of_runs(payload, count, untimed)
+    if alike is not None:
+        yield alike
         return
     for first, columns in sliced(payload, count):
         headers -= int(columns.header_counts.sum())

@@ -48,7 +48,7 @@ def read_rows(data: Plain, count: int, headers: int | None = RECORDS_MAX) -> Ite
     at, size = 0, len(data)
     for _ in range(count):
         try:
-            row = _row(data, at, headers)
+            row = read_row(data, at, headers)
         except IndexError:
             raise CorruptBatchError("a record is cut off") from None
         if headers is not None:
@@ -61,7 +61,8 @@ def read_rows(data: Plain, count: int, headers: int | None = RECORDS_MAX) -> Ite
         raise CorruptBatchError(f"{count} records do not fill their batch: {size - at} bytes are left")
 
 
-def _row(data: Plain, start: int, headers: int | None) -> Row:
+def read_row(data: Plain, start: int, headers: int | None) -> Row:
+    """The record that begins at `start`. Raises CorruptBatchError, OverBoundsError; IndexError if it is cut off."""
     length, at = varint(data, start, _INT_BYTES)
     end = at + length
     attributes = data[at]
