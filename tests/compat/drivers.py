@@ -25,6 +25,8 @@ if importlib.util.find_spec("snappy") is None:  # kafka-python knows python-snap
     _snappy.compress = lambda data: bytes(cramjam.snappy.compress_raw(data))
     _snappy.decompress = lambda data: bytes(cramjam.snappy.decompress_raw(data))
     sys.modules["snappy"] = _snappy
+    if "kafka.codec" in sys.modules:  # another module of tests has imported it first
+        sys.modules["kafka.codec"].snappy = _snappy  # type: ignore[attr-defined]
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its schemas in an old way
     import kafka as kafka_python
