@@ -94,7 +94,7 @@ class Admissions:
             del self._last[partition]
 
     def close(self) -> None:
-        """Begin no more jobs. What those come to that are under way counts no more: the logs are being closed."""
+        """Begin no more jobs. The outcome of a job under way no longer counts: the logs are being closed."""
         self._closed = True
         self._executor.shutdown(wait=False, cancel_futures=True)
 

@@ -151,7 +151,7 @@ def _first(context: HandlerContext, partition_log: PartitionLog, time: int) -> G
 
 
 def _found(context: HandlerContext, batch: StoredBatch) -> Generator[Step, None, Timed | None]:
-    """What is found in a batch; in a thread, if it takes long to read."""
+    """The record found in a batch; a thread looks for it, if the batch takes long to read."""
     try:
         return batch.find_at_once()
     except OverBoundsError:

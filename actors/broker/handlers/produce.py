@@ -49,12 +49,12 @@ _CODEC = 7
 
 
 _Job = tuple[Produced, LogConfig, int]
-"""What `admit` is called with."""
+"""The arguments of `admit`."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """What one partition gets of a request, and its answer, which is an error until its records are in the log."""
+    """The records of a request for one partition, and the answer, which is open until they are in the log."""
 
     topic: str
     index: int
