@@ -1,7 +1,7 @@
 """The log of what clients were allowed and denied: the logger `coterie.audit`, denials at INFO and the rest at DEBUG.
 
-Nobody fills a disk with it. The same is said once a second. What is said of a principal, or of an address without one,
-has so many bytes a minute (`coterie.audit.max.bytes.per.principal`). What was left out of either is counted in a line.
+Nobody fills a disk with it. The same is said once a second. Each principal, or address without one, may
+fill so many bytes a minute (`coterie.audit.max.bytes.per.principal`). Lines that were left out are counted in a line.
 The files are rotated (`actors/runtime/process.py`).
 """
 

@@ -16,7 +16,7 @@ _OTHERS: Final = "others"
 
 @dataclass(slots=True)
 class Account:
-    """What one client may still write in this minute. Allowed and denied decisions are two accounts."""
+    """The bytes that one client may still write in this minute. Allowed and denied decisions are two accounts."""
 
     who: str
     allowed: bool

@@ -61,7 +61,7 @@ class Screen:
 
 
 def line_of(line: str = "", style: str = "") -> Text:
-    """A line that is cut off at the screen's edge. What is not printable is escaped: rich lets ESC through."""
+    """A line that is cut off at the screen's edge. Unprintable characters are escaped: rich lets ESC through."""
     return Text(escaped(line), style=style, no_wrap=True, overflow="ellipsis")
 
 

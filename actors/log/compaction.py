@@ -67,7 +67,7 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """What one compaction wrote: segments `new_bases` take the place of `old_bases` once swapped in.
+    """The outcome of one compaction: segments `new_bases` take the place of `old_bases` once swapped in.
 
     `unreadable`: the base offsets of batches that cannot be read, and stay as they are.
     """

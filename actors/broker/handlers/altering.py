@@ -90,7 +90,7 @@ def _lacking(context: HandlerContext, request: Request, kind: int, name: str) ->
 
 
 def _settled(context: HandlerContext, request: Request, resource: Any, replace: bool) -> ResourceOutcome | None:
-    """What becomes of a resource, if the controller need not be asked."""
+    """The outcome for a resource that needs no controller."""
     kind, name = resource.resource_type, resource.resource_name
     right = _lacking(context, request, kind, name)
     if right is not None:

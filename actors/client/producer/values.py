@@ -1,4 +1,4 @@
-"""What a program may give for the headers and the time of a record, made into what the builders of batches take."""
+"""Turns the headers and the time that a program gives for a record into the form that builders of batches take."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def wants_context(function: Any) -> bool:
 
 
 def problem(handler: Any, arguments: tuple[Any, ...], batch_format: BatchFormat) -> str | None:
-    """What keeps this handler from doing its work, and what to do about it; None if nothing is seen."""
+    """The reason why this handler cannot do its work, and what to do about it; None if there is none to be seen."""
     what = "record" if batch_format == "record" else "records" if batch_format == "records" else "batch"
     name = functions.name_of(handler)
     if not inspect.isclass(handler):
