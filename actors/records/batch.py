@@ -33,8 +33,6 @@ Plain = bytes | bytearray
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhiI")
 HEADER_BYTES: Final = HEADER.size
-PREFIX: Final = struct.Struct(">qii")
-"""Base offset, length and leader epoch: what the leader writes anew."""
 LENGTH_BYTES: Final = 12
 """Base offset and length: the bytes the length field does not count."""
 MIN_LENGTH: Final = HEADER_BYTES - LENGTH_BYTES
