@@ -17,10 +17,10 @@ from typing import Final
 
 import zstandard
 
-from actors.records.batch import BatchHeader, assembled
+from actors.records.batch import GZIP, LZ4, SNAPPY, ZSTD, BatchHeader, assembled
 from actors.records.bounds import at_produce
 from actors.records.building import encode_record
-from actors.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
+from actors.records.compression import compress
 from actors.wire.messages import ListOffsetsRequest, ProduceRequest
 from benchmarks.attackers import Streams, ask, connected
 

@@ -17,10 +17,12 @@ from actors.records.batch import (
     KNOWN_ATTRIBUTES,
     LENGTH_BYTES,
     LOG_APPEND_TIME,
+    LZ4,
     MAGIC,
     MIN_LENGTH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    NONE,
     BatchHeader,
     Buffer,
     crc_matches,
@@ -28,7 +30,7 @@ from actors.records.batch import (
     read_header,
     sealed,
 )
-from actors.records.bounds import AT_ONCE, AT_ONCE_BYTES, AT_ONCE_REWRITTEN_BYTES, Bounds, at_produce, may_read_at_once
+from actors.records.bounds import Bounds, at_once, at_produce, may_read_at_once
 from actors.records.building import recompressed
 from actors.records.checks import Limits, largest_timestamp
 from actors.records.errors import (
@@ -41,7 +43,6 @@ from actors.records.errors import (
     LogError,
     OverBoundsError,
 )
-from actors.records.scan import FEW, is_imported
 from actors.records.summary import LONG_MAX, LONG_MIN
 
 _MAGIC_AT: Final = 16
@@ -80,21 +81,12 @@ def one_batch(data: Buffer, config: LogConfig) -> Produced:
 
 def admit_at_once(produced: Produced, config: LogConfig, now_ms: int) -> Admitted | None:
     """`admit` if that takes less than a millisecond; None if it may take longer."""
-    header, size = produced.header, len(produced.batch)
-    is_compressed = header.codec != codecs.NONE
-    if header.record_count > FEW and not is_imported():
-        return None  # the first time, that is imported in a thread
-    if not may_read_at_once(size, header.record_count, is_compressed=is_compressed):
+    header = produced.header
+    if not may_read_at_once(header):
         return None
-    plain_bytes = AT_ONCE.plain_bytes if is_compressed else AT_ONCE_BYTES
-    if _other_codec(header, config):
-        plain_bytes = AT_ONCE_REWRITTEN_BYTES
-    most = at_produce(config.max_message_bytes)
-    bounds = Bounds(
-        min(plain_bytes, most.plain_bytes), min(AT_ONCE.records, most.records), min(AT_ONCE.headers, most.headers)
-    )
+    bounds = at_once(header.codec).within(at_produce(config.max_message_bytes))
     try:
-        return _admit(produced, config, now_ms, bounds)
+        return _admit(produced, config, now_ms, bounds, may_import=False)
     except OverBoundsError:
         return None
 
@@ -103,7 +95,7 @@ def admit(produced: Produced, config: LogConfig, now_ms: int) -> Admitted:
     """The batch as the topic wants it. Raises LogError with the code to answer. May take long, in any thread."""
     bounds = at_produce(config.max_message_bytes)
     try:
-        return _admit(produced, config, now_ms, bounds)
+        return _admit(produced, config, now_ms, bounds, may_import=True)
     except OverBoundsError as error:
         raise LogError(MESSAGE_TOO_LARGE, f"{error}: max.message.bytes is {config.max_message_bytes}") from error
 
@@ -162,7 +154,7 @@ def _check_header(header: BatchHeader) -> None:
         raise LogError(INVALID_RECORD, "a producer id needs a producer epoch and a base sequence")
 
 
-def _admit(produced: Produced, config: LogConfig, now_ms: int, bounds: Bounds) -> Admitted:
+def _admit(produced: Produced, config: LogConfig, now_ms: int, bounds: Bounds, *, may_import: bool) -> Admitted:
     header, batch = produced
     _check_crc(batch, header)
     _check_header(header)
@@ -170,11 +162,13 @@ def _admit(produced: Produced, config: LogConfig, now_ms: int, bounds: Bounds) -
         raise LogError(INVALID_RECORD, "clients do not write control batches")
     if header.record_count > bounds.records:
         raise OverBoundsError(f"the batch has {header.record_count} records, more than {bounds.records}")
-    limits = _limits(header, config, now_ms, bounds)
+    limits = _limits(header, config, now_ms, bounds)._replace(may_import=may_import)
     _check_time_of_append(header, config, limits)
+    rewrites = _other_codec(header, config)
+    plain_bytes = min(bounds.plain_bytes, bounds.rewritten_bytes) if rewrites else bounds.plain_bytes
     try:
-        plain, is_one_frame = codecs.unpack(header.codec, produced.payload, bounds.plain_bytes)
-        if not is_one_frame and header.codec == codecs.LZ4:
+        plain, is_one_frame = codecs.unpack(header.codec, produced.payload, plain_bytes, bounds.parts)
+        if not is_one_frame and header.codec == LZ4:
             raise CorruptBatchError("the lz4 data is several frames, or its blocks depend on one another")
         latest = largest_timestamp(plain, header.record_count, header.first_timestamp, limits)
     except OverBoundsError:
@@ -183,7 +177,9 @@ def _admit(produced: Produced, config: LogConfig, now_ms: int, bounds: Bounds) -
         # Behind a checksum that is right it is the producer who is wrong: CORRUPT_MESSAGE would have it try for ever.
         raise LogError(INVALID_RECORD, str(error)) from error
     fields = _stamped(header, config, latest, now_ms)
-    if _other_codec(header, config) or not is_one_frame:
+    if rewrites or not is_one_frame:
+        if len(plain) > bounds.rewritten_bytes:
+            raise OverBoundsError(f"{len(plain)} bytes to compress anew, at most {bounds.rewritten_bytes}")
         codec = header.codec if config.target_codec is None else config.target_codec
         fields, payload = recompressed(fields, plain, codec)
         _check_size(HEADER_BYTES + len(payload), config)
@@ -205,7 +201,7 @@ def _limits(header: BatchHeader, config: LogConfig, now_ms: int, bounds: Bounds)
         latest = now_ms + config.message_timestamp_after_max_ms
     if _other_codec(header, config):
         oldest = max(oldest, 0)  # as in Kafka, which writes no records with times before 1970, and only keeps them
-    record_bytes = LONG_MAX if header.codec == codecs.NONE else config.max_decompressed_message_bytes
+    record_bytes = LONG_MAX if header.codec == NONE else config.max_decompressed_message_bytes
     return Limits(config.compacts, oldest, latest, bounds.headers, record_bytes)
 
 

@@ -12,8 +12,7 @@ from actors.log.segment import OpenFile, Segment
 from actors.log.segments import Place
 from actors.log.state import LogState
 from actors.records.batch import BatchHeader
-from actors.records.bounds import AT_ONCE, STORED, Bounds, may_read_at_once
-from actors.records.compression import NONE
+from actors.records.bounds import STORED, Bounds, at_once, may_read_at_once
 from actors.records.errors import OverBoundsError
 from actors.records.reading import payload_of
 from actors.records.scan import FEW, is_imported
@@ -78,11 +77,10 @@ class StoredBatch:
     def find_at_once(self) -> Timed | None:
         """`find`, if that takes less than a millisecond; OverBoundsError if it may take longer."""
         header = self.header
-        is_compressed = header.codec != NONE
         slow = header.record_count > FEW and not is_imported()
-        if slow or not may_read_at_once(header.size_bytes, header.record_count, is_compressed=is_compressed):
+        if slow or not may_read_at_once(header):
             raise OverBoundsError(f"the batch at offset {header.base_offset} may take long to read")
-        return self.find(AT_ONCE if is_compressed else STORED)
+        return self.find(at_once(header.codec))
 
     def find(self, bounds: Bounds = STORED) -> Timed | None:
         """The first such record, in any thread. Raises CorruptBatchError, StorageError."""

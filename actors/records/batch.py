@@ -44,6 +44,11 @@ NO_TIMESTAMP: Final = -1
 MAX_SEQUENCE: Final = 2**31 - 1
 
 CODEC_MASK: Final = 0x07
+NONE: Final = 0
+GZIP: Final = 1
+SNAPPY: Final = 2
+LZ4: Final = 3
+ZSTD: Final = 4
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20

@@ -17,21 +17,32 @@ than a millisecond, whatever the bytes look like. All else is done in another th
 Who reads a stored batch goes by `STORED`, which is C alone: a topic's settings may have been lowered since.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from actors.records.batch import GZIP, NONE, BatchHeader
 
 EXPANSION: Final = 32
 PLAIN_BYTES_MAX: Final = 128 << 20
 RECORDS_MAX: Final = PLAIN_BYTES_MAX // EXPANSION
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The most that is read of one batch: bytes when decompressed, records, and headers of all records together."""
+class Bounds(NamedTuple):
+    """The most that is read of one batch: bytes when decompressed, records, and headers of all records together.
+
+    `parts`: frames and blocks that are walked one by one. `rewritten_bytes`: bytes to compress anew.
+    """
 
     plain_bytes: int
     records: int
     headers: int = RECORDS_MAX
+    parts: int = PLAIN_BYTES_MAX
+    rewritten_bytes: int = PLAIN_BYTES_MAX
+
+    def within(self, other: Bounds) -> Bounds:
+        """The narrower one of each."""
+        return Bounds(*map(min, self, other))
 
 
 STORED: Final = Bounds(PLAIN_BYTES_MAX, RECORDS_MAX)
@@ -43,17 +54,25 @@ def at_produce(max_message_bytes: int) -> Bounds:
     return Bounds(min(EXPANSION * max_message_bytes, PLAIN_BYTES_MAX), records, records)
 
 
-AT_ONCE_BYTES: Final = 1 << 20
-"""So many bytes are copied and summed up in a tenth of a millisecond."""
-AT_ONCE_PACKED_BYTES: Final = 4 << 10
-"""So many compressed bytes are decompressed in a millisecond, however they are cut into blocks and frames."""
-AT_ONCE_REWRITTEN_BYTES: Final = 16 << 10
-"""So many bytes are compressed in a quarter of a millisecond, by the slowest codec."""
-AT_ONCE: Final = Bounds(plain_bytes=256 << 10, records=4000, headers=1000)
-"""So many bytes come out of any codec in a quarter of a millisecond, and so many records or headers are read in one."""
+AT_ONCE: Final = Bounds(plain_bytes=256 << 10, records=4000, headers=1000, parts=100, rewritten_bytes=16 << 10)
+"""So many bytes come out of any codec in a quarter of a millisecond, or are compressed by any; so many parts are
+walked in a tenth of one, and so many records or headers are read in one."""
+_PLAIN_AT_ONCE: Final = AT_ONCE._replace(plain_bytes=1 << 20)
+"""Bytes that are not compressed are only copied and summed up, a million in a tenth of a millisecond."""
+PACKED_AT_ONCE: Final = 128 << 10
+GZIP_AT_ONCE: Final = 16 << 10
+"""So many compressed bytes are decompressed in half a millisecond, however they are made. gzip is the
+slowest: it can have a table for each ten bytes."""
 
 
-def may_read_at_once(size_bytes: int, record_count: int, *, is_compressed: bool) -> bool:
-    """Whether a batch is small enough to be read at once, if it also proves to hold no more than `AT_ONCE`."""
-    most_bytes = AT_ONCE_PACKED_BYTES if is_compressed else AT_ONCE_BYTES
-    return size_bytes <= most_bytes and record_count <= AT_ONCE.records
+def at_once(codec: int) -> Bounds:
+    """The bounds of what is read at once."""
+    return _PLAIN_AT_ONCE if codec == NONE else AT_ONCE
+
+
+def may_read_at_once(header: BatchHeader) -> bool:
+    """Whether a batch is small enough to be read at once, if it also proves to keep to `at_once`."""
+    most_bytes = GZIP_AT_ONCE if header.codec == GZIP else PACKED_AT_ONCE
+    if header.codec == NONE:
+        most_bytes = _PLAIN_AT_ONCE.plain_bytes
+    return header.size_bytes <= most_bytes and header.record_count <= AT_ONCE.records

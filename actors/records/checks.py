@@ -19,7 +19,7 @@ from actors.records.errors import (
 )
 from actors.records.rows import read_rows
 from actors.records.runs import summary_of_runs
-from actors.records.scan import FEW, rows_of, sliced
+from actors.records.scan import FEW, is_imported, rows_of, sliced
 from actors.records.summary import ATTRIBUTES_MAX, LONG_MAX, LONG_MIN, Summary, summary_of
 
 MAX_NAMED: Final = 10_000
@@ -37,18 +37,21 @@ class Limits(NamedTuple):
     """How many headers all records may have together."""
     record_bytes: int = LONG_MAX
     """How long a record may be, its length in front not counted."""
+    may_import: bool = True
+    """Whether there is time to import NumPy."""
 
 
 def largest_timestamp(payload: Plain, count: int, first_timestamp: int, limits: Limits) -> int:
     """The largest timestamp of the `count` records in this decompressed payload, -1 if none is larger.
 
     Raises CorruptBatchError if the bytes are not these records, with the offset deltas 0, 1, 2 and so on,
-    OverBoundsError for too many headers, RefusedRecordsError for records that the topic does not take.
+    OverBoundsError for too many headers or if NumPy is needed and may not be imported, RefusedRecordsError for
+    records that the topic does not take.
     """
     untimed = NO_TIMESTAMP - first_timestamp
     times: list[int] = []
     keyless = False
-    for some in _summaries(payload, count, untimed, limits.headers):
+    for some in _summaries(payload, count, untimed, limits):
         if not some.in_order:
             raise CorruptBatchError("the offset deltas of the records are not 0, 1, 2, ...")
         if not some.readable:
@@ -67,7 +70,8 @@ def largest_timestamp(payload: Plain, count: int, first_timestamp: int, limits: 
     return max(latest, NO_TIMESTAMP)
 
 
-def _summaries(payload: Plain, count: int, untimed: int, headers: int) -> Iterator[Summary]:
+def _summaries(payload: Plain, count: int, untimed: int, limits: Limits) -> Iterator[Summary]:
+    headers = limits.headers
     if count <= FEW:
         yield summary_of(list(read_rows(payload, count, headers)), untimed)
         return
@@ -75,6 +79,7 @@ def _summaries(payload: Plain, count: int, untimed: int, headers: int) -> Iterat
     if alike is not None:
         yield alike
         return
+    _await_columns(limits)
     for first, columns in sliced(payload, count):
         headers -= int(columns.header_counts.sum())
         if headers < 0:
@@ -83,7 +88,14 @@ def _summaries(payload: Plain, count: int, untimed: int, headers: int) -> Iterat
         yield columns.summary(first, untimed)
 
 
+def _await_columns(limits: Limits) -> None:
+    if not limits.may_import and not is_imported():
+        raise OverBoundsError("the first time that records are read so, it takes long")
+
+
 def _refusal(payload: Plain, count: int, first_timestamp: int, limits: Limits) -> RefusedRecordsError:
+    if count > FEW:
+        _await_columns(limits)
     found: list[tuple[int, int, str]] = []
     for index, row in enumerate(rows_of(payload, count)):
         timestamp = first_timestamp + row.time_delta

@@ -16,15 +16,9 @@ import cramjam
 import lz4.frame
 import zstandard
 
-from actors.records.batch import Buffer, Plain
+from actors.records.batch import GZIP, LZ4, NONE, SNAPPY, ZSTD, Buffer, Plain
 from actors.records.bounds import PLAIN_BYTES_MAX
 from actors.records.errors import UNSUPPORTED_COMPRESSION_TYPE, CorruptBatchError, LogError, OverBoundsError
-
-NONE: Final = 0
-GZIP: Final = 1
-SNAPPY: Final = 2
-LZ4: Final = 3
-ZSTD: Final = 4
 
 CODEC_IDS: Final = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 CODEC_NAMES: Final = {number: name for name, number in CODEC_IDS.items()}
@@ -34,6 +28,8 @@ _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _BLOCK_LENGTH: Final = struct.Struct(">I")
 _GZIP_WINDOW: Final = 31  # zlib's way to ask for a gzip header and trailer
+_GZIP_MEMBER_BYTES: Final = 20
+"""No member is shorter: a header, an empty block, a trailer."""
 _LZ4_FLAGS_AT: Final = 4
 _LZ4_INDEPENDENT_BLOCKS: Final = 0x20
 _ZSTD_SKIPPABLE_MASK: Final = 0xFFFFFFF0
@@ -65,23 +61,30 @@ def compress(codec: int, data: Buffer) -> bytes:
     return _COMPRESSORS[codec](data)
 
 
-def decompress(codec: int, data: Buffer, limit_bytes: int = PLAIN_BYTES_MAX) -> bytes:
+def decompress(
+    codec: int, data: Buffer, limit_bytes: int = PLAIN_BYTES_MAX, limit_parts: int = PLAIN_BYTES_MAX
+) -> bytes:
     """The bytes that `compress` was given.
 
-    Raises CorruptBatchError if they are damaged, OverBoundsError if they are longer than the limit.
+    Raises CorruptBatchError if they are damaged, OverBoundsError if they are longer than the limit (or as `unpack`).
     """
-    return bytes(unpack(codec, data, limit_bytes).data)
+    return bytes(unpack(codec, data, limit_bytes, limit_parts).data)
 
 
-def unpack(codec: int, data: Buffer, limit_bytes: int = PLAIN_BYTES_MAX) -> Unpacked:
+def unpack(
+    codec: int, data: Buffer, limit_bytes: int = PLAIN_BYTES_MAX, limit_parts: int = PLAIN_BYTES_MAX
+) -> Unpacked:
     """`decompress`, and whether the data is one frame. No more than the limit is ever decompressed.
+
+    `limit_parts` bounds the frames, members and blocks that are walked here one by one, each in about a microsecond;
+    OverBoundsError if there are more.
 
     In pieces, and never joined: a thread would keep the interpreter's lock while it moves many megabytes.
     """
     if codec not in _DECOMPRESSORS:
         raise LogError(UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
     try:
-        out = _DECOMPRESSORS[codec](data, limit_bytes)
+        out = _DECOMPRESSORS[codec](data, limit_bytes, limit_parts)
     except CorruptBatchError:
         raise
     except Exception as error:  # each library has exceptions of its own
@@ -95,11 +98,15 @@ def _too_long(codec: int, limit_bytes: int) -> OverBoundsError:
     return OverBoundsError(f"{CODEC_NAMES[codec]} data expands to more than {limit_bytes} bytes")
 
 
+def _too_many(codec: int, limit_parts: int) -> OverBoundsError:
+    return OverBoundsError(f"{CODEC_NAMES[codec]} data of more than {limit_parts} frames or blocks")
+
+
 def _followed_by(codec: int, what: object) -> CorruptBatchError:
     return CorruptBatchError(f"the {CODEC_NAMES[codec]} data is followed by bytes that are no more of it: {what}")
 
 
-def _plain(data: Buffer, _limit_bytes: int) -> Unpacked:
+def _plain(data: Buffer, _limit_bytes: int, _limit_parts: int) -> Unpacked:
     return Unpacked(bytes(data), True)
 
 
@@ -124,7 +131,7 @@ def _gathered(pieces: Iterator[bytes], codec: int, limit_bytes: int) -> Plain:
     return plain
 
 
-def _gunzip(data: Buffer, limit_bytes: int) -> Unpacked:
+def _gunzip(data: Buffer, limit_bytes: int, limit_parts: int) -> Unpacked:
     unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)
 
     def pieces() -> Iterator[bytes]:
@@ -138,6 +145,8 @@ def _gunzip(data: Buffer, limit_bytes: int) -> Unpacked:
         raise CorruptBatchError("gzip data ends early")
     if not unpacker.unused_data:
         return Unpacked(first, True)
+    if len(unpacker.unused_data) > limit_parts * _GZIP_MEMBER_BYTES:
+        raise _too_many(GZIP, limit_parts)
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
             return Unpacked(_gathered(iter(lambda: members.read(_PIECE_BYTES), b""), GZIP, limit_bytes), False)
@@ -154,13 +163,16 @@ def _xerial(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _unsnappy(data: Buffer, limit_bytes: int) -> Unpacked:
+def _unsnappy(data: Buffer, limit_bytes: int, limit_parts: int) -> Unpacked:
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return Unpacked(_raw_unsnappy(view, limit_bytes), True)
     plain = bytearray()
-    position, streams = 0, 0
+    position, streams, parts = 0, 0, 0
     while position < len(view):
+        parts += 1
+        if parts > limit_parts:
+            raise _too_many(SNAPPY, limit_parts)
         if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
             position, streams = position + len(_XERIAL_HEADER), streams + 1
             continue
@@ -188,7 +200,7 @@ def _lz4(data: Buffer) -> bytes:
     return bytes(lz4.frame.compress(data, block_linked=False, store_size=False))
 
 
-def _unlz4(data: Buffer, limit_bytes: int) -> Unpacked:
+def _unlz4(data: Buffer, limit_bytes: int, limit_parts: int) -> Unpacked:
     # Kafka's Java reader takes independent blocks only (KIP-57), and nothing behind the first frame.
     independent = len(data) > _LZ4_FLAGS_AT and bool(data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT_BLOCKS)
     frames = 0
@@ -200,6 +212,8 @@ def _unlz4(data: Buffer, limit_bytes: int) -> Unpacked:
             frames += 1
             if frames > _FRAMES_MAX:
                 raise CorruptBatchError(f"lz4 data of more than {_FRAMES_MAX} frames")
+            if frames > limit_parts:
+                raise _too_many(LZ4, limit_parts)
             unpacker = lz4.frame.LZ4FrameDecompressor()
             yield from _lz4_frame(unpacker, rest, is_first=frames == 1)
             rest = unpacker.unused_data or b""
@@ -225,18 +239,20 @@ def _zstd(data: Buffer) -> bytes:
     return zstandard.ZstdCompressor().compress(data)
 
 
-def _unzstd(data: Buffer, limit_bytes: int) -> Unpacked:
+def _unzstd(data: Buffer, limit_bytes: int, limit_parts: int) -> Unpacked:
     view = memoryview(data)
-    frames = _zstd_frames(view, limit_bytes)
+    frames = _zstd_frames(view, limit_bytes, limit_parts)
     with zstandard.ZstdDecompressor().stream_reader(view, read_across_frames=True) as reader:
         plain = _gathered(iter(lambda: reader.read(_PIECE_BYTES), b""), ZSTD, limit_bytes)
     return Unpacked(plain, frames == 1)
 
 
-def _zstd_frames(view: memoryview, limit_bytes: int) -> int:
+def _zstd_frames(view: memoryview, limit_bytes: int, limit_parts: int) -> int:
     """How many frames there are (RFC 8878). Raises if the last one is not whole, which the library does not notice."""
     at = count = stated = 0
+    left = limit_parts
     while at < len(view):
+        count, left = count + 1, left - 1
         start = int.from_bytes(view[at : at + 4], "little")
         if start & _ZSTD_SKIPPABLE_MASK == _ZSTD_SKIPPABLE:
             at += 8 + int.from_bytes(view[at + 4 : at + 8], "little")
@@ -246,20 +262,26 @@ def _zstd_frames(view: memoryview, limit_bytes: int) -> int:
                 stated += about.content_size
             if stated > limit_bytes:
                 raise _too_long(ZSTD, limit_bytes)
-            at = _zstd_blocks_end(view, at + zstandard.frame_header_size(view[at:])) + 4 * about.has_checksum
-        count += 1
+            at, left = _zstd_blocks_end(view, at + zstandard.frame_header_size(view[at:]), left)
+            at += 4 * about.has_checksum
+        if left < 0:
+            raise _too_many(ZSTD, limit_parts)
     if at != len(view):
         raise CorruptBatchError("zstd data ends early")
     return count
 
 
-def _zstd_blocks_end(view: memoryview, at: int) -> int:
+def _zstd_blocks_end(view: memoryview, at: int, left: int) -> tuple[int, int]:
+    """Where the blocks of a frame end, and how many may follow; fewer than none if these are too many already."""
     size = len(view)
-    while at < size:
+    while at < size and left >= 0:
+        left -= 1
         block = int.from_bytes(view[at : at + 3], "little")  # is it the last one, its type, its size
         at += 4 if block >> 1 & 3 == _ZSTD_REPEATED_BYTE else 3 + (block >> 3)
         if block & 1:
-            return at
+            return at, left
+    if left < 0:
+        return at, left
     raise CorruptBatchError("zstd data ends early")
 
 
@@ -270,7 +292,7 @@ _COMPRESSORS: Final[dict[int, Callable[[Buffer], bytes]]] = {
     LZ4: _lz4,
     ZSTD: _zstd,
 }
-_DECOMPRESSORS: Final[dict[int, Callable[[Buffer, int], Unpacked]]] = {
+_DECOMPRESSORS: Final[dict[int, Callable[[Buffer, int, int], Unpacked]]] = {
     NONE: _plain,
     GZIP: _gunzip,
     SNAPPY: _unsnappy,

@@ -18,6 +18,7 @@ from actors.records.batch import (
     CODEC_MASK,
     HEADER,
     HEADER_BYTES,
+    NONE,
     BatchHeader,
     Buffer,
     crc_matches,
@@ -61,7 +62,7 @@ def payload_of(batch: Buffer, header: BatchHeader, bounds: Bounds = STORED) -> b
     """The decompressed records of one whole batch. Raises CorruptBatchError, OverBoundsError."""
     if not 0 <= header.record_count <= bounds.records:
         raise OverBoundsError(f"a batch of {header.record_count} records, at most {bounds.records} are read")
-    return codecs.decompress(header.codec, memoryview(batch)[HEADER_BYTES:], bounds.plain_bytes)
+    return codecs.decompress(header.codec, memoryview(batch)[HEADER_BYTES:], bounds.plain_bytes, bounds.parts)
 
 
 def batch_records(batch: Buffer, header: BatchHeader, bounds: Bounds = STORED) -> Iterator[Record]:
@@ -86,7 +87,7 @@ def batch_records(batch: Buffer, header: BatchHeader, bounds: Bounds = STORED) -
 
 def compiled_records(batch: Buffer, header: BatchHeader, bounds: Bounds = STORED) -> Iterator[Record]:
     """`batch_records` as the compiled reader gives them, with its exceptions; UnicodeDecodeError for names of bytes."""
-    if header.codec == codecs.NONE and header.record_count <= bounds.records:
+    if header.codec == NONE and header.record_count <= bounds.records:
         return iter(DefaultRecordBatch(cast(bytes, batch)))
     plain = header._replace(attributes=header.attributes & ~CODEC_MASK)
     return iter(DefaultRecordBatch(HEADER.pack(*plain) + payload_of(batch, header, bounds)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 
 import pytest
 
 from actors.log.admission import Admitted, admit, admit_at_once, one_batch
-from actors.records.bounds import AT_ONCE, AT_ONCE_BYTES, AT_ONCE_PACKED_BYTES, AT_ONCE_REWRITTEN_BYTES, EXPANSION
+from actors.records.bounds import AT_ONCE, EXPANSION, GZIP_AT_ONCE, PACKED_AT_ONCE, at_once
 from actors.records.errors import LogError
 from tests.support.log_helpers import (
     all_bytes,
@@ -100,31 +102,56 @@ def test_a_batch_at_its_bounds_is_taken(tmp_path, kind):
 
 ZSTD, LARGE = {"compression_type": "zstd"}, {"max_message_bytes": str(64 << 20)}
 MANY = AT_ONCE.records + 1
+PLAIN_BYTES, REWRITTEN_BYTES = at_once(CODECS["none"]).plain_bytes, AT_ONCE.rewritten_bytes
+PACKED = {codec: GZIP_AT_ONCE if codec == "gzip" else PACKED_AT_ONCE for codec in COMPRESSING}
+
+
+def in_two(plain: bytes) -> bytes:
+    """Two gzip members."""
+    return pack("gzip", plain[:1000]) + pack("gzip", plain[1000:])
+
+
+def empty_blocks(count: int) -> bytes:
+    """A zstd frame of a window of 1 KiB, with so many blocks of no bytes before the last one."""
+    return b"\x28\xb5\x2f\xfd\0\0" + b"\0\0\0" * count + b"\1\0\0"
+
+
 LONG = {
     "many records": (batch(records(MANY), MANY), {}),
     "many compressed records": (batch(records(MANY), MANY, "lz4"), LARGE),
     "many headers": (batch(of_headers(MANY), 1), {}),
     "many headers of many records": (batch(of_headers(*[MANY // 40 + 1] * 40), 40, "lz4"), {}),
-    "many bytes": (batch(of_plain_bytes(AT_ONCE_BYTES), 1), LARGE),
-    "many compressed bytes": (batch(b"", 1, "gzip", packed=bytes(AT_ONCE_PACKED_BYTES)), {}),
+    "many bytes": (batch(of_plain_bytes(PLAIN_BYTES), 1), LARGE),
+    **{
+        f"many compressed bytes of {codec}": (batch(b"", 1, codec, packed=bytes(PACKED[codec])), {}) for codec in PACKED
+    },
+    **{
+        f"many parts of {codec}": (batch(b"", 1, codec, packed=pack(codec, b"") * (AT_ONCE.parts + 2)), {})
+        for codec in COMPRESSING
+    },
+    "a zstd frame of many blocks": (batch(b"", 1, "zstd", packed=empty_blocks(AT_ONCE.parts)), {}),
+    "two gzip members to compress anew": (
+        batch(b"", 1, "gzip", packed=in_two(of_plain_bytes(REWRITTEN_BYTES + 1))),
+        {},
+    ),
     **{
         f"many bytes in {codec}": (batch(of_plain_bytes(AT_ONCE.plain_bytes + 1), 1, codec), {})
         for codec in COMPRESSING
     },
-    "many bytes to compress": (batch(of_plain_bytes(AT_ONCE_REWRITTEN_BYTES + 1), 1), ZSTD),
-    "many bytes to compress anew": (batch(of_plain_bytes(AT_ONCE_REWRITTEN_BYTES + 1), 1, "lz4"), ZSTD),
+    "many bytes to compress": (batch(of_plain_bytes(REWRITTEN_BYTES + 1), 1), ZSTD),
+    "many bytes to compress anew": (batch(of_plain_bytes(REWRITTEN_BYTES + 1), 1, "lz4"), ZSTD),
     "more than the topic takes": (TOO_MUCH["one good record that is too long"], {"max_message_bytes": "10000"}),
 }
 AT_ONCE = {
     "many records": (batch(of_headers(*[0] * AT_ONCE.records), AT_ONCE.records), {}),
     "many headers": (batch(of_headers(AT_ONCE.headers), 1, "lz4"), {}),
-    "many bytes": (batch(of_plain_bytes(AT_ONCE_BYTES - 61), 1), LARGE),
+    "many bytes": (batch(of_plain_bytes(PLAIN_BYTES - 61), 1), LARGE),
     **{
         f"many bytes in {codec}": (batch(of_plain_bytes(AT_ONCE.plain_bytes), 1, codec), {})
         for codec in COMPRESSING
         if codec != "snappy"  # which packs nothing that small
     },
-    "many bytes to compress": (batch(of_plain_bytes(AT_ONCE_REWRITTEN_BYTES), 1), ZSTD),
+    "many bytes to compress": (batch(of_plain_bytes(REWRITTEN_BYTES), 1), ZSTD),
     **{f"a few records in {codec}": (batch(records(3), 3, codec, max_time=-1), {}) for codec in CODECS},
     **{f"a few records of {codec} in zstd": (batch(records(30), 30, codec), ZSTD) for codec in CODECS},
     "the time of the append": (batch(records(30), 30), {"message_timestamp_type": "LogAppendTime"}),
@@ -140,6 +167,24 @@ def test_a_batch_that_may_take_long_is_not_checked_on_the_loop(kind):
     data, settings = LONG[kind]
     topic = config(**settings)
     assert admit_at_once(one_batch(data, topic), topic, NOW) is None
+
+
+IN_A_NEW_PROCESS = f"""
+import sys
+from actors.log.admission import admit_at_once, one_batch
+from tests.support.log_helpers import config
+from tests.support.raw_batches import batch, record
+alike = batch(b"".join(record(number, None, b"same") for number in range(60)), 60)
+others = batch(b"".join(record(number, None, bytes(number)) for number in range(60)), 60)
+print([admit_at_once(one_batch(each, config()), config(), {NOW}) is None for each in (alike, others)])
+print("numpy" in sys.modules)
+"""
+
+
+def test_records_that_look_alike_are_checked_on_the_loop_where_nothing_has_imported_numpy_yet():
+    """And the loop imports it for no others: that takes a tenth of a second."""
+    done = subprocess.run([sys.executable, "-c", IN_A_NEW_PROCESS], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[False,", "True]", "False"]
 
 
 @pytest.mark.parametrize("kind", AT_ONCE)

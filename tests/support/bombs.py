@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from actors.records.batch import MAGIC, BatchHeader, assembled
+from actors.records.batch import MAGIC, ZSTD, BatchHeader, assembled
 from actors.records.building import varint
-from actors.records.compression import ZSTD
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _NO_SIZE_WINDOW_OF_1_MIB = b"\x00\x50"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from actors.client.errors import SerializationError
 from actors.client.producer.values import encoded_headers
 from actors.records import compression as codecs
-from actors.records.batch import HEADER, HEADER_BYTES, LENGTH_BYTES, MAGIC, NO_TIMESTAMP, BatchHeader
+from actors.records.batch import HEADER, HEADER_BYTES, LENGTH_BYTES, MAGIC, NO_TIMESTAMP, NONE, BatchHeader
 from actors.wire.varints import uvarint
 
 Ints = npt.NDArray[np.int64]
@@ -278,7 +278,7 @@ def _varints(fields: list[tuple[npt.NDArray[np.uint64], Ints]]) -> Any:
 
 
 def _batch(records: memoryview, count: int, first_ms: int, last_ms: int, codec: int) -> bytearray:
-    payload = records if codec == codecs.NONE else codecs.compress(codec, records)
+    payload = records if codec == NONE else codecs.compress(codec, records)
     batch = bytearray(HEADER_BYTES + len(payload))
     batch[HEADER_BYTES:] = payload
     header = BatchHeader(

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from actors.records import compression
 from actors.records.batch import (
     HEADER_BYTES,
+    LZ4,
     MAX_SEQUENCE,
+    SNAPPY,
+    ZSTD,
     BatchHeader,
     assembled,
     crc_matches,
@@ -100,7 +103,7 @@ def test_snappy_is_read_with_and_without_xerial_framing(framing):
     plain = build_batch(RECORDS * 500)
     payload = plain[HEADER_BYTES:]
     packed = bytes(cramjam.snappy.compress_raw(payload)) if framing == "raw" else snappy_encode(payload)
-    assert read(with_payload(plain, compression.SNAPPY, packed)) == AS_READ * 500
+    assert read(with_payload(plain, SNAPPY, packed)) == AS_READ * 500
 
 
 def test_zstd_and_lz4_frames_without_a_content_size_are_read():
@@ -112,8 +115,8 @@ def test_zstd_and_lz4_frames_without_a_content_size_are_read():
     packer = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     zstd = packer.compress(payload) + packer.flush()
     lz4_frame = lz4.frame.compress(payload, store_size=False, content_checksum=True, block_linked=False)
-    assert read(with_payload(plain, compression.ZSTD, zstd)) == AS_READ * 500
-    assert read(with_payload(plain, compression.LZ4, lz4_frame)) == AS_READ * 500
+    assert read(with_payload(plain, ZSTD, zstd)) == AS_READ * 500
+    assert read(with_payload(plain, LZ4, lz4_frame)) == AS_READ * 500
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
