@@ -130,6 +130,16 @@ def test_groups_that_may_not_be_seen_are_not_listed(tmp_path: Path) -> None:
     assert [g.group_id for g in all_groups.groups] == ["g", "other"]
 
 
+@pytest.mark.conformance("XC-41")
+def test_groups_of_shards_that_are_awake_are_listed_by_rights_too(tmp_path: Path) -> None:
+    for rights, seen in ((READ, ["other"]), (None, ["g", "other"])):
+        acls = [allowed(DESCRIBE, CLUSTER)] if rights is None else [allowed(rights, GROUP, "other")]
+        world = World(tmp_path, acls)
+        world.shards.awake = {3: ["g"], 7: ["other"]}
+        assert [group.group_id for group in world.ask(m.ListGroupsRequest(), 5).groups] == seen
+        assert len(world.shards.asked) == 2
+
+
 @pytest.mark.conformance("XC-40", "XC-56", "XC-84")
 def test_denied_groups_keep_their_places(tmp_path: Path) -> None:
     world = World(tmp_path, [allowed(DELETE, GROUP, "g")])

@@ -48,6 +48,20 @@ def test_metadata_tells_nothing_of_what_may_not_be_seen(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.conformance("XC-53")
+@pytest.mark.parametrize("validate_only", [False, True])
+@pytest.mark.parametrize("kind", [m.AlterConfigsRequest, m.IncrementalAlterConfigsRequest])
+def test_settings_of_several_resources_are_changed_by_the_right_on_each(tmp_path: Path, kind, validate_only) -> None:
+    world = World(tmp_path, [allowed(ALTER_CONFIGS, TOPIC, "t")], ["t", "secret"])
+    named = [(2, "secret"), (2, "t"), (32, "g"), (4, "0"), (2, "none"), (2, "twice"), (2, "twice")]
+    resources = [kind.AlterConfigsResource(resource_type=type_, resource_name=name) for type_, name in named]
+    results = world.ask(kind(resources=resources, validate_only=validate_only), 1).responses
+    assert [(each.resource_type, each.resource_name) for each in results] == named
+    denied = [DENIED_TOPIC, 0, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    twice = [ErrorCode.INVALID_REQUEST] * 2  # before rights
+    assert [each.error_code for each in results] == [*denied, DENIED_TOPIC, *twice]
+
+
 @pytest.mark.conformance("XC-71")
 def test_topics_are_created_for_who_may_create_them(tmp_path: Path) -> None:
     reader = World(tmp_path, [allowed(READ, TOPIC, "new")])

@@ -95,6 +95,18 @@ async def test_who_was_given_a_password_is_served_at_once(tmp_path: Path, mechan
         assert connection.principal == "User:anne"
 
 
+@pytest.mark.conformance("XA-13")
+@pytest.mark.parametrize("version", range(5))
+async def test_versions_are_told_in_full_before_a_login(tmp_path: Path, version: int) -> None:
+    """They are what clients choose the versions of the login by."""
+    asked = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    async with locked(tmp_path) as w:
+        before = await (await w.client(SASL)).ask(asked, version)
+        open_to_all = await (await w.client()).ask(asked, version)
+        assert before == open_to_all
+        assert len(before.api_keys) > 40
+
+
 @pytest.mark.conformance("XB-25")
 async def test_a_changed_password_ends_no_session(tmp_path: Path) -> None:
     async with locked(tmp_path) as w:

@@ -373,9 +373,11 @@ def alter_configs(kind: int, name: str, *, validate_only: bool = False) -> Any:
     )
 
 
-def incremental(kind: int, name: str) -> Any:
+def incremental(kind: int, name: str, *, validate_only: bool = False) -> Any:
     r = m.IncrementalAlterConfigsRequest
-    return lambda version: r(resources=[r.AlterConfigsResource(resource_type=kind, resource_name=name)])
+    return lambda version: r(
+        resources=[r.AlterConfigsResource(resource_type=kind, resource_name=name)], validate_only=validate_only
+    )
 
 
 def create_partitions(version: int) -> Any:
@@ -512,6 +514,7 @@ ROWS = [
     Row(Key.ALTER_CONFIGS, alter_configs(32, "g"), group_right("ALTER_CONFIGS Group")),
     Row(Key.ALTER_CONFIGS, alter_configs(4, ""), cluster_right("ALTER_CONFIGS Cluster", CLUSTER)),
     Row(Key.INCREMENTAL_ALTER_CONFIGS, incremental(2, "t"), topic_right("ALTER_CONFIGS Topic")),
+    Row(Key.INCREMENTAL_ALTER_CONFIGS, incremental(2, "t", validate_only=True), topic_right("ALTER_CONFIGS Topic")),
     Row(Key.INCREMENTAL_ALTER_CONFIGS, incremental(32, "g"), group_right("ALTER_CONFIGS Group")),
     Row(Key.INCREMENTAL_ALTER_CONFIGS, incremental(4, ""), cluster_right("ALTER_CONFIGS Cluster", CLUSTER)),
     Row(Key.ALTER_REPLICA_LOG_DIRS, alter_log_dirs, cluster_right("ALTER Cluster", CLUSTER)),

@@ -23,6 +23,8 @@ from actors.wire.messages import (
     DeleteGroupsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetDeleteRequest,
@@ -46,6 +48,8 @@ class Shards:
         self.touched: list[str] = []
         self.relayed: list[tuple[Slot, bytes]] = []
         self.asked: list[ApiMessage] = []
+        self.awake: dict[int, list[str]] = {}
+        """The groups of each shard that is awake. Without any, all shards sleep."""
 
     def partition_of(self, group: bytes) -> int:
         return 0
@@ -57,17 +61,22 @@ class Shards:
     def ask(self, partition: int, message: Any, version: int, done: Callable[[Any], None]) -> None:
         self.touched.append("ask")
         self.asked.append(message)
-        done(answer(message, version))
+        done(self._listed(partition) if isinstance(message, ListGroupsRequest) else answer(message, version))
+
+    def _listed(self, partition: int) -> ListGroupsResponse:
+        return ListGroupsResponse(
+            groups=[ListGroupsResponse.ListedGroup(group_id=group) for group in self.awake[partition]]
+        )
 
     def await_serving(self, partition: int, done: Callable[[ErrorCode], None]) -> None:
         self.touched.append("await_serving")
         done(ErrorCode.NONE)
 
     def led(self) -> list[int]:
-        return []
+        return list(self.awake)
 
     def asleep(self) -> list[ListedGroup]:
-        return [ListedGroup(group, "consumer", "Empty") for group in GROUPS]
+        return [] if self.awake else [ListedGroup(group, "consumer", "Empty") for group in GROUPS]
 
     def disconnected(self, connection: Connection, unanswered: list[Slot]) -> None: ...
 

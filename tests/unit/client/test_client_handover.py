@@ -75,6 +75,30 @@ def test_completing_a_join_revokes_tells_the_assignor_applies_announces_and_rais
     assert script.log == ["REVOKED", "assignor 2", "owned 2", "ASSIGNED", "JoinGroupRequest"]
 
 
+@pytest.mark.parametrize("failing", [(Event.REVOKED, "assignor", Event.ASSIGNED), ("assignor", Event.ASSIGNED)])
+def test_of_all_that_callbacks_of_a_join_raise_the_first_is_raised(failing):
+    """The later ones may only be its consequences."""
+
+    class Failing(BUILT_IN["cooperative-sticky"]):
+        def on_assignment(self, assigned, generation):
+            if generation == 2:
+                raise RuntimeError(f"number {failing.index('assignor')}")
+
+    script = Script(assignors=(Failing(),)).stable("t-0", "t-1")
+    script.heartbeat(27)
+    script.poll()
+    script.joined(2)
+    script.synced("t-1")
+    for number, event in enumerate(failing):
+        if isinstance(event, Event):
+            script.raises[event] = RuntimeError(f"number {number}")
+    with pytest.raises((CallbackError, RuntimeError), match="number 0"):
+        script.poll()
+    assert script.raises == {}, "all were called"
+    script.poll()
+    assert script.member.owned == tps("t-1")
+
+
 def test_a_member_that_follows_a_pattern_takes_matching_topics_it_has_not_heard_of():
     script = following_a_pattern()
     script.synced("t1-0", "t2-0")

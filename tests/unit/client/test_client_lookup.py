@@ -64,6 +64,27 @@ def test_lost_connection_means_a_new_lookup_and_no_new_join():
     assert script.count("JoinGroup") == 1
 
 
+@pytest.mark.conformance("E-04")
+def test_a_session_is_counted_anew_from_when_its_coordinator_was_found():
+    """However long the lookup took: else the member would look for another one before this one can answer."""
+    script = Script(session_timeout_ms=6_000).stable("t-0")
+    script.tick(3_000)
+    script.fail("Heartbeat")
+    for _ in range(10):
+        script.tick(1_000)
+        if script.unanswered("FindCoordinator"):
+            script.answer("FindCoordinator", lookup_answer(code=15))
+    script.tick(1_000)
+    script.found(OTHER)
+    looked = script.count("FindCoordinator")
+    script.tick()
+    assert script.last("Heartbeat").node == OTHER, "it is told at once that the member lives"
+    script.tick(5_999)
+    assert (script.member.coordinator, script.count("FindCoordinator")) == (OTHER, looked)
+    script.tick(1)
+    assert script.member.coordinator is None
+
+
 @pytest.mark.conformance("E-05")
 def test_one_lookup_at_a_time():
     script = Script().stable("t-0")

@@ -268,6 +268,25 @@ def test_a_parked_known_member_does_not_expire() -> None:
     assert a.join_answer is None
 
 
+@pytest.mark.conformance("B-36", "B-66")
+def test_the_session_of_a_member_that_waited_counts_from_the_answer_of_its_join() -> None:
+    """Not from the request, and it does count: a member that dies while it waits must not stay."""
+    driver = Driver()
+    a, b, c, d = preparing(driver)
+    a.join(), b.join()
+    for _ in range(3):
+        driver.advance(5_000)
+        c.heartbeat()
+    c.join()
+    assert driver.state() == "CompletingRebalance"
+    driver.advance(9_999)
+    assert [each.joined().error_code for each in (a, b, c, d)] == [0] * 4
+    assert set(driver.group().members) == {each.member_id for each in (a, b, c, d)}
+    assert [b.heartbeat(), c.heartbeat(), d.heartbeat()] == [0, 0, 0]
+    driver.advance(1)
+    assert set(driver.group().members) == {each.member_id for each in (b, c, d)}
+
+
 @pytest.mark.conformance("B-37")
 def test_the_newest_join_of_a_member_gets_the_answer() -> None:
     driver = Driver()

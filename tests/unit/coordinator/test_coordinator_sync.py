@@ -121,6 +121,30 @@ def test_an_assignment_written_after_a_new_rebalance_is_discarded() -> None:
     assert driver.group().generation_id == 4
 
 
+@pytest.mark.conformance("B-56")
+@pytest.mark.parametrize("error", [0, 15])
+def test_an_assignment_whose_write_ends_in_the_next_generation_is_discarded(error: int) -> None:
+    """Both generations complete their rebalance; only the newer one waits for an assignment of its own."""
+    driver = Driver()
+    members = completing(driver)
+    driver.holds = True
+    members[0].ask_sync(assign(members))
+    members.append(Client(driver, "d").join())
+    for client in members[:3]:
+        client.join()
+    assert (driver.state(), driver.group().generation_id) == ("CompletingRebalance", 4)
+    for client in members:
+        client.joined()
+    waiting = members[1].ask_sync()
+    if error:
+        driver.refuse(error)
+    else:
+        driver.release()
+    assert driver.answer(waiting) is None
+    assert (driver.state(), driver.group().generation_id) == ("CompletingRebalance", 4)
+    assert [client.member_id for client in members] == list(driver.group().members)
+
+
 def test_a_second_sync_of_the_leader_waits_for_the_first() -> None:
     driver = Driver()
     a, _, _ = members = completing(driver)
