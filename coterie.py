@@ -4,7 +4,7 @@
 
     with coterie.Cluster.start(brokers=3) as cluster:
         with coterie.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
-            admin.create_topics([coterie.NewTopic("orders", partitions=12)])
+            admin.create_topics([coterie.NewTopic("orders", num_partitions=12)])
 
 A name is imported when it is first used (PEP 562): a program that only produces imports neither Ray nor Spark.
 `coterie.spark` is the package for Spark jobs, `coterie.errors` has all errors of the clients.
