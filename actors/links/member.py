@@ -19,7 +19,7 @@ import threading
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from actors.links import proof
+from actors.links import keepalive, proof
 from actors.links.codec import Codec, LinkError
 from actors.links.member_tls import TlsStream
 from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role
@@ -189,15 +189,28 @@ class MemberConnection:
         """Send a message. Raises ValueError if it is too long; OSError, and the connection has then ended."""
         self._send(CODEC.encode(message))
 
+    def offer(self, message: MemberMessage) -> bool:
+        """As `send`, but not while another thread sends, which may take as long as the other end does not read."""
+        if not self._sending.acquire(blocking=False):
+            return False
+        try:
+            self._write(CODEC.encode(message))
+        finally:
+            self._sending.release()
+        return True
+
     def _send(self, body: bytes) -> None:
         if len(body) > self._limit:
             raise ValueError(f"a message of {len(body)} bytes is longer than {self._limit}")
         with self._sending:
-            try:
-                self._stream.sendall(len(body).to_bytes(4, "big") + body)
-            except OSError:
-                self.hang_up()  # half of the message may have gone
-                raise
+            self._write(body)
+
+    def _write(self, body: bytes) -> None:
+        try:
+            self._stream.sendall(len(body).to_bytes(4, "big") + body)
+        except OSError:
+            self.hang_up()  # half of the message may have gone
+            raise
 
     def read(self) -> MemberMessage:
         """The next message. Raises OSError; EOFError at the end; LinkError for other bytes."""
@@ -217,6 +230,19 @@ class MemberConnection:
         if len(data) < count:
             raise EOFError("the other end has hung up")
         return data
+
+    def watch_machine(self) -> None:
+        """Wait for the other process however long, but see to it that `unanswered_s` knows of its machine."""
+        self._socket.settimeout(None)
+        keepalive.probe(self._socket)
+
+    def unanswered_s(self) -> float:
+        """For how long the other end's machine has been silent; its process may be, for other reasons."""
+        return keepalive.unanswered_s(self._socket)
+
+    def limit_silence(self, seconds: float) -> None:
+        """Have the next reads raise OSError when nothing comes for so long. For the thread that reads."""
+        self._socket.settimeout(seconds)
 
     def hang_up(self) -> None:
         """End the connection for both ends, also while other threads read or send: the reader sees the end."""

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import ray
@@ -62,7 +63,7 @@ class ConsumerActor:
 
         The main thread waits for the member's own, and not for Ray (`run_in_main_thread` says why).
         """
-        terminated = run_until_terminated(self._member.run, self._member.stop)
+        terminated = run_until_terminated(partial(self._member.run, self._link.tell), self._member.stop)
         self._link.ended()
         if terminated:  # the pool sees the connection end, and starts a successor under the same name
             sys.exit(0)

@@ -27,6 +27,8 @@ from actors.members.scaling import Scaling
 from actors.members.slots import Version
 from actors.members.supervision import Supervision
 from actors.members.telling import Clusters, Telling
+from actors.members.watch.heartbeats import Heartbeats
+from actors.members.watch.watching import Watching
 from actors.runtime.environment import Environment
 from actors.runtime.logs import about
 
@@ -51,7 +53,10 @@ class SizeChange:
 
 
 class Crew:
-    """A pool's members, none at first. `slots` supervises each of them."""
+    """A pool's members, none at first. `slots` supervises each of them.
+
+    With `leash`, they end at once when this process does: for one that has successors.
+    """
 
     def __init__(
         self, version: Version, instance_prefix: str, environment: Environment, *, leash: bool = False
@@ -63,7 +68,6 @@ class Crew:
             self.remove_members,
             instance_prefix=instance_prefix,
             monotonic=self._monotonic,
-            leash=leash,
             journal=Journal(self._wall_ms),
         )
         self._instance_prefix = instance_prefix
@@ -73,6 +77,8 @@ class Crew:
         self._stopping = False
         self._draining = Draining(self.slots)
         self._draining.start()
+        self._watching = Watching(self.slots, Heartbeats(lambda: self._spec, environment), self._monotonic, leash=leash)
+        self._watching.start()
         self._telling = Telling(
             instance_prefix, self._spec.group_id, self.slots.figures, Clusters(self._monotonic).tell
         )
@@ -115,7 +121,8 @@ class Crew:
                 text, of_group = "group %s: from %d to %d members: %s", about(group=group_id)
                 log.info(text, group_id, before, size, reason, extra=of_group)
             self.slots.begin(new)
-            self.slots.retire(surplus, drain_timeout_s, why=_SHRANK if size else _NO_MEMBERS)
+            why = _SHRANK if size else _NO_MEMBERS
+            self.slots.retire(surplus, drain_timeout_s, why=why, limit="drain_timeout_s")
 
     def follow_load(self, policy: Autoscale) -> None:
         """Have the size follow the load from now on."""
@@ -140,6 +147,7 @@ class Crew:
             self._stopping = True
             slots = self.slots.all()
         self.slots.retire(slots, timeout_s, why="its pool has stopped", leave=leave)
+        self._watching.end()
         if self._scaling is not None:
             self._scaling.join()
         self._draining.join()

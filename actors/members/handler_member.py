@@ -58,22 +58,29 @@ class _Listener(ConsumerRebalanceListener):
         self._member = member
 
     def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        self._member.look()
         self._member.beginnings.assigned(assigned)
         self._member.handler.hook("on_assigned", assigned)
 
     def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
+        self._member.look()
         self._member.order.give_up(revoked)
         self._member.commits.now(revoked)
         self._member.handler.hook("on_revoked", revoked)
 
     def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
+        self._member.look()
         self._member.order.lose(lost)
         self._member.commits.forget(lost)
         self._member.handler.hook("on_revoked", lost)
 
 
 class MemberLoop:
-    """One member of a group, and its handler. `run` takes a thread; other threads call `report` and `stop`."""
+    """One member of a group, and its handler. `run` takes a thread; other threads call `report` and `stop`.
+
+    The pool that reads its reports sends its heartbeats while the handler keeps the interpreter's lock (`watch`). So
+    it has to know of each membership before the handler goes on: `run` has it told.
+    """
 
     def __init__(
         self,
@@ -91,6 +98,7 @@ class MemberLoop:
         self._state = "Starting"
         self._error: BaseException | None = None
         self._seen = MemberReport()
+        self._tell: Callable[[], None] = lambda: None
         self._counts = Counts()
         monotonic = environment.clock.monotonic
         options = {"auto_offset_reset": "earliest", "partition_assignment_strategy": ["cooperative-sticky"]}
@@ -127,8 +135,12 @@ class MemberLoop:
 
     # --- the loop ---
 
-    def run(self) -> None:
-        """Consume until `stop`, or until a record cannot be handled; then `report` has the error."""
+    def run(self, tell: Callable[[], None] = lambda: None) -> None:
+        """Consume until `stop`, or until a record cannot be handled; then `report` has the error.
+
+        `tell` is called with a membership that is new, and returns when the pool has a report of it.
+        """
+        self._tell = tell
         state = "Stopped"
         try:
             self.handler.set_up()
@@ -146,12 +158,12 @@ class MemberLoop:
 
     def _step(self) -> None:
         parts = self._poll(self.order.poll_ms())
+        self.look()
         self.beginnings.begin()
         self.order.take(parts)
         self.commits.later()
         if self._progress.failure is not None:
             raise self._progress.failure
-        self._look()
 
     def _poll(self, timeout_ms: int) -> Parts:
         if self.spec.batch_format != "pyarrow":
@@ -159,14 +171,19 @@ class MemberLoop:
         batch = self.consumer.poll_arrow(timeout_ms=timeout_ms, headers=self.spec.dead_letter_topic is not None)
         return by_partition(batch)
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Note for `report` what the membership is, because other threads must not use the consumer."""
         group = self.consumer.group_metadata()
-        self._seen = MemberReport(
-            member_id=group.member_id,
-            generation_id=group.generation_id,
-            assignment=tuple(sorted((p.topic, p.partition) for p in self.consumer.assignment())),
+        before, self._seen = (
+            self._seen,
+            MemberReport(
+                member_id=group.member_id,
+                generation_id=group.generation_id,
+                assignment=tuple(sorted((p.topic, p.partition) for p in self.consumer.assignment())),
+            ),
         )
+        if (before.member_id, before.generation_id) != (group.member_id, group.generation_id):
+            self._tell()
 
     def _close(self) -> None:
         # Closing the consumer gives up the partitions. The handler is told of that, so it is closed after it.

@@ -37,6 +37,7 @@ from actors.links.member import (
     StopMember,
 )
 from actors.members.logs.ring import Ring
+from actors.members.reporting import REPORT_SECONDS, Reporting
 from actors.runtime.process import error_text
 
 if TYPE_CHECKING:
@@ -44,16 +45,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_REPORT_SECONDS = 0.2
 _CONNECT_SECONDS = 10.0
 _PROOF_SECONDS = 10.0
-_SILENCE_SECONDS = 30.0
 _LAST_SECONDS = 1.0
 LAST_LINES = 200
 """How many lines a member sends when it ends, though nobody has asked."""
 _HUNG_UP = (OSError, EOFError, LinkError)
+_NEWS_SECONDS = 1.0
 LEASH_SECONDS = 15.0
-"""Half of the silence after which a pool gives a connection up: a member on a leash has ended by then."""
+"""Half of the silence after which a pool gives a machine up: a member on a leash has ended by then."""
 CONNECTIONS_MAX = 8
 """How many a member has at a time. Its pool has one."""
 
@@ -101,7 +101,7 @@ class MemberServer:
         self._report = report
         self._stop = stop
         self._ring = ring
-        self._ended = threading.Event()
+        self._reporting = Reporting()
         self._told = threading.Event()
         self._listener = socket.create_server((host, 0))
         self.port: int = self._listener.getsockname()[1]
@@ -109,11 +109,15 @@ class MemberServer:
 
     def ended(self) -> None:
         """The member has ended: its last lines and its last report go at once. Returns when one pool has the lines."""
-        self._ended.set()
+        self._reporting.end()
         with self._lock:
             heard = any(self._links.values())
         if heard and self._ring is not None:
             self._told.wait(_LAST_SECONDS)
+
+    def tell(self) -> None:
+        """Report at once: what comes next may keep every thread of this process from saying anything."""
+        self._reporting.now(_NEWS_SECONDS)
 
     def _accept(self) -> None:
         while True:
@@ -173,13 +177,11 @@ class MemberServer:
 
     def _report_to(self, link: MemberConnection) -> None:
         with _ending(link):
-            while not self._ended.is_set():
-                link.send(self._report())
-                self._ended.wait(_REPORT_SECONDS)
+            self._reporting.run(lambda: link.send(self._report()))
             self._send_lines(link, ReadLines(0, 0, LAST_LINES, 0))
             while True:
                 link.send(self._report())
-                time.sleep(_REPORT_SECONDS)
+                time.sleep(REPORT_SECONDS)
 
     def _send_lines(self, link: MemberConnection, wanted: ReadLines) -> None:
         ring = self._ring
@@ -257,7 +259,7 @@ class MemberClient:
             if encrypted:
                 link.encrypt(_tls(secret).client, accepts=False)
             link.prove("pool", secret)
-            connection.settimeout(_SILENCE_SECONDS)  # a machine that vanishes does not end its connections
+            link.watch_machine()  # one that vanishes does not end its connections
         except BaseException:
             link.close()
             raise
@@ -320,9 +322,25 @@ class MemberClient:
             self._link.send(StopMember())
 
     def hold(self) -> None:
-        """Have the member end when this connection ends, or LEASH_SECONDS after the last call of this."""
+        """Have the member end when this connection ends, or LEASH_SECONDS after the last call of this.
+
+        While another thread sends, what it sends does the same.
+        """
         with contextlib.suppress(OSError):
-            self._link.send(Leash(LEASH_SECONDS))
+            self._link.offer(Leash(LEASH_SECONDS))
+
+    def unanswered_s(self) -> float:
+        """For how long the member's machine has acknowledged nothing."""
+        return self._link.unanswered_s()
+
+    def limit_silence(self, seconds: float) -> None:
+        """Have `reports` end, too, when nothing has come for so long. For the thread that reads them."""
+        with contextlib.suppress(OSError):  # it has ended
+            self._link.limit_silence(seconds)
+
+    def hang_up(self) -> None:
+        """End the connection: `reports` ends, and calls without an answer fail when it is closed."""
+        self._link.hang_up()
 
     def close(self) -> None:
         """End the connection; calls without an answer raise MemberEndedError."""

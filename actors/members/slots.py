@@ -89,6 +89,12 @@ class Slot:
     pid: int = 0
     node_id: str = ""
     report: MemberReport = field(default_factory=MemberReport)
+    reading: MemberClient | None = None
+    """The connection while its reports are read, which they are not while it waits for those it starts with."""
+    killed: bool = False
+    """Whether the pool has killed its process, and has said why."""
+    lost: str = ""
+    """Why the pool has given its process up, if that has not ended its connection by itself."""
     waits: bool = False
     """Whether its actor waits for resources of Ray's."""
     handled_before: int = 0
@@ -176,6 +182,7 @@ class Slot:
         self.handled_before, self.busy_ms_before = self.handled, self.busy_ms
         self.dead_letters_before += self.report.dead_letters
         self.report = MemberReport()
+        self.killed, self.lost = False, ""
         self.link = None
         self.actor = actor
         self.restarts += 1

@@ -19,7 +19,7 @@ from actors.links.pools import MemberFigures
 from actors.members.consumer_actor import why_not_started
 from actors.members.handler_member import MemberSpec
 from actors.members.logs.journal import Journal
-from actors.members.member_link import LEASH_SECONDS, MemberClient
+from actors.members.member_link import MemberClient
 from actors.members.slots import Slot, Started, Together, Version
 from actors.runtime.environment import REAL
 from actors.runtime.logs import about
@@ -31,8 +31,7 @@ _ROOM_SECONDS = 10.0  # a worker process that Ray starts first takes that long a
 _LOOK_SECONDS = 1.0
 _TOGETHER_SECONDS = 30.0
 _SLOW_RESTART_SECONDS = 30.0
-_HOLD_SECONDS: Final = LEASH_SECONDS / 4
-_GONE_SECONDS: Final = 30.0  # as long as a connection may be silent
+_GONE_SECONDS: Final = 30.0  # as long as a machine may be silent
 _ENDED: Final = ("Stopped", "Failed")
 _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 
@@ -41,8 +40,7 @@ class Supervision:
     """The slots of one pool, and a thread for each. `changed` is notified after each report, and guards them.
 
     New places are of `version`. `remove` takes static members out of the group, by their instance ids, and says why.
-    With `leash`, members end at once when this process does: for one that has successors. `journal` gets what becomes
-    of them.
+    `journal` gets what becomes of them. Who watches over those that say nothing is `watch`.
     """
 
     def __init__(
@@ -53,7 +51,6 @@ class Supervision:
         instance_prefix: str,
         monotonic: Callable[[], float],
         connect: Callable[[MemberAddress], MemberClient] | None = None,
-        leash: bool = False,
         journal: Journal | None = None,
     ) -> None:
         self.journal = journal or Journal(REAL.clock.wall_ms)
@@ -62,7 +59,6 @@ class Supervision:
         self._remove = remove
         self._instance_prefix = instance_prefix
         self._monotonic = monotonic
-        self._leash = leash
         self._connect = connect or _connect
         self._slots: dict[int, Slot] = {}
         self._handled_by_retired = 0
@@ -118,11 +114,14 @@ class Supervision:
         order = sorted(self.all(), key=lambda slot: (slot.waits or slot.failed, slot.number))
         return order[size:]
 
-    def retire(self, slots: list[Slot], timeout_s: float, *, why: str, leave: bool = True) -> None:
+    def retire(
+        self, slots: list[Slot], timeout_s: float, *, why: str, leave: bool = True, limit: str = "timeout_s"
+    ) -> None:
         """Have members finish their record, commit and end, at the latest after `timeout_s`; then all leave at once.
 
         They are static members, so that the others notice nothing until they leave, and rebalance once. Without `leave`
-        they keep their places in the group, for successors. The group learns `why`.
+        they keep their places in the group, for successors. The group learns `why`. `limit` is what users call the
+        timeout.
         """
         with self.changed:  # so that no actor is started that nobody would end
             for slot in slots:
@@ -136,6 +135,9 @@ class Supervision:
                 slot.thread.join(max(0.0, deadline - self._monotonic()))
         for slot in slots:
             if slot.actor is not None:
+                if slot.thread is not None and slot.thread.is_alive() and slot.link is not None:
+                    took = f"it had not finished what it had in hand {timeout_s:g} s after it was told to stop"
+                    self._kills(slot, f"{took} ({limit}={timeout_s:g})")
                 slot.actor.kill()
         joined = [slot.instance_id for slot in slots if slot.actor is not None and not slot.waits]
         if leave and joined:
@@ -159,11 +161,12 @@ class Supervision:
         if over:
             self.begin([slot])
 
-    def end_now(self, slot: Slot) -> None:
-        """End the actor of a place as it is: what it has in hand comes again, at its successor."""
+    def end_now(self, slot: Slot, why: str) -> None:
+        """End the actor of a place as it is, and say why: what it has in hand comes again, at its successor."""
         with self.changed:
             actor = slot.actor
         if actor is not None:
+            self._kills(slot, why)
             actor.kill()
 
     def _drop(self, slot: Slot) -> None:
@@ -202,7 +205,7 @@ class Supervision:
                     self._read(slot, link)
                 finally:
                     with self.changed:
-                        slot.link = None  # `call` waits for the successor
+                        slot.link = slot.reading = None  # `call` waits for the successor
                 if self._ends(slot):
                     return
                 _kill(slot)
@@ -232,19 +235,24 @@ class Supervision:
         Its connection ends with it, or is silent when its machine is gone.
         """
         deadline = self._monotonic() + _GONE_SECONDS
+        link.limit_silence(_GONE_SECONDS)
         for _ in link.reports():
             if self._monotonic() > deadline:
                 return
 
+    def _kills(self, slot: Slot, why: str) -> None:
+        """Say why the pool kills this slot's process, or it would seem to have died by itself."""
+        slot.killed = True
+        self._tell(slot, f"is killed by its pool: {why}")
+
     def _died(self, slot: Slot) -> None:
-        log.warning(
-            "slot %d of group %s: actor with pid %d has died",
-            slot.number,
-            slot.version.spec.group_id,
-            slot.pid,
-            extra=about(group=slot.version.spec.group_id, pid=slot.pid),
-        )
-        self.journal.note(slot.number, f"the member with pid {slot.pid} has died")
+        if not slot.killed:
+            self._tell(slot, slot.lost or "has died")
+
+    def _tell(self, slot: Slot, what: str) -> None:
+        text, of_slot = f"the member with pid {slot.pid} {what}", about(group=slot.version.spec.group_id, pid=slot.pid)
+        log.warning("slot %d of group %s: %s", slot.number, slot.version.spec.group_id, text, extra=of_slot)
+        self.journal.note(slot.number, text)
 
     def _start_failed(self, slot: Slot, error: Exception, *, given_up: bool) -> bool:
         """Say so; returns whether the slot is given up, which it is not if another version is to be tried."""
@@ -338,13 +346,10 @@ class Supervision:
 
     def _read(self, slot: Slot, link: MemberClient) -> None:
         removed = False
-        held: float | None = None
         most_ms = slot.version.spec.max_poll_interval_ms
+        slot.reading = link
         for report in link.reports():
             now = self._monotonic()
-            if self._leash and (held is None or now - held > _HOLD_SECONDS):
-                held = now
-                link.hold()
             with self.changed:
                 slot.report = report
                 if report.state == "Running" and slot.running_since is None:
@@ -361,14 +366,8 @@ class Supervision:
             if slot.renewing:  # it may have been chosen before there was a connection
                 link.stop()
             if report.handling_ms > most_ms:
-                log.warning(
-                    "slot %d of group %s: the handler has run for %d ms, longer than max_poll_interval_ms=%d: replaced",
-                    slot.number,
-                    slot.version.spec.group_id,
-                    report.handling_ms,
-                    most_ms,
-                    extra=about(group=slot.version.spec.group_id, pid=slot.pid),
-                )
+                ran = f"its handler has been running for {report.handling_ms} ms"
+                self._kills(slot, f"{ran}, longer than max_poll_interval_ms={most_ms}")
                 return
 
 

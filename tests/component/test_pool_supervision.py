@@ -18,7 +18,7 @@ from actors.members.crew import Crew
 from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient, MemberServer
 from actors.members.pool import ConsumerPool
-from actors.members.slots import Together, Version
+from actors.members.slots import Slot, Together, Version
 from actors.members.supervision import Supervision
 
 SECRET = b"s" * 16
@@ -278,6 +278,57 @@ def test_no_successor_begins_before_a_killed_process_has_gone() -> None:
     hung.close()
     until(slots, lambda: len(actors.made) == 2 and slot.report.state == "Running")
     end(slots, renewed)
+
+
+def notes(slots: Supervision) -> list[str]:
+    return [line.text for line in slots.journal.read()]
+
+
+def killed(slots: Supervision) -> list[str]:
+    return [text.partition("is killed by its pool: ")[2] for text in notes(slots) if "is killed by its pool" in text]
+
+
+def renewed_and_running() -> tuple[Actors, Renewed, Slot]:
+    actors = Actors()
+    renewed = Renewed(actors)
+    (slot,) = renewed.slots.add(1)
+    renewed.slots.begin([slot])
+    until(renewed.slots, lambda: slot.report.state == "Running")
+    return actors, renewed, slot
+
+
+def test_a_pool_that_kills_a_member_does_not_say_that_it_has_died() -> None:
+    """Whoever read it looked for a crash."""
+    actors, renewed, slot = renewed_and_running()
+    (hung,) = renewed.members
+    hung.send(MemberReport("Running", handling_ms=300_001))
+    until(renewed.slots, lambda: actors.made[0].killed)
+    hung.close()
+    until(renewed.slots, lambda: len(actors.made) == 2 and slot.report.state == "Running")
+    assert killed(renewed.slots) == [
+        "its handler has been running for 300001 ms, longer than max_poll_interval_ms=300000"
+    ]
+    renewed.slots.end_now(slot, "some other reason")
+    renewed.members[1].close()
+    until(renewed.slots, lambda: len(actors.made) == 3 and slot.report.state == "Running")
+    assert killed(renewed.slots)[1:] == ["some other reason"]
+    assert not any("has died" in text for text in notes(renewed.slots))
+    renewed.members[2].close()
+    until(renewed.slots, lambda: len(actors.made) == 4 and slot.report.state == "Running")
+    assert len(killed(renewed.slots)) == 2, "this one has died by itself"
+    assert any("has died" in text for text in notes(renewed.slots))
+    end(renewed.slots, renewed)
+
+
+def test_a_member_that_does_not_finish_in_time_is_killed_and_it_is_said_by_which_setting() -> None:
+    actors, renewed, slot = renewed_and_running()
+    renewed.slots.retire([slot], 0.05, why="over", limit="drain_timeout_s")
+    assert actors.made[0].killed
+    (why,) = killed(renewed.slots)
+    assert why.endswith("0.05 s after it was told to stop (drain_timeout_s=0.05)")
+    renewed.members[0].close()
+    assert slot.thread is not None
+    slot.thread.join(60)
 
 
 def test_a_place_that_was_given_up_is_filled_again_by_another_version() -> None:

@@ -18,9 +18,10 @@ on a second Ray. Members die with their supervisor, in three ways, each sufficie
 
 1. A member of a deployed pool ends itself as soon as its connection to the supervisor ends: milliseconds after the
    supervisor's process has died. It is not asked to finish: its successor would begin the same record meanwhile.
-2. It ends itself when it has heard nothing from its supervisor for `LEASH_SECONDS` (15). A supervisor answers a
-   member's reports, and starts a successor only when the connection has ended, or has been silent for 30 seconds. So a
-   member that the network cuts off has ended before its successor starts, whatever it can still reach.
+2. It ends itself when it has heard nothing from its supervisor for `LEASH_SECONDS` (15). A supervisor says something
+   several times meanwhile, and starts a successor only when the connection has ended, or the member's machine has
+   acknowledged nothing for 30 seconds. So a member that the network cuts off has ended before its successor starts,
+   whatever it can still reach.
 3. Ray ends the actors of an owner that has died. This also ends a member whose handler keeps Python's lock in C.
 
 A member that was stopped as a whole (SIGSTOP) handles nothing; when it goes on it finds its connection ended. What is

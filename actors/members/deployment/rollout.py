@@ -20,6 +20,7 @@ from typing import Final
 
 SETTLE_SECONDS: Final = 3.0
 DRAIN_SECONDS: Final = 30.0
+OVERDUE: Final = f"it had not finished what it had in hand {DRAIN_SECONDS:g} s after it was to make room for a version"
 """How long a member may take to finish what is in hand before its successor begins."""
 _DEATHS_MAX: Final = 3
 _DEAD_LETTERS_MAX: Final = 10

@@ -27,7 +27,7 @@ from actors.members.deployment.records import (
     Term,
     python_version,
 )
-from actors.members.deployment.rollout import EndNow, Phase, Renew, Rollout
+from actors.members.deployment.rollout import OVERDUE, EndNow, Phase, Renew, Rollout
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import MemberLine
 from actors.members.plan import PoolError, PoolPlan
@@ -322,7 +322,7 @@ class Steward:
             case EndNow(number):
                 for slot in crew.slots.all():
                     if slot.number == number:
-                        crew.slots.end_now(slot)
+                        crew.slots.end_now(slot, OVERDUE)
         if rollout.phase is not before:
             log.info("pool %s: %s -> %s %s", self.name, before.value, rollout.phase.value, rollout.reason or "")
             self._last_error = rollout.reason or self._last_error

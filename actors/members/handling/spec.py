@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from actors import CoterieError
-from actors.client.config import PRODUCER_SETTINGS, SECURITY_NAMES, consumer_config, producer_config
+from actors.client.config import (
+    CONSUMER_SETTINGS,
+    PRODUCER_SETTINGS,
+    SECURITY_NAMES,
+    consumer_config,
+    producer_config,
+    resolve,
+)
 from actors.runtime.process import error_text
 
 BatchFormat = Literal["record", "records", "pyarrow"]
@@ -62,13 +69,27 @@ class MemberSpec:
     @property
     def max_poll_interval_ms(self) -> int:
         """How long a handler may run."""
-        return int(self.options.get("max_poll_interval_ms", 300_000))
+        return self._consumers("max_poll_interval_ms")
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """How long its coordinator keeps a member that sends no heartbeat."""
+        return self._consumers("session_timeout_ms")
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """The time between two heartbeats of a member."""
+        return self._consumers("heartbeat_interval_ms")
 
     @property
     def auto_commit_interval_ms(self) -> int:
         """How long the commit of what is handled waits, at most, for the rest of a poll to be handled."""
-        name = "auto_commit_interval_ms"
-        return int(consumer_config({name: self.options[name]} if name in self.options else {})[name])
+        return self._consumers("auto_commit_interval_ms")
+
+    def _consumers(self, name: str) -> int:
+        """A setting of its consumer, given or by default."""
+        given = {name: self.options[name]} if name in self.options else {}
+        return int(resolve(CONSUMER_SETTINGS, given)[name])
 
     @property
     def side_by_side(self) -> bool:

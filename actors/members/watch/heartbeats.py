@@ -1,0 +1,135 @@
+"""Sends heartbeats to a group's coordinator in the name of members that cannot do so themselves just now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from actors.client.admin.brokers import Brokers
+from actors.client.config import ADMIN_SETTINGS, resolve, security_settings
+from actors.client.error_codes import error_for
+from actors.client.errors import KafkaError
+from actors.client.records import Node
+from actors.members.handling.spec import MemberSpec
+from actors.runtime.environment import Environment
+from actors.runtime.logs import about
+from actors.wire.errors import ErrorCode as Code
+from actors.wire.messages import HeartbeatRequest, HeartbeatResponse
+
+log = logging.getLogger(__name__)
+
+_STATIC: Final = 3
+"""The first version with the instance id (KIP-345)."""
+_COUNTS: Final = (Code.NONE, Code.REBALANCE_IN_PROGRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Under what a member stands in its group."""
+
+    instance_id: str
+    member_id: str
+    generation_id: int
+
+
+class Heartbeats:
+    """Heartbeats in a group, over connections of their own, which are made for the first one. Thread-safe.
+
+    They log in as the pool's members do, with what lies on this machine. `spec` says how these consume now.
+    """
+
+    def __init__(self, spec: Callable[[], MemberSpec], environment: Environment) -> None:
+        self._spec = spec
+        self._environment = environment
+        self._brokers: Brokers | None = None
+        self._settings: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._under_way: set[Membership] = set()
+        self._closed = False
+        self._trouble = ""
+
+    def send(self, member: Membership) -> None:
+        """Have a heartbeat sent. It does not wait for the answer; until that has come, no other one goes."""
+        with self._lock:
+            if self._closed or member in self._under_way:
+                return
+            spec = self._spec()
+            try:
+                brokers = self._connected(spec)
+            except KafkaError as error:  # a file that is not here, most likely
+                self._failed(spec.group_id, error)
+                return
+            self._under_way.add(member)
+        sent = brokers.network.run(_send(brokers, spec, member))
+        sent.add_done_callback(partial(self._done, spec.group_id, member))
+
+    def close(self) -> None:
+        """Send no more, and close the connections."""
+        with self._lock:
+            self._closed = True
+            brokers, self._brokers = self._brokers, None
+        if brokers is not None:
+            brokers.close()
+
+    def _connected(self, spec: MemberSpec) -> Brokers:
+        """Connections as the spec has them. Raises ConfigurationError."""
+        settings = {"bootstrap_servers": spec.bootstrap_servers, **security_settings(spec.options)}
+        if self._brokers is not None and settings == self._settings:
+            return self._brokers
+        made = Brokers(resolve(ADMIN_SETTINGS, settings), self._environment)
+        if self._brokers is not None:
+            self._brokers.close()
+        self._brokers, self._settings = made, settings
+        return made
+
+    def _done(self, group_id: str, member: Membership, sent: Future[None]) -> None:
+        with self._lock:
+            self._under_way.discard(member)
+            if sent.cancelled():
+                return
+            error = sent.exception()
+            if error is None:
+                self._trouble = ""
+            else:
+                self._failed(group_id, error)
+
+    def _failed(self, group_id: str, error: BaseException) -> None:
+        """Say so, once for each reason in a row."""
+        reason = str(error) or type(error).__name__
+        if reason != self._trouble and not self._closed:
+            self._trouble = reason
+            text = "group %s: the pool could not send a heartbeat for a member that is silent: %s"
+            log.warning(text, group_id, reason, extra=about(group=group_id))
+
+
+async def _send(brokers: Brokers, spec: MemberSpec, member: Membership) -> None:
+    limit_ms = spec.session_timeout_ms
+
+    async def ask(node: Node) -> None:
+        for generation_id in (member.generation_id, member.generation_id + 1):
+            code = await _beat(brokers, node, spec.group_id, replace(member, generation_id=generation_id))
+            if code != Code.ILLEGAL_GENERATION:
+                break
+            # Its JoinGroup is answered, which it cannot read yet: the group has gone on with it, and without it cannot.
+        if code not in _COUNTS:
+            raise error_for(code, f"heartbeat of {member.instance_id}")
+
+    async with asyncio.timeout(limit_ms / 1000):
+        await brokers.at_coordinator(spec.group_id, ask, brokers.network.now_ms() + limit_ms)
+
+
+async def _beat(brokers: Brokers, node: Node, group_id: str, member: Membership) -> int:
+    request = HeartbeatRequest(
+        group_id=group_id,
+        generation_id=member.generation_id,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+    )
+    response: HeartbeatResponse = await brokers.network.ask(node, request, min_version=_STATIC)
+    return response.error_code

@@ -1,0 +1,204 @@
+"""Members that say nothing: when the pool sends heartbeats for them, and when it ends them. No process, no time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+
+from actors.links.member import MemberReport
+from actors.members.handler_member import MemberSpec
+from actors.members.logs.journal import Journal
+from actors.members.slots import Slot, Together, Version
+from actors.members.watch.heartbeats import Membership
+from actors.members.watch.watching import MACHINE_SECONDS, Watching
+
+LOOK_S = 0.25  # no rounding
+ME = Membership("g-0", "member-1", 4)
+
+
+def joined(**more: Any) -> MemberReport:
+    return MemberReport("Running", member_id="member-1", generation_id=4, **more)
+
+
+class Link:
+    """A connection over which nothing comes."""
+
+    def __init__(self) -> None:
+        self.unanswered = 0.0
+        self.holds = 0
+        self.hung_up = False
+
+    def hold(self) -> None:
+        self.holds += 1
+
+    def unanswered_s(self) -> float:
+        return self.unanswered
+
+    def hang_up(self) -> None:
+        self.hung_up = True
+
+
+class Pool:
+    """One member, its watch, and what becomes of it; `go` has time pass."""
+
+    def __init__(self, *, leash: bool = False, **options: Any) -> None:
+        self.now = 0.0
+        self.journal = Journal(lambda: 0)
+        self.sent: list[tuple[float, Membership]] = []
+        self.ended: list[str] = []
+        self.closed = False
+        self.link = Link()
+        version = Version(MemberSpec(("t",), "g", "host:1", options=options), cast("Any", None))
+        self.slot = Slot(0, "g-0", Together(0), version)
+        self.slot.reading, self.slot.pid, self.slot.report = cast("Any", self.link), 70, joined()
+        self.watching = Watching(self, self, lambda: self.now, leash=leash)
+
+    def all(self) -> list[Slot]:
+        return [self.slot]
+
+    def end_now(self, slot: Slot, why: str) -> None:
+        self.ended.append(why)
+
+    def send(self, member: Membership) -> None:
+        self.sent.append((self.now, member))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def go(self, seconds: float, *, heard: bool = False) -> None:
+        until = self.now + seconds
+        while self.now < until - LOOK_S / 2:
+            self.now += LOOK_S
+            if heard:
+                self.slot.report = joined()
+            self.watching.look()
+
+    def notes(self) -> list[str]:
+        return [line.text for line in self.journal.read()]
+
+
+def test_a_member_that_reports_sends_its_own_heartbeats() -> None:
+    pool = Pool()
+    pool.go(60, heard=True)
+    assert pool.sent == []
+    assert pool.ended == []
+
+
+def test_heartbeats_go_on_while_a_handler_keeps_the_interpreters_lock_and_end_with_its_silence() -> None:
+    """It was expelled and completed six times, or killed for ever, without a word but "has died"."""
+    pool = Pool()
+    pool.go(40)
+    assert [member for _, member in pool.sent] == [ME] * len(pool.sent)
+    assert [at for at, _ in pool.sent][:3] == [1.0, 4.0, 7.0]
+    assert pool.sent[-1][0] == 40.0
+    assert pool.ended == []
+    (note,) = pool.notes()
+    assert "max_poll_interval_ms=300000" in note
+    pool.go(60, heard=True)
+    assert pool.sent[-1][0] == 40.0
+
+
+@pytest.mark.parametrize(("session_ms", "interval_ms"), [(6_000, 3_000), (6_000, 5_000), (6_000, 500), (45_000, 3_000)])
+def test_no_session_ends_before_the_first_heartbeat_of_the_pool(session_ms: int, interval_ms: int) -> None:
+    """The member's own last one may be an interval old when it falls silent."""
+    pool = Pool(session_timeout_ms=session_ms, heartbeat_interval_ms=interval_ms)
+    pool.go(20)
+    times = [-interval_ms / 1000, *(at for at, _ in pool.sent)]
+    assert max(b - a for a, b in pairwise(times)) * 1000 < session_ms
+
+
+@pytest.mark.parametrize(
+    "report",
+    [MemberReport("Starting"), MemberReport("Running"), MemberReport("Stopped", member_id="m", generation_id=1)],
+)
+def test_no_heartbeat_is_sent_for_a_member_that_is_not_in_the_group(report: MemberReport) -> None:
+    pool = Pool()
+    pool.slot.report = report
+    pool.go(40)
+    assert pool.sent == []
+
+
+def test_heartbeats_are_of_the_generation_that_was_reported_last() -> None:
+    pool = Pool()
+    pool.go(2)
+    pool.slot.report = MemberReport("Running", member_id="member-2", generation_id=5)
+    pool.go(2)
+    assert [member for _, member in pool.sent] == [ME, Membership("g-0", "member-2", 5)]
+
+
+def test_a_pool_that_kills_says_that_it_killed_after_how_long_and_by_which_setting() -> None:
+    pool = Pool(max_poll_interval_ms=60_000)
+    pool.slot.report = joined(handling_ms=20_000)
+    pool.go(39.75)
+    assert pool.ended == []
+    pool.go(1)
+    (why,) = pool.ended
+    assert "for 60250 ms, longer than max_poll_interval_ms=60000" in why
+    sent = len(pool.sent)
+    pool.go(MACHINE_SECONDS - 1)
+    assert len(pool.ended) == 1
+    assert len(pool.sent) == sent, "it is to be gone"
+    assert not pool.link.hung_up
+    pool.go(2)
+    assert pool.link.hung_up, "a process that does not end has no place for ever"
+
+
+def test_reports_that_are_late_on_a_busy_machine_kill_nobody_whose_limit_is_short() -> None:
+    pool = Pool(max_poll_interval_ms=6_000)
+    pool.go(9)
+    assert pool.ended == []
+    pool.go(2)
+    assert pool.ended
+
+
+def test_time_in_which_the_pool_itself_stood_still_is_nobodys_silence() -> None:
+    """Its members' reports wait unread meanwhile."""
+    pool = Pool()
+    pool.go(1, heard=True)
+    pool.now += 3600
+    pool.watching.look()
+    assert pool.ended == []
+    assert len(pool.sent) == 1
+
+
+def test_a_machine_that_has_vanished_ends_its_connection_and_it_is_said() -> None:
+    pool = Pool()
+    pool.link.unanswered = MACHINE_SECONDS + 1
+    pool.go(LOOK_S)
+    assert pool.link.hung_up
+    assert pool.slot.lost == "is lost: its machine has not answered for 30 s"
+    assert pool.sent == []
+
+
+def test_a_leash_is_held_while_the_member_says_nothing() -> None:
+    """It was held when a report came, so a member ended itself as soon as its handler gave the lock back."""
+    pool = Pool(leash=True)
+    pool.go(40)
+    assert pool.link.holds >= 10
+    free = Pool()
+    free.go(40)
+    assert free.link.holds == 0
+
+
+def test_the_silence_of_a_process_is_not_that_of_its_successor() -> None:
+    pool = Pool()
+    pool.go(200)
+    pool.slot.reading = cast("Any", Link())
+    pool.go(200)
+    assert pool.ended == []
+
+
+def test_a_member_that_waits_for_those_it_starts_with_is_not_silent() -> None:
+    """Nobody reads what it reports until then."""
+    pool = Pool(max_poll_interval_ms=1_000)
+    pool.slot.link, pool.slot.reading = pool.slot.reading, None
+    pool.go(40)
+    assert pool.ended == []
+
+
+def test_the_connections_end_with_the_watch() -> None:
+    pool = Pool()
+    pool.watching.end()
+    assert pool.closed
