@@ -12,6 +12,9 @@ import pytest
 from actors.client import Admin, Consumer, ConsumerRebalanceListener, OffsetAndMetadata, Producer, TopicPartition
 from actors.client.admin.types import ConfigResource, NewTopic
 from actors.client.errors import CommitFailedError, GroupIdNotFoundError, NonEmptyGroupError, TopicAlreadyExistsError
+from actors.members.handler_member import MemberSpec
+from actors.members.watch.heartbeats import Heartbeats, Membership
+from actors.runtime.environment import REAL
 from actors.wire.config_resources import ConfigResourceType
 from tests.compat.own_clients import (
     COUNT,
@@ -86,6 +89,55 @@ def test_a_process_that_is_stopped_beyond_its_session_loses_its_share_once_and_g
         (lost, _, _), assigned = words()[len(before) :]
         assert (lost, assigned) == ("lost", [*half, str(generation + 2)])
         assert other.errors == []
+
+
+@against("kafka", "coterie")
+def test_a_member_that_says_nothing_beyond_its_session_keeps_its_share_while_another_process_sends_its_heartbeats(
+    kafka: Peer, name: str, tmp_path: Path
+) -> None:
+    """As a pool does for a handler that keeps the interpreter's lock. Another silent member shows that time was up."""
+    make_topic(kafka, name)
+    words = {each: tmp_path / each for each in ("kept", "lost")}
+    settings = {"session_timeout_ms": 6_000, "partition_assignment_strategy": ["cooperative-sticky"]}
+
+    def said(who: str) -> list[list[str]]:
+        return [line.split() for line in words[who].read_text().splitlines()]
+
+    def owned(who: str) -> int:
+        return sum(int(count) if what == "assigned" else -int(count) for what, count, _ in said(who))
+
+    def shared() -> bool:
+        return owned("kept") == owned("lost") == COUNT // 2
+
+    with (
+        narrator(kafka, name, words["kept"], group_instance_id="kept", **settings) as kept,
+        narrator(kafka, name, words["lost"], group_instance_id="lost", **settings) as lost,
+        Admin(bootstrap_servers=kafka.bootstrap_servers) as admin,
+    ):
+
+        def members() -> dict[str | None, str]:
+            (group,) = admin.describe_consumer_groups([name])
+            return {each.group_instance_id: each.member_id for each in group.members}
+
+        wait_until(shared, what="both members")
+        for process in (kept, lost):
+            process.send_signal(signal.SIGSTOP)
+        before, generation = said("kept"), int(said("lost")[-1][2])
+        me = Membership("kept", members()["kept"], generation)
+        heartbeats = Heartbeats(lambda: MemberSpec((name,), name, kafka.bootstrap_servers), REAL)
+
+        def only_me() -> bool:
+            heartbeats.send(me)
+            return members() == {"kept": me.member_id}
+
+        wait_until(only_me, what="the end of the other one's session")
+        for _ in range(3):
+            only_me()  # now the group rebalances, and waits for its member
+        heartbeats.close()
+        kept.send_signal(signal.SIGCONT)
+        wait_until(lambda: said("kept")[len(before) :], what="the other half")
+        (what, count, later), *_ = said("kept")[len(before) :]
+        assert (what, int(count), int(later) > generation) == ("assigned", COUNT // 2, True)
 
 
 @pytest.mark.conformance("E-29")

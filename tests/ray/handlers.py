@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import multiprocessing
 import os
@@ -133,6 +134,24 @@ class Stuck(Recorder):
         super().__call__(record)
 
 
+class Locking(Witnessed):
+    """Keeps the interpreter's lock in C over one value: for so many seconds, or for an hour when it first meets it."""
+
+    def __init__(self, folder: str, seconds: int = 0) -> None:
+        super().__init__(folder)
+        self.seconds = seconds
+        self.keep = ctypes.PyDLL(None).sleep  # a PyDLL does not give the lock away
+
+    def __call__(self, record: Any) -> None:
+        self.tell(b"begin", record.value)
+        if record.value == b"trap":
+            trapped = self.folder / "trapped"
+            first = not trapped.exists()
+            trapped.touch()
+            self.keep(self.seconds or (3600 if first else 0))
+        Recorder.__call__(self, record)
+
+
 class Forking(Recorder):
     """Has a process sleep, and ends it; then has a pool of processes work, which ends them."""
 
@@ -207,6 +226,12 @@ class Placed:
 def handled(folder: Path) -> list[bytes]:
     """All values handled so far, repeats included."""
     return [line for file in sorted(folder.glob("*.log")) for line in file.read_bytes().splitlines()]
+
+
+def begun(folder: Path) -> list[bytes]:
+    """All values that a `Witnessed` has begun with so far, repeats included, those of a process in their order."""
+    lines = [line.split() for file in sorted(folder.glob("*.times")) for line in file.read_bytes().splitlines()]
+    return [value for what, value, _ in lines if what == b"begin"]
 
 
 def by_two(folder: Path) -> list[str]:

@@ -25,7 +25,20 @@ from actors.members import supervision
 from actors.members.autoscale import Autoscale
 from actors.members.crew import Crew
 from actors.members.pool import ConsumerPool, PoolError
-from tests.ray.handlers import Batched, Click, Copier, Forking, Gated, Ordered, Poisoned, Recorder, Stuck, handled
+from tests.ray.handlers import (
+    Batched,
+    Click,
+    Copier,
+    Forking,
+    Gated,
+    Locking,
+    Ordered,
+    Poisoned,
+    Recorder,
+    Stuck,
+    begun,
+    handled,
+)
 from tests.ray.support import assert_gone, committed, consumer, patient, produce, read_all, topic, wait_until
 
 PARTITIONS = 6
@@ -68,7 +81,8 @@ def over(servers: str, name: str, folder: Path, handler: type[Recorder], bad: by
     """A pool of one over a topic of one partition with the values good, `bad`, after."""
     topic(servers, name, 1)
     produce(servers, name, [b"good", bad, b"after"])
-    return ConsumerPool(name, name, handler, 1, bootstrap_servers=servers, handler_args=(str(folder),), **settings)
+    given = {"handler_args": (str(folder),), **settings}
+    return ConsumerPool(name, name, handler, 1, bootstrap_servers=servers, **given)
 
 
 def members_of(servers: str, group: str) -> int:
@@ -324,6 +338,30 @@ def test_a_handler_that_hangs_beyond_max_poll_interval_is_replaced(servers: str,
     with over(servers, name, tmp_path, Stuck, b"trap", **settings) as pool:
         assert pool.wait(lambda: set(handled(tmp_path)) == {b"good", b"trap", b"after"}, 90), pool.status()
         assert pool.status()[0].restarts >= 1
+
+
+def test_a_handler_that_keeps_the_interpreters_lock_is_done_once_and_ended_by_max_poll_interval_alone(
+    servers: str, name: str, tmp_path: Path
+) -> None:
+    """Beyond its session it was expelled and its record begun again, for ever; then it was killed, and "has died"."""
+    once, ever = tmp_path / "once", tmp_path / "ever"
+    once.mkdir()
+    ever.mkdir()
+    settings = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 2000}
+    with (
+        over(servers, name, once, Locking, b"trap", handler_args=(str(once), 8), **settings) as one,
+        over(servers, f"{name}-ever", ever, Locking, b"trap", max_poll_interval_ms=11_000, **settings) as other,
+    ):
+        assert one.wait(lambda: b"after" in handled(once), 60), one.status()
+        assert handled(once) == begun(once) == [b"good", b"trap", b"after"]
+        (member,) = one.status()
+        assert (member.restarts, member.generation_id) == (0, 1)
+        assert other.wait(lambda: b"after" in handled(ever), 60), other.status()
+        assert begun(ever).count(b"trap") == 2
+        said = "\n".join(line.text for line in other.logs())
+        assert "is killed by its pool" in said
+        assert "max_poll_interval_ms=11000" in said
+        assert "has died" not in said
 
 
 def test_an_async_handler_copies_records_side_by_side_and_a_sigterm_ends_its_member_without_repeats(
