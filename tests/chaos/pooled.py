@@ -3,11 +3,15 @@
 The handler takes the lock of a record's partition while it handles the record. The kernel gives a lock back when the
 process that has it is gone, however it went. So a lock that is taken means that another process handles a record of
 the same partition at this moment, which must never be.
+
+Before some records it keeps the interpreter's lock beyond its session. A pool in which that expels a member begins such
+a record again and again, and never handles those behind it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -22,6 +26,10 @@ from tests.compat.peers import ROOT
 
 NAME = GROUP = "chaos-pool"
 SIZE = 2
+SESSION_MS = 15_000
+_LOCKED_S = 18
+_LOCKS = range(300, 1 << 62, 3000)
+"""Offsets of partition 0 over which a handler keeps the interpreter's lock, for longer than the session."""
 
 
 class Witness:
@@ -34,6 +42,8 @@ class Witness:
 
     def __call__(self, record: Any) -> None:
         place = {"partition": record.partition, "offset": record.offset}
+        if record.partition == 0 and record.offset in _LOCKS:
+            ctypes.PyDLL(None).sleep(_LOCKED_S)  # a PyDLL does not give the lock away
         with self._lock(record.partition) as alone:
             self._note({"event": "handled" if alone else "two_at_once", **place})
 
@@ -108,6 +118,7 @@ def main() -> None:
             size=SIZE,
             bootstrap_servers=cluster.bootstrap_servers,
             handler_args=(folder, int(version)),
+            session_timeout_ms=SESSION_MS,
         )
         print("deployed", flush=True)  # noqa: T201
         sys.stdin.read()
