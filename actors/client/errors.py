@@ -299,6 +299,12 @@ class UnknownTopicOrPartitionError(RetriableError):
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+class UnknownTopicIdError(RetriableError):
+    """The broker has no topic with this id: it was deleted, or the broker has not heard of it yet."""
+
+    code = ErrorCode.UNKNOWN_TOPIC_ID
+
+
 class InvalidTopicError(KafkaError):
     """Not a legal topic name."""
 
@@ -340,6 +346,21 @@ class NoOffsetForPartitionError(KafkaError):
         what = ", ".join(f"{tp.topic}-{tp.partition}" for tp in self.partitions)
         super().__init__(
             message or f"no committed offset for {what}. Seek, or set auto_offset_reset to earliest or latest"
+        )
+
+
+class TopicRecreatedError(DataLossError):
+    """Topics were deleted and created again: positions in the old ones mean nothing in the new ones.
+
+    Where loss is to fail it is raised, for instance with auto_offset_reset none; `topics` has their names.
+    """
+
+    def __init__(self, message: str = "", topics: Iterable[str] = ()) -> None:
+        self.topics = sorted(topics)
+        super().__init__(
+            message
+            or f"deleted and created again: {', '.join(self.topics)}. What was not read of the old topic is lost. Seek "
+            "to go on in the new one, or set auto_offset_reset to earliest or latest"
         )
 
 

@@ -61,6 +61,10 @@ class Commits:
         self._due_ms = self._network.now_ms() + config["auto_commit_interval_ms"]
         self._automatic: Running | None = None
 
+    def consumed(self) -> Offsets:
+        """The offsets to commit: all positions, without those in topics that do not exist any more."""
+        return self._driver.committable(self._positions.consumed())
+
     def start(self, offsets: Offsets, *, retry: bool, timeout_ms: int) -> Running:
         """Begin a commit under the present generation. Raises as `group.offsets.make_commit` does."""
         with self._changes.lock:
@@ -145,7 +149,7 @@ class Commits:
         if not self._config["enable_auto_commit"] or self._network.now_ms() < self._due_ms:
             return
         self.start_interval()
-        offsets = self._positions.consumed()
+        offsets = self.consumed()
         if not offsets:
             return
         with contextlib.suppress(KafkaError):
@@ -154,7 +158,7 @@ class Commits:
     def commit_last(self, deadline_ms: int) -> None:
         """Commit before the consumer closes. Failures are logged; raises only WakeupError and FencedInstanceIdError."""
         try:
-            self.commit(self._positions.consumed(), max(0, deadline_ms - self._network.now_ms()))
+            self.commit(self.consumed(), max(0, deadline_ms - self._network.now_ms()))
         except KafkaError as error:
             if isinstance(error, WakeupError | FencedInstanceIdError):
                 raise

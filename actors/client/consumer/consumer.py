@@ -7,6 +7,7 @@ with the event loop. This module has the public methods and puts the parts toget
     polling        what one poll does                                  user's thread
     participation  what the group wants done between two polls         user's thread
     commits        commits, and hearing of their ends                  user's thread
+    recreation     topics that were deleted and created again          user's thread
     drain          takes records out of what was fetched               user's thread
     iteration      gives them one by one                               user's thread
     lookups        offsets by time, topics                             asked by the user's thread, done on the loop
@@ -25,7 +26,8 @@ from actors.client.config import consumer_config, membership_config, network_set
 from actors.client.consumer.commits import CommitCallback, Commits, Offsets, whole
 from actors.client.consumer.decode import deserializer
 from actors.client.consumer.drain import Drain, by_topic
-from actors.client.consumer.fetcher import Fetcher, FetchSettings
+from actors.client.consumer.fetch_requests import FetchSettings
+from actors.client.consumer.fetcher import Fetcher
 from actors.client.consumer.figures import figures
 from actors.client.consumer.iteration import Iteration
 from actors.client.consumer.listener import ConsumerRebalanceListener
@@ -33,6 +35,7 @@ from actors.client.consumer.lookups import Lookups
 from actors.client.consumer.participation import Participation
 from actors.client.consumer.polling import Polling
 from actors.client.consumer.positions import EARLIEST, LATEST, RESET_TO, Positions
+from actors.client.consumer.recreation import Recreations
 from actors.client.consumer.user_thread import UserThread
 from actors.client.errors import IllegalStateError, InvalidGroupIdError, TopicAuthorizationError
 from actors.client.group.driver import Driver
@@ -70,7 +73,7 @@ class Consumer:
         self._network = network = Network(network_settings(config), self._wanted_topics, environment=environment)
         self._changes = changes = Changes(network.now_ms)
         self._member = Membership(membership_config(config, environment.kernel.pid()), network.jitter)
-        self._driver = Driver(self._member, network, changes)
+        self._driver = Driver(self._member, network, changes, self._positions.topic_id)
         self._thread = UserThread(changes)
         self._fetcher = Fetcher(
             network,
@@ -95,7 +98,21 @@ class Consumer:
             config, self._member, self._driver, self._positions, self._fetcher, self._commits, self._thread, changes
         )
         self._polling = Polling(
-            self._member, self._participation, self._commits, self._fetcher, self._drain, self._thread, changes
+            self._member,
+            self._participation,
+            self._commits,
+            self._fetcher,
+            self._drain,
+            self._thread,
+            changes,
+            Recreations(
+                self._positions,
+                network.cluster,
+                changes,
+                RESET_TO[config["auto_offset_reset"]],
+                lambda: self._fetcher.recreated,
+                self._participation.recreated,
+            ),
         )
         self._iteration = Iteration(
             config["max_poll_records"], self._member, self._positions, self._polling, self._drain, changes
@@ -142,7 +159,7 @@ class Consumer:
     def _to_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> Offsets:
         if offsets is None:
             self._iteration.finish()
-            return self._positions.consumed()
+            return self._commits.consumed()
         return whole(offsets)
 
     # --- what to read -----------------------------------------------------------------------------------------------
@@ -302,7 +319,7 @@ class Consumer:
             raise ValueError(f"offset must not be negative, got {offset}")
         with self._thread.using():
             with self._changes.lock:
-                self._positions.of(partition).seek(offset)
+                self._positions.of(partition).choose(offset)
             self._fetcher.soon()
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -405,6 +422,14 @@ class Consumer:
         with self._thread.using():
             info = self._lookups.topics([topic], self._timeout(timeout_ms)).get(topic)
             return set(info.partitions) if info is not None and info.partitions else None
+
+    def topic_ids(self, topics: Iterable[str], timeout_ms: int | None = None) -> dict[str, bytes]:
+        """The present ids of these topics, asked of a broker. One that does not exist, or has no id, is left out.
+
+        A topic that was deleted and created again has another id. The consumer then heeds it from its next poll on.
+        """
+        with self._thread.using():
+            return self._lookups.ids(list(topics), self._timeout(timeout_ms))
 
     def topics(self, timeout_ms: int | None = None) -> set[str]:
         """All topics that this consumer may see, without internal ones."""

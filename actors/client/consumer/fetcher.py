@@ -9,10 +9,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from actors.client.consumer.positions import RESET_TO, Chunk, PartitionState, Positions
+from actors.client.consumer.fetch_requests import FetchSettings, fetch_request, fetch_version
+from actors.client.consumer.positions import Chunk, PartitionState, Positions
+from actors.client.consumer.recreation import is_of_another
 from actors.client.errors import AuthenticationError, KafkaError, UnsupportedVersionError
 from actors.client.net.changes import Changes
 from actors.client.net.leaders import by_topic, list_offsets
@@ -25,8 +26,6 @@ from actors.wire.messages import FetchRequest, FetchResponse, OffsetForLeaderEpo
 
 log = logging.getLogger(__name__)
 
-# A fetch that leaves out partitions whose buffers are full must not keep them waiting once they are drained.
-_SHORT_WAIT_MS = 20
 _MOVED = (
     Code.NOT_LEADER_OR_FOLLOWER,
     Code.FENCED_LEADER_EPOCH,
@@ -43,34 +42,6 @@ TRUNCATED = 10_001
 """A code of chunks, not one of Kafka's: the log was truncated below the position, at the chunk's offset."""
 NO_OFFSET = 10_002
 """A code of chunks, not one of Kafka's: the partition has no committed offset, and there is no reset policy."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
-    """How much to fetch and how long to wait. `reset_to` is None if auto_offset_reset is none."""
-
-    min_bytes: int
-    max_bytes: int
-    max_wait_ms: int
-    partition_bytes: int
-    isolation: int
-    rack: str
-    reset_to: int | None
-    retry_ms: int
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> FetchSettings:
-        """These settings, out of those of a consumer."""
-        return cls(
-            min_bytes=config["fetch_min_bytes"],
-            max_bytes=config["fetch_max_bytes"],
-            max_wait_ms=config["fetch_max_wait_ms"],
-            partition_bytes=config["max_partition_fetch_bytes"],
-            isolation=int(config["isolation_level"] == "read_committed"),
-            rack=config["client_rack"],
-            reset_to=RESET_TO[config["auto_offset_reset"]],
-            retry_ms=config["retry_backoff_ms"],
-        )
 
 
 Committed = Callable[[Iterable[TopicPartition]], Any]
@@ -101,6 +72,8 @@ class Fetcher:
         self._scheduled = False
         self._errors: deque[KafkaError] = deque()
         self._refused: KafkaError | None = None
+        self.recreated = False
+        """Whether there are positions in topics that were deleted and created again."""
 
     def soon(self) -> None:
         """Have `step` run on the loop. May be called from any thread."""
@@ -121,9 +94,12 @@ class Fetcher:
             checks: dict[Node, list[PartitionState]] = {}
             plans: dict[Node, list[PartitionState]] = {}
             full: set[int] = set()
+            self._look_at_topics(states)
             room = sum(state.buffered for state in states) < self._settings.max_bytes
             for state in states:
                 if state.position is None or state.busy or state.halted or state.retry_ms > now:
+                    continue
+                if is_of_another(state, self._network.cluster):
                     continue
                 node = self._source(state, now)
                 if node is None:
@@ -145,9 +121,19 @@ class Fetcher:
                     if node.id not in self._fetching:
                         self._fetching.add(node.id)
                         short = node.id in full
-                        request = self._request(some, short=short)
+                        request = fetch_request(self._settings, self._network.cluster, some, short=short)
                         asked = {state.tp: (state, state.token, state.fetch_at) for state in some}
                         loop.create_task(self._fetch(node, request, asked))
+
+    def _look_at_topics(self, states: list[PartitionState]) -> None:
+        """Note of which topics new positions are, and whether a topic was created again, which the next poll meets."""
+        cluster = self._network.cluster
+        for state in states:
+            if state.position is not None and not state.topic_id:
+                state.topic_id = cluster.topic_id(state.tp.topic)
+        before, self.recreated = self.recreated, any(is_of_another(state, cluster) for state in states)
+        if self.recreated and not before:
+            self._network.loop.call_soon(self._tell)
 
     def _source(self, state: PartitionState, now: int) -> Node | None:
         """Where to fetch from: the leader, or for a while the nearer replica that it has named (KIP-392)."""
@@ -178,10 +164,10 @@ class Fetcher:
     ) -> None:
         try:
             if load:
-                offsets: Mapping[TopicPartition, OffsetAndMetadata | None] = await self._committed(
-                    [state.tp for state, _ in load]
-                )
-                self._begin_at(load, offsets)
+                partitions = [state.tp for state, _ in load]
+                ids = self._ids(partitions)
+                offsets: Mapping[TopicPartition, OffsetAndMetadata | None] = await self._committed(partitions)
+                self._begin_at(load, offsets, ids)
             if find:
                 await self._begin_by_time(find)
         except KafkaError as error:
@@ -191,16 +177,26 @@ class Fetcher:
             self._tell()
             self.step()
 
+    def _ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, bytes]:
+        """The topics of these partitions, before their offsets are asked for: these may be of an older one."""
+        return {tp: self._network.cluster.topic_id(tp.topic) for tp in partitions}
+
     def _begin_at(
-        self, load: list[tuple[PartitionState, int]], offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
+        self,
+        load: list[tuple[PartitionState, int]],
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | None],
+        ids: Mapping[TopicPartition, bytes],
     ) -> None:
         with self._lock:
             for state, token in load:
                 if state.token != token or state.position is not None:
                     continue
+                if self._network.cluster.topic_id(state.tp.topic) != ids[state.tp]:
+                    continue  # asked again: it is not known which topic these offsets are of
                 offset = offsets.get(state.tp)
                 if offset is not None:
                     state.seek(offset.offset, offset.leader_epoch)
+                    state.topic_id = ids[state.tp]
                 elif self._settings.reset_to is not None:
                     state.reset(self._settings.reset_to)
                 else:
@@ -210,6 +206,7 @@ class Fetcher:
 
     async def _begin_by_time(self, find: list[tuple[PartitionState, int, int]]) -> None:
         wanted = {state.tp: at for state, _, at in find}
+        ids = self._ids(wanted)
         # One round only, so that partitions without a leader do not hold up the others.
         offsets = await list_offsets(
             self._network,
@@ -223,6 +220,7 @@ class Fetcher:
                 found = offsets.get(state.tp)
                 if state.token == token and state.position is None and found is not None:
                     state.seek(found.offset, found.leader_epoch)
+                    state.topic_id = ids[state.tp]
 
     def _position_failed(self, states: list[PartitionState], error: KafkaError) -> None:
         log.debug("positions: %s", error)
@@ -318,44 +316,19 @@ class Fetcher:
 
     # --- fetching -------------------------------------------------------------------------------------------------
 
-    def _request(self, states: list[PartitionState], *, short: bool) -> FetchRequest:
-        settings = self._settings
-        topics: dict[str, list[FetchRequest.FetchPartition]] = {}
-        for state in states:
-            info = self._network.cluster.partition(state.tp)
-            topics.setdefault(state.tp.topic, []).append(
-                FetchRequest.FetchPartition(
-                    partition=state.tp.partition,
-                    current_leader_epoch=info.leader_epoch if info else -1,
-                    fetch_offset=state.fetch_at,
-                    last_fetched_epoch=-1,
-                    log_start_offset=-1,
-                    partition_max_bytes=settings.partition_bytes,
-                )
-            )
-        return FetchRequest(
-            replica_id=-1,
-            max_wait_ms=min(settings.max_wait_ms, _SHORT_WAIT_MS) if short else settings.max_wait_ms,
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.max_bytes,
-            isolation_level=settings.isolation,
-            session_id=0,
-            session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic=topic, partitions=parts) for topic, parts in topics.items()],
-            rack_id=settings.rack,
-        )
-
     async def _fetch(
         self, node: Node, request: FetchRequest, asked: dict[TopicPartition, tuple[PartitionState, int, int]]
     ) -> None:
         try:
-            response: FetchResponse = await self._network.ask(node, request)
+            response: FetchResponse = await self._network.ask(node, request, max_version=fetch_version(request))
+            names = {topic.topic_id: topic.topic for topic in request.topics}
             with self._lock:
                 for topic in response.responses:
+                    name = topic.topic or names.get(topic.topic_id, "")
                     for data in topic.partitions:
-                        found = asked.get(TopicPartition(topic.topic, data.partition_index))
+                        found = asked.get(TopicPartition(name, data.partition_index))
                         if found is None:
-                            raise KafkaError(f"{node} answers for {topic.topic}-{data.partition_index}, unasked")
+                            raise KafkaError(f"{node} answers for {name}-{data.partition_index}, unasked")
                         state, token, offset = found
                         if state.token == token and state.fetch_at == offset:
                             self._take(state, data)
@@ -381,6 +354,8 @@ class Fetcher:
 
     def _take(self, state: PartitionState, data: FetchResponse.PartitionData) -> None:
         code = data.error_code
+        if is_of_another(state, self._network.cluster):
+            return  # an older broker answers by name, and these may be records of the new topic
         if code == Code.NONE:
             state.high_watermark = data.high_watermark
             state.last_stable_offset = data.last_stable_offset

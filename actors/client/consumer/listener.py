@@ -20,3 +20,11 @@ class ConsumerRebalanceListener:
     def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
         """These partitions are lost and may have other owners already. A commit for them would be refused."""
         self.on_partitions_revoked(lost)
+
+    def on_partitions_recreated(self, recreated: list[TopicPartition]) -> None:
+        """The topic of these partitions was deleted and created again, and they begin as auto_offset_reset says.
+
+        Nothing of the old topic can be committed any more, as if its partitions were lost and others assigned.
+        """
+        self.on_partitions_lost(recreated)
+        self.on_partitions_assigned(recreated)

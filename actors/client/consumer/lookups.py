@@ -54,6 +54,21 @@ class Lookups:
 
         return self.result(ask(), timeout_ms)
 
+    def ids(self, names: list[str], timeout_ms: int) -> dict[str, bytes]:
+        """The ids of these topics by the newest metadata."""
+
+        async def ask() -> dict[str, bytes]:
+            with self._network.holding(names):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._network.refreshed()
+            found = {name: self._network.cluster.topic_id(name) for name in names}
+            return {name: topic_id for name, topic_id in found.items() if topic_id}
+
+        try:
+            return self.result(ask(), timeout_ms)
+        except TimeoutError as error:
+            raise KafkaTimeoutError(f"no metadata within {timeout_ms} ms") from error
+
     def topics(self, names: list[str] | None, timeout_ms: int) -> dict[str, TopicInfo]:
         """The metadata of these topics, or of all."""
 

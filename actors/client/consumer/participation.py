@@ -109,6 +109,25 @@ class Participation:
             return wrapped(error, f"{action.event.value} of {named(action.partitions)}")
         return None
 
+    def recreated(self, partitions: list[TopicPartition]) -> None:
+        """Tell the listener that these partitions belong to another topic now. Raises what it raises."""
+        self._fetcher.soon()
+        if not self._member.subscribed:
+            return
+        try:
+            self._listener_of_recreated(partitions)
+        except Exception as error:
+            log.warning("the rebalance listener failed in on_partitions_recreated: %r", error)
+            raise wrapped(error, f"on_partitions_recreated of {named(partitions)}") from error
+
+    def _listener_of_recreated(self, partitions: list[TopicPartition]) -> None:
+        listener: Any = self.listener
+        if hasattr(listener, "on_partitions_recreated"):
+            listener.on_partitions_recreated(partitions)
+            return
+        getattr(listener, Event.LOST.value, listener.on_partitions_revoked)(partitions)
+        listener.on_partitions_assigned(partitions)
+
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """From now on read exactly these partitions, new ones from their committed offsets."""
         with self._changes.lock:
@@ -127,7 +146,7 @@ class Participation:
         if self._last_commit is None:
             limit = self._config["default_api_timeout_ms"]
             try:
-                self._last_commit = self._commits.start(self._positions.consumed(), retry=False, timeout_ms=limit)
+                self._last_commit = self._commits.start(self._commits.consumed(), retry=False, timeout_ms=limit)
             except KafkaError as error:
                 log.info("no commit before the rebalance: %s", error)
                 return CommitOutcome.FAILED

@@ -10,6 +10,7 @@ from actors.client.consumer.drain import Drain
 from actors.client.consumer.fetcher import Fetcher
 from actors.client.consumer.participation import Participation
 from actors.client.consumer.positions import PartitionState
+from actors.client.consumer.recreation import Recreations
 from actors.client.consumer.user_thread import UserThread
 from actors.client.errors import IllegalStateError, KafkaTimeoutError
 from actors.client.group.membership import Membership
@@ -32,6 +33,7 @@ class Polling:
         drain: Drain,
         thread: UserThread,
         changes: Changes,
+        recreations: Recreations,
     ) -> None:
         self._member = member
         self._participation = participation
@@ -40,6 +42,7 @@ class Polling:
         self._drain = drain
         self._thread = thread
         self._changes = changes
+        self._recreations = recreations
 
     def poll(self, timeout_ms: int, take: Callable[[], T]) -> T | None:
         """What `take()` gives, as soon as it gives something; None after `timeout_ms`. Raises as Consumer.poll."""
@@ -93,9 +96,10 @@ class Polling:
         return max(self._changes.now_ms() + 1, min((t for t in times if t is not None), default=FOREVER_MS))
 
     def turn(self, deadline_ms: int) -> None:
-        """Do what comes before records: call callbacks of commits, see to the group, commit automatically."""
+        """Do what comes before records: call callbacks of commits, see to the group and its topics, commit."""
         self._commits.run_callbacks()
         with self._changes.lock:
             self._member.poll(self._changes.now_ms())
         self._participation.take_part(deadline_ms)
+        self._recreations.meet()
         self._commits.commit_if_due()

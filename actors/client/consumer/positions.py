@@ -36,12 +36,16 @@ class Chunk:
 class PartitionState:
     """One assigned partition. `position` is the next offset to hand out, `fetch_at` the next to fetch.
 
-    `token` grows whenever the position jumps: answers to what was asked under an older token are dropped.
+    `token` grows whenever the position jumps: answers to what was asked under an older token are dropped. `topic_id` is
+    the id of the topic that the position belongs to, b"" while it is not known. `told`: the program has been told, by
+    an error, that the topic is another one now.
     """
 
     tp: TopicPartition
     position: int | None = None
     epoch: int = -1
+    topic_id: bytes = b""
+    told: bool = False
     fetch_at: int = -1
     fetch_epoch: int = -1
     token: int = 0
@@ -70,22 +74,31 @@ class PartitionState:
         self.epoch = self.fetch_epoch = epoch
         self.checked_epoch = -1
 
+    def choose(self, offset: int) -> None:
+        """Go on where the program wants. A position it had before it heard of a new topic is still one of the old."""
+        if self.told:
+            self.topic_id, self.told = b"", False
+        self.seek(offset)
+
     def reset(self, timestamp: int) -> None:
         """Have the position found anew: at the log's beginning or end, or at a time."""
-        self._jump()
-        self.position = None
+        self._forget()
         self.reset_to = timestamp
 
     def load(self) -> None:
         """Have the position found anew: at the committed offset."""
-        self._jump()
-        self.position = None
+        self._forget()
         self.from_committed = True
 
     def let_go(self) -> None:
         """The partition is not assigned any more: drop what it has, and answers that are still to come."""
         self._jump()
         self.stopped = True
+
+    def _forget(self) -> None:
+        self._jump()
+        self.position = None
+        self.topic_id, self.told = b"", False
 
     def _jump(self) -> None:
         self.token += 1
@@ -144,6 +157,11 @@ class Positions:
         self.states = {tp: fresh.get(tp) or self.states[tp] for tp in wanted}
         self.turn = deque(self.states)
         return added
+
+    def topic_id(self, partition: TopicPartition) -> bytes:
+        """The id of the topic that the position in a partition belongs to; b"" if that is not known."""
+        state = self.states.get(partition)
+        return state.topic_id if state is not None else b""
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets to commit: the positions of all partitions that have one."""

@@ -9,18 +9,23 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from actors.client.errors import HeartbeatFailedError, KafkaError, KafkaTimeoutError
 from actors.client.group.effects import Drop, Effect, Send, To
 from actors.client.group.membership import Membership
 from actors.client.group.offsets import Commit, Offsets, fetch_request, judge_commit, judge_fetch, make_commit
+from actors.client.group.topic_ids import Divided, IdOf, divide, known_ids
 from actors.client.net.backoff import Backoff
 from actors.client.net.changes import Changes
 from actors.client.net.network import Network
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
+from actors.wire.errors import ErrorCode as Code
 
 log = logging.getLogger(__name__)
+
+_UNKNOWN = (Code.UNKNOWN_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _failed(error: Exception) -> HeartbeatFailedError:
@@ -32,12 +37,16 @@ def _failed(error: Exception) -> HeartbeatFailedError:
 
 
 class Driver:
-    """`changes` has the lock, and is told whenever the user's thread may have something to do."""
+    """`changes` has the lock, and is told whenever the user's thread may have something to do.
 
-    def __init__(self, member: Membership, network: Network, changes: Changes) -> None:
+    `id_of` knows to which topic the position in a partition belongs.
+    """
+
+    def __init__(self, member: Membership, network: Network, changes: Changes, id_of: IdOf) -> None:
         self.member = member
         self.network = network
         self._changes = changes
+        self._id_of = id_of
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
         settings = network.settings
@@ -149,13 +158,26 @@ class Driver:
 
     def make_commit(self, offsets: Offsets) -> Commit:
         """A commit under the present generation. Called under the lock. Raises as `offsets.make_commit` does."""
-        return make_commit(self.member, offsets, self.network.now_ms())
+        divided = self._divided(offsets)
+        commit = make_commit(self.member, divided.offsets, self.network.now_ms(), divided.ids)
+        return replace(commit, withheld=divided.withheld)
+
+    def committable(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        """These offsets without those of topics that do not exist any more."""
+        return dict(self._divided(offsets).offsets)
+
+    def _divided(self, offsets: Offsets) -> Divided:
+        return divide(offsets, self._id_of, self.network.cluster)
 
     async def commit(self, commit: Commit, offsets: Offsets, timeout_ms: int, *, retry: bool) -> None:
-        """Send a commit. With `retry` it is repeated while the error is retriable. Raises the last error."""
+        """Send a commit. With `retry` it is repeated while the error is retriable. Raises the last error.
+
+        What was withheld is an error, too, once the rest is committed.
+        """
         deadline, attempt = self.network.now_ms() + timeout_ms, 0
         while True:
-            error = await self._commit_once(commit, deadline)
+            error = await self._commit_once(commit, deadline) if commit.request.topics else None
+            error = error or commit.withheld
             if error is None:
                 return
             attempt += 1
@@ -164,13 +186,19 @@ class Driver:
                 raise error
             await asyncio.sleep(delay / 1000)
             with self._changes.lock:
-                commit = make_commit(self.member, offsets, self.network.now_ms())
+                commit = self.make_commit(offsets)
 
     async def _commit_once(self, commit: Commit, deadline_ms: int) -> KafkaError | None:
         node = await self._coordinator(deadline_ms)
-        commit = Commit(commit.request, commit.generation, node)
+        commit = replace(commit, node=node)
         try:
-            response = await self.network.ask(node, commit.request, coordinator=True, min_version=commit.min_version)
+            response = await self.network.ask(
+                node,
+                commit.request,
+                coordinator=True,
+                min_version=commit.min_version,
+                max_version=commit.max_version,
+            )
         except KafkaError as error:
             if error.retriable:
                 self._lost(node)
@@ -178,6 +206,8 @@ class Driver:
         with self._changes.lock:
             result = judge_commit(self.member, commit, response, self.network.now_ms())
             self._perform(self.member.take_effects())
+        if result is not None and result.code in _UNKNOWN:
+            self.network.refresh()
         return result
 
     def _lost(self, node: Any) -> None:
@@ -193,21 +223,25 @@ class Driver:
         deadline, attempt = self.network.now_ms() + timeout_ms, 0
         while True:
             node = await self._coordinator(deadline)
+            ids = known_ids(wanted, self.network.cluster)
+            request = fetch_request(self.member.config.group_id, wanted, ids)
             try:
                 response = await self.network.ask(
-                    node, fetch_request(self.member.config.group_id, wanted), coordinator=True
+                    node, request, coordinator=True, max_version=request.max_version if ids else None
                 )
             except KafkaError as failure:
                 error = failure
                 if failure.retriable:
                     self._lost(node)
             else:
-                fetched = judge_fetch(self.member.config.group_id, response)
+                fetched = judge_fetch(self.member.config.group_id, response, ids)
                 if fetched.error is None:
                     return fetched.offsets
                 error = fetched.error
                 if fetched.lost:
                     self._lost(node)
+                elif error.code in _UNKNOWN:
+                    self.network.refresh()
             attempt += 1
             delay = self._backoff.delay_ms(attempt)
             if not error.retriable or self.network.now_ms() + delay >= deadline:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from actors.client.error_codes import error_for
 from actors.client.errors import (
@@ -23,23 +24,41 @@ from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+Ids = Mapping[TopicPartition, bytes]
+"""The id of each partition's topic."""
+NO_IDS: Final[Ids] = {}
+_NO_ID: Final = bytes(16)
+_BY_ID_FROM: Final = 10
+"""From this version on OffsetCommit and OffsetFetch name topics by id alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit on its way, with the membership it was made under."""
+    """A commit on its way, with the membership it was made under.
+
+    `by_id`: the ids of all its topics are known. `withheld` is what the program is to be told about offsets that are
+    not in it.
+    """
 
     request: OffsetCommitRequest
     generation: Generation
     node: Node | None
+    by_id: bool = False
+    withheld: KafkaError | None = None
 
     @property
     def min_version(self) -> int:
         return 7 if self.request.group_instance_id is not None else 0
 
+    @property
+    def max_version(self) -> int | None:
+        return _BY_ID_FROM if self.by_id else None
 
-def make_commit(member: Membership, offsets: Offsets, now_ms: int) -> Commit:
+
+def make_commit(member: Membership, offsets: Offsets, now_ms: int, ids: Ids = NO_IDS) -> Commit:
     """A commit as a member of the group, or without a membership if partitions were assigned by hand.
+
+    `ids` are those of all its topics; without any, the topics are named.
 
     Raises RebalanceInProgressError or CommitFailedError if this member may not commit now, ValueError for an offset
     below 0.
@@ -54,11 +73,11 @@ def make_commit(member: Membership, offsets: Offsets, now_ms: int) -> Commit:
                 "may belong to another member by now; call poll() to join again"
             )
         generation, instance = member.generation, member.config.group_instance_id
-    topics: dict[str, list[OffsetCommitRequest.OffsetCommitRequestPartition]] = {}
+    topics: dict[tuple[str, bytes], list[OffsetCommitRequest.OffsetCommitRequestPartition]] = {}
     for tp, offset in sorted(offsets.items()):
         if offset.offset < 0:
             raise ValueError(f"cannot commit offset {offset.offset} of {tp.topic}-{tp.partition}: it is negative")
-        topics.setdefault(tp.topic, []).append(
+        topics.setdefault((tp.topic, ids.get(tp, _NO_ID)), []).append(
             OffsetCommitRequest.OffsetCommitRequestPartition(
                 partition_index=tp.partition,
                 committed_offset=offset.offset,
@@ -72,9 +91,12 @@ def make_commit(member: Membership, offsets: Offsets, now_ms: int) -> Commit:
         member_id=generation.member_id,
         group_instance_id=instance,
         retention_time_ms=-1,
-        topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=t, partitions=ps) for t, ps in topics.items()],
+        topics=[
+            OffsetCommitRequest.OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions)
+            for (name, topic_id), partitions in topics.items()
+        ],
     )
-    return Commit(request, generation, member.coordinator)
+    return Commit(request, generation, member.coordinator, bool(ids))
 
 
 def judge_commit(member: Membership, commit: Commit, response: OffsetCommitResponse, now_ms: int) -> KafkaError | None:
@@ -83,15 +105,17 @@ def judge_commit(member: Membership, commit: Commit, response: OffsetCommitRespo
     The first partition in trouble decides, except that topics without authorization are collected.
     """
     unauthorized = set()
+    names = {topic.topic_id: topic.name for topic in commit.request.topics}
     for topic in response.topics:
+        name = topic.name or names.get(topic.topic_id, "")
         for partition in topic.partitions:
             code = partition.error_code
             if code == Code.NONE:
                 continue
             if code == Code.TOPIC_AUTHORIZATION_FAILED:
-                unauthorized.add(topic.name)
+                unauthorized.add(name)
                 continue
-            where = f"committing {topic.name}-{partition.partition_index} for group {member.config.group_id}"
+            where = f"committing {name}-{partition.partition_index} for group {member.config.group_id}"
             return _commit_error(member, commit, code, where, now_ms)
     member.lookup.alive()
     return TopicAuthorizationError(topics=unauthorized) if unauthorized else None
@@ -123,25 +147,31 @@ def _commit_error(member: Membership, commit: Commit, code: int, where: str, now
             return error_for(code, where)
 
 
-def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None) -> OffsetFetchRequest:
-    """Ask for committed offsets (None: of all partitions), those of open transactions held back (KIP-447)."""
-    wanted: dict[str, list[int]] | None = None
+def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None, ids: Ids = NO_IDS) -> OffsetFetchRequest:
+    """Ask for committed offsets (None: of all partitions), those of open transactions held back (KIP-447).
+
+    `ids` are those of the topics, for versions that name them so.
+    """
+    wanted: dict[tuple[str, bytes], list[int]] | None = None
     if partitions is not None:
         wanted = {}
         for tp in sorted(partitions):
-            wanted.setdefault(tp.topic, []).append(tp.partition)
+            wanted.setdefault((tp.topic, ids.get(tp, _NO_ID)), []).append(tp.partition)
     request = OffsetFetchRequest
     return request(
         group_id=group_id,
         topics=None
         if wanted is None
-        else [request.OffsetFetchRequestTopic(name=t, partition_indexes=ps) for t, ps in wanted.items()],
+        else [request.OffsetFetchRequestTopic(name=t, partition_indexes=ps) for (t, _), ps in wanted.items()],
         groups=[
             request.OffsetFetchRequestGroup(
                 group_id=group_id,
                 topics=None
                 if wanted is None
-                else [request.OffsetFetchRequestTopics(name=t, partition_indexes=ps) for t, ps in wanted.items()],
+                else [
+                    request.OffsetFetchRequestTopics(name=t, topic_id=topic_id, partition_indexes=ps)
+                    for (t, topic_id), ps in wanted.items()
+                ],
             )
         ],
         require_stable=True,
@@ -157,8 +187,8 @@ class Fetched:
     lost: bool = False
 
 
-def judge_fetch(group_id: str, response: OffsetFetchResponse) -> Fetched:
-    """What an OffsetFetch answer says."""
+def judge_fetch(group_id: str, response: OffsetFetchResponse, ids: Ids = NO_IDS) -> Fetched:
+    """What an OffsetFetch answer says. `ids` are those that were asked by."""
     answer = response.groups[0] if response.groups else response
     code = answer.error_code
     what = f"fetching the offsets of group {group_id}"
@@ -167,12 +197,14 @@ def judge_fetch(group_id: str, response: OffsetFetchResponse) -> Fetched:
         return Fetched({}, error_for(code, what), lost)
     offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
     unauthorized = set()
+    names = {topic_id: tp.topic for tp, topic_id in ids.items()}
     for topic in answer.topics:
+        name = topic.name or names.get(getattr(topic, "topic_id", b""), "")
         for p in topic.partitions:
-            tp = TopicPartition(topic.name, p.partition_index)
+            tp = TopicPartition(name, p.partition_index)
             if p.error_code == Code.TOPIC_AUTHORIZATION_FAILED:
-                unauthorized.add(topic.name)
-            elif p.error_code == Code.UNSTABLE_OFFSET_COMMIT:
+                unauthorized.add(name)
+            elif p.error_code in (Code.UNSTABLE_OFFSET_COMMIT, Code.UNKNOWN_TOPIC_ID):
                 return Fetched({}, error_for(p.error_code, what))
             elif p.error_code != Code.NONE:
                 return Fetched({}, _fatal(error_for(p.error_code, f"{what}: {tp.topic}-{tp.partition}")))

@@ -184,7 +184,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def call(
-        self, request: ApiMessage, timeout_ms: int, min_version: int = 0, *, max_version: int = 32767
+        self, request: ApiMessage, timeout_ms: int, min_version: int = 0, *, max_version: int | None = None
     ) -> asyncio.Future[Any]:
         """Send `request` in the highest common version. Raises UnsupportedVersionError, KafkaConnectionError."""
         if self.stale:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from actors.client.error_codes import is_retriable
 from actors.client.records import Node, TopicPartition
+from actors.wire.errors import ErrorCode
 from actors.wire.messages import MetadataRequest, MetadataResponse
 
 
@@ -48,7 +49,11 @@ class TopicInfo:
 
 @dataclass(slots=True)
 class ClusterMetadata:
-    """The newest metadata. `version` grows with each update; `asked` are the topics asked for, None: all."""
+    """The newest metadata. `version` grows with each update; `asked` are the topics asked for, None: all.
+
+    A topic that was deleted and created again has another id. A broker that has not heard of it yet may still give the
+    old one: an id that was replaced never counts again.
+    """
 
     brokers: dict[int, Node] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
@@ -56,6 +61,7 @@ class ClusterMetadata:
     controller_id: int = -1
     version: int = 0
     asked: frozenset[str] | None = frozenset()
+    _replaced: set[bytes] = field(default_factory=set)
 
     def update(self, response: MetadataResponse, asked: frozenset[str] | None) -> None:
         """Take over the answer to a request for `asked`. Where it has an older leader epoch, what is known stays."""
@@ -69,6 +75,10 @@ class ClusterMetadata:
 
     def _topic(self, topic: MetadataResponse.MetadataResponseTopic) -> TopicInfo:
         known = self.topics.get(str(topic.name))
+        if known is not None and known.id != topic.topic_id and any(known.id) and any(topic.topic_id):
+            if topic.topic_id in self._replaced:
+                return known
+            self._replaced.add(known.id)
         before = known.partitions if known is not None and known.id == topic.topic_id else {}
         partitions = {}
         for p in topic.partitions:
@@ -77,6 +87,16 @@ class ClusterMetadata:
             newer = old is None or fresh.leader_epoch < 0 or fresh.leader_epoch >= old.leader_epoch
             partitions[p.partition_index] = fresh if newer or old is None else old
         return TopicInfo(str(topic.name), topic.topic_id, topic.is_internal, topic.error_code, partitions)
+
+    def topic_id(self, topic: str) -> bytes:
+        """The id of a topic; b"" if it is not known, or if brokers are too old to give ids."""
+        known = self.topics.get(topic)
+        return known.id if known is not None and any(known.id) else b""
+
+    def is_missing(self, topic: str) -> bool:
+        """Whether brokers say that there is no such topic."""
+        known = self.topics.get(topic)
+        return known is not None and known.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def incomplete(self) -> bool:
         """Whether the answer had retriable errors, as of a topic being created or a partition without a leader."""

@@ -173,11 +173,12 @@ class Network:
         coordinator: bool = False,
         timeout_ms: int | None = None,
         min_version: int = 0,
-        max_version: int = 32767,
+        max_version: int | None = None,
     ) -> Any:
         """The answer of `node` (None: the least-loaded one). With `coordinator` it has a connection of its own.
 
-        Raises KafkaConnectionError, KafkaTimeoutError, NoBrokersAvailable, UnsupportedVersionError.
+        `max_version` is as in `choose_version`. Raises KafkaConnectionError, KafkaTimeoutError, NoBrokersAvailable,
+        UnsupportedVersionError.
         """
         connection = await self.connection(node, coordinator=coordinator)
         timeout_ms = timeout_ms or self.settings.request_timeout_ms

@@ -1,0 +1,76 @@
+"""What a consumer does when a topic it reads was deleted and created again: its positions mean nothing in the new one.
+
+A position belongs to the topic that had the name when it was found. The id in the metadata tells whether it is still
+that topic. From version 13 on fetches name topics by id, so that no record of the new topic is ever taken for one of
+the old; older brokers know names alone, and then only the metadata tells. Here, in the user's thread, a poll meets it:
+with an error where there is no reset policy, else by that policy, with a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from actors.client.consumer.positions import PartitionState, Positions
+from actors.client.errors import TopicRecreatedError
+from actors.client.net.changes import Changes
+from actors.client.net.metadata import ClusterMetadata
+from actors.client.records import TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+def is_of_another(state: PartitionState, cluster: ClusterMetadata) -> bool:
+    """Whether the position belongs to a topic of the same name that was deleted."""
+    present = cluster.topic_id(state.tp.topic)
+    return bool(state.topic_id and present) and state.topic_id != present
+
+
+class Recreations:
+    """Meets topics that were created again. `reset_to` is where to begin in them; None: that is an error.
+
+    `due` says whether there may be some. `told` hears of their partitions, once these have no position in the old topic
+    any more.
+    """
+
+    def __init__(
+        self,
+        positions: Positions,
+        cluster: ClusterMetadata,
+        changes: Changes,
+        reset_to: int | None,
+        due: Callable[[], bool],
+        told: Callable[[list[TopicPartition]], None],
+    ) -> None:
+        self._positions = positions
+        self._cluster = cluster
+        self._changes = changes
+        self._reset_to = reset_to
+        self._due = due
+        self._told = told
+
+    def meet(self) -> None:
+        """Begin anew in topics that were created again. Raises TopicRecreatedError if nothing says where."""
+        if not self._due():
+            return
+        with self._changes.lock:
+            found = [state for state in self._positions.states.values() if is_of_another(state, self._cluster)]
+            for state in found:
+                self._part(state)
+        if not found:
+            return
+        topics = {state.tp.topic for state in found}
+        if self._reset_to is None:
+            raise TopicRecreatedError(topics=topics)
+        log.warning(
+            "%s: deleted and created again; going on in the new topic as auto_offset_reset says. What was not read of "
+            "the old one is lost",
+            ", ".join(sorted(topics)),
+        )
+        self._told([state.tp for state in found])
+
+    def _part(self, state: PartitionState) -> None:
+        if self._reset_to is None:
+            state.told = True
+        else:
+            state.reset(self._reset_to)
