@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
@@ -15,12 +15,17 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The records of one partition from `from_offset` on, up to but not including `until_offset`."""
+    """The records of one partition from `from_offset` on, up to but not including `until_offset`.
+
+    `topic_id` is the topic that is meant, which may be deleted and created again; b"" is any of that name. Ranges are
+    the same without it.
+    """
 
     topic: str
     partition: int
     from_offset: int
     until_offset: int
+    topic_id: bytes = field(default=b"", compare=False, repr=False)
 
     @property
     def size(self) -> int:

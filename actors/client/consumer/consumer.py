@@ -97,6 +97,14 @@ class Consumer:
         self._participation = Participation(
             config, self._member, self._driver, self._positions, self._fetcher, self._commits, self._thread, changes
         )
+        self._recreations = Recreations(
+            self._positions,
+            network.cluster,
+            changes,
+            RESET_TO[config["auto_offset_reset"]],
+            lambda: self._fetcher.recreated,
+            self._participation.recreated,
+        )
         self._polling = Polling(
             self._member,
             self._participation,
@@ -105,14 +113,7 @@ class Consumer:
             self._drain,
             self._thread,
             changes,
-            Recreations(
-                self._positions,
-                network.cluster,
-                changes,
-                RESET_TO[config["auto_offset_reset"]],
-                lambda: self._fetcher.recreated,
-                self._participation.recreated,
-            ),
+            self._recreations,
         )
         self._iteration = Iteration(
             config["max_poll_records"], self._member, self._positions, self._polling, self._drain, changes
@@ -139,6 +140,7 @@ class Consumer:
             name for name in mine if (topic := known.get(name)) and topic.error_code == Code.TOPIC_AUTHORIZATION_FAILED
         ]
         self._fetcher.refuse(TopicAuthorizationError(topics=closed) if closed else None)
+        self._recreations.note()
         self._driver.on_metadata()
         self._fetcher.step()
 

@@ -130,7 +130,7 @@ class Fetcher:
         cluster = self._network.cluster
         for state in states:
             if state.position is not None and not state.topic_id:
-                state.topic_id = cluster.topic_id(state.tp.topic)
+                self._positions.place(state, cluster.topic_id(state.tp.topic))
         before, self.recreated = self.recreated, any(is_of_another(state, cluster) for state in states)
         if self.recreated and not before:
             self._network.loop.call_soon(self._tell)
@@ -196,7 +196,7 @@ class Fetcher:
                 offset = offsets.get(state.tp)
                 if offset is not None:
                     state.seek(offset.offset, offset.leader_epoch)
-                    state.topic_id = ids[state.tp]
+                    self._positions.place(state, ids[state.tp])
                 elif self._settings.reset_to is not None:
                     state.reset(self._settings.reset_to)
                 else:
@@ -220,7 +220,7 @@ class Fetcher:
                 found = offsets.get(state.tp)
                 if state.token == token and state.position is None and found is not None:
                     state.seek(found.offset, found.leader_epoch)
-                    state.topic_id = ids[state.tp]
+                    self._positions.place(state, ids[state.tp])
 
     def _position_failed(self, states: list[PartitionState], error: KafkaError) -> None:
         log.debug("positions: %s", error)

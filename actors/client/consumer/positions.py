@@ -138,6 +138,8 @@ class Positions:
     def __init__(self) -> None:
         self.states: dict[TopicPartition, PartitionState] = {}
         self.turn: deque[TopicPartition] = deque()
+        self.topic_ids: dict[str, bytes] = {}
+        """The topics that positions have been in, also those of partitions that are not assigned any more."""
 
     def of(self, partition: TopicPartition) -> PartitionState:
         """The state of a partition. Raises IllegalStateError if it is not assigned."""
@@ -157,6 +159,12 @@ class Positions:
         self.states = {tp: fresh.get(tp) or self.states[tp] for tp in wanted}
         self.turn = deque(self.states)
         return added
+
+    def place(self, state: PartitionState, topic_id: bytes) -> None:
+        """The position of a partition is in this topic; b"" if that is not known."""
+        state.topic_id = topic_id
+        if topic_id:
+            self.topic_ids[state.tp.topic] = topic_id
 
     def topic_id(self, partition: TopicPartition) -> bytes:
         """The id of the topic that the position in a partition belongs to; b"" if that is not known."""

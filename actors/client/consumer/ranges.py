@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,28 +17,20 @@ import pyarrow as pa
 from actors.client.config import consumer_config, network_settings
 from actors.client.consumer.columnar import read_columns
 from actors.client.consumer.decode import Whole, next_batch
-from actors.client.consumer.positions import EARLIEST, LATEST, Chunk
+from actors.client.consumer.positions import Chunk
 from actors.client.consumer.range_columns import TimeUnit, record_batch
-from actors.client.error_codes import error_for
+from actors.client.consumer.range_look import Look, Missing, Nothing
 from actors.client.errors import (
     ClosedError,
     ConfigurationError,
     CorruptMessageError,
     DataLossError,
-    KafkaError,
     KafkaTimeoutError,
-    LeaderNotAvailableError,
-    UnknownTopicOrPartitionError,
 )
 from actors.client.net.backoff import Backoff
-from actors.client.net.leaders import list_offsets
 from actors.client.net.network import Network
 from actors.client.records import OffsetRange, TopicPartition
-from actors.records.batch import iter_batches
-from actors.records.errors import CorruptBatchError
 from actors.runtime.environment import REAL, Environment
-from actors.wire.errors import ErrorCode as Code
-from actors.wire.messages import FetchRequest, FetchResponse
 
 log = logging.getLogger(__name__)
 
@@ -52,21 +42,7 @@ _SETTLE_MS: Final = 5_000
 # How long a log may be shorter than what is wanted, or its topic unknown, before that counts as lost: a leader that
 # was just elected learns its high watermark, and a restarted broker its topics, within moments. And how long it must
 # give nothing before that counts as all there is.
-_WAIT_MS: Final = 100
 _ONLY_FOR_GROUPS: Final = ("group_id", "group_instance_id", "enable_auto_commit", "auto_offset_reset")
-
-
-@dataclass(frozen=True, slots=True)
-class _Missing:
-    """The log does not have the wanted offsets, but those from `start` to `end`; None: there is no such partition."""
-
-    start: int | None
-    end: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Nothing:
-    """The range has no records left (compaction, control batches), though the log goes on behind it."""
 
 
 class RangeReader:
@@ -106,6 +82,8 @@ class RangeReader:
         self._settle_ms = settle_ms
         self._committed = self.config["isolation_level"] == "read_committed"
         self._closed = False
+        self._ids: dict[str, bytes] = {}
+        """The topics whose records are being read, where the ranges do not say."""
         self._network = Network(network_settings(self.config), environment=environment)
         settle = self._network.settings
         self._backoff = Backoff(settle.retry_backoff_ms, settle.retry_backoff_max_ms, self._network.jitter)
@@ -118,6 +96,7 @@ class RangeReader:
         TimestampRangeError, and what a leader says for good.
         """
         wanted = [each for each in ranges if each.size]
+        self._ids = {}
         with self._network.holding(each.topic for each in wanted):
             for each in wanted:
                 yield from self._read_one(each)
@@ -138,19 +117,19 @@ class RangeReader:
     def _read_one(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
         tp = TopicPartition(wanted.topic, wanted.partition)
         position, until = wanted.from_offset, wanted.until_offset
-        coming: Future[Chunk | _Missing | _Nothing] | None = None
+        coming: Future[Chunk | Missing | Nothing] | None = None
         try:
             while position < until:
-                found = (coming or self._start(tp, position, until)).result()
+                found = (coming or self._start(wanted, position)).result()
                 coming = None
-                if isinstance(found, _Nothing):
+                if isinstance(found, Nothing):
                     return
-                if isinstance(found, _Missing):
+                if isinstance(found, Missing):
                     position = self._lost(wanted, position, found)
                     continue
                 after = found.offset
                 if after < until:
-                    coming = self._start(tp, after, until)
+                    coming = self._start(wanted, after)
                 for batches in _some_at_once(self._whole_batches(tp, found, position, until)):
                     yield from self._record_batches(wanted, position, batches)
                 position = after
@@ -158,10 +137,10 @@ class RangeReader:
             if coming is not None:
                 coming.cancel()
 
-    def _start(self, tp: TopicPartition, offset: int, until: int) -> Future[Chunk | _Missing | _Nothing]:
+    def _start(self, wanted: OffsetRange, offset: int) -> Future[Chunk | Missing | Nothing]:
         if self._closed:
             raise ClosedError
-        return self._network.run(self._next(tp, offset, until))
+        return self._network.run(self._next(wanted, offset))
 
     def _whole_batches(self, tp: TopicPartition, chunk: Chunk, position: int, until: int) -> list[Whole]:
         batches: list[Whole] = []
@@ -188,10 +167,12 @@ class RangeReader:
         for at in range(0, whole.num_rows, BATCH_ROWS):
             yield whole.slice(at, BATCH_ROWS)
 
-    def _lost(self, wanted: OffsetRange, position: int, missing: _Missing) -> int:
+    def _lost(self, wanted: OffsetRange, position: int, missing: Missing) -> int:
         """The offset at which to go on. Raises DataLossError with `fail_on_data_loss`."""
         where = f"{wanted.topic}-{wanted.partition}"
-        if missing.start is None or missing.end is None:
+        if missing.recreated:
+            present = "the topic of this name is another one"
+        elif missing.start is None or missing.end is None:
             present = "there is no such partition"
         else:
             present = f"the log has {missing.start} to {missing.end}"
@@ -208,11 +189,13 @@ class RangeReader:
 
     # --- one fetch, on the loop ---------------------------------------------------------------------------------------
 
-    async def _next(self, tp: TopicPartition, offset: int, until: int) -> Chunk | _Missing | _Nothing:
+    async def _next(self, wanted: OffsetRange, offset: int) -> Chunk | Missing | Nothing:
         """Wait for the next batches from `offset` on. Raises KafkaTimeoutError after `poll_timeout_ms`."""
         deadline = self._network.now_ms() + self._timeout_ms
         settle_ms = min(self._settle_ms, self._timeout_ms // 2, self.config["request_timeout_ms"] // 2)
-        look = _Look(self._network, self.config, settle_ms, tp, offset, until)
+        tp, until = TopicPartition(wanted.topic, wanted.partition), wanted.until_offset
+        topic_id = wanted.topic_id or self._ids.get(tp.topic, b"")
+        look = Look(self._network, self.config, settle_ms, tp, offset, until, topic_id)
         failures = 0
         while True:
             try:
@@ -222,6 +205,7 @@ class RangeReader:
                 found = None
                 look.trouble = look.trouble or str(error)
             if found is not None:
+                self._ids.setdefault(tp.topic, look.topic_id)
                 return found
             failures += 1
             left = deadline - self._network.now_ms()
@@ -234,150 +218,6 @@ class RangeReader:
                     f"{look.trouble or 'no broker answered'}"
                 )
             await asyncio.sleep(min(self._backoff.delay_ms(failures), left) / 1000)
-
-
-class _Look:
-    """Asks a leader again and again for one fetch, and remembers between the attempts since when something is odd."""
-
-    def __init__(
-        self, network: Network, config: Mapping[str, Any], settle_ms: int, tp: TopicPartition, offset: int, until: int
-    ) -> None:
-        self._network = network
-        self._config = config
-        self._committed = config["isolation_level"] == "read_committed"
-        self._settle_ms = settle_ms
-        self._tp = tp
-        self._offset = offset
-        self._until = until
-        self._empty_since: int | None = None
-        self._missing_since = 0
-        self.missing: _Missing | None = None
-        self.trouble = ""
-
-    async def once(self) -> Chunk | _Missing | _Nothing | None:
-        """Ask once. Returns an outcome, or None: ask again."""
-        try:
-            data, throttled = await self._fetch()
-            return await self._judge(data, throttled)
-        except UnknownTopicOrPartitionError as error:
-            return self._unsettled(error, _Missing(None, None))
-        except KafkaError as error:
-            if not error.retriable:
-                raise
-            self.missing = None
-            self.trouble = str(error)
-            self._network.refresh()
-            return None
-
-    async def _fetch(self) -> tuple[Any, bool]:
-        tp = self._tp
-        node = self._network.cluster.leader(tp)
-        if node is None:
-            await self._network.refreshed()
-            node = self._network.cluster.leader(tp)
-        if node is None:
-            self._without_leader()
-        response: FetchResponse = await self._network.ask(node, self._request())
-        for topic in response.responses:
-            for data in topic.partitions:
-                if (topic.topic, data.partition_index) == tp:
-                    return data, response.throttle_time_ms > 0
-        raise LeaderNotAvailableError(f"{node} answers without {tp.topic}-{tp.partition}")
-
-    def _without_leader(self) -> None:
-        topic = self._network.cluster.topics.get(self._tp.topic)
-        known = topic is not None and (not topic.partitions or self._tp.partition in topic.partitions)
-        if topic is not None and topic.error_code not in (0, Code.UNKNOWN_TOPIC_OR_PARTITION):
-            raise error_for(topic.error_code, f"topic {self._tp.topic}", topics=[self._tp.topic])
-        if topic is None or topic.error_code or not known:
-            raise UnknownTopicOrPartitionError(f"{self._tp.topic}-{self._tp.partition} does not exist")
-        raise LeaderNotAvailableError(f"{self._tp.topic}-{self._tp.partition} has no leader")
-
-    def _request(self) -> FetchRequest:
-        info = self._network.cluster.partition(self._tp)
-        partition = FetchRequest.FetchPartition(
-            partition=self._tp.partition,
-            current_leader_epoch=info.leader_epoch if info else -1,
-            fetch_offset=self._offset,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=self._config["max_partition_fetch_bytes"],
-        )
-        return FetchRequest(
-            replica_id=-1,
-            # A broker whose tiered storage is slow answers without records; then it gets more time (KIP-1018).
-            max_wait_ms=_WAIT_MS if self._empty_since is None else self._settle_ms,
-            min_bytes=1,
-            max_bytes=max(self._config["fetch_max_bytes"], self._config["max_partition_fetch_bytes"]),
-            isolation_level=int(self._committed),
-            session_id=0,
-            session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic=self._tp.topic, partitions=[partition])],
-        )
-
-    async def _judge(self, data: Any, throttled: bool) -> Chunk | _Missing | _Nothing | None:
-        if data.error_code == Code.OFFSET_OUT_OF_RANGE:
-            start, end = await self._ends()
-            missing = _Missing(start, end)
-            if self._offset < start:
-                return missing
-            return self._unsettled(KafkaError(f"the log ends at {end}"), missing)
-        if data.error_code:
-            what = f"fetching {self._tp.topic}-{self._tp.partition} at {self._offset}"
-            raise error_for(data.error_code, what, topics=[self._tp.topic])
-        if data.records:
-            return self._chunk(data)
-        return self._nothing_came(data, throttled)
-
-    def _chunk(self, data: Any) -> Chunk:
-        try:
-            batches = deque(iter_batches(data.records))
-        except CorruptBatchError as error:
-            raise CorruptMessageError(f"{self._tp.topic}-{self._tp.partition} at {self._offset}: {error}") from error
-        if not batches:
-            raise CorruptMessageError(f"{self._tp.topic}-{self._tp.partition} at {self._offset}: no whole batch came")
-        aborted = [(entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or []]
-        after = max(batches[-1][2].next_offset, self._offset + 1)
-        return Chunk(0, data.records, batches, aborted, offset=after)
-
-    def _nothing_came(self, data: Any, throttled: bool) -> _Missing | _Nothing | None:
-        end = data.last_stable_offset if self._committed else data.high_watermark
-        if end >= self._until:
-            self.trouble = "the broker holds records back"
-            if throttled:  # left out for a quota's sake
-                return None
-            # For a while nothing came, and not because of a quota or tiered storage: compaction has left nothing.
-            if self._empty_since is None:
-                self._empty_since = self._network.now_ms()
-                return None
-            return _Nothing() if self._network.now_ms() - self._empty_since >= self._settle_ms else None
-        if self._committed and data.high_watermark >= self._until:
-            self.trouble = f"a transaction that began at or before offset {end} is still open"
-            return None
-        return self._unsettled(KafkaError(f"the log ends at {end}"), _Missing(max(data.log_start_offset, 0), end))
-
-    def _unsettled(self, trouble: KafkaError, missing: _Missing) -> _Missing | None:
-        """The log is too short, or unknown. It counts as lost once that has lasted for a while; until then None."""
-        self.trouble = str(trouble)
-        now = self._network.now_ms()
-        if self.missing is None:
-            self._missing_since = now
-        self.missing = missing
-        self._network.refresh()
-        return missing if now - self._missing_since >= self._settle_ms else None
-
-    async def _ends(self) -> tuple[int, int]:
-        found = []
-        for at in (EARLIEST, LATEST):
-            offsets = await list_offsets(
-                self._network,
-                {self._tp: at},
-                isolation=int(self._committed),
-                timeout_ms=self._config["request_timeout_ms"],
-            )
-            offset = offsets[self._tp]
-            found.append(offset.offset if offset is not None else 0)
-        return found[0], found[1]
 
 
 def _some_at_once(batches: list[Whole]) -> Iterator[list[Whole]]:

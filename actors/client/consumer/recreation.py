@@ -2,8 +2,8 @@
 
 A position belongs to the topic that had the name when it was found. The id in the metadata tells whether it is still
 that topic. From version 13 on fetches name topics by id, so that no record of the new topic is ever taken for one of
-the old; older brokers know names alone, and then only the metadata tells. Here, in the user's thread, a poll meets it:
-with an error where there is no reset policy, else by that policy, with a warning.
+the old; older brokers know names alone, and then only the metadata tells. A poll meets it in the user's thread: with an
+error where there is no reset policy, else by that policy. A warning is logged in either case.
 """
 
 from __future__ import annotations
@@ -49,6 +49,18 @@ class Recreations:
         self._due = due
         self._told = told
 
+    def note(self) -> None:
+        """There is new metadata: warn of topics that were created again since this consumer has read them.
+
+        Their partitions may have been given up meanwhile, as they are while there is no such topic.
+        """
+        read = self._positions.topic_ids
+        present = {topic: self._cluster.topic_id(topic) for topic in read}
+        again = {topic: topic_id for topic, topic_id in present.items() if topic_id and topic_id != read[topic]}
+        if again:
+            log.warning("deleted and created again: %s; what was not read before is lost", ", ".join(sorted(again)))
+            read.update(again)
+
     def meet(self) -> None:
         """Begin anew in topics that were created again. Raises TopicRecreatedError if nothing says where."""
         if not self._due():
@@ -59,14 +71,8 @@ class Recreations:
                 self._part(state)
         if not found:
             return
-        topics = {state.tp.topic for state in found}
         if self._reset_to is None:
-            raise TopicRecreatedError(topics=topics)
-        log.warning(
-            "%s: deleted and created again; going on in the new topic as auto_offset_reset says. What was not read of "
-            "the old one is lost",
-            ", ".join(sorted(topics)),
-        )
+            raise TopicRecreatedError(topics={state.tp.topic for state in found})
         self._told([state.tp for state in found])
 
     def _part(self, state: PartitionState) -> None:
