@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from actors.client import Consumer, TopicPartition
 from actors.client.errors import DataLossError, KafkaTimeoutError
 from actors.client.records import OffsetRange
-from actors.members.range_group import limited, positions_and_ends
+from actors.members.range_group import SeenTopics, limited, positions_and_ends
 from actors.runtime import functions
 from actors.runtime.logs import about
 from spark_bridge.batch import Batch
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 BatchFunction = Callable[["DataFrame", Batch], Any]
 Key = tuple[str, int]
+Goal = dict[tuple[Key, bytes], int]
+"""Where the partitions of a topic end that are to be read to the end; the topic by its id."""
 
 _IDLE_SECONDS = 0.1  # between two looks for new records, when there were none
 _CANCEL_SECONDS = 0.5
@@ -87,6 +89,7 @@ class GroupQuery:
         self._in_function = False
         self._last_batch = time.monotonic()
         self._reported_at: float | None = None
+        self._seen = SeenTopics()
         self._deleted: set[str] = set()  # topics that members hold partitions of
         self._message, self._available, self._triggered = "Joining the group", False, False
         self._thread = InheritableThread(target=self._run, name=f"coterie-query-{plan.group_id}", daemon=True)
@@ -189,7 +192,7 @@ class GroupQuery:
         self._members.await_settled(plan.partitions, self._stopping.is_set, plan.settle_timeout_s)
 
     def _turns(self) -> None:
-        goal: dict[Key, int] = {}
+        goal: Goal = {}
         sure = False
         while not self._stopping.is_set():
             begun = time.monotonic()
@@ -212,7 +215,7 @@ class GroupQuery:
             if pause > 0:
                 self._stopping.wait(pause)
 
-    def _turn(self, goal: dict[Key, int] | None) -> bool:
+    def _turn(self, goal: Goal | None) -> bool:
         """Make one micro-batch. Returns False if there is nothing to read.
 
         With `goal`, read only up to these ends; the end of a partition is fixed when it is first seen.
@@ -268,7 +271,7 @@ class GroupQuery:
         return ranges_dataframe(self._spark, split_ranges(ranges, self._plan.min_partitions), self._plan.reading)
 
     def _fix(
-        self, shares: Mapping[Key, Share], goal: dict[Key, int] | None, watch: _Watch
+        self, shares: Mapping[Key, Share], goal: Goal | None, watch: _Watch
     ) -> tuple[list[OffsetRange], dict[Key, int]]:
         """The ranges of the next batch, and where the partitions end now."""
         if not shares:
@@ -278,8 +281,10 @@ class GroupQuery:
         if goal is None:
             targets = ends
         else:
-            targets = {key: goal.setdefault(key, end) for key, end in ends.items()}
-        ranges = limited(positions, targets, self._plan.max_offsets_per_trigger)
+            targets = {key: goal.setdefault((key, self._seen.ids.get(key[0], b"")), end) for key, end in ends.items()}
+        ranges = limited(positions, targets, self._plan.max_offsets_per_trigger, self._seen.ids)
+        fail = self._plan.reading.fail_on_data_loss
+        ranges = self._seen.still(self._client, ranges, fail=fail, setting="failOnDataLoss")
         lags = {key: targets[key] - at for key, at in positions.items()}
         if self._scaling is not None:
             self._scaling.look(lags, self._records)
@@ -291,6 +296,7 @@ class GroupQuery:
         if self._deleted:
             self._deleted = self._missing(self._deleted)  # one may have been created again
         held = [share.held for (topic, _), share in shares.items() if topic not in self._deleted]
+        held = self._seen.look(held, fail=fail, setting="failOnDataLoss")
         try:
             return positions_and_ends(self._client, held, fail=fail, setting="failOnDataLoss")
         except KafkaTimeoutError:

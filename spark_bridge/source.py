@@ -70,7 +70,7 @@ def _cut(whole: OffsetRange, parts: int) -> Iterator[OffsetRange]:
     begin = whole.from_offset
     for number in range(min(parts, whole.size)):
         end = begin + (whole.until_offset - begin) // (min(parts, whole.size) - number)
-        yield OffsetRange(whole.topic, whole.partition, begin, end)
+        yield OffsetRange(whole.topic, whole.partition, begin, end, whole.topic_id)
         begin = end
 
 

@@ -132,13 +132,16 @@ class GroupStream:
         count = self._count or prepare(self._spark)
         client = Consumer(bootstrap_servers=self._servers, allow_auto_create_topics=False, **read.reader_settings)
         try:
-            starts, partitions = self._starts(client)
+            topics = list(self._present_topics(client))
+            ids = client.topic_ids(topics)
+            partitions = [tp for topic in topics for tp in _partitions(client, topic)]
             spec = RangeMemberSpec(
                 group_id=self._group_id,
                 bootstrap_servers=self._servers,
                 topics=self._topics,
                 pattern=read.subscribe_pattern,
-                starts=starts,
+                starts=self._starts(partitions),
+                start_ids=ids,
                 batch_timeout_ms=read.batch_timeout_ms,
                 revoke_wait_ms=read.revoke_wait_ms,
                 options=read.client,
@@ -181,20 +184,19 @@ class GroupStream:
             name=self._name,
         )
 
-    def _starts(self, client: Consumer) -> tuple[dict[tuple[str, int], int], list[TopicPartition]]:
-        """The starts of partitions without a committed offset, and all partitions."""
-        partitions = [tp for topic in self._present_topics(client) for tp in _partitions(client, topic)]
+    def _starts(self, partitions: list[TopicPartition]) -> dict[tuple[str, int], int]:
+        """The starts of partitions without a committed offset."""
         with Admin(bootstrap_servers=self._servers, **security_settings(self._options.client)) as admin:
             known = topics_begun(admin, self._group_id, partitions)
             if known.issuperset(tp.topic for tp in partitions):
-                return {}, partitions
+                return {}
             found = resolve(
                 admin,
                 self._options.starting,
                 [(tp.topic, tp.partition) for tp in partitions],
                 committed=self._options.read_committed,
             )
-        return {tp: at for tp, at in found.items() if tp[0] not in known}, partitions
+        return {tp: at for tp, at in found.items() if tp[0] not in known}
 
     def _present_topics(self, client: Consumer) -> Iterable[str]:
         if self._options.subscribe_pattern is None:

@@ -101,7 +101,11 @@ class MemberLoop:
         self._tell: Callable[[], None] = lambda: None
         self._counts = Counts()
         monotonic = environment.clock.monotonic
-        options = {"auto_offset_reset": "earliest", "partition_assignment_strategy": ["cooperative-sticky"]}
+        options = {
+            "auto_offset_reset": "earliest",
+            "partition_assignment_strategy": ["cooperative-sticky"],
+            "allow_auto_create_topics": False,  # or a topic that is deleted would be there again at once
+        }
         options |= spec.options
         # Deserialized here and not by the consumer: a dead letter needs the bytes, and errors have to be retried.
         values = Values({name: options.pop(name, None) for name in DESERIALIZERS})

@@ -9,14 +9,22 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import security_settings
-from actors.client.errors import DataLossError, GroupIdNotFoundError, KafkaTimeoutError, RetriableError
+from actors.client.errors import (
+    DataLossError,
+    GroupIdNotFoundError,
+    KafkaTimeoutError,
+    RetriableError,
+    TopicRecreatedError,
+)
 from actors.client.records import OffsetRange
 
 log = logging.getLogger(__name__)
+
+_NO_IDS: Final[Mapping[str, bytes]] = {}
 
 Done = Mapping[tuple[str, int], tuple[int, str]]
 
@@ -26,7 +34,8 @@ class RangeMemberSpec:
     """The settings of a range member. `options` are those of actors.client.Consumer.
 
     `starts` says where partitions without a committed offset begin; one it does not name is new and begins at its
-    oldest record. Either `topics` or `pattern` is given.
+    oldest record. `start_ids` are the topics that `starts` is about: one that was created again since is new, too.
+    Either `topics` or `pattern` is given.
     """
 
     group_id: str
@@ -34,6 +43,7 @@ class RangeMemberSpec:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     starts: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    start_ids: Mapping[str, bytes] = field(default_factory=dict)
     batch_timeout_ms: int = 300_000
     revoke_wait_ms: int = 10_000
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -41,12 +51,16 @@ class RangeMemberSpec:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A partition a member holds: the next offset to read, and the tenure a commit must name."""
+    """A partition a member holds: the next offset to read, and the tenure a commit must name.
+
+    `topic_id` is the topic in which the offset is; b"" if brokers do not say.
+    """
 
     topic: str
     partition: int
     position: int
     tenure: str
+    topic_id: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +165,57 @@ def positions_and_ends(
     return positions, {(tp.topic, tp.partition): end for tp, end in ends.items()}
 
 
+class SeenTopics:
+    """Which topics a job has read, by id, so that it notices when one was deleted and created again."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, bytes] = {}
+        self._former: set[bytes] = set()
+
+    def look(self, holding: Iterable[Held], *, fail: bool, setting: str) -> list[Held]:
+        """Those of these partitions that are in the newest topics of their names.
+
+        With `fail` a topic that was created again is a TopicRecreatedError. `setting` is the user's name for `fail`.
+        """
+        held = list(holding)
+        again = sorted({each.topic for each in held if self._is_new(each)})
+        if again and fail:
+            raise TopicRecreatedError(
+                f"deleted and created again: {', '.join(again)}. What was not read of the old topic is lost; set "
+                f"{setting} to false to go on with what is there",
+                again,
+            )
+        if again:
+            log.warning("%s: deleted and created again; going on in the new topic", ", ".join(again))
+        for each in held:
+            if self._is_new(each):
+                self._former.add(self.ids[each.topic])
+            if each.topic_id and each.topic_id not in self._former:
+                self.ids[each.topic] = each.topic_id
+        return [each for each in held if not each.topic_id or each.topic_id == self.ids[each.topic]]
+
+    def still(self, client: Consumer, ranges: list[OffsetRange], *, fail: bool, setting: str) -> list[OffsetRange]:
+        """Those of these ranges whose topic is still the newest of its name now that their ends are known."""
+        if not ranges:
+            return []
+        ids = client.topic_ids({each.topic for each in ranges})
+        self.look([Held(topic, 0, 0, "", topic_id) for topic, topic_id in ids.items()], fail=fail, setting=setting)
+        return [each for each in ranges if each.topic_id == self.ids.get(each.topic, b"")]
+
+    def _is_new(self, held: Held) -> bool:
+        known = self.ids.get(held.topic)
+        return bool(known and held.topic_id) and held.topic_id not in (known, *self._former)
+
+
 def limited(
-    positions: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int], most: int | None
+    positions: Mapping[tuple[str, int], int],
+    ends: Mapping[tuple[str, int], int],
+    most: int | None,
+    ids: Mapping[str, bytes] = _NO_IDS,
 ) -> list[OffsetRange]:
     """The ranges from `positions` to `ends`, cut to about `most` offsets in all. Empty ones are left out.
+
+    `ids` are those of the topics.
 
     As with Spark's maxOffsetsPerTrigger, each partition gets a part in proportion to its waiting offsets, at least one.
     """
@@ -162,7 +223,7 @@ def limited(
     total = sum(waiting.values())
     share = 1.0 if most is None or total <= most else most / total
     return [
-        OffsetRange(*tp, positions[tp], positions[tp] + max(1, int(count * share)))
+        OffsetRange(*tp, positions[tp], positions[tp] + max(1, int(count * share)), ids.get(tp[0], b""))
         for tp, count in sorted(waiting.items())
     ]
 

@@ -36,6 +36,7 @@ from actors.client.errors import (
     WakeupError,
 )
 from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, member_settings
+from actors.members.range_positions import find, in_deleted_topics
 from actors.members.whom import about_member
 from actors.runtime.environment import REAL, Environment, new_uuid
 
@@ -45,6 +46,7 @@ T = TypeVar("T")
 _POLL_MS = 250
 _FINISH_SECONDS = 60.0
 _RETRY_SECONDS = 0.1
+_TOPICS_SECONDS = 1.0  # how often members that begin batches ask whether their topics are still the same
 
 
 class _Listener(ConsumerRebalanceListener):
@@ -59,6 +61,9 @@ class _Listener(ConsumerRebalanceListener):
 
     def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
         self._member.let_go(lost)
+
+    def on_partitions_recreated(self, recreated: list[TopicPartition]) -> None:
+        self._member.recreated(recreated)
 
 
 class RangeMember:
@@ -85,12 +90,12 @@ class RangeMember:
         self._turn = threading.Condition()
         self._commands: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._polling = self._woken = False
-        self._stopping = False
-        self._resting = False
-        self._in_callback = False
+        self._stopping = self._resting = self._in_callback = False
         self._batch_since: float | None = None
         self._held: dict[TopicPartition, Held] = {}
         self._unresolved: set[TopicPartition] = set()
+        self._recreated: set[TopicPartition] = set()  # unresolved ones, which were held in a topic that was deleted
+        self._looked_s = -_TOPICS_SECONDS
         self._due: dict[TopicPartition, tuple[int, str]] = {}
         self._counted: set[TopicPartition] = set()
         self._error: BaseException | None = None
@@ -233,37 +238,41 @@ class RangeMember:
         self._unresolved.update(added)
 
     def _resolve(self) -> None:
-        """Find out where new partitions go on. The start of one without a committed offset is committed at once.
-
-        Otherwise "latest" would be a later offset for the next owner, and the records in between would be lost.
-        """
+        """Find out where new partitions go on, as `range_positions.find` does."""
         if not self._unresolved:
             return
         try:
-            asked = sorted(self._unresolved)
-            found = self._consumer.committed_offsets(asked)
-            positions = {tp: at.offset for tp, at in found.items() if at is not None}
-            fresh = self._starts([tp for tp in asked if tp not in positions])
-            if fresh:
-                self._consumer.commit({tp: OffsetAndMetadata(offset) for tp, offset in fresh.items()})
+            found = find(self._consumer, self._spec, self._unresolved, self._recreated)
         except (WakeupError, RebalanceInProgressError, CommitFailedError, RetriableError) as error:
+            where = about_member(self._consumer.group_metadata())
             log.info(
-                "group %s: where its partitions go on is not known yet: %s",
-                self._spec.group_id,
-                error,
-                extra=about_member(self._consumer.group_metadata()),
+                "group %s: where its partitions go on is not known yet: %s", self._spec.group_id, error, extra=where
             )
             return
-        for tp, offset in (positions | fresh).items():
+        for tp, place in found.items():
             if tp in self._unresolved:
                 self._tenures += 1
-                self._held[tp] = Held(tp.topic, tp.partition, offset, f"{self._incarnation}-{self._tenures}")
+                tenure = f"{self._incarnation}-{self._tenures}"
+                self._held[tp] = Held(tp.topic, tp.partition, place.offset, tenure, place.topic_id)
         self._unresolved.clear()
+        self._recreated.clear()
 
-    def _starts(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        starts = {tp: self._spec.starts[tp] for tp in partitions if tp in self._spec.starts}
-        new = [tp for tp in partitions if tp not in starts]
-        return starts | (self._consumer.beginning_offsets(new) if new else {})
+    def recreated(self, partitions: Iterable[TopicPartition]) -> None:
+        """Called by the listener: the topic of these was deleted, and another one has its name."""
+        again = set(partitions)
+        self.let_go(again)
+        self._recreated.update(again)
+        self.assigned(again)
+
+    def _look_at_topics(self) -> None:
+        """Give up what is held in topics that were deleted and created again, and find out where that begins."""
+        self._looked_s = self._monotonic()
+        if self._in_callback or not (gone := in_deleted_topics(self._consumer, self._held)):
+            return
+        self._poll(0)  # which tells the listener, if the consumer has a position in the old topic
+        if left := gone & self._held.keys():
+            self.recreated(left)
+        self._resolve()
 
     # --- giving up ------------------------------------------------------------------------------------------------
 
@@ -302,6 +311,7 @@ class RangeMember:
         for tp in partitions:
             self._held.pop(tp, None)
             self._unresolved.discard(tp)
+            self._recreated.discard(tp)
 
     def _overdue(self) -> bool:
         since = self._batch_since
@@ -315,8 +325,7 @@ class RangeMember:
             self._spec.group_id,
             self._spec.batch_timeout_ms,
         )
-        self.let_go(list(self._held))
-        self._unresolved.clear()
+        self.let_go([*self._held, *self._unresolved])
         self._resting = True
         self._consumer.unsubscribe()
 
@@ -333,6 +342,8 @@ class RangeMember:
         if self._resting:
             self._batch_since = None
             self._subscribe()
+        if self._held and self._monotonic() - self._looked_s >= _TOPICS_SECONDS:
+            self._look_at_topics()
         holding = self._look()
         if self._consumer.session_lapsed():  # others may have these by now
             holding = replace(holding, partitions=())
@@ -344,6 +355,8 @@ class RangeMember:
         self._batch_since = None
         self._due = {TopicPartition(*tp): what for tp, what in done.items()}
         self._counted = set()
+        if self._due.keys() & self._held.keys():
+            self._look_at_topics()
         deadline = self._monotonic() + self._finish_s
         while self._due and not self._stopping:
             failure = self._commit_due()

@@ -27,7 +27,7 @@ from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import security_settings
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.client.records import OffsetRange
-from actors.members.range_group import Holding, await_settled, limited, positions_and_ends, topics_begun
+from actors.members.range_group import Holding, SeenTopics, await_settled, limited, positions_and_ends, topics_begun
 from actors.members.range_member import RangeMember
 from actors.members.ray_datasource import ReadReceipts, dataset_of
 from actors.members.reads import ReadBatch, ReadPlan
@@ -46,10 +46,12 @@ class GroupReader:
     def __init__(self, plan: ReadPlan) -> None:
         self._plan = plan
         self._batches = 0
+        self._seen = SeenTopics()
         with contextlib.ExitStack() as made:
             self._client = made.enter_context(self._make_client())
+            ids = self._client.topic_ids(plan.spec.topics)
             starts, partitions = self._starts()
-            self._member = RangeMember(replace(plan.spec, starts=starts))
+            self._member = RangeMember(replace(plan.spec, starts=starts, start_ids=ids))
             made.callback(self._member.stop)
             await_settled(lambda: [self._member.holding()], plan.spec, partitions, plan.settle_timeout_s)
             here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
@@ -121,8 +123,10 @@ class GroupReader:
         if not holding.partitions:
             return ()
         fail = self._plan.reading.fail_on_data_loss
-        froms, ends = positions_and_ends(self._client, holding.partitions, fail=fail, setting="fail_on_data_loss")
-        return tuple(limited(froms, ends, most))
+        held = self._seen.look(holding.partitions, fail=fail, setting="fail_on_data_loss")
+        froms, ends = positions_and_ends(self._client, held, fail=fail, setting="fail_on_data_loss")
+        ranges = limited(froms, ends, most, self._seen.ids)
+        return tuple(self._seen.still(self._client, ranges, fail=fail, setting="fail_on_data_loss"))
 
 
 def _partitions(client: Consumer, topic: str) -> Collection[TopicPartition]:

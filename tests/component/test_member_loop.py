@@ -47,6 +47,7 @@ def test_the_consumer_is_told_never_to_commit_by_itself() -> None:
     assert options["auto_offset_reset"] == "earliest"
     assert options["partition_assignment_strategy"] == ["cooperative-sticky"]
     assert options["session_timeout_ms"] == 7000
+    assert options["allow_auto_create_topics"] is False, "a deleted topic is not made again by asking for it"
     assert options["environment"] is member.environment, "it has the member's clock and chance"
 
 

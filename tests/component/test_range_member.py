@@ -28,6 +28,7 @@ class ToldConsumer:
         self.settings = settings
         self.polls: queue.Queue[Callable[[], Any]] = queue.Queue()
         self.stored: dict[TopicPartition, int] = {}
+        self.ids: dict[str, bytes] = {"t": b"first"}
         self.refusals: list[Exception] = []
         self.mine: set[TopicPartition] = set()
         self.lapsed = False
@@ -50,6 +51,9 @@ class ToldConsumer:
             self.mine.difference_update(partitions)
 
         self.polls.put(revoked)
+
+    def recreate(self, *partitions: TopicPartition) -> None:
+        self._listener.on_partitions_recreated(list(partitions))
 
     def poll(self, timeout_ms: int) -> None:
         self._raise_if_woken()
@@ -78,6 +82,10 @@ class ToldConsumer:
 
     def committed_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return {tp: OffsetAndMetadata(self.stored[tp]) if tp in self.stored else None for tp in partitions}
+
+    def topic_ids(self, topics: set[str], timeout_ms: int | None = None) -> dict[str, bytes]:
+        self._raise_if_woken()
+        return {topic: self.ids[topic] for topic in topics if topic in self.ids}
 
     def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 0)
@@ -150,6 +158,35 @@ def test_partitions_stay_in_use_when_a_commit_was_refused_and_the_session_went_o
     again = pair.settled()
     assert [held.position for held in again.partitions] == [0, 0]
     assert {held.tenure for held in again.partitions}.isdisjoint(held.tenure for held in batch.partitions)
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["the consumer noticed", "a broker was asked"])
+def test_what_was_read_of_a_deleted_topic_was_committed_for_the_new_one(start: Callable[..., Pair], told: bool) -> None:
+    """Old brokers may still have offsets of the old topic, and the starts were about that one."""
+    pair = start(starts={("t", 0): 100}, start_ids={"t": b"first"})
+    batch = pair.member.begin()
+    assert [(held.position, held.topic_id) for held in batch.partitions] == [(100, b"first"), (0, b"first")]
+    pair.consumer.ids["t"] = b"second"
+    if told:
+        pair.consumer.polls.put(lambda: pair.consumer.recreate(T0, T1))
+    assert pair.member.finish(all_to(batch, 105)) == []
+    again = pair.settled()
+    assert [(held.position, held.topic_id) for held in again.partitions] == [(0, b"second"), (0, b"second")]
+    assert pair.consumer.stored == {T0: 0, T1: 0}
+    assert pair.member.finish(all_to(pair.member.begin(), 7)) == [T0, T1]
+
+
+def test_a_batch_began_in_a_topic_that_was_deleted(start: Callable[..., Pair]) -> None:
+    pair = start()
+    pair.consumer.ids["t"] = b"second"
+    assert {held.topic_id for held in pair.member.begin().partitions} == {b"second"}
+
+
+def test_starts_of_a_topic_that_was_created_again_are_not_used_by_a_member_that_comes_later(
+    start: Callable[..., Pair],
+) -> None:
+    pair = start(starts={("t", 0): 100}, start_ids={"t": b"before that"})
+    assert [held.position for held in pair.member.holding().partitions] == [0, 0]
 
 
 def test_a_commit_waits_for_a_rebalance_however_long(start: Callable[..., Pair]) -> None:

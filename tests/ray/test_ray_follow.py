@@ -18,6 +18,7 @@ import ray
 from ray.data import Dataset
 
 from actors.client import Admin
+from actors.client.errors import TopicRecreatedError
 from actors.cluster import Cluster
 from actors.members.ray_data import read_group
 from actors.members.ray_follow import BatchNotReadError, GroupFollow
@@ -40,6 +41,35 @@ def fill(cluster: Cluster, name: str, first: int, until: int) -> list[bytes]:
 def committed_in_all(cluster: Cluster, name: str) -> int:
     with contextlib.closing(consumer(cluster.bootstrap_servers, f"g-{name}")) as client:
         return sum(max(offset, 0) for offset in committed(client, name, PARTITIONS))
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_topic_deleted_and_created_again_was_followed_from_where_the_old_one_ended(
+    shared: Cluster, name: str, fail: bool
+) -> None:
+    topic(shared.bootstrap_servers, name, 1)
+    old = fill(shared, name, 0, 100)
+    new: list[bytes] = []
+    seen: list[bytes] = []
+
+    def replaced(read: GroupFollow) -> None:
+        for dataset in read:
+            seen.extend(row["value"] for row in dataset.iter_rows())
+            if len(seen) == len(old):
+                with Admin(bootstrap_servers=shared.bootstrap_servers) as admin:
+                    admin.delete_topics([name])
+                topic(shared.bootstrap_servers, name, 1)
+                new.extend(fill(shared, name, 1000, 1150))
+            if new and set(new) <= set(seen):
+                read.stop()
+
+    with follow(shared, name, fail_on_data_loss=fail) as read:
+        if fail:
+            with pytest.raises(TopicRecreatedError, match="set fail_on_data_loss to false"):
+                replaced(read)
+        else:
+            replaced(read)
+            assert seen == old + new
 
 
 def test_it_goes_on_with_what_comes_and_ends_with_all_committed_when_it_is_stopped(shared: Cluster, name: str) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from actors.client import Admin, Consumer, TopicPartition
-from actors.client.errors import DataLossError, UnknownTopicOrPartitionError
+from actors.client.errors import DataLossError, TopicRecreatedError, UnknownTopicOrPartitionError
 from actors.cluster import Cluster
 from actors.members.pool import ConsumerPool
 from spark_bridge.batch import Batch
@@ -202,6 +202,29 @@ def test_records_deleted_before_they_were_read(
         assert query.await_termination(120)
         lost = {b"%d" % n for n in range(40, 60, PARTITIONS)}
         assert set(seen.values) == set(values) - lost
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_topic_deleted_and_created_again_was_read_from_where_the_old_one_ended(
+    spark: SparkSession, cluster: Cluster, topic_name: str, fail: bool
+) -> None:
+    servers = cluster.bootstrap_servers
+    make_topic(servers, topic_name)
+    old = send(servers, topic_name, range(40))
+    seen = Seen()
+    with running(stream(spark, servers, topic_name, seen, failOnDataLoss=fail)) as query:
+        wait_until(lambda: len(seen.values) == len(old), what="the old records")
+        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="their commit")
+        with Admin(bootstrap_servers=servers) as admin:
+            admin.delete_topics([topic_name])
+        make_topic(servers, topic_name)
+        new = send(servers, topic_name, range(1000, 1100))
+        if fail:
+            with pytest.raises(TopicRecreatedError, match="set failOnDataLoss to false"):
+                query.await_termination(120)
+        else:
+            wait_until(lambda: set(new) <= set(seen.values), what="every record of the new topic")
+            assert sorted(seen.values) == sorted(old + new)
 
 
 def test_a_stop_in_mid_batch_commits_nothing(spark: SparkSession, cluster: Cluster, topic_name: str) -> None:

@@ -32,6 +32,7 @@ class Group:
         self.missing: set[Key] = set()
         self.stable = self.ends  # the last stable offsets
         self.deleted: set[str] = set()
+        self.ids: dict[str, bytes] = {}
         self.settles = 0
         self.hanging: threading.Event | None = None
         self.stopped = threading.Event()
@@ -42,7 +43,9 @@ class Group:
 
     def begin(self) -> dict[Key, Share]:
         return {
-            key: Share(0, Held(*key, at, "tenure")) for key, at in self.committed.items() if key not in self.missing
+            key: Share(0, Held(*key, at, "tenure", self.ids.get(key[0], b"")))
+            for key, at in self.committed.items()
+            if key not in self.missing
         }
 
     def finish(self, until: dict[Key, int], shares: dict[Key, Share]) -> set[Key]:
@@ -64,6 +67,9 @@ class Group:
         if any(tp.topic in self.deleted for tp in asked):
             raise KafkaTimeoutError("not known within 60000 ms: UNKNOWN_TOPIC_OR_PARTITION")
         return dict.fromkeys(asked, 0)
+
+    def topic_ids(self, topics: set[str]) -> dict[str, bytes]:
+        return {topic: self.ids[topic] for topic in topics if topic in self.ids}
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         return None if topic in self.deleted else {0}
@@ -162,6 +168,29 @@ def test_a_topic_that_was_deleted_is_named_or_left_out(start: Callable[..., Grou
     start(group, lambda ranges, batch: again.set() if ranges[0].topic == "gone" else None, 0.0, fail=False)
     group.deleted.clear()
     assert again.wait(20), "it was made anew"
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_topic_that_was_deleted_and_created_again_was_read_from_where_the_old_one_ended(
+    start: Callable[..., GroupQuery], fail: bool
+) -> None:
+    group, seen = Group({0: 10}), threading.Event()
+    group.ids["t"] = b"first"
+
+    def replace(df: Any, batch: Batch) -> None:
+        if batch == 0:
+            group.ends["t", 0] = 25
+            group.committed["t", 0] = 0
+            group.ids["t"] = b"second"
+        elif df[0].topic_id == b"second":
+            seen.set()
+
+    query = start(group, replace, 0.0, fail=fail)
+    if fail:
+        with pytest.raises(DataLossError, match=r"deleted and created again: t.*set failOnDataLoss to false"):
+            query.await_termination(20)
+    else:
+        assert seen.wait(20)
 
 
 class Scaling:
