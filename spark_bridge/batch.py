@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from actors.client.records import OffsetRange
@@ -14,7 +14,8 @@ class BatchRange:
     """The records of a partition from `from_offset` up to but not including `until_offset`.
 
     `held`: the end of the range will be committed, or was. It becomes False if the partition is taken away: then its
-    new owner gets these records again.
+    new owner gets these records again. `topic_id` tells the topic from an earlier one of its name; b"" if brokers are
+    too old to say.
     """
 
     topic: str
@@ -22,6 +23,7 @@ class BatchRange:
     from_offset: int
     until_offset: int
     held: bool
+    topic_id: bytes = field(default=b"", compare=False, repr=False)
 
 
 class Batch(int):
@@ -53,6 +55,6 @@ class Batch(int):
         """The ranges of the batch, with `held` as it is now: a running batch asks its members."""
         held = self._still_held()
         return tuple(
-            BatchRange(r.topic, r.partition, r.from_offset, r.until_offset, (r.topic, r.partition) in held)
+            BatchRange(r.topic, r.partition, r.from_offset, r.until_offset, (r.topic, r.partition) in held, r.topic_id)
             for r in self._fixed
         )

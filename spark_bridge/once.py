@@ -2,7 +2,8 @@
 
 `OnceFiles` is a folder of files. Each write is a sub-folder of data and one entry of a log:
 
-    PATH/_ranges/00000000000000000007.json     {"write": "…", "ranges": [[topic, partition, from, until], …]}
+    PATH/_ranges/00000000000000000007.json     {"write": "…", "ranges": [[topic, partition, from, until], …],
+                                                "ids": {topic: "…"}}
     PATH/data/_write=…/part-….parquet
 
 An entry appears whole or not at all, under a number that can be taken only once. So a batch that comes again, after a
@@ -22,12 +23,13 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actors.log.files import REAL_WRITER
+from spark_bridge.written import Key, Range, Written, ids_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Transform = Callable[["DataFrame"], "DataFrame"]
-Key = tuple[str, int]
-Spans = list[tuple[int, int]]
 
 _DIGITS = 20
 _WRITE = "_write"
@@ -48,7 +48,8 @@ _WRITE = "_write"
 class _Entry:
     number: int
     write: str
-    ranges: tuple[tuple[str, int, int, int], ...]
+    ranges: tuple[Range, ...]
+    ids: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class OnceFiles:
@@ -66,7 +67,7 @@ class OnceFiles:
         self._log = self._path / "_ranges"
         self._lock = threading.Lock()
         self._last: _Entry | None = None  # up to this one the log has been read
-        self._written: dict[Key, Spans] = {}  # and says that these offsets are there
+        self._written = Written()  # and says that these offsets are there
 
     def write(self, df: DataFrame, batch: Batch, transform: Transform = lambda new: new) -> int:
         """Write those of the batch's records that are not there yet. Returns how many offsets they span.
@@ -80,10 +81,10 @@ class OnceFiles:
             if number == tried:
                 raise RuntimeError(f"{self._file(number)} exists, but cannot be read")
             tried = number
-            new = _beyond(batch, written)
+            new = written.beyond(batch)
             if not new:
                 return 0
-            entry = _Entry(number, f"{number:0{_DIGITS}}-{uuid.uuid4().hex}", tuple(new))
+            entry = _Entry(number, f"{number:0{_DIGITS}}-{uuid.uuid4().hex}", tuple(new), ids_of(batch))
             target = self._folder(entry)
             transform(df.where(_condition(new))).write.format(self._format).save(str(target))
             _flush(target)
@@ -101,21 +102,20 @@ class OnceFiles:
 
     def offsets(self) -> dict[Key, int]:
         """The next offset of each (topic, partition) that has been written."""
-        return {key: spans[-1][1] for key, spans in self._known()[1].items()}
+        return self._known()[1].ends()
 
-    def _known(self) -> tuple[int, dict[Key, Spans]]:
+    def _known(self) -> tuple[int, Written]:
         """The number of entries, and the offsets that they say are written. Reads only entries that are new."""
         with self._lock:
             last = self._last
             if last is not None and self._entry(last.number) != last:  # the folder was emptied meanwhile
                 self._last = last = None
-                self._written = {}
+                self._written = Written()
             for entry in self._entries(0 if last is None else last.number + 1):
-                for topic, partition, since, until in entry.ranges:
-                    spans = self._written.get((topic, partition), [])
-                    self._written[topic, partition] = _merged([*spans, (since, until)])
+                for each in entry.ranges:
+                    self._written.add(each, entry.ids.get(each[0], b""))
                 self._last = entry
-            return 0 if self._last is None else self._last.number + 1, dict(self._written)
+            return 0 if self._last is None else self._last.number + 1, self._written.copy()
 
     def _entries(self, first: int = 0) -> list[_Entry]:
         """The entries from number `first` on. Raises RuntimeError if one is missing among all of them."""
@@ -133,7 +133,9 @@ class OnceFiles:
             said = json.loads(self._file(number).read_text())
         except FileNotFoundError:
             return None
-        return _Entry(number, said["write"], tuple((t, p, since, until) for t, p, since, until in said["ranges"]))
+        ranges = tuple((t, p, since, until) for t, p, since, until in said["ranges"])
+        ids = {topic: bytes.fromhex(topic_id) for topic, topic_id in said.get("ids", {}).items()}
+        return _Entry(number, said["write"], ranges, ids)
 
     def _file(self, number: int) -> Path:
         return self._log / f"{number:0{_DIGITS}}.json"
@@ -146,7 +148,8 @@ class OnceFiles:
         self._log.mkdir(parents=True, exist_ok=True)
         draft = self._log / f".{uuid.uuid4().hex}"
         with draft.open("w") as file:
-            json.dump({"write": entry.write, "ranges": entry.ranges}, file)
+            ids = {topic: topic_id.hex() for topic, topic_id in entry.ids.items()}
+            json.dump({"write": entry.write, "ranges": entry.ranges, "ids": ids}, file)
             file.flush()
             os.fsync(file.fileno())
         try:
@@ -211,34 +214,6 @@ class OnceTable(OnceFiles):
             f"CREATE TABLE IF NOT EXISTS {self.table} ({columns}, {_WRITE} STRING) USING {self._format} "
             f"PARTITIONED BY ({_WRITE}) LOCATION '{self._path / 'data'}'"
         )
-
-
-def _merged(spans: Spans) -> Spans:
-    """The spans in order; those that touch or overlap become one."""
-    found: Spans = []
-    for since, until in sorted(spans):
-        if found and since <= found[-1][1]:
-            found[-1] = (found[-1][0], max(until, found[-1][1]))
-        else:
-            found.append((since, until))
-    return found
-
-
-def _beyond(batch: Batch, written: Mapping[Key, Spans]) -> list[tuple[str, int, int, int]]:
-    """The parts of the batch's ranges that are not written yet.
-
-    They may lie before parts that are: a group's offsets may have been reset forwards, and then back.
-    """
-    found = []
-    for r in batch.ranges:
-        since = r.from_offset
-        for begin, end in written.get((r.topic, r.partition), []):
-            if since < min(begin, r.until_offset):
-                found.append((r.topic, r.partition, since, min(begin, r.until_offset)))
-            since = max(since, end)
-        if since < r.until_offset:
-            found.append((r.topic, r.partition, since, r.until_offset))
-    return found
 
 
 def _flush(folder: Path) -> None:

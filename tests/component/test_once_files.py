@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -15,6 +16,7 @@ from actors.client.records import OffsetRange
 from spark_bridge import once
 from spark_bridge.batch import Batch
 from spark_bridge.once import OnceFiles
+from spark_bridge.written import Written
 
 Span = tuple[int, int]
 
@@ -40,12 +42,12 @@ def _no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(once, "_condition", lambda ranges: None)
 
 
-def batch(*spans: Span) -> Batch:
-    return Batch(0, tuple(OffsetRange("t", 0, since, until) for since, until in spans), frozenset)
+def batch(*spans: Span, topic_id: bytes = b"") -> Batch:
+    return Batch(0, tuple(OffsetRange("t", 0, since, until, topic_id) for since, until in spans), frozenset)
 
 
-def write(sink: OnceFiles, since: int, until: int) -> int:
-    return sink.write(Frame(), batch((since, until)))  # type: ignore[arg-type]
+def write(sink: OnceFiles, since: int, until: int, topic_id: bytes = b"") -> int:
+    return sink.write(Frame(), batch((since, until), topic_id=topic_id))  # type: ignore[arg-type]
 
 
 def test_what_was_jumped_over_and_comes_later_is_written(tmp_path: Path) -> None:
@@ -62,11 +64,38 @@ spans = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted).map(tuple)
 
 @given(st.lists(spans, max_size=6), spans)
 def test_exactly_what_is_not_written_is_new(before: list[Span], wanted: Span) -> None:
-    merged = once._merged([span for span in before if span[0] < span[1]])
-    new = once._beyond(batch(wanted), {("t", 0): merged})
+    there = Written()
+    for since, until in before:
+        there.add(("t", 0, since, until), b"")
+    new = there.beyond(batch(wanted))
     offsets = [offset for _, _, since, until in new for offset in range(since, until)]
     written = {offset for span in before for offset in range(*span)}
     assert offsets == [offset for offset in range(*wanted) if offset not in written]
+
+
+OLD, NEW = b"o" * 16, b"n" * 16
+
+
+def test_records_of_a_topic_made_anew_were_taken_for_those_of_the_old_one(tmp_path: Path) -> None:
+    sink = OnceFiles(tmp_path)
+    assert write(sink, 0, 100, OLD) == 100
+    assert write(sink, 0, 60, NEW) == 60
+    assert write(OnceFiles(tmp_path), 0, 60, NEW) == 0
+    assert write(OnceFiles(tmp_path), 0, 100, OLD) == 0
+    assert OnceFiles(tmp_path).offsets() == {("t", 0): 60}
+
+
+def test_entries_of_earlier_releases_name_no_topic_by_id(tmp_path: Path) -> None:
+    """What they say is of the first topic that is known: that is the one they were written of."""
+    write(OnceFiles(tmp_path), 0, 50)
+    (entry,) = (tmp_path / "_ranges").glob("*.json")
+    said = json.loads(entry.read_text())
+    del said["ids"]
+    entry.write_text(json.dumps(said))
+    assert OnceFiles(tmp_path).offsets() == {("t", 0): 50}
+    assert write(OnceFiles(tmp_path), 0, 70, OLD) == 20
+    assert write(OnceFiles(tmp_path), 0, 70, NEW) == 70
+    assert write(OnceFiles(tmp_path), 0, 70) == 0, "and brokers that give no ids have the name alone"
 
 
 def test_a_folder_that_lost_an_entry_says_so_and_is_not_written(tmp_path: Path) -> None:
