@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from actors import CoterieError
 
-# Spark's own launcher has this list for Java 17, but RayDP starts its JVMs without it. java.sql is for from_spark.
-_OPENED: Final = (
+# Spark's own launcher has this list for Java 17, but RayDP starts its JVMs without it.
+_OPENED_FOR_SPARK: Final = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
     "java.base/java.lang.reflect",
@@ -26,12 +26,33 @@ _OPENED: Final = (
     "java.base/sun.security.action",
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
+)
+# The serializer of Ray's Java actors reads the fields of values and of errors by reflection. Before its first value it
+# looks at some classes of java.math, java.text and java.sql: without these RayDP's master dies of its first answer.
+_OPENED_FOR_RAY: Final = (
+    "java.base/java.lang.annotation",
+    "java.base/java.math",
+    "java.base/java.nio.charset",
+    "java.base/java.nio.file",
+    "java.base/java.nio.file.attribute",
+    "java.base/java.security",
+    "java.base/java.security.cert",
+    "java.base/java.text",
+    "java.base/java.time",
+    "java.base/java.time.chrono",
+    "java.base/java.time.format",
+    "java.base/java.time.temporal",
+    "java.base/java.time.zone",
+    "java.base/java.util.concurrent.locks",
+    "java.base/java.util.jar",
+    "java.base/java.util.regex",
+    "java.base/java.util.stream",
     "java.sql/java.sql",
 )
 MODULE_FLAGS: Final = " ".join(
     [
         "-XX:+IgnoreUnrecognizedVMOptions",
-        *(f"--add-opens={each}=ALL-UNNAMED" for each in _OPENED),
+        *(f"--add-opens={each}=ALL-UNNAMED" for each in (*_OPENED_FOR_SPARK, *_OPENED_FOR_RAY)),
         "-Djdk.reflect.useDirectMethodHandle=false",
     ]
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 import ray
+from py4j.protocol import Py4JJavaError
 
 import spark_bridge
 from actors.cluster import Cluster
@@ -76,6 +77,37 @@ def test_no_executor_is_lost_to_a_user_function_that_raises(spark: SparkSession)
         spark.range(10).mapInArrow(fails, "id long").count()
     assert executor_count(spark) == 2
     assert spark.range(10).count() == 10
+
+
+def test_rays_serializer_may_look_into_every_class_of_java_that_can_be_serialized(spark: SparkSession) -> None:
+    """An answer of RayDP's master, or the error of an executor, may hold any; one that is closed ends the process."""
+    java = spark._jvm.java
+    fst = spark._jvm.org.nustaq.serialization.FSTConfiguration.createDefaultConfiguration()
+    known, loader = fst.getCLInfoRegistry(), java.lang.ClassLoader.getSystemClassLoader()
+    wanted = java.lang.Class.forName("java.io.Serializable")
+    refused, seen = {}, 0
+    for name in _classes(spark, "java.base") + _classes(spark, "java.sql"):
+        found = java.lang.Class.forName(name, False, loader)
+        if wanted.isAssignableFrom(found) and not found.isInterface():
+            seen += 1
+            try:
+                known.getCLInfo(found, fst)
+            except Py4JJavaError as error:
+                refused[name] = str(error.java_exception)
+    assert seen > 500
+    assert refused == {}
+
+
+def _classes(spark: SparkSession, module: str) -> list[str]:
+    """The names of the classes in the packages `java` of a module."""
+    jvm = spark._jvm
+    nothing = spark.sparkContext._gateway.new_array(jvm.java.lang.String, 0)
+    options = spark.sparkContext._gateway.new_array(jvm.java.nio.file.FileVisitOption, 0)
+    root = f"/modules/{module}/java"
+    image = jvm.java.nio.file.FileSystems.getFileSystem(jvm.java.net.URI.create("jrt:/")).getPath(root, nothing)
+    paths = jvm.java.nio.file.Files.walk(image, options).toList().toString().strip("[]").split(", ")
+    inner = [path.removeprefix(f"/modules/{module}/").removesuffix(".class") for path in paths if ".class" in path]
+    return [name.replace("/", ".") for name in inner]
 
 
 def test_executors_run_on_the_brokers_node(cluster: Cluster, spark: SparkSession) -> None:
