@@ -21,9 +21,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -35,6 +33,7 @@ from actors.client.errors import (
     RetriableError,
     WakeupError,
 )
+from actors.members.range_commands import Commands
 from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, member_settings
 from actors.members.range_positions import find, in_deleted_topics
 from actors.members.whom import about_member
@@ -45,6 +44,9 @@ T = TypeVar("T")
 
 _POLL_MS = 250
 _FINISH_SECONDS = 60.0
+# So long a member that is stopped goes on with a rebalance that keeps it from the commit of a batch.
+_REBALANCE_SECONDS = 10.0
+_LAST_COMMIT_MS = 2000  # so long it waits then for the answer to a commit
 _RETRY_SECONDS = 0.1
 _TOPICS_SECONDS = 1.0  # how often members that begin batches ask whether their topics are still the same
 
@@ -69,8 +71,8 @@ class _Listener(ConsumerRebalanceListener):
 class RangeMember:
     """A range member, as the module's docstring says. It has a thread; its methods may be called from any other.
 
-    A commit that fails is tried again for `finish_s`, and for as long as the group rebalances.
-    Raises ConfigurationError for options the client does not take.
+    A commit that fails is tried again for `finish_s`, and for as long as the group rebalances: for `rebalance_s` if the
+    member is stopped meanwhile. Raises ConfigurationError for options the client does not take.
     """
 
     def __init__(
@@ -80,17 +82,19 @@ class RangeMember:
         make_consumer: Callable[..., Any] = Consumer,
         environment: Environment = REAL,
         finish_s: float = _FINISH_SECONDS,
+        rebalance_s: float = _REBALANCE_SECONDS,
     ) -> None:
         self._spec = spec
-        self._finish_s = finish_s
+        self._finish_s, self._rebalance_s = finish_s, rebalance_s
         self._consumer = make_consumer(environment=environment, **member_settings(spec))
         self._incarnation = new_uuid(environment.chance).hex[:12]
         self._monotonic = environment.clock.monotonic
         self._tenures = 0
         self._turn = threading.Condition()
-        self._commands: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._commands = Commands()
         self._polling = self._woken = False
-        self._stopping = self._resting = self._in_callback = False
+        self._stopping, self._stopped_at = False, 0.0
+        self._resting = self._in_callback = False
         self._batch_since: float | None = None
         self._held: dict[TopicPartition, Held] = {}
         self._unresolved: set[TopicPartition] = set()
@@ -117,28 +121,32 @@ class RangeMember:
 
         Returns the partitions for which the commit counted. Raises KafkaError when the coordinator cannot be reached.
         """
-        return self._ask(lambda: self._finish(done))
+        return self._ask(lambda: self._finish(done), owed=True)
 
     def stop(self, timeout_s: float = 30.0) -> bool:
-        """Leave without committing. Returns whether that was done in time. A static member stays in its group."""
+        """Leave. Returns whether that was done in time. A static member stays in its group.
+
+        A `finish` under way is waited for while a rebalance holds it up; a batch without one is not committed.
+        """
         with self._turn:
             first, self._stopping = not self._stopping, True
+            self._stopped_at = self._monotonic() if first else self._stopped_at
             self._wake()
             if first and not self._polling:  # a request, perhaps to a broker that is away
                 self._consumer.wakeup()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _ask(self, command: Callable[[], T]) -> T:
-        answer: Future[T] = Future()
+    def _ask(self, act: Callable[[], T], *, owed: bool = False) -> T:
         with self._turn:
             if self._error is not None:
                 raise self._error
             if self._stopping:
                 raise RuntimeError(f"this member of group {self._spec.group_id} has been stopped")
-            self._commands.append((command, answer))
+            answer = self._commands.add(act, owed=owed)
             self._wake()
-        return answer.result()
+        found: T = answer.result()
+        return found
 
     def _wake(self) -> None:
         """Wake the member's thread, which has something to do. Called under the lock."""
@@ -154,6 +162,8 @@ class RangeMember:
             self._subscribe()
             while not self._stopping:
                 self._step()
+            while self._commands.owed:
+                self._commands.run_one()
         except BaseException as error:
             log.warning(
                 "a member of group %s has ended: %s",
@@ -171,12 +181,11 @@ class RangeMember:
                 self._consumer.close(autocommit=False)
             with self._turn:
                 ended = self._error or RuntimeError(f"this member of group {self._spec.group_id} has been stopped")
-                for _, answer in self._commands:
-                    answer.set_exception(ended)
-                self._commands.clear()
+                self._commands.refuse(ended)
 
     def _step(self) -> None:
-        self._run_commands()
+        while self._commands:
+            self._commands.run_one()
         if self._overdue():
             self._rest()
         if self._resting:
@@ -194,7 +203,7 @@ class RangeMember:
     def _poll(self, timeout_ms: int) -> None:
         """Poll to take part in the group. Every partition is paused, so that no record is read."""
         with self._turn:
-            if self._commands or self._stopping:
+            if (self._commands or self._stopping) and not self._due:
                 timeout_ms = 0
             self._polling, self._woken = True, False
         raised = False
@@ -214,20 +223,8 @@ class RangeMember:
 
     def _pause(self) -> None:
         with self._turn:
-            if not self._stopping:
+            if self._due or not self._stopping:
                 self._turn.wait(_RETRY_SECONDS)
-
-    def _run_commands(self) -> None:
-        while self._commands:
-            self._run_command()
-
-    def _run_command(self) -> None:
-        with self._turn:
-            command, answer = self._commands.popleft()
-        try:
-            answer.set_result(command())
-        except Exception as error:
-            answer.set_exception(error)
 
     # --- positions ------------------------------------------------------------------------------------------------
 
@@ -295,9 +292,9 @@ class RangeMember:
 
     def _wait_for_batch(self) -> None:
         deadline = self._monotonic() + self._spec.revoke_wait_ms / 1000
-        while self._batch_since is not None and not self._stopping:
+        while self._batch_since is not None and (not self._stopping or self._commands.owed):
             if self._commands:
-                self._run_command()  # one only: the next batch must not begin with what is leaving
+                self._commands.run_one()  # one only: the next batch must not begin with what is leaving
                 continue
             with self._turn:
                 left = deadline - self._monotonic()
@@ -358,9 +355,9 @@ class RangeMember:
         if self._due.keys() & self._held.keys():
             self._look_at_topics()
         deadline = self._monotonic() + self._finish_s
-        while self._due and not self._stopping:
+        while self._due:
             failure = self._commit_due()
-            if failure is None or self._in_callback:
+            if failure is None or self._in_callback or not self._goes_on(failure):
                 break
             if isinstance(failure, RebalanceInProgressError):  # lasts as long as the slowest member's poll interval
                 deadline = self._monotonic() + self._finish_s
@@ -371,14 +368,30 @@ class RangeMember:
         self._due = {}
         return sorted(self._counted)
 
+    def _goes_on(self, failure: KafkaError) -> bool:
+        """Whether a commit that has failed so is tried again: if the member is stopped, only after a rebalance."""
+        if not self._stopping:
+            return True
+        late = self._monotonic() >= self._stopped_at + self._rebalance_s
+        if not late and isinstance(failure, RebalanceInProgressError):
+            return True
+        log.warning(
+            "group %s: %s; the batch in hand comes again",
+            self._spec.group_id,
+            failure,
+            extra=about_member(self._consumer.group_metadata()),
+        )
+        return False
+
     def _commit_due(self) -> KafkaError | None:
         """Commit what is due and still held under the same tenure. A retriable error is returned."""
         mine = {
             tp: at for tp, (at, tenure) in self._due.items() if tp in self._held and self._held[tp].tenure == tenure
         }
-        while mine and not self._stopping:
+        while mine:
+            wait_ms = _LAST_COMMIT_MS if self._stopping else None
             try:
-                self._consumer.commit({tp: OffsetAndMetadata(at) for tp, at in mine.items()})
+                self._consumer.commit({tp: OffsetAndMetadata(at) for tp, at in mine.items()}, timeout_ms=wait_ms)
             except WakeupError:
                 continue
             except (RebalanceInProgressError, RetriableError) as error:

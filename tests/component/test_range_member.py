@@ -30,6 +30,8 @@ class ToldConsumer:
         self.stored: dict[TopicPartition, int] = {}
         self.ids: dict[str, bytes] = {"t": b"first"}
         self.refusals: list[Exception] = []
+        self.rebalancing = threading.Event()
+        self.refused = threading.Event()
         self.mine: set[TopicPartition] = set()
         self.lapsed = False
         self.may_commit = threading.Event()
@@ -46,11 +48,11 @@ class ToldConsumer:
         self.polls.put(lambda: (self.mine.update(partitions), self._listener.on_partitions_assigned(list(partitions))))
 
     def revoke(self, *partitions: TopicPartition) -> None:
-        def revoked() -> None:
-            self._listener.on_partitions_revoked(list(partitions))
-            self.mine.difference_update(partitions)
+        self.polls.put(lambda: self.take(*partitions))
 
-        self.polls.put(revoked)
+    def take(self, *partitions: TopicPartition) -> None:
+        self._listener.on_partitions_revoked(list(partitions))
+        self.mine.difference_update(partitions)
 
     def recreate(self, *partitions: TopicPartition) -> None:
         self._listener.on_partitions_recreated(list(partitions))
@@ -70,12 +72,16 @@ class ToldConsumer:
             self._woken.clear()
             raise WakeupError
 
-    def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int | None = None) -> None:
         self._raise_if_woken()
         assert self.may_commit.wait(10)
         if self.away:
-            self._woken.wait(20)
+            self._woken.wait(20 if timeout_ms is None else 0)
             self._raise_if_woken()
+            raise KafkaTimeoutError("the coordinator is away")
+        if self.rebalancing.is_set():
+            self.refused.set()
+            raise RebalanceInProgressError
         if self.refusals:
             raise self.refusals.pop(0)
         self.stored.update({tp: at.offset for tp, at in offsets.items()})
@@ -109,13 +115,14 @@ class ToldConsumer:
 class Pair:
     """A member and its consumer."""
 
-    def __init__(self, finish_s: float = 60.0, **spec: Any) -> None:
+    def __init__(self, finish_s: float = 60.0, rebalance_s: float = 60.0, **spec: Any) -> None:
         self.environment = Environment()
         self.member = RangeMember(
             RangeMemberSpec("g", "127.0.0.1:1", ("t",), **spec),
             make_consumer=self._make,
             environment=self.environment,
             finish_s=finish_s,
+            rebalance_s=rebalance_s,
         )
 
     def _make(self, **settings: Any) -> ToldConsumer:
@@ -239,3 +246,85 @@ def test_a_stop_does_not_wait_for_a_coordinator_that_is_away(start: Callable[...
         assert pair.member.stop(10)
         assert finish.result(10) == []
     assert pair.consumer.stored == {T0: 0, T1: 0}
+
+
+def test_a_stop_in_the_middle_of_a_rebalance_goes_on_with_it_and_commits(start: Callable[..., Pair]) -> None:
+    """The batch was done and written; its commit waited for the rebalance, and was given up: all came again."""
+    pair = start()
+    batch = pair.member.begin()
+    pair.consumer.rebalancing.set()
+    with ThreadPoolExecutor(2) as pool:
+        finish = pool.submit(pair.member.finish, all_to(batch, 5))
+        assert pair.consumer.refused.wait(10)
+        stop = pool.submit(pair.member.stop)
+        wait_until(lambda: pair.member._stopping, 10, "the stop to be heard of")
+        pair.consumer.refused.clear()
+        pair.consumer.polls.put(pair.consumer.refused.clear)  # which the rebalance gets on by
+        assert pair.consumer.refused.wait(10), "tried again"
+        pair.consumer.rebalancing.clear()
+        assert finish.result(10) == [("t", 0), ("t", 1)]
+        assert stop.result(10)
+    assert pair.consumer.stored == {T0: 5, T1: 5}
+
+
+def test_what_leaves_in_that_rebalance_is_committed_before_it_is_given_up(start: Callable[..., Pair]) -> None:
+    pair = start()
+    batch = pair.member.begin()
+    pair.consumer.rebalancing.set()
+    with ThreadPoolExecutor(2) as pool:
+        finish = pool.submit(pair.member.finish, all_to(batch, 5))
+        assert pair.consumer.refused.wait(10)
+        stop = pool.submit(pair.member.stop)
+        wait_until(lambda: pair.member._stopping, 10, "the stop to be heard of")
+        pair.consumer.polls.put(pair.consumer.rebalancing.clear)
+        pair.consumer.revoke(T1)
+        assert finish.result(10) == [("t", 0), ("t", 1)]
+        assert stop.result(10)
+
+
+def test_a_batch_that_ends_just_when_its_member_is_stopped_is_committed(start: Callable[..., Pair]) -> None:
+    """Its member looked whether it was stopped before it looked what it was to do."""
+    pair = start()
+    batch = pair.member.begin()
+    polling, go = threading.Event(), threading.Event()
+    pair.consumer.polls.put(lambda: (polling.set(), go.wait(10)))
+    assert polling.wait(10)
+    with ThreadPoolExecutor(2) as pool:
+        finish = pool.submit(pair.member.finish, all_to(batch, 5))
+        wait_until(lambda: pair.member._commands, 10, "the end of the batch")
+        stop = pool.submit(pair.member.stop)
+        wait_until(lambda: pair.member._stopping, 10, "the stop")
+        go.set()
+        assert finish.result(10) == [("t", 0), ("t", 1)]
+        assert stop.result(10)
+
+
+def test_a_batch_whose_partition_leaves_just_when_its_member_is_stopped_is_committed(
+    start: Callable[..., Pair],
+) -> None:
+    pair = start(revoke_wait_ms=20_000)
+    batch = pair.member.begin()
+    polling, go = threading.Event(), threading.Event()
+    pair.consumer.polls.put(lambda: (polling.set(), go.wait(10), pair.consumer.take(T1)))
+    assert polling.wait(10)
+    with ThreadPoolExecutor(2) as pool:
+        finish = pool.submit(pair.member.finish, all_to(batch, 5))
+        stop = pool.submit(pair.member.stop)
+        wait_until(lambda: pair.member._stopping and pair.member._commands, 10, "both")
+        go.set()
+        assert finish.result(10) == [("t", 0), ("t", 1)]
+        assert stop.result(10)
+
+
+def test_a_rebalance_that_does_not_end_does_not_keep_a_member_that_is_stopped(
+    start: Callable[..., Pair], caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = start(rebalance_s=0.0)
+    batch = pair.member.begin()
+    pair.consumer.rebalancing.set()
+    with ThreadPoolExecutor(1) as pool:
+        finish = pool.submit(pair.member.finish, all_to(batch, 5))
+        assert pair.consumer.refused.wait(10)
+        assert pair.member.stop(10)
+        assert finish.result(10) == []
+    assert "the batch in hand comes again" in caplog.text
