@@ -359,7 +359,7 @@ class Cluster:
         except ray.exceptions.GetTimeoutError:
             warnings.warn(f"the cluster did not stop in order within {STOP_SECONDS:.0f} s", stacklevel=2)
         except ray.exceptions.RayError as error:
-            warnings.warn(f"the cluster did not stop in order: {error}", stacklevel=2)
+            warnings.warn(f"the cluster did not stop in order: {last_line(error)}", stacklevel=2)
         finally:
             if self._owns_ray:
                 self._owns_ray = False

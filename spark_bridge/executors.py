@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_bridge.spark_config import SessionError
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NEWEST_JAVA: Final = 17
+_PACKAGE_FOLDER: Final = str(Path(__file__).resolve().parent.parent)
+ENDED: Final = "the Spark session has ended"
 
 
 def executor_count(spark: SparkSession) -> int:
@@ -55,6 +60,35 @@ def context_of(spark: SparkSession):  # type: ignore[no-untyped-def]
             f"{type(spark).__name__} is not a classic SparkSession: Spark Connect hides its executors, so make the "
             "session with spark_bridge.session or SparkSession.builder without remote()"
         )
-    if context._jsc is None:
-        raise SessionError("this SparkSession has been stopped")
+    check_session(spark)
     return context
+
+
+def has_ended(spark: SparkSession) -> bool:
+    """Whether the session was stopped, or its JVM has ended. Of one of Spark Connect nothing is known here."""
+    context = getattr(spark, "_sc", None)
+    if context is None:
+        return False
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except Exception:  # PySpark has dropped its JVM, or nobody answers there: py4j's errors have no common class
+        return True
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raise SessionError if the session has ended: PySpark itself would name an attribute of None.
+
+    Tasks of a session that runs in one JVM (`local[n]`) are then run by this interpreter, and find this package.
+    PySpark takes the first python3 on PATH, which is another one if no environment is activated. What PYSPARK_PYTHON
+    says stays, and so does what a cluster's machines have.
+    """
+    if has_ended(spark):
+        raise SessionError(f"{ENDED}: use one that has not been stopped")
+    context = getattr(spark, "_sc", None)
+    if context is None or not context.master.startswith("local"):
+        return
+    if not os.environ.get("PYSPARK_PYTHON"):
+        context.pythonExec = sys.executable
+    paths = context.environment.get("PYTHONPATH", "").split(os.pathsep)
+    if _PACKAGE_FOLDER not in paths:
+        context.environment["PYTHONPATH"] = os.pathsep.join([*filter(None, paths), _PACKAGE_FOLDER])

@@ -23,6 +23,7 @@ from actors.coordinator.records import (
     decode_offset_value,
     record_type,
 )
+from spark_bridge.executors import check_session
 from spark_bridge.options import source_options
 from spark_bridge.read import merged, planned
 from spark_bridge.source import RangeTask, Reading
@@ -62,6 +63,7 @@ def lag(
     Records that retention has deleted are no lag. What is not known is null: current_offset without a commit,
     log_end_offset of a deleted topic, consumer_id of a partition nobody holds. `options` are `kafka.*` settings.
     """
+    check_session(spark)
     settings = source_options(options, streaming=False).admin_settings
     with Admin(bootstrap_servers=bootstrap_servers, **settings) as admin:
         rows = _lag_rows(admin, group_ids)
@@ -138,6 +140,7 @@ def offsets_history(
     partition is left. Empty while no group has ever committed. `options` are those of Spark's Kafka source, such as
     startingTimestamp. Works with Apache Kafka's topic as with ours.
     """
+    check_session(spark)
     fixed = {
         "subscribe": OFFSETS_TOPIC,
         "kafka.bootstrap.servers": bootstrap_servers,

@@ -18,7 +18,7 @@ import ray
 
 from spark_bridge import encryption
 from spark_bridge.executors import executor_count
-from spark_bridge.spark_config import Application, SessionError
+from spark_bridge.spark_config import DRIVER_OPTIONS, Application, SessionError
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of packages that RayDP imports
@@ -52,6 +52,9 @@ def start(app: Application, configs: dict[str, str], group: Any, java_env: Mappi
     Raises SessionError naming `log`.
     """
     overdue = _Watchdog(app)
+    # RayDP's agent in the driver's JVM would log where this machine's newest Ray does, which may be another, or gone.
+    logs = ray._private.worker.global_worker.node.get_logs_dir_path()
+    configs[DRIVER_OPTIONS] = f"{configs.get(DRIVER_OPTIONS, '')} -Dray.logging.dir={logs}".strip()
     try:
         with overdue, _output_to(log), _master_environment(java_env), warnings.catch_warnings():
             warnings.simplefilter("ignore")

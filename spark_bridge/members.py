@@ -18,6 +18,7 @@ import ray
 from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from actors import CoterieError
 from actors.client import Admin, TopicPartition
 from actors.client.config import consumer_config, security_settings
 from actors.client.errors import KafkaError
@@ -25,8 +26,10 @@ from actors.links.member_process import kind_on_node
 from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
 from actors.members.range_member import RangeMember
 from actors.runtime.logs import about
-from actors.runtime.process import check_code_version, code_version
+from actors.runtime.process import check_code_version, code_version, last_line
 from placement.nodes import alive_nodes
+from spark_bridge.executors import ENDED
+from spark_bridge.spark_config import SessionError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +47,10 @@ class Share:
 
     member: int
     held: Held
+
+
+class MemberStartError(CoterieError, RuntimeError):
+    """A member of a query could not be started. The text is one line and says why."""
 
 
 class _Host(Protocol):
@@ -109,27 +116,34 @@ class _OnRay:
 
     def stop(self) -> None:
         self._stopped = True
+        if not ray.is_initialized():  # it has ended with its Ray, and to ask for it would start another one
+            return
         try:
             ray.get(self.actor.call.remote("stop", _STOP_SECONDS), timeout=_STOP_SECONDS + 5)
         except (RayActorError, TimeoutError) as error:
             log.warning(
                 "a member of group %s did not stop by itself: %s",
                 self._spec.group_id,
-                error,
+                last_line(error),
                 extra=about(group=self._spec.group_id),
             )
         ray.kill(self.actor)
 
     def _call(self, instead: Any, method: str, *arguments: Any) -> Any:
+        if not ray.is_initialized():
+            raise SessionError(f"{ENDED}, and its Ray with it")
         try:
             return ray.get(self.actor.call.remote(method, *arguments))
         except RayActorError as error:
-            if self._stopped or error.actor_init_failed:  # the next one would fare no better
+            if error.actor_init_failed:  # the next one would fare no better
+                why = f"a member of group {self._spec.group_id} could not be started: {last_line(error)}"
+                raise MemberStartError(why) from error
+            if self._stopped:
                 raise
             log.warning(
                 "a member of group %s has died and is replaced: %s",
                 self._spec.group_id,
-                error,
+                last_line(error),
                 extra=about(group=self._spec.group_id),
             )
             ray.kill(self.actor)  # where only the way to it is broken, it must not stay beside its successor

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actors.log.files import REAL_WRITER
+from spark_bridge.executors import check_session
 from spark_bridge.written import Key, Range, Written, ids_of
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ class OnceFiles:
             shutil.rmtree(target, ignore_errors=True)
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """A DataFrame of all that was written. Raises FileNotFoundError if nothing was."""
+        """A DataFrame of all that was written. Raises FileNotFoundError if nothing was, and SessionError."""
+        check_session(spark)
         folders = [str(self._folder(entry)) for entry in self._entries()]
         if not folders:
             raise FileNotFoundError(f"nothing has been written to {self._path} yet")
@@ -185,7 +187,11 @@ class OnceTable(OnceFiles):
         return written
 
     def repair(self, spark: SparkSession) -> None:
-        """Add to the table what was written and is not in it yet. Makes the table if there is none."""
+        """Add to the table what was written and is not in it yet. Makes the table if there is none.
+
+        Raises SessionError if the session has ended.
+        """
+        check_session(spark)
         self._shown = 0
         self._show(spark)
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from actors.client import Admin, TopicPartition
+from spark_bridge.executors import check_session
 from spark_bridge.options import OptionError, source_options
 from spark_bridge.progress import Positions, offsets_of
 from spark_bridge.publishing import Publisher
@@ -48,8 +49,9 @@ def commit_progress(
     security among them. Spark never waits for the commits and never fails by them. Call `stop()`, or use it as a
     context manager, so that the last batch is committed before the program ends.
 
-    Raises OptionError, and ConfigurationError for settings that cannot be.
+    Raises SessionError if the session has ended, OptionError, and ConfigurationError for settings that cannot be.
     """
+    check_session(spark)
     if not group_id:
         raise OptionError("group_id is missing: give the name of the group that is to have the commits")
     settings = source_options(options, streaming=False).admin_settings

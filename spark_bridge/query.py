@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from actors import CoterieError
 from actors.client import Consumer, TopicPartition
 from actors.client.errors import DataLossError, KafkaTimeoutError
 from actors.client.records import OffsetRange
@@ -26,8 +27,10 @@ from actors.runtime import functions
 from actors.runtime.logs import about
 from spark_bridge.batch import Batch
 from spark_bridge.executor_scaling import ExecutorScaling
+from spark_bridge.executors import ENDED, has_ended
 from spark_bridge.members import Members, Share
 from spark_bridge.source import Reading, ranges_dataframe, split_ranges
+from spark_bridge.spark_config import SessionError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -169,13 +172,13 @@ class GroupQuery:
             self._turns()
         except BaseException as error:
             if not self._stopping.is_set():
+                self._exception = reason = self._reason(error)
                 log.warning(
                     "the query of group %s has ended: %s",
                     self._plan.group_id,
-                    error,
+                    reason,
                     extra=about(group=self._plan.group_id),
                 )
-                self._exception = error
         finally:
             self._message, self._triggered = "Stopped", False
             try:
@@ -186,6 +189,14 @@ class GroupQuery:
                     "closing the query of group %s", self._plan.group_id, extra=about(group=self._plan.group_id)
                 )
             self._ended.set()
+
+    def _reason(self, error: BaseException) -> BaseException:
+        """What has ended the query: the end of its session, or the error itself."""
+        if isinstance(error, CoterieError) or not has_ended(self._spark):
+            return error
+        ended = _ended()
+        ended.__cause__ = error
+        return ended
 
     def _settle(self) -> None:
         plan = self._plan
@@ -222,6 +233,8 @@ class GroupQuery:
         """
         watch = _Watch()
         self._message = "Getting offsets"
+        if has_ended(self._spark):  # a turn without records asks Spark for nothing
+            raise _ended()
         shares = self._members.begin()
         batch: Batch | None = None
         try:
@@ -354,6 +367,10 @@ class GroupQuery:
             "sink": {"description": "ForeachBatch"},
             **({} if self._scaling is None else {"executors": self._scaling.progress()}),
         }
+
+
+def _ended() -> SessionError:
+    return SessionError(f"{ENDED} before its query: call the query's stop() first")
 
 
 class _Watch:

@@ -16,6 +16,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.links.status import ClusterStatus
+from actors.runtime.process import last_line
 from placement.executors import NoRoomError, Room, place_executors
 from spark_bridge.encryption import what_is_wrong
 from spark_bridge.java import WANTED, JavaError, find_java
@@ -174,8 +175,7 @@ def _ask_nodes(question: Callable[[str], Any], about: str) -> Iterator[tuple[str
         try:
             yield address, ray.get(answer, timeout=_ANSWER_SECONDS)
         except ray.exceptions.RayError as error:
-            line = str(error).strip().splitlines()[-1]
-            raise SessionError(f"Ray node {address} cannot be asked what it has: {line}") from error
+            raise SessionError(f"Ray node {address} cannot be asked what it has: {last_line(error)}") from error
 
 
 def _choose_nodes(app: Application) -> list[str]:

@@ -12,6 +12,7 @@ from actors.client import Admin
 from actors.client.errors import DataLossError, UnknownTopicOrPartitionError
 from actors.client.records import OffsetRange, TopicPartition
 from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition, resolve
+from spark_bridge.executors import check_session
 from spark_bridge.options import OptionError, SourceOptions, source_options
 from spark_bridge.source import Reading, ranges_dataframe, split_ranges
 
@@ -47,9 +48,11 @@ def read_topic(
     has the same records however often it is evaluated. `options` are those of Spark's Kafka source; an argument and
     the option of the same meaning exclude one another.
 
-    Raises OptionError and BoundError for bounds that are not possible, UnknownTopicOrPartitionError for a topic that
-    does not exist, DataLossError for offsets that are not in the log (unless `fail_on_data_loss` is off).
+    Raises SessionError if the session has ended, OptionError and BoundError for bounds that are not possible,
+    UnknownTopicOrPartitionError for a topic that does not exist, DataLossError for offsets that are not in the log
+    (unless `fail_on_data_loss` is off).
     """
+    check_session(spark)
     given = merged(
         options,
         {

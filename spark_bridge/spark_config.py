@@ -62,7 +62,8 @@ TAKES_MORE: Final = "-Dspark.dynamicAllocation.enabled=true -Dspark.dynamicAlloc
 
 It is all that it makes of these settings. The driver does not have them, so that Spark decides nothing by itself.
 """
-JVM_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions", MASTER_OPTIONS)
+DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
+JVM_OPTIONS: Final = (DRIVER_OPTIONS, "spark.executor.extraJavaOptions", MASTER_OPTIONS)
 DRIVER_LOG: Final = "spark.coterie.driver.log"
 """The setting of a session that says which file its JVM writes to."""
 

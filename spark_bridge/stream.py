@@ -28,7 +28,7 @@ from actors.settings.durations import parse_duration
 from spark_bridge.bounds import resolve
 from spark_bridge.executor_changes import SessionExecutors
 from spark_bridge.executor_scaling import ExecutorScaling, Resize
-from spark_bridge.executors import prepare
+from spark_bridge.executors import check_session, prepare
 from spark_bridge.members import Members, executor_nodes
 from spark_bridge.options import OptionError, source_options
 from spark_bridge.query import BatchFunction, GroupQuery, Plan
@@ -128,6 +128,7 @@ class GroupStream:
         """
         if self._function is None:
             raise OptionError("foreach_batch: a stream needs a function before it can start")
+        check_session(self._spark)
         read, run_id = self._options, str(uuid.uuid4())
         count = self._count or prepare(self._spark)
         client = Consumer(bootstrap_servers=self._servers, allow_auto_create_topics=False, **read.reader_settings)

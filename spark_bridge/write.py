@@ -16,6 +16,7 @@ from actors.client import Admin, Producer
 from actors.client.config import ADMIN_SETTINGS
 from actors.client.errors import KafkaError, UnknownTopicOrPartitionError
 from actors.client.records import TopicPartition
+from spark_bridge.executors import check_session
 from spark_bridge.options import OptionError, sink_options
 from spark_bridge.read import merged
 from spark_bridge.worker import begin_task
@@ -59,9 +60,10 @@ def write_topic(
     their order in each topic partition, and a repeat of a request writes nothing twice. A Spark task that fails is
     run again from its beginning, and writes again what the first run wrote: at least once.
 
-    Raises ColumnError, OptionError, UnknownTopicOrPartitionError (topics are not created), and what the executors
-    met as Spark's PythonException.
+    Raises SessionError if the session has ended, ColumnError, OptionError, UnknownTopicOrPartitionError (topics are not
+    created), and what the executors met as Spark's PythonException.
     """
+    check_session(df.sparkSession)
     wanted = sink_options(merged(options, {"topic": topic, "kafka.bootstrap.servers": bootstrap_servers}))
     servers = wanted.bootstrap_servers
     if not servers:

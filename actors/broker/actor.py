@@ -17,7 +17,7 @@ from actors.broker.spec import BrokerSpec, StartError
 from actors.links.secret import Marks, Secrets, found_at, read_secret
 from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
-from actors.runtime.process import audit_to, check_code_version, log_to, run_in_main_thread, settle_memory
+from actors.runtime.process import audit_to, check_code_version, last_line, log_to, run_in_main_thread, settle_memory
 from actors.settings import BrokerConfig
 
 _SECRET_FILE = "coterie.secret.file"
@@ -71,7 +71,7 @@ class Broker:
             if own is None or own.marks != which:
                 own = self._handed_out(controller, own)
         except (ValueError, ray.exceptions.RayError) as error:
-            raise ConnectionError(str(error)) from error
+            raise ConnectionError(last_line(error)) from error
         return host, port, own
 
     def _handed_out(self, controller: Any, own: Secrets | None) -> Secrets:

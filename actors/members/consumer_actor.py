@@ -24,7 +24,7 @@ from actors.members.handling.ending import run_until_terminated
 from actors.members.logs.capture import captured
 from actors.members.member_link import MemberServer
 from actors.runtime.logs import TEXT, formatter
-from actors.runtime.process import check_code_version, code_version, last_line
+from actors.runtime.process import check_code_version, code_version, error_text, last_line
 from actors.security.acl import is_loopback
 
 log = logging.getLogger(__name__)
@@ -119,4 +119,6 @@ class ActorStarter:
 
 def why_not_started(error: Exception) -> str:
     """The reason in one line."""
-    return last_line(error) if isinstance(error, ray.exceptions.RayError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, ray.exceptions.RayError):
+        return last_line(error)
+    return f"{type(error).__name__}: {' '.join(error_text(error).split())}"

@@ -18,6 +18,7 @@ from actors.members.consumer_actor import ActorStarter
 from actors.members.handler_member import DESERIALIZERS, MemberSpec
 from actors.members.handling import shape
 from actors.members.slots import Version
+from actors.runtime.process import error_text
 from placement.metadata import topic_name_error
 
 PREFIX_MAX: Final = 230
@@ -152,4 +153,4 @@ def _check_pickles(name: str, value: Any) -> None:
     try:
         cloudpickle.dumps(value)
     except Exception as error:  # what it is made of decides what it raises
-        raise PoolError(f"{name} cannot be pickled, so it cannot be sent to the actors: {error}") from error
+        raise PoolError(f"{name} cannot be pickled, so it cannot be sent to the actors: {error_text(error)}") from error

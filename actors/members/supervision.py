@@ -189,7 +189,7 @@ class Supervision:
             except Exception as error:  # whatever it is, the slot must say so: nobody looks at this thread
                 failed_starts += 1
                 pause = min(max(2 * pause, 0.5), _SLOW_RESTART_SECONDS)
-                if self._start_failed(slot, error, given_up=failed_starts >= _STARTS_MAX):
+                if self._start_failed(slot, error, failed_starts):
                     return  # a handler that cannot even be made, most likely: `wait` says so
                 continue
             finally:
@@ -254,17 +254,18 @@ class Supervision:
         log.warning("slot %d of group %s: %s", slot.number, slot.version.spec.group_id, text, extra=of_slot)
         self.journal.note(slot.number, text)
 
-    def _start_failed(self, slot: Slot, error: Exception, *, given_up: bool) -> bool:
+    def _start_failed(self, slot: Slot, error: Exception, times: int) -> bool:
         """Say so; returns whether the slot is given up, which it is not if another version is to be tried."""
         _kill(slot)  # it may well live, and would be the same static member as the next one
-        log.warning(
+        reason, given_up = why_not_started(error), times >= _STARTS_MAX
+        log.log(
+            logging.WARNING if times == 1 else logging.DEBUG,  # the next starts most likely fail of the same
             "slot %d of group %s could not be started: %s",
             slot.number,
             slot.version.spec.group_id,
-            error,
+            reason,
             extra=about(group=slot.version.spec.group_id),
         )
-        reason = why_not_started(error)
         self.journal.note(slot.number, f"could not be started: {reason}")
         with self.changed:
             slot.waits = False

@@ -14,6 +14,7 @@ import ray
 
 from actors.links.pools import MemberFigures, PoolFigures
 from actors.runtime.logs import about
+from actors.runtime.process import last_line
 
 log = logging.getLogger(__name__)
 
@@ -79,4 +80,9 @@ class Telling:
                 self._tell(PoolFigures(self._pool, self._group_id, self._members()))
             except Exception as error:  # Ray raises many kinds; the next figures have all that these had
                 of_group = about(group=self._group_id)
-                log.info("group %s: its members' figures could not be told: %s", self._group_id, error, extra=of_group)
+                log.info(
+                    "group %s: its members' figures could not be told: %s",
+                    self._group_id,
+                    last_line(error),
+                    extra=of_group,
+                )

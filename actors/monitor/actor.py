@@ -16,7 +16,7 @@ from actors.links.secret import Secrets, read_secrets
 from actors.monitor.spec import MonitorSpec
 from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
-from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
+from actors.runtime.process import check_code_version, last_line, log_to, run_in_main_thread, settle_memory
 from actors.settings import BrokerConfig
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _find_controller(spec: MonitorSpec) -> tuple[str, int, Secrets]:
         host, port, _ = ray.get(controller.join_info.remote(), timeout=_ASK_SECONDS)
         return host, port, read_secrets(Path(spec.secret_file))
     except (ValueError, ray.exceptions.RayError) as error:
-        raise ConnectionError(str(error)) from error
+        raise ConnectionError(last_line(error)) from error
 
 
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.

@@ -6,6 +6,7 @@ the partition to another process, which loads the log. Ray never restarts it (ma
 
 from __future__ import annotations
 
+import logging
 import os
 
 import ray
@@ -14,14 +15,13 @@ from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 
+log = logging.getLogger(__name__)
+
 
 async def _serve(socket_path: str, name: str, version: str) -> None:
     from actors.offsets_partition.process import ShardProcess  # not in the driver, which would start later
 
-    try:
-        await ShardProcess(socket_path, name, version).run()
-    finally:
-        os._exit(0)  # no broker is left to serve
+    await ShardProcess(socket_path, name, version).run()
 
 
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
@@ -39,5 +39,10 @@ class OffsetsPartition:
         self._version = version
 
     def serve(self) -> None:
-        """Serve until no broker is left. Then the process ends, so this never returns."""
-        run_in_main_thread(_serve(self._socket_path, self._name, self._version))
+        """Serve until no broker needs it, or none is left. Then the process ends, so this never returns."""
+        try:
+            run_in_main_thread(_serve(self._socket_path, self._name, self._version))
+        except BaseException:
+            log.exception("a shard process ends by an error")
+            os._exit(1)  # it is of no use: nobody would hear of it as long as it lives
+        ray.actor.exit_actor()  # by which Ray knows that it is no death

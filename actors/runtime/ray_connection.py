@@ -23,6 +23,7 @@ import ray
 
 from actors import OutsideError
 from actors.runtime import ray_words
+from actors.runtime.signals import sigterm_for_python
 
 _MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _CONNECT_SECONDS = 1.5
@@ -48,7 +49,7 @@ def connect(ray_address: str, words: Path | None = None, **options: Any) -> None
         if host and "://" not in host and port.isdigit():
             _check_there(ray_address, host.strip("[]"), int(port))
             _be_let_in(ray_address)
-        with ray_words.kept(words):
+        with ray_words.kept(words), sigterm_for_python():
             ray.init(address=ray_address, logging_level="ERROR", log_to_driver=False, **options)
     except ClusterError:
         forget_token()

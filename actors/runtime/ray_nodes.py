@@ -13,6 +13,8 @@ from collections.abc import Collection
 
 import ray
 
+from actors.runtime.process import last_line
+
 log = logging.getLogger(__name__)
 
 
@@ -24,7 +26,7 @@ def draining_nodes() -> dict[str, int]:
     try:
         found: dict[str, int] = ray._private.state.state.get_draining_nodes()
     except Exception as error:  # it is nobody's promise what a private call raises, or that it is there
-        log.debug("Ray does not say which nodes are drained: %s", error)
+        log.debug("Ray does not say which nodes are drained: %s", last_line(error))
         return {}
     return found
 

@@ -26,6 +26,7 @@ from actors.runtime import ray_words
 from actors.runtime.fork_server import executable
 from actors.runtime.private import taken_variables, write_private
 from actors.runtime.ray_connection import ClusterError, connect, forget_token, openness_here, use_token
+from actors.runtime.signals import sigterm_for_python
 
 __all__ = [
     "ADDRESS_FILE",
@@ -89,12 +90,12 @@ def start_embedded(
         calm = {name: value for name, value in _CALM.items() if name not in os.environ}
         with process_environment({**calm, **_some_java(), **(environment or {})}), _forking(warm, log):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
-            with ray_words.kept(words):
+            with ray_words.kept(words), sigterm_for_python():
                 ray.init(address="local", **{**quiet, **options})
     except BaseException as error:
         end()  # a part of it may run already
         if isinstance(error, Exception):  # Ray raises many kinds; one that is too slow for its half minute, the barest
-            raise ClusterError(_why_not_started(str(error))) from error
+            raise ClusterError(_why_not_started(error)) from error
         raise
 
 
@@ -131,8 +132,9 @@ def _embedded_address(folder: Path) -> str:
     return address.read_text()
 
 
-def _why_not_started(said: str) -> str:
+def _why_not_started(error: Exception) -> str:
     """Why Ray has not started, in one line. A port that it has chosen may be taken before it listens there."""
+    said = str(error)
     place = f"its logs are in {os.environ.get('RAY_TMPDIR', tempfile.gettempdir())}/ray/session_latest/logs"
     taken = _PORT.search(said)
     if taken is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 import ray
+from ray.exceptions import RayActorError
 
 from actors.client import ConsumerRecord
 from actors.links.member import MemberAddress, MemberConnection, MemberReport, StopMember
@@ -406,3 +408,39 @@ def test_what_a_pool_waits_for_may_be_what_its_members_say(monkeypatch: pytest.M
     waiting.join(60)
     assert over == [True]  # not in a `with` of the pool: while `wait` is stuck, `stop` would be, too
     pool.stop()
+
+
+OF_RAY = """The actor died because of an error raised in its creation task, ray::ConsumerActor.__init__() (pid=1)
+  File "consumer_actor.py", line 47, in __init__
+    self._member = MemberLoop(spec, handler)
+actors.client.errors.ConfigurationError: ssl_cafile=/nope.pem cannot be read: No such file or directory"""
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (RayActorError(error_msg=OF_RAY), "ssl_cafile=/nope.pem cannot be read: No such file or directory"),
+        (OSError("the pool\ncannot be reached"), "OSError: the pool cannot be reached"),
+    ],
+)
+def test_a_start_that_fails_is_said_once_and_in_one_line(
+    error: Exception, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ray's traceback of the member's process stood in the log once for each of its four starts."""
+
+    class Fails(Actors):
+        starts = 0
+
+        def start(self, spec: MemberSpec) -> Actor:
+            self.starts += 1
+            slot.hurry.set()  # no pause before the next one
+            raise error
+
+    actors = Fails()
+    ends = Ends(actors)
+    (slot,) = ends.slots.add(1)
+    ends.slots.supervise(slot)
+    assert (actors.starts, slot.report.state, slot.report.error) == (4, "Failed", why)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.INFO] == [
+        f"slot 0 of group g could not be started: {why}"
+    ]

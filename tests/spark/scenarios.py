@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -93,17 +94,23 @@ def bare_ray() -> dict[str, Any]:
         ray.shutdown()
 
 
-def local_spark() -> dict[str, Any]:
-    """A plain SparkSession without Ray; then a session on RayDP beside it is refused."""
+def local_spark(servers: str, topic: str, folder: str) -> dict[str, Any]:
+    """A plain SparkSession without Ray, in another folder; then a session on RayDP beside it is refused."""
     from pyspark.sql import SparkSession
 
     from spark_bridge.executors import executor_count, prepare, task_slots
 
+    os.environ.pop("PYTHONPATH", None)
+    os.chdir(folder)
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     try:
         again = SparkSession.builder.getOrCreate()
         found = {"executors": executor_count(again), "prepared": prepare(again), "slots": task_slots(again)}
         found["fixed"] = SessionExecutors(again).fixed
+        found["read"] = spark_bridge.read_topic(spark, topic, servers).count()
+        written = spark.range(3).selectExpr("cast(id as string) as value")
+        found["written"] = spark_bridge.write_topic(written, servers, topic).records
+        found["python"] = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect()
         found["said"] = _refusal(executor_memory=SMALL)
     finally:
         spark.stop()

@@ -19,6 +19,7 @@ import spark_bridge
 from actors.cluster import Cluster
 from spark_bridge.executors import executor_count, prepare, task_slots
 from spark_bridge.java import java_environment
+from tests.spark.streams import make_topic, send
 from tests.spark.support import FAST_SPARK, executor_nodes, executor_pids, full_status, run_scenario, wait_until
 
 if TYPE_CHECKING:
@@ -159,12 +160,24 @@ def test_a_ray_that_was_started_without_java_is_named_with_what_to_do(without_ja
     assert "before `ray start`" in said
 
 
-def test_a_plain_spark_session_will_do_and_is_not_replaced() -> None:
-    found = run_scenario("local_spark()", **java_environment())
+def test_a_plain_spark_session_will_do_and_is_not_replaced(cluster: Cluster, topic_name: str, tmp_path: Path) -> None:
+    """No environment is activated: its tasks ran with the first python3 on PATH, which knew no spark_bridge."""
+    other = tmp_path / "bin" / "python3"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    make_topic(cluster.bootstrap_servers, topic_name)
+    send(cluster.bootstrap_servers, topic_name, range(20))
+    java = java_environment()
+    found = run_scenario(
+        f"local_spark({cluster.bootstrap_servers!r}, {topic_name!r}, {str(tmp_path)!r})",
+        **{**java, "PATH": f"{other.parent}{os.pathsep}{java['PATH']}", "PYSPARK_PYTHON": ""},
+    )
+    assert (found["read"], found["written"], found["python"]) == (20, 3, [sys.executable])
     assert (found["executors"], found["prepared"], found["slots"]) == (1, 1, 2)
     assert found["fixed"] == "Spark runs in one JVM"
     assert "this process runs a SparkSession already" in found["said"]
-    assert found["stopped"] == "this SparkSession has been stopped"
+    assert found["stopped"] == "the Spark session has ended: use one that has not been stopped"
     assert found["nobody"] == "no Ray answers at 127.0.0.1:1 (Connection refused): is it running?"
     assert "must run on a node of the Ray cluster" in found["client"]
     assert found["ray_started"] is False, "it is said before anything is started"

@@ -32,6 +32,9 @@ class Java:
         found = SimpleNamespace(size=lambda: len(self.executors), apply=lambda index: self.executors[index])
         return SimpleNamespace(executorList=lambda active_only: None if active_only else found)
 
+    def isStopped(self) -> bool:
+        return False
+
     def killExecutors(self, ids: tuple[str, ...]) -> bool:
         self.asked.append(("kill", ids))
         return self.grants
@@ -48,6 +51,7 @@ def session(java: Java, master: str = "spark://host:7077", **conf: str) -> Sessi
         getConf=lambda: SimpleNamespace(getAll=lambda: settings),
         _jsc=SimpleNamespace(sc=lambda: java),
         _jvm=java,
+        environment={},
     )
     spark: Any = SimpleNamespace(_sc=context)
     return SessionExecutors(spark)

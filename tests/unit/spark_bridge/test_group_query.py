@@ -5,20 +5,25 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import spark_bridge
 from actors.client import TopicPartition
 from actors.client.errors import ConfigurationError, DataLossError, KafkaTimeoutError
 from actors.client.records import OffsetRange
 from actors.members.range_group import Held, RangeMemberSpec
+from spark_bridge import executors
 from spark_bridge import members as members_module
 from spark_bridge import query as query_module
 from spark_bridge.batch import Batch
 from spark_bridge.members import Members, Share
 from spark_bridge.query import GroupQuery, Plan
 from spark_bridge.source import Reading
+from spark_bridge.spark_config import SessionError
+from spark_bridge.stream import GroupStream
 
 Key = tuple[str, int]
 
@@ -79,8 +84,21 @@ class Group:
     def close(self) -> None: ...
 
 
+class Jvm:
+    """What PySpark has of the JVM's context, until it is stopped."""
+
+    def sc(self) -> Jvm:
+        return self
+
+    def isStopped(self) -> bool:
+        return False
+
+
 class Context:
-    """Of a Spark that has been stopped: nothing can be cancelled any more."""
+    """Of a Spark: nothing can be cancelled any more."""
+
+    def __init__(self) -> None:
+        self._jsc: Jvm | None = Jvm()
 
     def setJobGroup(self, *args: Any, **kwargs: Any) -> None: ...
 
@@ -89,7 +107,11 @@ class Context:
 
 
 class Spark:
-    sparkContext = Context()  # noqa: N815 - Spark's name
+    def __init__(self) -> None:
+        self.sparkContext = self._sc = Context()
+
+    def stop(self) -> None:
+        self._sc._jsc = None
 
 
 @pytest.fixture
@@ -103,10 +125,11 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., GroupQuery]
         interval_s: float | None = None,
         fail: bool = True,
         scaling: Any = None,
+        spark: Spark | None = None,
         **plan: Any,
     ) -> GroupQuery:
         made = Plan("g", function, Reading("127.0.0.1:1", fail_on_data_loss=fail), interval_s, **plan)
-        queries.append(GroupQuery(Spark(), made, group, group, "run", scaling))  # type: ignore[arg-type]
+        queries.append(GroupQuery(spark or Spark(), made, group, group, "run", scaling))  # type: ignore[arg-type]
         return queries[-1]
 
     yield start
@@ -310,3 +333,66 @@ def test_a_batch_whose_function_returned_a_generator_was_committed(
     with pytest.raises(TypeError, match=r"the batch function has returned a (generator|map) instead of doing its work"):
         query.await_termination(20)
     assert group.committed == {("t", 0): 0}
+
+
+# --- a session that ends ---
+
+
+def test_a_query_that_waits_for_records_ends_with_its_session(start: Callable[..., GroupQuery]) -> None:
+    """It went on for as long as no record came, and by its calls of Ray's started another Ray."""
+    spark = Spark()
+    query = start(Group({0: 0}), lambda df, batch: None, 0.0, spark=spark)
+    spark.stop()
+    with pytest.raises(SessionError, match=r"^the Spark session has ended before its query"):
+        query.await_termination(20)
+
+
+def test_a_batch_whose_session_ends_says_so(start: Callable[..., GroupQuery], caplog: pytest.LogCaptureFixture) -> None:
+    """It said: 'NoneType' object has no attribute 'sc'."""
+    spark = Spark()
+
+    def stop_it(df: Any, batch: Batch) -> None:
+        spark.stop()
+        spark._sc._jsc.sc()  # type: ignore[union-attr]  # as each of PySpark's calls does
+
+    query = start(Group({0: 10}), stop_it, spark=spark)
+    with pytest.raises(SessionError, match=r"^the Spark session has ended") as raised:
+        query.await_termination(20)
+    assert isinstance(raised.value.__cause__, AttributeError)
+    assert "NoneType" not in caplog.text
+
+
+def test_a_functions_own_error_is_told_while_the_session_lives(start: Callable[..., GroupQuery]) -> None:
+    def fails(df: Any, batch: Batch) -> None:
+        raise AttributeError("mine")
+
+    with pytest.raises(AttributeError, match=r"^mine$"):
+        start(Group({0: 10}), fails).await_termination(20)
+
+
+STOPPED = Spark()
+STOPPED.stop()
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: executors.executor_count(STOPPED),
+        lambda: executors.task_slots(STOPPED),
+        lambda: executors.prepare(STOPPED),
+        lambda: GroupStream(STOPPED, "t", "g", NOWHERE).foreach_batch(lambda df, batch: None).start(),
+        lambda: GroupStream(STOPPED, "t", "g", NOWHERE, members=2).foreach_batch(lambda df, batch: None).start(),
+        lambda: spark_bridge.read_topic(STOPPED, "t", NOWHERE),
+        lambda: spark_bridge.write_topic(SimpleNamespace(sparkSession=STOPPED), NOWHERE, "t"),
+        lambda: spark_bridge.lag(STOPPED, ["g"], NOWHERE),
+        lambda: spark_bridge.offsets_history(STOPPED, NOWHERE),
+        lambda: spark_bridge.summarise_groups(STOPPED, NOWHERE),
+        lambda: spark_bridge.commit_progress(STOPPED, "g", NOWHERE),
+        lambda: spark_bridge.OnceFiles("/nowhere").read(STOPPED),
+        lambda: spark_bridge.OnceTable("t", "/nowhere").repair(STOPPED),
+    ],
+)
+def test_whatever_is_asked_of_a_session_that_has_ended_says_so(use: Callable[[], Any]) -> None:
+    with pytest.raises(SessionError, match=r"^the Spark session has ended: use one that has not been stopped$"):
+        use()
