@@ -13,6 +13,15 @@ from tests.ray.terminal import on_a_terminal
 DIED = "A worker died or was killed"
 SLOW = 240  # for what takes seconds where nothing else runs
 
+A_PROGRAM = """
+import sys, time
+from coterie import Cluster
+more = {"port": 0} if sys.argv[1] == "start" else {}
+with getattr(Cluster, sys.argv[1])(data_dir=sys.argv[2], **more):
+    print("ready", flush=True)
+    time.sleep(240)
+"""
+
 OF_THE_USERS_RAY = """
 import os, signal, sys, time
 import ray
@@ -41,6 +50,20 @@ def test_the_terminal_of_up_shows_nothing_of_a_broker_that_is_killed_but_where_t
         *_, told, ready = [line.strip() for line in up.shown.splitlines() if line.strip()]
         assert told.endswith(f"logs are in {data / 'logs'}; what Ray says is in ray.log there")
         assert ready.startswith("ready bootstrap.servers=")
+
+
+@pytest.mark.timeout(600)
+def test_a_program_that_is_sent_a_sigterm_ends_without_a_trace_of_rays(tmp_path: Path) -> None:
+    """Ray's C++ wrote its stack, as of a crash, before the program ended as it should."""
+    with on_a_terminal("-c", A_PROGRAM, "start", str(tmp_path / "data")) as first:
+        wait_until(lambda: "ready" in first.shown or first.process.poll() is not None, SLOW, "the cluster")
+        with on_a_terminal("-c", A_PROGRAM, "connect", str(tmp_path / "data")) as second:
+            wait_until(lambda: "ready" in second.shown or second.process.poll() is not None, SLOW, "the connection")
+            second.process.send_signal(signal.SIGTERM)
+            assert second.ended() == signal.SIGTERM, second.shown
+        first.process.send_signal(signal.SIGTERM)
+        assert first.ended() == signal.SIGTERM, first.shown
+    assert (first.shown.split(), second.shown.split()) == (["ready"], ["ready"])
 
 
 @pytest.mark.timeout(600)

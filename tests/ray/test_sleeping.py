@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
 import pytest
+import ray
 from confluent_kafka.admin import AdminClient
 
 from actors.cluster import Cluster
@@ -51,7 +53,17 @@ def in_state(cluster: Cluster, group: str, state: str) -> dict[str, Any]:
     return seen
 
 
-def test_a_group_without_members_needs_no_process_and_gets_one_when_it_is_asked_for(drowsy: Cluster, name: str) -> None:
+def end_in_ray(pid: int) -> str | None:
+    """How an actor with this process has ended, in Ray's words; None while it lives for Ray."""
+    rows = [row for row in ray._private.state.actors().values() if row["Pid"] == pid]
+    return str(rows[-1]["DeathCause"]) if rows and rows[-1]["State"] == "DEAD" else None
+
+
+def test_a_group_without_members_needs_no_process_and_gets_one_when_it_is_asked_for(
+    drowsy: Cluster, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When such a process ended, Ray said that a worker had died, perhaps out of memory."""
+    caplog.set_level(logging.INFO, "actors.runtime.ray_words")
     servers = drowsy.bootstrap_servers
     topic(servers, name, 3)
     with contextlib.closing(consumer(servers, name)) as client:
@@ -62,6 +74,9 @@ def test_a_group_without_members_needs_no_process_and_gets_one_when_it_is_asked_
         assert asleep["why"].startswith("since ")
         assert partition_for_group(name, 50) not in drowsy.shard_pids()
         assert_gone([process])  # half a minute later: it might have been needed elsewhere
+        end = wait_until(lambda: end_in_ray(process.pid), what="Ray to know of its end")
+        assert end is not None
+        assert "INTENDED_USER_EXIT" in end
 
         admin = AdminClient({"bootstrap.servers": servers})
         listed = patient(lambda: admin.list_consumer_groups(request_timeout=30).result(30))
@@ -73,6 +88,7 @@ def test_a_group_without_members_needs_no_process_and_gets_one_when_it_is_asked_
         commit(client, name, 8, 9, 10)
         in_state(drowsy, name, "Asleep")
         assert committed(client, name) == [8, 9, 10]
+    assert "died or was killed" not in caplog.text
 
 
 def test_a_member_wakes_its_groups_partition_and_keeps_it_awake(drowsy: Cluster, name: str) -> None:
