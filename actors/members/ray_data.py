@@ -1,7 +1,7 @@
 """`read_group`: a Ray Data job as a member of a consumer group, so that the next run goes on where it ended.
 
     with read_group("orders", "billing", bootstrap_servers=servers) as read:
-        read.dataset.map_batches(enrich).write_parquet("/data/billing")
+        read.dataset.map_batches(enrich, batch_format="pyarrow").write_parquet("/data/billing")
 
 At its beginning the block joins the group and fixes the ranges: for each partition it is assigned, from the committed
 offset to the present end. At its end it commits, if nothing was raised, each range that was read to its end. Rows have

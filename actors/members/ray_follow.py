@@ -2,7 +2,7 @@
 
     with read_group("orders", "billing", bootstrap_servers=servers, follow=True) as read:
         for dataset in read:
-            dataset.map_batches(enrich).write_parquet("/data/billing")
+            dataset.map_batches(enrich, batch_format="pyarrow").write_parquet("/data/billing")
 
 **Why not one dataset without an end.** Ray Data has none. A read task that never ends keeps a CPU for good, and gives
 nothing on before it has a whole block (128 MiB, unless told otherwise). Ray runs it again from its very beginning when

@@ -56,6 +56,14 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
 
 
 @pages
+def test_what_is_mapped_and_written_as_parquet_keeps_its_headers(page: Path) -> None:
+    """Ray Data's default, NumPy, has no type for them: Parquet would have them pickled."""
+    for code in blocks(page, "python"):
+        for line in code.splitlines():
+            assert "batch_format=" in line or not ("map_batches" in line and "write_parquet" in line), line
+
+
+@pages
 def test_python_blocks_compile(page: Path) -> None:
     for number, code in enumerate(blocks(page, "python")):
         compile(code, f"{page.name}, block {number}", "exec")
