@@ -9,13 +9,16 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from actors import OutsideError
 from actors.security.acl import ANONYMOUS
 
+Pattern: TypeAlias = Any
+"""One of RE2's, which has no types."""
+Match: TypeAlias = Any
 DN_CHARACTERS_MAX: Final = 1024
-"""The longest name that rules are tried on. A pattern may take long over a long text."""
+"""The longest name that rules are tried on. The time that a pattern takes grows with the length, and no faster."""
 _SHOWN: Final = 64
 _KEYWORDS: Final = {
     "2.5.4.3": "CN",
@@ -128,7 +131,7 @@ def _dotted(oid: bytes) -> str:
 class _Rule:
     """Names that match the pattern as a whole become the replacement; the case is "L", "U" or "" (as it is)."""
 
-    pattern: re.Pattern[str]
+    pattern: Pattern
     replacement: str
     case: str
 
@@ -168,6 +171,7 @@ class MappingRules:
 
 
 _PART: Final = r"((?:\\.|[^\\/])*)"
+_UNICODE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9A-Fa-f]{4})")
 _RULE: Final = re.compile(rf"\s*(?:(DEFAULT)|RULE:{_PART}/{_PART}/([LU]?)|)\s*(?:,|\Z)", re.DOTALL)
 
 
@@ -187,20 +191,38 @@ def _rules(text: str) -> Iterator[_Rule | None]:
             yield _Rule(_compiled(pattern.replace("\\/", "/")), replacement, case)
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compiled(pattern: str) -> Pattern:
+    """The pattern, if it means the same to Java, to Python's `re`, which is read alone, and to RE2, which runs.
+
+    Whoever shows a certificate chooses the text, and `re` takes exponential time for some. RE2 takes linear time.
+    """
+    try:
+        import re2  # only brokers with rules need it
+    except ImportError as error:
+        raise ValueError(f"rules need a package that is not installed ({error}): pip install 'coterie[tls]'") from None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error"
-            )  # what may mean something else in another version means something else in Java
-            return re.compile(pattern)
+            warnings.simplefilter("error")  # what may change its meaning has another one in Java
+            re.compile(pattern)
     except (re.error, Warning) as error:
+        raise ValueError(f"RULE:{pattern}/ has a pattern that Java reads otherwise, or not at all: {error}") from None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(_UNICODE.sub(r"\1\\x{\2}", pattern), options)
+    except re2.error as error:
         raise ValueError(
-            f"RULE:{pattern}/ has a pattern that Python's re does not have as Java does: {error}"
+            f"RULE:{pattern}/ has a pattern that cannot be tried in linear time ({_text_of(error)}): write it without "
+            "what looks ahead or behind, refers back, or does not give back what it took"
         ) from None
 
 
-def _replaced(replacement: str, match: re.Match[str]) -> str:
+def _text_of(error: Exception) -> str:
+    said = error.args[0] if error.args else ""
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+
+
+def _replaced(replacement: str, match: Match) -> str:
     """`$1` is the first group, as many digits as make a group that there is. A backslash takes meaning away."""
     found, at = [], 0
     while at < len(replacement):
@@ -216,7 +238,7 @@ def _replaced(replacement: str, match: re.Match[str]) -> str:
     return "".join(found)
 
 
-def _group(text: str, match: re.Match[str]) -> str:
+def _group(text: str, match: Match) -> str:
     """The number at the beginning of a text, of a group that there is; empty if there is none."""
     digits = re.match(r"[0-9]*", text)[0]  # type: ignore[index]  # it always matches
     groups = match.re.groups

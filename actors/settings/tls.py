@@ -105,7 +105,8 @@ TLS_SETTINGS: Final = (
         "ssl.principal.mapping.rules",
         "DEFAULT",
         "How the subject of a client's certificate becomes a principal: DEFAULT, or RULE:pattern/replacement/ with L "
-        "or U, separated by commas. Patterns are Python's regular expressions.",
+        "or U, separated by commas. A pattern is Java's, as far as it takes linear time (RE2): without look-around, "
+        "back references and possessive quantifiers.",
     ),
     _flag("ssl.allow.dn.changes", "Whether a certificate may be replaced by one with another subject."),
     _flag("ssl.allow.san.changes", "Whether a certificate may be replaced by one that lacks alternative names."),

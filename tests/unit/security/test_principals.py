@@ -187,6 +187,50 @@ def test_a_pattern_of_javas_that_python_lacks_is_an_error_that_names_the_rule(pa
 
 
 @pytest.mark.conformance("XA-53")
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("(a|aa)+b", "a" * DN_CHARACTERS_MAX),
+        ("(a+)+b", "a" * DN_CHARACTERS_MAX),
+        ("(a*)*b", "a" * DN_CHARACTERS_MAX),
+        ("(.*,)*OU=(.*,)*b", "OU=a," * 200),
+        ("(.*)=(.*)=(.*)=(.*)=(.*)=(.*)b", "=" * DN_CHARACTERS_MAX),
+        ("(a?){200}a{200}", "a" * 399 + "b"),
+    ],
+)
+def test_a_name_that_its_owner_chose_held_up_the_broker(pattern: str, name: str) -> None:
+    """840 characters took Python's `re` eight seconds, and more took years: each pattern takes linear time."""
+    rules = MappingRules.parse(f"RULE:{pattern}/x/,DEFAULT")
+    assert rules.principal(name) == f"User:{name}"
+
+
+@pytest.mark.conformance("XA-53")
+@pytest.mark.parametrize("pattern", ["(?=a)a", "(?!b).*", "(?<=a)b", r"(a)\1", "a*+", "(?>a)b", "(a{9}){900}"])
+def test_a_pattern_that_needs_more_than_linear_time_is_an_error_that_names_the_rule(pattern: str) -> None:
+    with pytest.raises(ValueError, match="linear time") as error:
+        MappingRules.parse(f"RULE:{pattern}/x/")
+    assert pattern in str(error.value)
+
+
+@pytest.mark.conformance("XA-51")
+@pytest.mark.parametrize(
+    ("pattern", "name", "found"),
+    [
+        (r"CN=(\w+)", "CN=duke_1", "duke_1"),
+        (r"CN=([\w.-]+?)(@.*)?", "CN=a.b@c", "a.b"),
+        (r"(?i)cn=(.*?),OU=(?:a|b)(?:,.*)?", "CN=x,OU=B,C=DE", "x"),
+        (r"^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$", "OU=x,cn=a.b,C=DE", "a.b"),
+        (r"CN=(.*?), *OU=.*", "CN=\u00e9,OU=y", "\u00e9"),
+        (r"CN=(\u00e9|\x41)", "CN=\u00e9", "\u00e9"),
+        (r"CN=(\\u00e9)", r"CN=\u00e9", r"\u00e9"),
+        (r"CN=([^\d\s]{2,3})\b.*", "CN=abc-1", "abc"),
+    ],
+)
+def test_patterns_mean_what_they_mean_to_java(pattern: str, name: str, found: str) -> None:
+    assert MappingRules.parse(f"RULE:{pattern}/$1/").principal(name) == f"User:{found}"
+
+
+@pytest.mark.conformance("XA-53")
 def test_a_name_that_is_too_long_is_refused_before_any_pattern_runs() -> None:
     rules = MappingRules.parse("RULE:(a|aa)+b/x/,DEFAULT")
     with pytest.raises(PrincipalError, match="more than 1024"):
