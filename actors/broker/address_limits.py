@@ -7,6 +7,7 @@ import ipaddress
 import logging
 
 from actors.broker.context import BrokerContext
+from actors.security.acl import normal_host, unscoped
 from actors.settings import BrokerConfig
 from actors.settings.limits import overrides_of
 
@@ -24,7 +25,8 @@ class AddressLimits:
 
     def of(self, peer: str) -> int:
         """The most connections that an address may have."""
-        return self._limits.get(peer, self._context.config.integer("max.connections.per.ip"))
+        most = self._limits.get(peer, self._limits.get(unscoped(normal_host(peer))))
+        return self._context.config.integer("max.connections.per.ip") if most is None else most
 
     async def read(self) -> None:
         """Go by the settings as they are. A name that cannot be looked up has no limit of its own."""

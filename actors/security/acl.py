@@ -191,6 +191,11 @@ def normal_host(text: str) -> str:
     return str(mapped or address)
 
 
+def unscoped(host: str) -> str:
+    """The address without the link it was reached by: `fe80::1` of `fe80::1%eth0`. Others as they are."""
+    return host.partition("%")[0]
+
+
 def is_loopback(host: str) -> bool:
     """Whether an address is of this machine, and reached from nowhere else."""
     try:

@@ -18,6 +18,7 @@ from actors.security.acl import (
     PermissionType,
     ResourceType,
     normal_host,
+    unscoped,
 )
 
 _REMEMBERED_MAX: Final = 100_000
@@ -225,6 +226,7 @@ class Authorizer:
 
 
 _K = TypeVar("_K")
+_LINK: Final = "%"
 
 
 def _kept(decisions: dict[_K, bool], key: _K, decision: bool) -> bool:
@@ -239,11 +241,19 @@ def _key(acl: Acl) -> tuple[str, str]:
 
 
 def _of(rules: _Rules, principal: str, host: str) -> Iterator[Acl]:
-    """The ACLs of a principal and those of everybody, at this host and at any."""
+    """The ACLs of a principal and those of everybody, at this host and at any.
+
+    An address with its link is denied what the address is denied, and not allowed what that is: on another link it is
+    another machine.
+    """
     for who in {principal, ANYBODY}:
         for where in (host, WILDCARD):
             if found := rules.get((who, where)):
                 yield from found
+        if _LINK in host:
+            for acl in rules.get((who, unscoped(host)), ()):
+                if acl.permission is PermissionType.DENY:
+                    yield acl
 
 
 def _is_met(

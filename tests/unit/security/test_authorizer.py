@@ -69,6 +69,25 @@ def test_a_denial_wins_over_what_is_allowed_in_whatever_pattern() -> None:
     assert allowed([acl("t", pattern=PREFIXED), acl("topic", permission=DENY)], name="topics")
 
 
+@pytest.mark.parametrize("denied", ["fe80::1", "FE80:0:0::1", "fe80::1%eth0"])
+def test_a_denial_of_an_address_did_not_hold_where_the_link_was_named(denied: str) -> None:
+    for who in (ANN, ANYBODY):
+        rules = [acl("t"), acl("t", permission=DENY, host=denied, principal=who)]
+        assert not allowed(rules, host="fe80::1%eth0")
+        assert not Authorizer(rules).allows_all(ANN, "fe80::1%eth0", READ, TOPIC)
+        assert not Authorizer([acl("*"), acl("*", permission=DENY, host=denied)]).allows_any_topic(
+            ANN, "fe80::1%eth0", READ
+        )
+        assert allowed(rules, host="fe80::2%eth0")
+        assert allowed(rules, host="fe80::1%eth1") == ("%" in denied)
+
+
+def test_what_an_address_may_another_machine_with_that_address_on_a_link_may_not() -> None:
+    assert not allowed([acl("t", host="fe80::1")], host="fe80::1%eth0")
+    assert allowed([acl("t", host="fe80::1%eth0")], host="fe80::1%eth0")
+    assert not allowed([acl("t", host="fe80::1%eth0")], host="fe80::1")
+
+
 @pytest.mark.conformance("XC-01")
 def test_a_super_user_may_do_what_is_denied() -> None:
     authorizer = Authorizer([acl("t", AclOperation.ALL, DENY, principal=ANYBODY)], [ANN])
