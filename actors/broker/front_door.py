@@ -17,6 +17,7 @@ from actors.broker.handlers import api_versions, group_guard
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.registry import APIS, ENTRIES_LIMIT, Api
 from actors.broker.listening import PortTakenError, listen
+from actors.broker.over_quota import OverQuota
 from actors.broker.reception import Reception
 from actors.broker.request_time import RequestTime
 from actors.broker.shards.hub import ShardHub
@@ -74,6 +75,7 @@ class FrontDoor:
         self._shards = shards
         self._reception = Reception(broker)
         self._rates = ConnectionRates(broker)
+        self._over_quota = OverQuota(broker, self.on_frame)
         self._request_time = RequestTime(broker, self.on_frame)
         self._loop = broker.loop
         self._tls = tls
@@ -222,7 +224,10 @@ class FrontDoor:
 
     def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
         """Pass a request to its shard or its handler."""
-        if self._broker.quotas is not None and self._request_time.serves(connection, data, start, end):
+        if self._broker.quotas is not None and (
+            self._over_quota.holds(connection, data, start, end)
+            or self._request_time.serves(connection, data, start, end)
+        ):
             return
         connection.last_active = self._last_tick
         api_key, version, correlation_id, length = _HEAD.unpack_from(data, start)

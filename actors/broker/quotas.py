@@ -62,6 +62,14 @@ class Quotas:
         throttle_ms = self._record(PRODUCER_BYTE_RATE, connection, client_id, size)
         return throttle_ms if self._timed is None else max(throttle_ms, self._timed.throttle_ms())
 
+    def produce_delay(self, connection: Connection, client_id: str | None) -> float:
+        """For how many seconds a client has to wait before it may send more records, by whatever connection."""
+        limit = self._limit(PRODUCER_BYTE_RATE, connection, client_id)
+        if limit is None:
+            return 0.0
+        now = self._loop.time()
+        return self._window(PRODUCER_BYTE_RATE, limit, now).delay(limit.rate, now)
+
     def fetched(self, connection: Connection, client_id: str | None, size: int) -> int:
         """A client is sent so many bytes of records. The throttle time."""
         return self._record(CONSUMER_BYTE_RATE, connection, client_id, size)
@@ -158,6 +166,16 @@ class Quotas:
         return early
 
     # --- muting ---
+
+    def hold(self, connection: Connection, seconds: float, then: Callable[[], None]) -> None:
+        """Do not read a connection for a while; `then` is called before it is read on."""
+
+        def end() -> None:
+            then()
+            connection.release()
+
+        connection.hold()
+        self._loop.call_later(seconds, end)
 
     def _mute(self, connection: Connection, seconds: float) -> int:
         if seconds <= 0:

@@ -44,7 +44,7 @@ class RequestTime:
         if self._timing or quotas is None or not quotas.have_time:
             return False
         clock = self._context.environment.clock.monotonic
-        account = quotas.time_begins(connection, _client_id(data, start), clock)
+        account = quotas.time_begins(connection, client_id_of(data, start), clock)
         if account is None:
             return False
         slots = connection.slots
@@ -73,7 +73,8 @@ class _TimedSlot(Slot):
         super().finish(_telling(answer, self.api_key, self.version, throttle_ms) if throttle_ms else answer)
 
 
-def _client_id(data: bytes, start: int) -> str:
+def client_id_of(data: bytes, start: int) -> str:
+    """The client id in the header of a request, which begins there."""
     at = start + _HEAD_BYTES
     (length,) = _LENGTH.unpack_from(data, at - _LENGTH.size)
     return data[at : at + max(length, 0)].decode(errors="replace")

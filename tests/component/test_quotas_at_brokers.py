@@ -144,6 +144,72 @@ async def test_a_member_whose_fetches_are_throttled_beats_on(tmp_path: Path) -> 
         answer.cancel()
 
 
+def produce(size: int) -> tuple[messages.ProduceRequest, int]:
+    data = messages.ProduceRequest.PartitionProduceData(index=0, records=values(b"x" * size))
+    topics = [messages.ProduceRequest.TopicProduceData(name="t", partition_data=[data])]
+    return messages.ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics), 9
+
+
+def end_of_log(w: World) -> int:
+    found = w.server.context.data_dir.get("t", 0)
+    return 0 if found is None else found.log_end_offset
+
+
+async def test_a_client_over_its_quota_sent_on_by_new_connections(tmp_path: Path) -> None:
+    """Each took a request at once, whatever its user or client id had used up; also one that was there before."""
+    async with world(tmp_path) as w:
+        admin, first, early = await w.client(), await w.client(), await w.client()
+        admin.send(create("t"))
+        assert (await admin.answer()).topics[0].error_code == 0
+        assert (await first.ask(*produce(10))).throttle_time_ms == 0
+        await alter(admin, ("client-id", None), producer_byte_rate=1)
+        quotas: Any = w.server.context.quotas
+        clock: Any = Hands(asyncio.get_running_loop())
+        clock.now = 1000.0
+        clock.time = lambda: clock.now
+        quotas._loop = clock
+        assert (await first.ask(*produce(10_000))).throttle_time_ms > HOUR_MS
+        assert end_of_log(w) == 2
+        late = [early, await w.client(), await w.client()]
+        for client in late:
+            client.send(produce(10))
+        answers = [asyncio.ensure_future(client.answer()) for client in late]
+        await until(lambda: len(clock.waiting) == 4)
+        await round_trips(admin)
+        assert end_of_log(w) == 2, "their requests wait, and nothing more is read of them"
+        _, *held = clock.waiting
+        clock.waiting.clear()
+        clock.now += held[0][0]
+        for _, go_on in held:
+            go_on()
+        assert [each.throttle_time_ms > 0 for each in await asyncio.gather(answers[0])] == [True]
+        assert end_of_log(w) == 3, "the first uses up what there is again, and the others wait for that"
+        assert len(clock.waiting) == 3
+        for client, answer in zip(late, answers, strict=True):
+            answer.cancel()
+            client.writer.close()
+
+
+async def test_who_went_away_while_its_request_waited_leaves_nothing(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        admin, client = await w.client(), await w.client()
+        admin.send(create("t"))
+        assert (await admin.answer()).topics[0].error_code == 0
+        await alter(admin, ("client-id", None), producer_byte_rate=1)
+        quotas: Any = w.server.context.quotas
+        clock: Any = Hands(asyncio.get_running_loop())
+        quotas._loop = clock
+        await client.ask(*produce(10_000))
+        other = await w.client()
+        other.send(produce(10))
+        await until(lambda: len(clock.waiting) == 2)
+        [*w.server.clients][-1].close("gone")
+        await until(lambda: len(w.server.clients) == 2)
+        clock.waiting[1][1]()
+        assert end_of_log(w) == 1
+        assert await served(admin)
+
+
 @pytest.mark.conformance("XD-07", "XD-08")
 async def test_who_takes_too_much_of_the_loop_waits_for_a_second(tmp_path: Path) -> None:
     """What is answered by the broker, and heartbeats, which Kafka throttles as well; bytes do not count."""
@@ -184,12 +250,19 @@ async def test_quotas_are_there_after_a_restart(tmp_path: Path) -> None:
 async def test_names_are_looked_up_at_the_start_and_when_the_setting_changes(tmp_path: Path) -> None:
     async with world(tmp_path, max_connections_per_ip_overrides="localhost:2") as w:
         limits = w.server.clients.address_limits
-        assert limits.of("127.0.0.1") == 2
+        assert limits.of("127.0.0.1") == limits.of("::ffff:127.0.0.1") == 2
         context = w.server.context
         context.config = context.config.with_dynamic(
             {"max.connections.per.ip.overrides": "localhost:7,nowhere.invalid:3"}
         )
         await until(lambda: limits.of("127.0.0.1") == 7)
+
+
+async def test_a_limit_of_an_address_did_not_hold_where_the_link_was_named(tmp_path: Path) -> None:
+    async with world(tmp_path, max_connections_per_ip_overrides="fe80::1:2") as w:
+        of = w.server.clients.address_limits.of
+        assert [of(host) for host in ("fe80::1", "fe80::1%eth0", "fe80::1%2")] == [2, 2, 2]
+        assert of("fe80::2%eth0") > 2
 
 
 @pytest.mark.conformance("XD-06")
