@@ -40,6 +40,7 @@ PASSWORD_FILE: Final = "coterie.ssl.key.password.file"
 FILES: Final = ("ssl.keystore.location", "ssl.truststore.location", PASSWORD_FILE)
 _OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
 _DAY_MS: Final = 86_400_000
+_FILE_BYTES_MAX: Final = 16 << 20
 _MISMATCH_MS: Final = 60_000  # in which both halves of a pair have to be replaced
 
 Stamp: TypeAlias = tuple[int, int, int] | None
@@ -60,7 +61,8 @@ class Loaded:
 class ListenerTls:
     """One listener's. `config` gives the listener's settings as they are now. Raises StartError.
 
-    `make_own` makes the certificate of a broker that is to have one of its own.
+    `make_own` makes the certificate of a broker that is to have one of its own. No file is taken out of the data
+    directory `data`, where clients decide what is in most of them.
     """
 
     def __init__(
@@ -70,7 +72,9 @@ class ListenerTls:
         config: Callable[[], ListenerConfig],
         now_ms: Callable[[], int],
         make_own: Callable[[], KeyStore] | None = None,
+        data: Path | None = None,
     ) -> None:
+        self._data = data
         self._own = cache(make_own) if make_own else None
         self._listener = listener
         self._config = config
@@ -104,6 +108,7 @@ class ListenerTls:
     def load(self, given: ListenerConfig) -> Loaded:
         """Read the files that the settings name. Blocks. Raises StoreError, TlsError."""
         names, stamps = _names(given), _stamps(given)
+        self._check_places(given)
 
         def get(name: str) -> Any:
             return _password(given) if name == "ssl.key.password" else given[name]
@@ -116,6 +121,14 @@ class ListenerTls:
         trusted = trust_store(get, _read)
         context = server_context(self._negotiation, keys, trusted, self._client_auth)
         return Loaded(keys, trusted, context, names, stamps)
+
+    def _check_places(self, given: ListenerConfig) -> None:
+        if self._data is None:
+            return
+        inside = os.path.realpath(self._data)
+        for name in FILES:
+            if given[name] and Path(os.path.realpath(given[name])).is_relative_to(inside):
+                raise StoreError(f"{name}={given[name]} is in the data directory {inside}: put it elsewhere")
 
     # --- changes ---
 
@@ -202,7 +215,7 @@ def _password(given: ListenerConfig) -> Secret | None:
         password: Secret | None = given["ssl.key.password"]
         return password
     try:
-        return Secret(Path(path).read_text().strip("\r\n"))
+        return Secret(_read(path).decode().strip("\r\n"))
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{PASSWORD_FILE}={path} cannot be read: {error}") from None
 
@@ -217,7 +230,14 @@ def _warn_of_readers(listener: str, given: ListenerConfig) -> None:
 
 
 def _read(path: str) -> bytes:
-    return Path(path).read_bytes()
+    """The bytes of a file. Who may change the settings names it: no device, no pipe, and nothing that fills memory."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("it is no regular file")
+        data = file.read(_FILE_BYTES_MAX + 1)
+    if len(data) > _FILE_BYTES_MAX:
+        raise OSError(f"it has more than {_FILE_BYTES_MAX} bytes")
+    return data
 
 
 def _names(given: ListenerConfig) -> tuple[str | None, ...]:

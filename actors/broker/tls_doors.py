@@ -232,7 +232,7 @@ def _tls_of(door: Door, broker: BrokerContext, secrets: Callable[[], Secrets]) -
     def given() -> ListenerConfig:
         return broker.config.for_listener(door.listener)
 
-    return ListenerTls(door.listener, door.protocol, given, broker.now_ms, make_own)
+    return ListenerTls(door.listener, door.protocol, given, broker.now_ms, make_own, broker.data_dir.path.parent)
 
 
 def _hosts(door: Door) -> list[str]:

@@ -34,6 +34,7 @@ _FORMS: Final = {
 }
 KEY_STORE: Final = ("ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.keystore.key")
 TRUST_STORE: Final = ("ssl.truststore.location", "ssl.truststore.certificates")
+_NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _HEADERS: Final = re.compile(r"\s*((?:[A-Za-z-]+:[^\n]*\n)+)")
 _CERTIFICATE_LABELS: Final = ("CERTIFICATE", "X509 CERTIFICATE")
@@ -150,9 +151,12 @@ def _conversion(kind: str, form: str, location: str | None) -> str:
 
 def _read(read: Read, name: str, location: str) -> str:
     try:
-        return read(location).decode("utf-8", "replace")  # text before a header may be in any encoding
+        data = read(location)
     except OSError as error:
         raise StoreError(f"{name}={location} cannot be read: {error.strerror or error}") from None
+    if _NO_TEXT.search(data):  # as in a file of records, of which one has PEM in it
+        raise StoreError(f"{name}={location} is no PEM: it has other bytes than those of a text")
+    return data.decode("utf-8", "replace")  # text before a header may be in any encoding
 
 
 # --- PEM ---

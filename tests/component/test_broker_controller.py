@@ -202,7 +202,7 @@ async def test_the_logs_of_a_large_topic_are_dropped_some_in_a_turn(
         await until(lambda: list(data_dir.logs) == [("kept", 0)])
         assert sum(turns) == 23
         assert max(turns) == 5
-        await until(lambda: not list((tmp_path / "broker-0").glob("large-*")))
+        await until(lambda: not list((tmp_path / "data" / "broker-0").glob("large-*")))
 
 
 async def test_a_new_topic_finds_its_place_free_of_the_deleted_one(
@@ -220,8 +220,8 @@ async def test_a_new_topic_finds_its_place_free_of_the_deleted_one(
         assert (await client.answer()).responses[0].error_code == 0
         assert (await client.answer()).topics[0].error_code == 0
         assert [context.log("t", index).log_end_offset for index in range(9)] == [0] * 9
-        await until(lambda: len(list((tmp_path / "broker-0").glob("t-*"))) == 9)
-        assert not list((tmp_path / "broker-0").glob("*.stray"))
+        await until(lambda: len(list((tmp_path / "data" / "broker-0").glob("t-*"))) == 9)
+        assert not list((tmp_path / "data" / "broker-0").glob("*.stray"))
 
 
 async def test_an_image_that_raises_the_epochs_of_many_partitions_writes_no_file(tmp_path: Path) -> None:

@@ -202,13 +202,13 @@ async def test_a_group_request_has_a_limit_of_its_own(tmp_path: Path) -> None:
 async def test_a_directory_the_cluster_knows_and_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
     async with world(tmp_path):
         pass
-    (tmp_path / "broker-0").rename(tmp_path / "moved")
+    (tmp_path / "data" / "broker-0").rename(tmp_path / "moved")
     w = World(tmp_path)
     await w.start_controller()
     try:
-        with pytest.raises(StartError, match=rf"{tmp_path / 'broker-0'}.*missing"):
+        with pytest.raises(StartError, match=rf"{tmp_path / 'data' / 'broker-0'}.*missing"):
             await w.start_broker()
-        assert not (tmp_path / "broker-0").exists()
+        assert not (tmp_path / "data" / "broker-0").exists()
     finally:
         w.stop_controller()
 

@@ -19,7 +19,8 @@ from actors.settings import BrokerConfig, SecurityProtocol
 from actors.wire import messages
 from actors.wire.messages import ApiMessage
 from tests.support.certificates import DAY_MS, NOW_MS, authority_of, chain_of, key_of
-from tests.support.one_broker import VERSIONS, Client, World
+from tests.support.log_helpers import values
+from tests.support.one_broker import VERSIONS, Client, World, create
 from tests.support.own_log import logged
 from tests.support.runtime_helpers import until
 from tests.support.tls_world import CA, UNIT, connect, install, secure, served
@@ -271,6 +272,39 @@ async def told(w: World, **given: Any) -> tuple[int, str | None]:
     client.send(altered(**given))
     outcome = (await client.answer()).responses[0]
     return outcome.error_code, outcome.error_message
+
+
+async def test_a_record_with_the_pem_of_a_stranger_became_the_trust_store(tmp_path: Path) -> None:
+    """Who may write to a topic and change settings was anybody then, by certificates of his own."""
+    stranger = trustme.CA().cert_pem.bytes()
+    trust = "listener.name.secure.ssl.truststore.location"
+    async with secure(tmp_path) as w:
+        client = await w.client()
+        await client.ask(*create("t"))
+        data = messages.ProduceRequest.PartitionProduceData(index=0, records=values(stranger))
+        topics = [messages.ProduceRequest.TopicProduceData(name="t", partition_data=[data])]
+        await client.ask(messages.ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics), 9)
+        (segment,) = (w.server.context.data_dir.path / "t-0").glob("*.log")
+        assert stranger in segment.read_bytes()
+        (tmp_path / "link").symlink_to(segment)
+        (tmp_path / "copy").write_bytes(segment.read_bytes())
+        os.mkfifo(tmp_path / "pipe")
+        (segment.parent / "whole.pem").write_bytes(stranger)
+        before = w.server.front_door._tls._doors["SECURE"].tls.context
+        for path, why in (
+            (segment, "is in the data directory"),
+            (tmp_path / "link", "is in the data directory"),
+            (segment.parent / "whole.pem", "is in the data directory"),
+            (segment.parent.parent / "secret", "is in the data directory"),
+            (tmp_path / "copy", "is no PEM"),
+            (tmp_path / "pipe", "is no regular file"),
+            (Path("/dev/zero"), "is no regular file"),
+        ):
+            for key in (trust, KEYS):
+                code, text = await told(w, value=str(path), key=key)
+                assert code == 42, path
+                assert why in (text or ""), path
+        assert w.server.front_door._tls._doors["SECURE"].tls.context is before
 
 
 @pytest.mark.conformance("XA-47")

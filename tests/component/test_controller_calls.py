@@ -154,4 +154,4 @@ async def test_a_broker_serves_until_it_is_told_to_stop_and_then_closes_its_logs
         served = asyncio.create_task(w.server.serve())
         await stop_all(w.controller.brokers.values(), 60)
         await served
-        assert (tmp_path / "broker-0" / ".clean_shutdown").exists()
+        assert (tmp_path / "data" / "broker-0" / ".clean_shutdown").exists()

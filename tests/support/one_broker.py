@@ -82,7 +82,7 @@ class World:
             broker_id=0,
             host="127.0.0.1",
             doors=_doors_of(self.settings),
-            data_dir=str(self.path / "broker-0"),
+            data_dir=str(self.path / "data" / "broker-0"),
             socket_path=str(self.path / "sockets" / "0"),
             config=self.settings,
         )

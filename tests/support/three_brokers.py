@@ -94,7 +94,7 @@ class World:
             broker_id=broker_id,
             host="127.0.0.1",
             doors=(Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),),
-            data_dir=str(self.path / f"broker-{broker_id}"),
+            data_dir=str(self.path / "data" / f"broker-{broker_id}"),
             socket_path=str(self.path / "s" / str(broker_id)),
             config=self.settings,
         )

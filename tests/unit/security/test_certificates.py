@@ -95,6 +95,20 @@ def test_a_trust_store_has_one_or_more_certificates() -> None:
         trust_store(settings(ssl_truststore_location="/t.pem"), lambda path: b"")
 
 
+@pytest.mark.parametrize("what", ["keystore", "truststore"])
+@pytest.mark.parametrize("junk", [b"\0\0\0\1", b"\x7f", b"\x0b", b"\x1b[1m"])
+def test_a_file_with_other_bytes_than_text_was_taken_for_the_pem_in_it(what: str, junk: bytes) -> None:
+    """A segment of a log has one that a client has produced."""
+    given = settings(**{f"ssl_{what}_location": "/f"})
+    pem = (key_of(LEAF) + chain_of(LEAF)).encode()
+    read = (
+        (lambda data: trust_store(given, data)) if what == "truststore" else lambda data: key_store(given, data, NOW_MS)
+    )
+    for data in (junk + pem, pem + junk):
+        with pytest.raises(StoreError, match=rf"ssl\.{what}\.location=/f is no PEM"):
+            read(lambda path, data=data: data)
+
+
 @pytest.mark.conformance("XA-42")
 def test_combinations_that_mean_nothing_are_refused_by_the_names_of_the_settings() -> None:
     text = texts(LEAF)
