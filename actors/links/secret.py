@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from actors.runtime.data_folder import read_trusted
+
 SECRET_BYTES = 32
 
 
@@ -66,7 +68,7 @@ def previous_of(path: Path) -> Path:
 
 def read_secret(path: Path) -> bytes:
     """The secret in a file: 64 hexadecimal digits. Raises OSError, and ValueError without what stands there."""
-    text = path.read_text(errors="replace").strip()
+    text = read_trusted(path).decode(errors="replace").strip()
     try:
         secret = bytes.fromhex(text)
     except ValueError:

@@ -25,6 +25,7 @@ from actors.log.files import FileWriter
 from actors.log.folder_lock import LOCK_NAME, FolderInUseError, FolderLock
 from actors.log.machine import Machine
 from actors.log.partition_log import PartitionLog
+from actors.log.unusable import why_unusable
 from actors.records.errors import LogError
 
 logger = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class DataDir:
                 lock.release()
                 raise
         except OSError as error:
-            raise DataDirError(f"data directory {path} cannot be used: {error}") from error
+            raise DataDirError(why_unusable(path, error)) from error
 
     # -- logs
 

@@ -40,8 +40,8 @@ class FolderLock:
     Raises FolderInUseError, and OSError where no such file can be made or locked.
     """
 
-    def __init__(self, folder: Path, timeout_s: float) -> None:
-        path = folder / LOCK_NAME
+    def __init__(self, folder: Path, timeout_s: float, name: str = LOCK_NAME) -> None:
+        path = folder / name
         self._lock = _lock(path)
         try:
             self._lock.acquire(timeout=max(0.0, timeout_s))

@@ -35,8 +35,11 @@ def write_private(path: Path, text: str) -> None:
 def read_own(path: Path) -> str:
     """The text of a file that nobody but its owner may read. Raises OSError, ValueError."""
     with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_mode & _OTHERS:
+        entry = os.fstat(file.fileno())
+        if entry.st_mode & _OTHERS:
             raise PermissionError(f"others may read {path}: chmod 600 it")
+        if entry.st_uid not in (os.geteuid(), 0):
+            raise PermissionError(f"{path} belongs to another user (uid {entry.st_uid}): put a file of your own there")
         try:
             return file.read().decode()
         except UnicodeDecodeError:

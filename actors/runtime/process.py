@@ -17,8 +17,9 @@ from typing import Any, TypeVar, Unpack
 import uvloop
 
 from actors import __version__
+from actors.runtime.data_folder import check_own_folder
 from actors.runtime.logs import AUDIT, WRITTEN, Fields, LogPlace, formatter
-from actors.runtime.private import FOLDER_MODE, narrow
+from actors.runtime.private import FOLDER_MODE
 
 T = TypeVar("T")
 
@@ -78,12 +79,11 @@ def log_to(place: LogPlace, name: str, **own: Unpack[Fields]) -> None:
     """Write this process's log to `name.log` in its place, and there, too, the stacks if the interpreter crashes.
 
     All its lines have the fields `own` and the cluster. The logger `asyncio` is written there, too: it is told of the
-    errors of tasks that nobody waits for. Raises PermissionError if the folder is another user's, and others may read
-    it.
+    errors of tasks that nobody waits for. Raises PermissionError if the folder is another user's or a link.
     """
     path = Path(place.folder)
     path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-    narrow(path)
+    check_own_folder(path)
     handler = logging.FileHandler(path / f"{name}.log", encoding="utf-8")
     handler.setFormatter(formatter(place.log_format, {"cluster": place.cluster, **own}))
     logging.getLogger().setLevel(logging.INFO)
