@@ -13,7 +13,6 @@ import re
 import secrets
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,8 @@ from typing import Any
 import psutil
 import ray
 
-from actors.runtime import ray_words
+from actors.runtime import ray_folder, ray_words
+from actors.runtime.data_folder import check_folder, place_of, read_trusted
 from actors.runtime.fork_server import executable
 from actors.runtime.private import taken_variables, write_private
 from actors.runtime.ray_connection import ClusterError, connect, forget_token, openness_here, use_token
@@ -31,6 +31,7 @@ from actors.runtime.signals import sigterm_for_python
 __all__ = [
     "ADDRESS_FILE",
     "RAY_LOG",
+    "TOKEN_FILE",
     "ClusterError",
     "allow_arrow",
     "connect",
@@ -45,6 +46,8 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
+TOKEN_FILE = "ray-token"
+"""In a cluster's data directory: the token of that Ray, by which one runs code on it."""
 ADDRESS_FILE = "ray-address"
 """In a cluster's data directory: the address of the Ray that was started with it."""
 RAY_LOG = "ray.log"
@@ -84,6 +87,7 @@ def start_embedded(
     """
     protect(token)
     _warn_of_taken()
+    session = Path(options.pop("_temp_dir", None) or ray_folder.made())
     # Ray runs workers at niceness 15, and brokers would get CPU after every other process.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
@@ -91,11 +95,11 @@ def start_embedded(
         with process_environment({**calm, **_some_java(), **(environment or {})}), _forking(warm, log):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
             with ray_words.kept(words), sigterm_for_python():
-                ray.init(address="local", **{**quiet, **options})
+                ray.init(address="local", _temp_dir=str(session), **{**quiet, **options})
     except BaseException as error:
         end()  # a part of it may run already
         if isinstance(error, Exception):  # Ray raises many kinds; one that is too slow for its half minute, the barest
-            raise ClusterError(_why_not_started(error)) from error
+            raise ClusterError(_why_not_started(error, session)) from error
         raise
 
 
@@ -125,17 +129,22 @@ def join(ray_address: str | None, folder: Path | None) -> bool:
 
 
 def _embedded_address(folder: Path) -> str:
-    address = folder / ADDRESS_FILE
-    if not address.exists():
-        raise ClusterError(f"no cluster has been started on data directory {folder}: see `coterie up --help`")
-    protect(folder / "ray-token")
-    return address.read_text()
+    try:
+        check_folder(folder)
+        place = place_of(folder)
+        address = read_trusted(place / ADDRESS_FILE).decode(errors="replace")
+        protect(place / TOKEN_FILE)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ClusterError(f"no cluster has been started on data directory {folder}: see `coterie up --help`") from None
+    except OSError as error:
+        raise ClusterError(f"data directory {error}") from None
+    return address
 
 
-def _why_not_started(error: Exception) -> str:
+def _why_not_started(error: Exception, session: Path) -> str:
     """Why Ray has not started, in one line. A port that it has chosen may be taken before it listens there."""
     said = str(error)
-    place = f"its logs are in {os.environ.get('RAY_TMPDIR', tempfile.gettempdir())}/ray/session_latest/logs"
+    place = f"its logs are in {session}/session_latest/logs"
     taken = _PORT.search(said)
     if taken is None:
         return f"Ray does not start: {(said.splitlines() or ['it does not say why'])[0].rstrip(' .')}; {place}"
@@ -186,7 +195,9 @@ def protect(token: Path) -> None:
     """Have an embedded Ray ask for a token, as it listens on all interfaces. A mode that the user has set stays."""
     if os.environ.get("RAY_AUTH_MODE", "token") != "token" or "RAY_AUTH_TOKEN" in os.environ:
         return
-    if not token.exists():
+    try:
+        read_trusted(token)
+    except FileNotFoundError:
         write_private(token, secrets.token_hex(32))
     use_token(token)
 
