@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import ray
 
 from actors.controller import first_users, settings_in_force
+from actors.controller.at_ray import WARM, bring_pools_back, joined
 from actors.controller.by_name import (
     STOP_SECONDS,
     actors_of,
@@ -30,14 +31,15 @@ from actors.controller.by_name import (
     why_not,
 )
 from actors.controller.doors import plan_doors, refuse_open
+from actors.controller.held_data import HeldData, folder_of
 from actors.controller.preparation import (
     check_ports,
     effective_config,
-    prepare_folder,
     warn_if_open,
 )
+from actors.controller.protection import Protection
 from actors.controller.rolling import Roll
-from actors.controller.securing import PROPERTIES, Administrator, leave_users, secured
+from actors.controller.securing import Administrator, leave_users, secured
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
 from actors.links.status import ClusterStatus
@@ -53,24 +55,14 @@ from placement.nodes import alive_nodes
 if TYPE_CHECKING:
     from actors.members.deployment.at_home import Homecoming
 
-__all__ = ["Cluster", "ClusterError"]
+__all__ = ["WARM", "Cluster", "ClusterError"]
 
 R = TypeVar("R", bound=Result)
 
 DEFAULT_NAME = "default"
-_OBJECT_STORE_BYTES = 80 << 20
 _CHECK_SECONDS = 1.0
 _VIEW_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
-WARM = (
-    "actors.broker.server",
-    "actors.controller.server",
-    "actors.offsets_partition.process",
-    "actors.members.handler_member",
-    "actors.members.range_member",
-    "placement.nodes",
-)
-"""What the processes of a cluster import; not the actors themselves, see fork_server."""
 
 
 class Cluster:
@@ -94,6 +86,7 @@ class Cluster:
         self._owns_ray = owns_ray
         self._owner = owner
         self._homecoming: Homecoming | None = None
+        self._data: HeldData | None = None
         self._asked: Any = None
         self._heard = time.monotonic()
 
@@ -132,40 +125,49 @@ class Cluster:
         given = secured(config or {}, bind, port) if secure else dict(config or {})
         settings, notes = effective_config(given, brokers)
         users = first_users.made(add_scram, REAL.chance, ask_password)
-        folder = Path(data_dir or tempfile.mkdtemp(prefix="coterie-")).resolve()
         parsed = BrokerConfig.from_mapping(settings)
         doors = plan_doors(parsed, bind, port)
         if not insecure:
             refuse_open(doors)
         warn_if_open(doors, parsed)
-        check_ports(doors, brokers, folder, here=bind is not None)
-        secret = prepare_folder(folder, settings.get("coterie.secret.file"))
-        administrator = Administrator(folder, REAL.chance) if secure else None
-        leave_users(folder, users, administrator, REAL.chance)
-        forks = parsed.text("coterie.actor.start") == "fork"
-        owns_ray = _connect(ray_address, folder, may_start=True, warm=WARM if forks else None)
+        data = HeldData(
+            Path(data_dir or tempfile.mkdtemp(prefix="coterie-")),
+            settings.get("coterie.secret.file"),
+            Protection.of(doors, parsed),
+            embedded=embedded and not ray.is_initialized(),
+            insecure=insecure,
+        )
+        folder, owns_ray = data.folder, False
         try:
+            check_ports(doors, brokers, folder, here=bind is not None)
+            administrator = Administrator(data.place, REAL.chance) if secure else None
+            leave_users(folder, users, administrator, REAL.chance)
+            forks = parsed.text("coterie.actor.start") == "fork"
+            owns_ray = joined(ray_address, folder, may_start=True, warm=WARM if forks else None)
             if not insecure:
                 refuse_open(doors, {node.address for node in alive_nodes()})
             notes += settings_in_force.forgotten(folder, settings)
-            controller, addresses = start_controller(name, folder, secret, bind, brokers, port, settings)
+            controller, addresses = start_controller(name, folder, data.secret, bind, brokers, port, settings)
             if administrator is not None:
-                administrator.write(secret)
+                administrator.write(data.secret)
                 notes.append(f"clients log in by --command-config {administrator.properties}")
+            data.served()
         except BaseException:
             first_users.withdraw(folder)
             if owns_ray:
                 ray_runtime.end()
+            data.release()
             raise
         if ray_address is not None or not owns_ray:  # a Ray that is not ours
             notes += ray_runtime.openness_here()
         if owns_ray and embedded:
             notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {ray_runtime.RAY_LOG} there")
         cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)
+        cluster._data = data
         if owns_ray and embedded:
-            (folder / ray_runtime.ADDRESS_FILE).unlink(missing_ok=True)
-            write_private(folder / ray_runtime.ADDRESS_FILE, cluster.ray_address)
-        cluster._homecoming = _bring_pools_back(controller, cluster.bootstrap_servers, folder)
+            (data.place / ray_runtime.ADDRESS_FILE).unlink(missing_ok=True)
+            write_private(data.place / ray_runtime.ADDRESS_FILE, cluster.ray_address)
+        cluster._homecoming = bring_pools_back(controller, cluster.bootstrap_servers, folder)
         return cluster
 
     @classmethod
@@ -180,8 +182,8 @@ class Cluster:
 
         Raises ClusterError if no cluster called `name` runs there.
         """
-        folder = None if data_dir is None else Path(data_dir).resolve()
-        owns_ray = _connect(ray_address, folder)
+        folder = None if data_dir is None else folder_of(Path(data_dir))
+        owns_ray = joined(ray_address, folder)
         try:
             controller = ray.get_actor("controller", namespace=namespace(name))
             addresses = ray.get(controller.addresses.remote(), timeout=10)
@@ -205,8 +207,8 @@ class Cluster:
         Returns how many brokers and partition actors had to be ended without the controller. Raises ClusterError if
         nothing of a cluster called `name` runs there.
         """
-        folder = None if data_dir is None else Path(data_dir).resolve()
-        owns_ray = _connect(ray_address, folder)
+        folder = None if data_dir is None else folder_of(Path(data_dir))
+        owns_ray = joined(ray_address, folder)
         try:
             try:
                 cluster = cls.connect(name=name)
@@ -349,6 +351,7 @@ class Cluster:
 
     def stop(self) -> None:
         """Close the logs and end all processes of the cluster. Stopping twice is harmless."""
+        self._release()
         try:
             self._await_pools()
             if self._controller is not None:
@@ -367,11 +370,17 @@ class Cluster:
 
     def disconnect(self) -> None:
         """Disconnect from Ray and leave the cluster running."""
+        self._release()
         self._await_pools()
         self._controller = None
         if self._owns_ray:
             self._owns_ray = False
             ray_runtime.end()
+
+    def _release(self) -> None:
+        data, self._data = self._data, None
+        if data is not None:
+            data.release()
 
     def _close_pools(self) -> None:
         """Have the members of the pools that were deployed here finish; their supervisors end with the cluster."""
@@ -397,33 +406,3 @@ class Cluster:
             self.stop()
         else:
             self.disconnect()
-
-
-def _bring_pools_back(controller: Any, bootstrap_servers: str, folder: Path) -> Homecoming | None:
-    """Have the pools that were deployed on this cluster's Ray begin again, while the caller goes on."""
-    with contextlib.suppress(ray.exceptions.RayError):
-        if ray.get(controller.has_topic.remote(pools.TOPIC), timeout=10):
-            ray_runtime.allow_arrow()
-            from actors.members.deployment.at_home import Homecoming  # most clusters have no pools
-
-            return Homecoming(bootstrap_servers, folder / PROPERTIES)
-    return None
-
-
-def _connect(
-    ray_address: str | None, folder: Path | None, *, may_start: bool = False, warm: Sequence[str] | None = None
-) -> bool:
-    """Join a Ray, or `may_start` one for the cluster in `folder`. Returns whether to leave it later.
-
-    `warm`: see start_embedded.
-    """
-    if ray_address is not None or folder is None or not may_start or ray.is_initialized():
-        return ray_runtime.join(ray_address, folder)
-    ray_runtime.start_embedded(
-        folder / "ray-token",
-        words=folder / "logs" / ray_runtime.RAY_LOG,
-        warm=warm,
-        log=folder / "logs" / "starts.log",
-        object_store_memory=_OBJECT_STORE_BYTES,
-    )
-    return True

@@ -15,6 +15,7 @@ import ray
 
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.secret import Marks, Secrets, found_at, read_secret
+from actors.runtime.data_folder import place_of
 from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import audit_to, check_code_version, last_line, log_to, run_in_main_thread, settle_memory
@@ -91,7 +92,7 @@ def own_secrets(spec: BrokerSpec, which: Marks) -> Secrets | None:
     Raises StartError where the user has named the file, and it is not that secret.
     """
     named = spec.config.get(_SECRET_FILE)
-    path = Path(named) if named else Path(spec.data_dir).parent / "secret"
+    path = Path(named) if named else place_of(Path(spec.data_dir).parent) / "secret"
     found = which.among(found_at(path))
     if found is None and named:
         raise StartError(f"broker {spec.broker_id} on {socket.gethostname()}: {_SECRET_FILE}: {_wrong(path)}")

@@ -42,8 +42,9 @@ from actors.log.config import LogConfig
 from actors.log.data_dir import META_NAME, DataDir
 from actors.log.files import REAL_WRITER, FileWriter
 from actors.log.machine import Machine
+from actors.runtime.data_folder import check_own_folder
 from actors.runtime.environment import REAL, Environment, new_uuid
-from actors.runtime.private import narrow, private_folder
+from actors.runtime.private import private_folder
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata
 
@@ -243,7 +244,7 @@ def _open_logs(
             "back, or start a new cluster with another --data-dir"
         )
     try:
-        narrow(path)  # one of an older version could be read by all
+        check_own_folder(path)  # one of an older version could be read by all
     except PermissionError as error:
         raise StartError(str(error)) from error
     data_dir = DataDir.open(path, cluster_id, spec.broker_id, machine)

@@ -110,8 +110,9 @@ def console(
 def _left_by_cluster(folder: Path | None) -> dict[str, Any]:
     """How brokers of a secure cluster are reached; nothing if it is not secure, or elsewhere."""
     from actors.console.beside import LEFT_FOR_CLIENTS
+    from actors.runtime.data_folder import place_of
 
-    file = None if folder is None else folder / LEFT_FOR_CLIENTS
+    file = None if folder is None else place_of(folder) / LEFT_FOR_CLIENTS
     return command_config.read(file) if file is not None and file.exists() else {}
 
 

@@ -267,10 +267,11 @@ def _attached(pool: str, bootstrap_server: str) -> Iterator[DeployedPool]:
 @contextmanager
 def _on_ray(ray_address: str | None, data_dir: str) -> Iterator[None]:
     """Have this process connected to the Ray that is meant. Raises CliError if it is not there."""
+    from actors.controller.held_data import folder_of
     from actors.runtime import ray_runtime
 
     try:  # afterwards, what Ray says is taken out of standard output, so that must not be exchanged meanwhile
-        joined = ray_runtime.join(ray_address, None if ray_address else Path(data_dir).resolve())
+        joined = ray_runtime.join(ray_address, None if ray_address else folder_of(Path(data_dir)))
     except ray_runtime.ClusterError as error:
         raise CliError(f"{error}: --ray-address or --data-dir says on which Ray the pool's supervisor runs") from error
     try:

@@ -161,10 +161,14 @@ def _set_offline(folder: Path, name: str, password: Secret, mechanism: ScramMech
     from actors.controller.first_users import log_path, set_offline
     from actors.controller.metadata_log import MetadataLog
     from actors.links.operations import ScramUpsertion
+    from actors.runtime.data_folder import check_folder, check_own_folder
     from actors.runtime.environment import REAL
 
     path = log_path(folder)
-    if not path.exists():
+    if path.exists():
+        check_folder(folder)
+        check_own_folder(path.parent)
+    else:
         raise CliError(f"{folder} is no data directory of a cluster: {path} is not there")
     salt = REAL.chance.randbytes(SALT_BYTES)
     salted = salted_password(mechanism, password.reveal(), salt, iterations)

@@ -14,6 +14,7 @@ from actors.console.entrance import Entrance, EntranceError, entrance
 from actors.console.server import ConsoleError, Place, served
 from actors.console.source import Shared, Source, SourceError
 from actors.links.views import GetOverview, Overview
+from actors.runtime.data_folder import place_of
 from actors.runtime.environment import Environment
 from actors.settings import BrokerConfig
 from actors.settings.properties import parse_properties
@@ -57,7 +58,7 @@ async def serve_beside(source: Source, config: BrokerConfig, data_dir: Path, env
 async def _entrance(source: Shared, config: BrokerConfig, data_dir: Path, environment: Environment) -> Entrance:
     """The entrance, once brokers can be asked which they need."""
     named = config["coterie.console.client.config"]
-    file = data_dir / LEFT_FOR_CLIENTS if named is None else Path(str(named))
+    file = place_of(data_dir) / LEFT_FOR_CLIENTS if named is None else Path(str(named))
     settings = reached_by(file) if named is not None or file.exists() else {}
     while True:
         try:

@@ -36,7 +36,9 @@ from actors.links.pools import PoolFigures
 from actors.links.secret import Marks, Secrets, read_secrets
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
+from actors.log.unusable import why_unusable
 from actors.monitor.spec import MonitorSpec
+from actors.runtime.data_folder import place_of
 from actors.runtime.logs import TEXT, LogPlace
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
@@ -189,8 +191,11 @@ class Controller:
         self._thread = LoopThread("coterie-controller")
         node_id = ray.get_runtime_context().get_node_id()
         self._launcher = RayLauncher(spec.namespace, logs, spec.version, node_id)
-        metadata_log = MetadataLog(first_users.log_path(folder))
-        first_users.take(folder, metadata_log)
+        try:
+            metadata_log = MetadataLog(first_users.log_path(folder))
+            first_users.take(folder, metadata_log)
+        except OSError as error:
+            raise ClusterError(why_unusable(folder, error)) from error
         wrong = None if self._restarted else locked_out(metadata_log.metadata, config)
         if wrong is not None:
             metadata_log.close()
@@ -385,9 +390,9 @@ class Controller:
 
     def write_authority(self) -> None:
         """Write whom clients have to trust now, if the file is there. Raises OSError."""
-        folder = Path(self._spec.data_dir)
-        if (folder / AUTHORITY).exists():
-            write_authority(folder, self._server.secrets)
+        place = place_of(Path(self._spec.data_dir))
+        if (place / AUTHORITY).exists():
+            write_authority(place, self._server.secrets)
 
     @property
     def _secret_file(self) -> Path:

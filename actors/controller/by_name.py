@@ -14,9 +14,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.controller.actor import Controller, ControllerSpec
 from actors.controller.preparation import socket_dir
+from actors.log.folder_lock import is_locked
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError
 
+_STATUS_SECONDS: Final = 2.0
 START_SECONDS: Final = 120.0
 """How long a controller may take to start, and then the brokers."""
 STOP_SECONDS: Final = 5.0
@@ -73,6 +75,7 @@ def start_controller(
         pass
     else:
         raise ClusterError(f"a cluster called {name!r} runs on this Ray already: stop it with `coterie down {name}`")
+    _refuse_if_in_use(folder)
     spec = ControllerSpec(
         name, str(folder), host, brokers, port, str(socket_dir(folder, secret)), str(secret), config, code_version()
     )
@@ -103,6 +106,23 @@ def start_controller(
         _stop_quietly(controller)
         raise
     return controller, addresses
+
+
+def _refuse_if_in_use(folder: Path) -> None:
+    """Raise ClusterError if another cluster on this Ray has the data directory. One that ends is waited for later."""
+    if not is_locked(folder / "controller"):
+        return
+    for actor in ray.util.list_named_actors(all_namespaces=True):
+        if actor["name"] != "controller" or not actor["namespace"].startswith(namespace("")):
+            continue
+        with contextlib.suppress(ValueError, ray.exceptions.RayError):  # it ends just now, or is busy
+            controller = ray.get_actor("controller", namespace=actor["namespace"])
+            found = ray.get(controller.status.remote(), timeout=_STATUS_SECONDS)
+            if found.data_dir == str(folder):
+                raise ClusterError(
+                    f"data directory {folder} is in use by cluster {found.name!r} on this Ray: stop that cluster "
+                    f"(coterie down {found.name}), or choose another --data-dir"
+                )
 
 
 def _stop_quietly(controller: Any) -> None:

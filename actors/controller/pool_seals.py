@@ -10,6 +10,7 @@ import hmac
 from pathlib import Path
 from typing import Final
 
+from actors.runtime.data_folder import place_of
 from actors.runtime.private import read_own
 
 POOLS_KEY: Final = "pools-key"
@@ -17,4 +18,4 @@ POOLS_KEY: Final = "pools-key"
 
 def seal_of_pool(folder: Path, digest: bytes) -> bytes:
     """The seal on what has this digest (HMAC-SHA-256). Raises OSError, ValueError if the key cannot be read."""
-    return hmac.digest(bytes.fromhex(read_own(folder / POOLS_KEY)), digest, "sha256")
+    return hmac.digest(bytes.fromhex(read_own(place_of(folder) / POOLS_KEY)), digest, "sha256")

@@ -17,16 +17,19 @@ from pathlib import Path
 from actors.broker.listening import taken
 from actors.controller.doors import DoorPlan, check_apart, open_to_others
 from actors.controller.pool_seals import POOLS_KEY
+from actors.controller.securing import AUTHORITY, PROPERTIES
 from actors.links.secret import SECRET_BYTES, read_secret
 from actors.log.folder_lock import LOCK_NAME, is_locked
-from actors.runtime.private import FOLDER_MODE, narrow, private_folder, write_private
-from actors.runtime.ray_runtime import ClusterError
+from actors.log.unusable import why_unusable
+from actors.runtime.data_folder import UntrustedError, prepared
+from actors.runtime.private import FOLDER_MODE, private_folder, write_private
+from actors.runtime.ray_folder import SOCKET_PATH_MAX, listens
+from actors.runtime.ray_runtime import ADDRESS_FILE, TOKEN_FILE, ClusterError
 from actors.settings import BrokerConfig, SecurityProtocol, SettingError, broker_setting, without_effect
 from actors.settings.logins import untold_of_tokens
 
 _DYING_SECONDS = 10.0
 _OLD_SECONDS = 60.0
-_SOCKET_PATH_MAX = 107
 _MARK_LENGTH = 12
 _FILES = {
     "ssl.key.password": "coterie.ssl.key.password.file",
@@ -35,7 +38,10 @@ _FILES = {
     "ssl.truststore.certificates": "ssl.truststore.location",
 }
 _IN_CLEAR = {"PLAIN": "passwords", "OAUTHBEARER": "tokens"}
-_PRIVATE = ("secret", POOLS_KEY, "ray-token", "controller", "logs")
+_PRIVATE = ("secret", "secret.next", "secret.previous", POOLS_KEY, TOKEN_FILE, ADDRESS_FILE, PROPERTIES)
+_PUBLIC = (AUTHORITY,)
+_FOLDERS = ("controller", "logs", "monitor")
+_TRIAL_BYTES = 64 << 10
 
 
 def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
@@ -135,22 +141,31 @@ def prepare_folder(folder: Path, secret_file: str | None = None) -> Path:
     `secret_file` is the value of coterie.secret.file: no other secret is made then.
     """
     try:
-        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        place = prepared(folder, _PRIVATE, _PUBLIC, [*_FOLDERS, *(each.name for each in folder.glob("broker-*"))])
         (folder / "controller").mkdir(mode=FOLDER_MODE, exist_ok=True)
-        secret = Path(secret_file) if secret_file else folder / "secret"
+        _try_out(place)
+        secret = Path(secret_file) if secret_file else place / "secret"
         if not secret_file and not secret.exists():
             write_private(secret, secrets.token_hex(SECRET_BYTES))
-        if not (folder / POOLS_KEY).exists():
-            write_private(folder / POOLS_KEY, secrets.token_hex(SECRET_BYTES))
-        for name in _PRIVATE:
-            narrow(folder / name)
+        if not (place / POOLS_KEY).exists():
+            write_private(place / POOLS_KEY, secrets.token_hex(SECRET_BYTES))
+    except UntrustedError as error:
+        raise ClusterError(f"data directory {error}") from None
     except OSError as error:
-        raise ClusterError(f"data directory {folder} cannot be used: {error.strerror or error}") from error
+        raise ClusterError(why_unusable(folder, error)) from None
     try:
         read_secret(secret)
     except (OSError, ValueError) as error:
         raise ClusterError(f"the cluster's secret cannot be read: {error}") from error
     return secret
+
+
+def _try_out(place: Path) -> None:
+    """Write something that leaves nothing behind: better now than when Ray runs. Raises OSError."""
+    with tempfile.TemporaryFile(dir=place) as file:
+        file.write(bytes(_TRIAL_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def socket_dir(folder: Path, secret: Path) -> Path:
@@ -165,7 +180,7 @@ def socket_dir(folder: Path, secret: Path) -> Path:
         private_folder(path)
     except OSError as error:
         raise ClusterError(str(error)) from error
-    if len(str(path / "999.sock")) > _SOCKET_PATH_MAX:
+    if len(str(path / "999.sock")) > SOCKET_PATH_MAX:
         raise ClusterError(f"{path} is too long for a Unix socket: set TMPDIR to a shorter path")
     return path
 
@@ -177,17 +192,8 @@ def sweep_socket_dirs(parent: Path) -> None:
             entry = path.lstat()
             ours = entry.st_uid == os.getuid() and stat.S_ISDIR(entry.st_mode)
             sockets = list(path.iterdir()) if ours and time.time() - entry.st_mtime > _OLD_SECONDS else None
-            if sockets is None or not all(each.suffix == ".sock" for each in sockets) or any(map(_listens, sockets)):
+            if sockets is None or not all(each.suffix == ".sock" for each in sockets) or any(map(listens, sockets)):
                 continue
             for each in sockets:
                 each.unlink()
             path.rmdir()
-
-
-def _listens(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except (ConnectionRefusedError, FileNotFoundError):
-            return False
-        return True

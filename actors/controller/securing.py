@@ -53,7 +53,10 @@ def _bracketed(host: str) -> str:
 
 
 class Administrator:
-    """The administrator of a data directory. There is a new one if the directory has no properties file."""
+    """The administrator of a data directory. There is a new one if the directory has no properties file.
+
+    `folder` is where its private files lie.
+    """
 
     def __init__(self, folder: Path, chance: Chance) -> None:
         self._folder = folder

@@ -74,7 +74,7 @@ def test_a_process_imports_nothing_that_only_columns_and_terminals_need(module: 
     ],
 )
 def test_only_a_monitor_and_a_console_import_what_serves_metrics_and_pages(module: str) -> None:
-    """What the fork server has imported (actors/cluster.py, WARM) is in all processes."""
+    """What the fork server has imported (controller/at_ray.py, WARM) is in all processes."""
     heavy = "prometheus_client,starlette,uvicorn,sqlite3"
     command = [sys.executable, "-c", PROBE, module, heavy]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

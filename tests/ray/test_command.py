@@ -265,6 +265,8 @@ def test_a_second_cluster_of_the_same_name_on_its_ray_is_refused_and_another_nam
     servers = done.stdout.split()[1].partition("=")[2]
     produce(servers, topic(servers, "t", 1), [b"outlived"])
     assert read_all(servers, "t", 1) == {b"outlived"}
+    third = ["--name", "third", "--host", "127.0.0.1", "--port", "0", "--data-dir", str(tmp_path / "b")]
+    assert f"{tmp_path / 'b'} is in use by cluster 'second' on this Ray: stop that" in refused("up", *address, *third)
 
     def status() -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(coterie("status", *address, "--name", "second", "--format", "json").stdout)

@@ -9,6 +9,8 @@ import re
 import shutil
 import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -181,7 +183,7 @@ def test_another_user_finds_no_file_no_argument_and_no_variable_whatever_the_uma
     assert coterie("groups", "list", *login).returncode == 0, "which makes shards, with their logs and sockets"
     assert open_to_others(data_of(running)) == []
     seen = all_seen(running)
-    sockets = {Path(path) for _, paths in seen for path in paths if "coterie-" in path}
+    sockets = {Path(path) for _, paths in seen for path in paths if re.search("/coterie-[0-9a-f]{12}/", path)}
     assert "0.sock" in {path.name for path in sockets}
     assert {stat.S_IMODE(path.parent.stat().st_mode) for path in sockets} == {0o700}
     hidden = [password(data_of(running) / "client.properties"), (data_of(running) / "secret").read_text().strip()]
@@ -189,6 +191,63 @@ def test_another_user_finds_no_file_no_argument_and_no_variable_whatever_the_uma
     assert [len(each) for each in hidden] == [48, 64, 64]
     assert len(seen) > 10
     assert not [words[:200] for words, _ in seen if any(each in words for each in hidden)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_another_user_moved_a_socket_of_rays_and_a_killed_broker_did_not_come_back(running: Up) -> None:
+    """Ray lets everybody write to the folder of its sockets."""
+    assert sessions_of(running), "their folders are known"
+    for session in sessions_of(running):
+        assert stat.S_IMODE((session / "sockets").stat().st_mode) == 0o777
+        attempts = [session / "sockets", session, session.parent]
+        script = "import os, sys\nos.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        script += (
+            "for path in sys.argv[1:]:\n    for attempt in (os.listdir, lambda path: os.rename(path, path + '2')):\n"
+        )
+        script += (
+            "        try:\n            attempt(path)\n        except PermissionError:\n            print('refused')"
+        )
+        command = [sys.executable, "-c", script, *map(str, attempts), str(session / "sockets" / "raylet")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["refused"] * 8, done
+    (broker, *_) = json.loads(coterie("status", "--data-dir", str(data_of(running)), "--format", "json").stdout)[
+        "brokers"
+    ]
+    os.kill(broker["pid"], signal.SIGKILL)
+    login = ["--bootstrap-server", running.servers, "--command-config", str(data_of(running) / "client.properties")]
+
+    def is_back() -> bool:
+        found = json.loads(coterie("status", "--data-dir", str(data_of(running)), "--format", "json").stdout)
+        return all(each["alive"] and each["pid"] != broker["pid"] for each in found["brokers"])
+
+    wait_until(is_back, what="the broker")
+    assert coterie("groups", "list", *login).returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("prepared", ["secret", "ray-token", "folder"])
+def test_a_start_took_the_secret_and_the_token_that_another_user_had_put_there(tmp_path: Path, prepared: str) -> None:
+    """By the one he joined as a broker, by the other he ran code."""
+    (tmp_path / "his").write_text("ab" * 32)
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    if prepared == "folder":
+        data.chmod(0o777)
+    else:
+        (data / prepared).symlink_to(tmp_path / "his")
+    os.chown(data if prepared == "folder" else data / prepared, 65534, 65534, follow_symlinks=False)
+    done = coterie("up", "--secure", "--port", "0", "--data-dir", str(data))
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert re.search(f"data directory {data}.* (is a link|belongs to another user)", done.stderr)
+    assert {path.name for path in data.iterdir()} <= {prepared, "controller"}
+
+
+def test_data_that_a_secure_cluster_has_served_was_opened_in_plaintext_without_a_word(running: Up) -> None:
+    done = coterie("up", "--port", "0", "--data-dir", str(data_of(running)))
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert "has been served with TLS, logins and ACLs, which this start leaves out: start it with --secure" in (
+        done.stderr
+    )
 
 
 @pytest.mark.conformance("XE-42", "XG-15")
