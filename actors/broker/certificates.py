@@ -230,7 +230,7 @@ def _warn_of_readers(listener: str, given: ListenerConfig) -> None:
 
 
 def _read(path: str) -> bytes:
-    """The bytes of a file. Who may change the settings names it: no device, no pipe, and nothing that fills memory."""
+    """The bytes of a file. Clients that may change settings name it: no device, no pipe, nothing that fills memory."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError("it is no regular file")

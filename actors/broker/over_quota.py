@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _KEY: Final = struct.Struct(">h")
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _WAITING_BYTES_MAX: Final = 256 << 20
-"""More of them are not kept: their connections close. Whoever is over a quota does not fill the memory by it."""
+"""More of them are not kept: their connections close. Clients over their quota do not fill the memory by them."""
 
 Serve = Callable[[Connection, bytes, int, int], None]
 

@@ -1,11 +1,11 @@
 """A data directory before it is trusted: whose it is, who else may write there, and where its private files lie.
 
-Anybody may prepare a folder where all may write, as in /tmp: whoever uses it then would take his secret for its own. So
-a folder, and each private file in it, is ours or root's, no link, and nobody else may write to it.
+Anybody may prepare a folder where all may write, as in /tmp: a cluster that used it would take his secret for its own.
+So a folder, and each private file in it, is ours or root's, no link, and nobody else may write to it.
 
 A mounted volume is the exception: it is root's, and we may write there as one of many, by its group. Private files of
-ours then lie in the folder `private` inside it, which is ours alone. Whoever mounts a volume for a group adds the
-group's rights to what lies in it, so that these are taken away again instead of refused.
+ours then lie in the folder `private` inside it, which is ours alone. To mount a volume for a group adds the group's
+rights to all that lies in it, so that these are taken away again instead of refused.
 """
 
 from __future__ import annotations

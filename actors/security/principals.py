@@ -194,7 +194,7 @@ def _rules(text: str) -> Iterator[_Rule | None]:
 def _compiled(pattern: str) -> Pattern:
     """The pattern, if it means the same to Java, to Python's `re`, which is read alone, and to RE2, which runs.
 
-    Whoever shows a certificate chooses the text, and `re` takes exponential time for some. RE2 takes linear time.
+    A certificate's owner chooses the text, and `re` takes exponential time for some. RE2 takes linear time.
     """
     try:
         import re2  # only brokers with rules need it

@@ -98,7 +98,7 @@ def test_a_folder_that_another_user_made_was_used(everybodys: Path, name: str) -
 
 @as_root
 def test_a_command_let_a_folder_of_another_user_say_which_ray_it_joins(everybodys: Path) -> None:
-    """Who connects to a Ray of his runs his code."""
+    """A program that connects to his Ray runs his code."""
     (everybodys / "ray-address").write_text("127.0.0.1:1")
     (everybodys / "ray-token").write_text("his")
     for path in (everybodys, everybodys / "ray-address"):
