@@ -122,7 +122,7 @@ async def test_a_death_makes_no_logs_of_partitions_without_records(tmp_path: Pat
             return all(len(each.isr) == count for image in images for each in image.topics["t"].partitions)
 
         def made() -> list[str]:
-            return sorted(path.name for path in tmp_path.glob("broker-*/t-*"))
+            return sorted(path.name for path in tmp_path.glob("data/broker-*/t-*"))
 
         await w.kill(dead)
         await until(lambda: in_sync(2))
