@@ -5,31 +5,17 @@ The controller logs these records and sends images of the result to the brokers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any, NamedTuple
+
+from placement.names import topic_name_error as topic_name_error
+from placement.sealed_pools import KINDS, SealedPools
 
 NO_LEADER = -1
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
-
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
-
-
-def topic_name_error(name: str) -> str | None:
-    """Why Kafka refuses this topic name, or None if it does not."""
-    if not name:
-        return "a topic name cannot be empty"
-    if name in (".", ".."):
-        return f"a topic cannot be called {name!r}"
-    if not _LEGAL_NAME.match(name):
-        return (
-            f"topic name {name!r} is illegal: 1 to 249 characters out of letters, digits, '.', '_' and '-' are allowed"
-        )
-    return None
-
 
 PLAINTEXT = "PLAINTEXT"
 
@@ -155,6 +141,8 @@ class ClusterMetadata:
     """By id (16 bytes)."""
     quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     """Rates by name. An entity without any is not here."""
+    pools: SealedPools = field(default_factory=SealedPools)
+    """Which versions of deployed pools may run. Only the controller asks."""
     security_version: int = field(default=0, compare=False)
     """The version at which credentials, ACLs or quotas last changed here. Nobody is sent it."""
     whole: bool = True
@@ -209,6 +197,8 @@ class ClusterMetadata:
             case "quota_removed":
                 entity, key = rest
                 self._set_quota(_entity(entity), key, None)
+            case _ if kind in KINDS:
+                self.pools.apply(kind, rest)
             case _:
                 raise ValueError(f"metadata record of unknown kind {kind!r}: written by a newer version?")
         self.version += 1
@@ -246,6 +236,7 @@ class ClusterMetadata:
                 self.scram_secret,
                 [[acl_id, *acl] for acl_id, acl in self.acls.items()],
                 [[entity, key, rate] for entity, own in self.quotas.items() for key, rate in own.items()],
+                self.pools.to_wire(),
             ]
         return [
             self.cluster_id,
@@ -270,17 +261,18 @@ class ClusterMetadata:
             scram_secret=older.scram_secret,
             acls=older.acls,
             quotas=older.quotas,
+            pools=older.pools,
             whole=True,
         )
 
     @classmethod
     def from_wire(cls, wire: list[Any]) -> ClusterMetadata:
         """The inverse of `to_wire`."""
-        # Those of releases without security end after the producer ids, those without quotas after the ACLs.
-        later: list[Any] = [[], b"", [], []]
+        # Those of older releases end after the producer ids, the ACLs or the quotas.
+        later: list[Any] = [[], b"", [], [], []]
         cluster_id, controller_epoch, version, brokers, topics, broker_configs, next_producer_id, *rest = wire
         whole = rest != [None]
-        scram, scram_secret, acls, quotas = rest + later[len(rest) :] if whole else later
+        scram, scram_secret, acls, quotas, pools = rest + later[len(rest) :] if whole else later
         made = cls(
             cluster_id,
             controller_epoch,
@@ -299,6 +291,8 @@ class ClusterMetadata:
             made.apply(["acl", *values])
         for values in quotas:
             made.apply(["quota", *values])
+        for record in pools:
+            made.apply(record)
         made.version = version
         return made
 

@@ -26,12 +26,13 @@ from actors.controller import first_users, new_secret, settings_in_force
 from actors.controller.decisions.acls import locked_out
 from actors.controller.doors import DoorPlan, doors_of, plan_doors
 from actors.controller.metadata_log import MetadataLog
-from actors.controller.pool_seals import seal_of_pool
+from actors.controller.pool_seals import PoolSeals
 from actors.controller.securing import AUTHORITY, write_authority
 from actors.controller.settings_in_force import Changed
 from actors.links.control import Stop
 from actors.links.group_status import GroupStatus
 from actors.links.operations import HandOver, LookAtGroup, Operation, Result
+from actors.links.pool_seals import Answer, Wish
 from actors.links.pools import PoolFigures
 from actors.links.secret import Marks, Secrets, read_secrets
 from actors.links.status import ClusterStatus, ShardStatus
@@ -204,6 +205,7 @@ class Controller:
         self._server = ControllerServer(
             metadata_log, config, secrets, self._launcher, self._thread.loop, process=process
         )
+        self._pool_seals = PoolSeals(folder, lambda: metadata_log.metadata.pools, self._server.publisher.commit)
         self._launcher.monitor = _monitor_of(spec)
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
         self._port = self._thread.call(self._server.listen(self._address))
@@ -434,9 +436,9 @@ class Controller:
         """Whether there is such a topic."""
         return name in self._server.metadata.topics
 
-    def seal(self, digest: bytes) -> bytes:
-        """The cluster's seal on what has this digest: a version of a deployed pool."""
-        return seal_of_pool(Path(self._spec.data_dir), digest)
+    def answer_pool(self, wish: Wish) -> Answer:
+        """What is asked about the versions of deployed pools. Raises OSError, ValueError."""
+        return self._ask(self._pool_seals.answer, wish)
 
     def status(self) -> ClusterStatus:
         """The cluster as `coterie status` shows it."""

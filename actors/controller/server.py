@@ -58,6 +58,7 @@ from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.logs import about
 from actors.settings import BrokerConfig
 from placement.metadata import broker_record
+from placement.sealed_pools import ANEW
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class ControllerServer:
         self.stopping = False
         records: list[list[Any]] = [["controller_epoch", self.metadata.controller_epoch + 1]]
         if not self.metadata.cluster_id:
-            records.append(["cluster", new_uuid(self._environment.chance).hex[:22]])
+            records += [["cluster", new_uuid(self._environment.chance).hex[:22]], [ANEW]]  # it has no older pools
         self.log.append(records)
         epoch = self.metadata.controller_epoch
         self._chronicle.note("start", "controller", f"The controller has started, at epoch {epoch}.")

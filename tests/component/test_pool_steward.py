@@ -95,10 +95,10 @@ class World:
         *,
         restarted: bool = False,
         after: str = "",
-        check: Callable[[Deployment], None] | None = None,
+        seals: Any = None,
     ) -> Steward:
         topic: Any = self.topic
-        made = Steward(NAME, "h:1", topic, Here(1, "node", actor_id, restarted, after), self.superseded.set, check)
+        made = Steward(NAME, "h:1", topic, Here(1, "node", actor_id, restarted, after), self.superseded.set, seals)
         self.stewards.append(made)
         self._threads.append(threading.Thread(target=made.run, daemon=True))
         self._threads[-1].start()
@@ -120,6 +120,36 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(Crew, "remove_strangers", lambda _, size: None)
     yield made
     made.end()
+
+
+class Vouching:
+    """Seals as a controller knows them. It does not answer the next `away` times; versions that are `over` are."""
+
+    def __init__(self, away: int = 0) -> None:
+        self.away = away
+        self.over: set[int] = set()
+        self.asked: list[int] = []
+        self.ended_ones: list[str] = []
+
+    def _answer(self) -> None:
+        if self.away:
+            self.away -= 1
+            raise ConnectionError("the controller is away")
+
+    def check(self, name: str, deployment: Deployment) -> None:
+        self.asked.append(deployment.version)
+        self._answer()
+        if not deployment.seal:
+            raise PoolError(f"version {deployment.version} was not deployed here")
+        if deployment.version in self.over:
+            raise PoolError(f"version {deployment.version} was replaced")
+
+    def proven(self, name: str, deployment: Deployment) -> None:
+        self._answer()
+
+    def ended(self, name: str, incarnation: str) -> None:
+        self._answer()
+        self.ended_ones.append(incarnation)
 
 
 class Handle:
@@ -227,12 +257,8 @@ def test_a_version_that_cannot_be_loaded_is_rolled_back_and_a_first_one_has_fail
 
 
 def test_a_version_that_nobody_vouches_for_is_never_loaded(world: World) -> None:
-    def check(deployment: Deployment) -> None:
-        if not deployment.seal:
-            raise PoolError(f"version {deployment.version} was not deployed here")
-
     world.topic.write(NAME, version(1, seal=b"sealed"))
-    steward = world.start(check=check)
+    steward = world.start(seals=Vouching())
     until(steward, settled)
     world.topic.write(NAME, version(2, body=b"to unpickle this would be an error of another kind"))
     found = until(steward, lambda found: found.version == 2 and settled(found))
@@ -242,16 +268,38 @@ def test_a_version_that_nobody_vouches_for_is_never_loaded(world: World) -> None
 
 
 def test_who_cannot_be_asked_for_a_seal_is_asked_again(world: World) -> None:
-    asked: list[int] = []
+    seals = Vouching(away=2)
+    world.topic.write(NAME, version(1, seal=b"sealed"))
+    until(world.start(seals=seals), settled)
+    assert seals.asked[:3] == [1, 1, 1]
+    assert set(seals.asked) == {1}
 
-    def check(deployment: Deployment) -> None:
-        asked.append(deployment.version)
-        if len(asked) < 3:
-            raise ConnectionError("the controller is away")
 
-    world.topic.write(NAME, version(1))
-    until(world.start(check=check), settled)
-    assert asked == [1, 1, 1]
+def test_a_stopped_pool_is_told_of_until_the_controller_has_heard(world: World) -> None:
+    """Or its record, written again, would run."""
+    seals = Vouching()
+    world.topic.write(NAME, version(1, seal=b"sealed"))
+    steward = world.start(seals=seals)
+    until(steward, settled)
+    seals.away = 1
+    world.topic.remove(keys_of(NAME))
+    until(steward, lambda found: found.state is PoolState.STOPPED)
+    assert seals.ended_ones[0] == "one"
+
+
+def test_a_version_that_was_replaced_does_not_run_again_though_it_is_loaded_still(world: World) -> None:
+    seals = Vouching()
+    world.topic.write(NAME, version(1, seal=b"sealed"))
+    steward = world.start(seals=seals)
+    until(steward, settled)
+    world.topic.write(NAME, version(2, seal=b"sealed"))
+    until(steward, lambda found: found.running_version == 2 and settled(found))
+    seals.over = {1}
+    world.topic.write(NAME, version(1, seal=b"sealed"))
+    found = until(steward, lambda found: found.version == 1 and settled(found))
+    assert found.rollout is not None
+    assert found.rollout.rolled_back == "version 1 was replaced"
+    assert found.running_version == 2
 
 
 def test_wishes_are_done_also_those_of_before_it_began(world: World) -> None:

@@ -27,6 +27,7 @@ from actors.runtime.process import code_version
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import BrokerConfig, SettingError
 from actors.wire import messages
+from placement.sealed_pools import SealedVersion
 from tests.support.three_brokers import World, world
 
 
@@ -66,10 +67,11 @@ def test_each_cluster_seals_what_is_deployed_on_it_with_a_key_of_its_own(tmp_pat
     for folder in folders:
         prepare_folder(folder)
     assert mode(folders[0] / POOLS_KEY) == 0o600
-    seals = [seal_of_pool(folder, digest) for folder in folders for digest in (b"one", b"two")]
+    versions = [SealedVersion("one", number, b"digest") for number in (1, 2)]
+    seals = [seal_of_pool(folder, "p", version) for folder in folders for version in versions]
     assert len(set(seals)) == 4
     prepare_folder(folders[0])
-    assert seal_of_pool(folders[0], b"one") == seals[0], "also after another start"
+    assert seal_of_pool(folders[0], "p", versions[0]) == seals[0], "also after another start"
 
 
 @pytest.mark.conformance("XE-20")

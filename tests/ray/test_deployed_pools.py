@@ -174,6 +174,48 @@ def test_what_somebody_else_has_written_to_the_topic_is_never_unpickled(fed: Fed
     assert not trace.exists()
 
 
+def test_a_sealed_record_that_somebody_writes_again_runs_nothing(fed: Fed) -> None:
+    """WRITE on the topic ran a replaced version, a twin under another name, and a stopped pool once more."""
+    pool, topic_of_pools = deploy(fed), PoolsTopic(fed.servers)
+    with contextlib.closing(Stopping(pool)):
+        assert pool.wait(timeout_s=60)
+        first = topic_of_pools.read().pool(fed.name)
+        deploy(fed, Newer)
+        assert pool.wait(timeout_s=90)
+        second = topic_of_pools.read().pool(fed.name)
+        assert first is not None
+        assert second is not None
+        topic_of_pools.write(fed.name, first.deployment)
+        found = wait_until(lambda: rolled_back(pool, 1), 60, "the replaced version is refused")
+        assert "version 1 was replaced by version 2" in found.rollout.rolled_back
+        assert found.running_version == 2
+        topic_of_pools.write("twin", second.deployment)
+        with pytest.raises(PoolError, match="on this Ray under this name"):
+            DeployedPool.revive(fed.servers, "twin")
+        DeployedPool("twin", fed.servers).stop()
+        assert deploy(fed).wait(timeout_s=90)
+        assert pool.describe().version == 3, "versions are counted from the newest one"
+    topic_of_pools.write(fed.name, second.deployment)
+    assert DeployedPool.deployed(fed.servers) == [], "who has read of its end does not believe in it"
+
+
+def test_a_stopped_pool_does_not_run_again_when_the_topic_has_forgotten_its_end(fed: Fed) -> None:
+    """As compaction does: what was written last is all that is left."""
+    topic_of_pools = PoolsTopic(fed.servers)
+    with contextlib.closing(Stopping(deploy(fed))) as stopping:
+        assert stopping.pool.wait(timeout_s=60)
+        record = topic_of_pools.read().pool(fed.name)
+        assert record is not None
+    with Admin(bootstrap_servers=fed.servers) as admin:
+        admin.delete_topics(["__coterie_pools"])
+    topic_of_pools.create()
+    topic_of_pools.write(fed.name, record.deployment)
+    assert [each.name for each in DeployedPool.deployed(fed.servers)] == [fed.name]
+    with pytest.raises(PoolError, match="version 1 is of a pool that was stopped: it is not run"):
+        DeployedPool.revive(fed.servers, fed.name)
+    DeployedPool(fed.name, fed.servers).stop()
+
+
 # --- wishes ---
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ray import cloudpickle
@@ -16,6 +19,7 @@ from actors.members.deployment.description import PoolState
 from actors.members.deployment.home import Home
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import (
+    Book,
     Deployment,
     PoolRecord,
     autoscale_values,
@@ -26,6 +30,8 @@ from actors.members.deployment.records import (
 from actors.members.deployment.supervisor_actor import SupervisorSpec
 from actors.members.plan import PoolError, PoolPlan
 from actors.runtime.environment import REAL, new_uuid
+
+log = logging.getLogger(__name__)
 
 _KNOWN_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.05
@@ -67,10 +73,12 @@ def deploy(
     topic = PoolsTopic(bootstrap_servers, **security)
     topic.create()
     cluster_id = topic.cluster_id()
-    before = topic.read().pool(name)
-    _check_same(name, before, plan)
+    book = topic.read()
     home = Home(cluster_id)
     at_home = home.is_here()
+    with _asking():
+        before = _before(name, book, home if at_home else None)
+    _check_same(name, before, plan)
     deployment = Deployment(
         incarnation=before.deployment.incarnation if before is not None else _new_id(),
         id=_new_id(),
@@ -86,12 +94,49 @@ def deploy(
         python=python_version(),
         body=cloudpickle.dumps(arguments),
     )
-    topic.write(name, home.sealed(deployment) if at_home else deployment)
+    with _asking():
+        _write(topic, name, deployment, home if at_home else None)
     pool = DeployedPool(name, bootstrap_servers, **security)
     after = before.actor if before is not None else ""
     spec = SupervisorSpec(name, cluster_id, bootstrap_servers, security, after, at_home)
     _supervise(spec, deployment.version)
     return pool
+
+
+@contextlib.contextmanager
+def _asking() -> Iterator[None]:
+    """A controller that cannot be asked is an error of the pool's."""
+    try:
+        yield
+    except ConnectionError as error:
+        raise PoolError(str(error)) from error
+
+
+def _before(name: str, book: Book, home: Home | None) -> PoolRecord | None:
+    """The pool as it is; None if there is none, or at home if what stands there was not deployed here.
+
+    At home an old version may have been written again: versions are counted from the newest that the controller knows.
+    """
+    before = book.pool(name)
+    if before is None or home is None:
+        return before
+    try:
+        home.check(name, before.deployment)
+    except PoolError as error:
+        newest = home.newest(name)
+        if newest is not None and newest.incarnation == before.deployment.incarnation:
+            return replace(before, deployment=replace(before.deployment, version=newest.version))
+        log.warning("pool %s is deployed as a new one: %s", name, error)
+        return None
+    return before
+
+
+def _write(topic: PoolsTopic, name: str, deployment: Deployment, home: Home | None) -> None:
+    """Write a version, at home with its seal; the controller is told when it stands there."""
+    sealed = deployment if home is None else home.sealed(name, deployment)
+    topic.write(name, sealed)
+    if home is not None:
+        home.check(name, sealed)
 
 
 def _new_id() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from actors.client.config import SECURITY_NAMES
 from actors.client.errors import ConfigurationError
 from actors.members.deployment import supervisor_actor, view
 from actors.members.deployment.description import PoolDescription, PoolState
+from actors.members.deployment.home import Home
 from actors.members.deployment.pools_topic import PoolsTopic
-from actors.members.deployment.records import Pause, PoolRecord, Restart, Size, keys_of
+from actors.members.deployment.records import Book, Pause, PoolRecord, Restart, Size, keys_of
 from actors.members.deployment.revival import revive
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import Cursor, MemberLine
@@ -140,14 +142,23 @@ class DeployedPool:
         Returns when that is done, or at once if this process is not connected to the supervisor's Ray. Raises PoolError
         if it is not done within `timeout_s`; it is done later then.
         """
-        if self.name not in self._topic.read().names():  # also one that cannot be read can be stopped
+        book = self._topic.read()
+        if self.name not in book.names():  # also one that cannot be read can be stopped
             raise PoolError(f"there is no pool called {self.name!r}")
         self._topic.remove(keys_of(self.name))
+        self._tell_home(book)
         deadline = REAL.clock.monotonic() + timeout_s
         while supervisor_actor.connected() and supervisor_actor.is_there(self._cluster_id, self.name):
             if REAL.clock.monotonic() > deadline:
                 raise PoolError(f"the members of pool {self.name!r} have not ended within {timeout_s:g} s")
             threading.Event().wait(_LOOK_SECONDS)
+
+    def _tell_home(self, book: Book) -> None:
+        """Have nothing run again of a pool that was stopped, also if it has no supervisor that would say so."""
+        with contextlib.suppress(PoolError, OSError):
+            home = Home(self._cluster_id)
+            if supervisor_actor.connected() and home.is_here():
+                home.ended(self.name, _incarnation(self.name, book))
 
     def wait(self, until: Callable[[PoolDescription], bool] | None = None, timeout_s: float | None = None) -> bool:
         """Block until `until(describe())` is true, or `timeout_s` has passed (returns False).
@@ -166,6 +177,14 @@ class DeployedPool:
             if deadline is not None and REAL.clock.monotonic() > deadline:
                 return False
             threading.Event().wait(_LOOK_SECONDS)
+
+
+def _incarnation(name: str, book: Book) -> str:
+    try:
+        record = book.pool(name)
+    except PoolError:
+        record = None
+    return record.deployment.incarnation if record is not None else ""
 
 
 def attach(name: str, bootstrap_servers: str, **security: Any) -> DeployedPool:

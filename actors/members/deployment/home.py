@@ -3,25 +3,28 @@
 A supervisor unpickles what stands in the topic, which is to run code. Without ACLs everybody may write there who
 reaches a listener; if that is on loopback, all users of the machine. So a version that is deployed at home is sealed by
 the cluster's controller, with a key that only the cluster's own user can read (`controller/pool_seals.py`), and at home
-no version is loaded without its seal. Who can ask the controller has Ray's token, and so may run code anyway.
+no version is loaded without its seal, or after the controller has heard that it was replaced or its pool was stopped.
+Who can ask the controller has Ray's token, and so may run code anyway.
 
 Pools of brokers that are not on this Ray have no seals: there, who may write to the topic has his code run.
 """
 
 from __future__ import annotations
 
-import hmac
 import logging
 import threading
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import ray
 
-from actors.members.deployment.records import Deployment, digest_of
+from actors.links.pool_seals import Answer, Ended, MayRun, Newest, Old, OnlyThese, Proven, Seal, SealAnew, Verdict, Wish
+from actors.members.deployment.records import Deployment
+from actors.members.deployment.seals import sealable
 from actors.members.plan import PoolError
 from actors.runtime.environment import REAL
 from actors.runtime.process import last_line
+from placement.sealed_pools import SealedVersion
 
 log = logging.getLogger(__name__)
 
@@ -71,23 +74,45 @@ class Home:
                 away = True
         return away
 
-    def sealed(self, deployment: Deployment) -> Deployment:
-        """The same, with the seal of this home. Raises ConnectionError."""
-        return replace(deployment, seal=self._seal_of(deployment))
+    # --- seals ---
 
-    def check(self, deployment: Deployment) -> None:
-        """Raise PoolError for what was not deployed here, and ConnectionError if nobody can tell now."""
-        if not hmac.compare_digest(self._seal_of(deployment), deployment.seal):
-            raise PoolError(
-                f"version {deployment.version} was not deployed by a program on this Ray, or was changed since: it is "
-                "not run. Deploy it again"
-            )
+    def sealed(self, name: str, deployment: Deployment) -> Deployment:
+        """The same, with the seal of this home on it as a version of this pool. Raises PoolError, ConnectionError."""
+        return replace(deployment, seal=cast(bytes, self._ask(Seal(name, sealable(deployment)))))
 
-    def _seal_of(self, deployment: Deployment) -> bytes:
-        digest = digest_of(deployment)
+    def check(self, name: str, deployment: Deployment) -> None:
+        """Raise PoolError for what is not to be run as this pool, and ConnectionError if nobody can tell now."""
+        self._refuse(MayRun(name, sealable(deployment), deployment.seal))
+
+    def proven(self, name: str, deployment: Deployment) -> None:
+        """A version works: it may be gone back to. Raises PoolError, ConnectionError."""
+        self._refuse(Proven(name, sealable(deployment)))
+
+    def ended(self, name: str, incarnation: str) -> None:
+        """A pool was stopped; an empty incarnation stands for any. Raises PoolError, ConnectionError."""
+        self._ask(Ended(name, incarnation))
+
+    def only_these(self, names: frozenset[str]) -> None:
+        """The topic has these pools alone: others have been stopped. Raises PoolError, ConnectionError."""
+        self._ask(OnlyThese(names))
+
+    def newest(self, name: str) -> SealedVersion | None:
+        """The newest version of a pool that may run. Raises PoolError, ConnectionError."""
+        return cast(SealedVersion | None, self._ask(Newest(name)))
+
+    def seal_anew(self, versions: tuple[Old, ...]) -> dict[bytes, bytes]:
+        """The seals, by digests, of versions that earlier releases have sealed. Raises PoolError, ConnectionError."""
+        return cast(dict[bytes, bytes], self._ask(SealAnew(versions)))
+
+    def _refuse(self, wish: MayRun | Proven) -> None:
+        verdict = cast(Verdict, self._ask(wish))
+        if verdict.refusal:
+            raise PoolError(verdict.refusal)
+
+    def _ask(self, wish: Wish) -> Answer:
         try:
             if self._controller is not None or self._find():
-                found: bytes = ray.get(self._controller.seal.remote(digest), timeout=_ANSWER_SECONDS)
+                found: Answer = ray.get(self._controller.answer_pool.remote(wish), timeout=_ANSWER_SECONDS)
                 return found
         except ray.exceptions.RayTaskError as error:
             raise PoolError(f"the cluster's controller has no seals for pools: {last_line(error)}") from error

@@ -1,6 +1,7 @@
 """The topic `__coterie_pools` at the brokers: made when it is needed, read to its end, followed, written.
 
-It has one partition, so that all see the records in one order. Whoever may write to it has code run in the Ray cluster.
+It has one partition, so that all see the records in one order. On a Ray without the brokers, whoever may write to it
+has code run there (`home`).
 """
 
 from __future__ import annotations
@@ -103,8 +104,10 @@ class PoolsTopic:
     def write(self, name: str, *records: Record) -> int:
         """Write records of a pool in this order. Returns the offset of the last, when all are safe.
 
-        Raises PoolError if one is too long for the topic.
+        Raises PoolError if one makes no sense, or is too long for the topic.
         """
+        for record in records:
+            record.check()
         return self._send((key_of(name, record), encode(record)) for record in records)
 
     def remove(self, keys: Iterable[bytes]) -> None:

@@ -10,6 +10,7 @@ to list pools, nobody runs their code.
 from __future__ import annotations
 
 import json
+import logging
 import platform
 import re
 from collections.abc import Mapping
@@ -19,11 +20,18 @@ from typing import Any, Final, TypeAlias
 
 from actors.links.codec import Codec, LinkError
 from actors.members.autoscale import Autoscale
+from actors.members.deployment import sense
 from actors.members.deployment.names import TOPIC
 from actors.members.plan import PREFIX_MAX, PoolError
 
+log = logging.getLogger(__name__)
+
 FORMAT: Final = 1
 _NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{PREFIX_MAX}}}")
+_ENDED_MAX: Final = 1_000
+"""Incarnations of one name that are known to be over."""
+_SAID_MAX: Final = 20
+"""Lines of the log about records that are refused: anybody may write a million of them."""
 _WHOLE: Final = {field.name for field in fields(Autoscale) if "int" in str(field.type)}
 
 
@@ -65,6 +73,17 @@ class Deployment:
         """Settings of a client."""
         return {name: json.loads(text) for name, text in self.settings.items()}
 
+    def check(self) -> None:
+        """Raise PoolError if it makes no sense."""
+        texts = (self.incarnation, self.id, self.group_id, self.bootstrap_servers, self.python)
+        sense.check_texts(*texts)
+        if not all((self.incarnation, self.id, self.group_id)):
+            raise PoolError("it has no incarnation, no id or no group")
+        sense.check_version(self.version, self.deployed_at_ms)
+        sense.check_topics(self.topics)
+        sense.check_settings(self.settings)
+        sense.check_policy(self.size, lambda: self.policy)
+
 
 def autoscale_values(policy: Autoscale | None) -> dict[str, float] | None:
     """What is set in it."""
@@ -86,6 +105,10 @@ class Size:
     incarnation: str
     size: int
 
+    def check(self) -> None:
+        """Raise PoolError if it makes no sense."""
+        sense.check_size(self.size)
+
 
 @dataclass(frozen=True, slots=True)
 class Pause:
@@ -93,6 +116,9 @@ class Pause:
 
     incarnation: str
     paused: bool
+
+    def check(self) -> None:
+        """It always makes sense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +128,10 @@ class Restart:
     incarnation: str
     id: str
 
+    def check(self) -> None:
+        """Raise PoolError if it makes no sense."""
+        sense.check_texts(self.id)
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -110,6 +140,10 @@ class Term:
     incarnation: str
     supervisor: str
 
+    def check(self) -> None:
+        """Raise PoolError if it makes no sense."""
+        sense.check_texts(self.supervisor)
+
 
 @dataclass(frozen=True, slots=True)
 class Good:
@@ -117,6 +151,12 @@ class Good:
 
     incarnation: str
     deployment: Deployment
+
+    def check(self) -> None:
+        """Raise PoolError if it makes no sense."""
+        self.deployment.check()
+        if self.deployment.incarnation != self.incarnation:
+            raise PoolError("it is a version of another pool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +172,13 @@ class Progress:
     """Why it was given up."""
     size: int | None = None
     """How many members a pool that follows its load had."""
+
+    def check(self) -> None:
+        """Raise PoolError if it makes no sense."""
+        sense.check_slots(self.done)
+        sense.check_texts(self.deployment, self.rolled_back or "")
+        if self.size is not None:
+            sense.check_size(self.size, least=0)
 
 
 Record: TypeAlias = Deployment | Size | Pause | Restart | Term | Good | Progress
@@ -150,9 +197,14 @@ _KINDS: Final = {
 }
 
 
+def is_name(name: str) -> bool:
+    """Whether a pool can be called so."""
+    return _NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
 def check_name(name: str) -> None:
     """Raise PoolError if a pool cannot be called so."""
-    if not _NAME.fullmatch(name) or name in (".", ".."):
+    if not is_name(name):
         raise PoolError(f"a pool's name must be 1 to {PREFIX_MAX} of a-z, A-Z, 0-9, '.', '_' and '-', got {name!r}")
 
 
@@ -184,6 +236,19 @@ def decode(value: bytes) -> Record:
         return CODEC.decode(value[1:])
     except LinkError as error:
         raise PoolError(f"{TOPIC} has a record that cannot be read: {error}") from error
+
+
+def _sensible(name: str, kind: str, value: bytes) -> Record:
+    """The record of a value. Raises PoolError also for what no program of ours would have written there."""
+    check_name(name)
+    record = decode(value)
+    try:
+        if _KINDS[type(record)] != kind:
+            raise PoolError(f"it is a {type(record).__name__}")
+        record.check()
+    except PoolError as error:
+        raise PoolError(f"{TOPIC} has a record that makes no sense: {error}") from None
+    return record
 
 
 def digest_of(deployment: Deployment) -> bytes:
@@ -249,24 +314,49 @@ class Book:
         self._only = only
         self._found: dict[str, dict[str, tuple[int, Record]]] = {}
         self._unread: dict[str, PoolError] = {}
+        self._ended: dict[str, dict[str, None]] = {}  # incarnations that were stopped
+        self._said = 0
 
     def apply(self, offset: int, key: bytes, value: bytes | None) -> str:
-        """Take in a record; returns the name of its pool. One that cannot be read makes `pool` raise."""
+        """Take in a record; returns the name of its pool.
+
+        One that makes no sense is as if it had not been written. One that cannot be read makes `pool` raise, unless a
+        version that can be was written before it.
+        """
         name, _, kind = key.decode(errors="backslashreplace").partition("/")
         if self._only not in (None, name):
             return name
-        records = self._found.setdefault(name, {})
-        if not kind:
-            self._unread.pop(name, None)
         if value is None:
-            records.pop(kind, None)
+            self._forget(name, kind)
             return name
         try:
-            records[kind] = (offset, decode(value))
+            record = _sensible(name, kind, value)
         except PoolError as error:
-            records.pop(kind, None)
-            self._unread[name] = error
+            self._refuse(name, kind, error)
+            return name
+        if not kind:
+            self._unread.pop(name, None)
+        if record.incarnation not in self._ended.get(name, ()):
+            self._found.setdefault(name, {})[kind] = (offset, record)
         return name
+
+    def _forget(self, name: str, kind: str) -> None:
+        _, before = self._found.get(name, {}).pop(kind, (0, None))
+        if kind:
+            return
+        self._unread.pop(name, None)
+        if before is not None:
+            ended = self._ended.setdefault(name, {})
+            ended[before.incarnation] = None
+            while len(ended) > _ENDED_MAX:
+                del ended[next(iter(ended))]
+
+    def _refuse(self, name: str, kind: str, error: PoolError) -> None:
+        if self._said < _SAID_MAX:
+            self._said += 1
+            log.warning("%s: a record %r of pool %s is not obeyed: %s", TOPIC, kind or "version", name, error)
+        if not kind and is_name(name) and "" not in self._found.get(name, {}):
+            self._unread[name] = error
 
     def names(self) -> list[str]:
         """The pools that there are, sorted, with those that cannot be read."""

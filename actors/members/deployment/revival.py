@@ -11,6 +11,7 @@ from actors.members.deployment import supervisor_actor
 from actors.members.deployment.home import Home
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Book, Deployment
+from actors.members.deployment.sealing_anew import seal_anew
 from actors.members.deployment.supervisor_actor import SupervisorSpec
 from actors.members.plan import PoolError, no_pool
 
@@ -37,6 +38,10 @@ def revive(bootstrap_servers: str, names: Sequence[str], *, at_home: bool, **sec
     here = home if home.is_here() else None
     if here is None and at_home:
         raise PoolError("the cluster's controller is not on this Ray, so that nobody knows the seals of its pools")
+    if here is not None:
+        if seal_anew(book, here, topic):
+            book = topic.read()
+        here.only_these(frozenset(book.names()))
     started = []
     for name in names or book.names():
         try:
@@ -59,7 +64,7 @@ def _revive(
     if supervisor_actor.is_there(cluster_id, name) or (at_home and not deployment.at_home):
         return False
     if home is not None:
-        home.check(deployment)  # before anything is done that it says
+        home.check(name, deployment)  # before anything is done that it says
     servers = _servers(deployment, cluster_id, bootstrap_servers)
     spec = SupervisorSpec(name, cluster_id, servers, deployment.security, record.actor, home is not None)
     supervisor_actor.start(spec)

@@ -28,6 +28,7 @@ from actors.members.deployment.records import (
     python_version,
 )
 from actors.members.deployment.rollout import OVERDUE, EndNow, Phase, Renew, Rollout
+from actors.members.deployment.seals import Seals
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import MemberLine
 from actors.members.plan import PoolError, PoolPlan
@@ -60,7 +61,7 @@ class Steward:
     """Looks after the pool `name`, whose members reach the brokers by `bootstrap_servers`.
 
     `superseded` is called when another supervisor has taken the pool over; it ends the process, and its members do.
-    `check` raises PoolError for a version that is not to be loaded, and OSError if that cannot be told now.
+    `seals` say which versions may be loaded; None where there are none.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Steward:
         topic: PoolsTopic,
         here: Here,
         superseded: Callable[[], None],
-        check: Callable[[Deployment], None] | None = None,
+        seals: Seals | None = None,
         environment: Environment = REAL,
     ) -> None:
         self.name = name
@@ -78,11 +79,11 @@ class Steward:
         self._topic = topic
         self._here = here
         self._superseded = superseded
-        self._check = check
+        self._seals = seals
         self._environment = environment
         self._id = f"{here.actor_id}/{new_uuid(environment.chance).hex}"
         self._closing = threading.Event()
-        self._ruling = self._claimed = ""  # incarnations
+        self._ruling = self._claimed = self._last_ruled = ""  # incarnations
         self._record: PoolRecord | None = None
         self._crew: Crew | None = None
         self._rollout: Rollout | None = None
@@ -158,9 +159,12 @@ class Steward:
                 self._last_error = f"{type(error).__name__}: {error_text(error)}"
 
     def _obey(self, record: PoolRecord | None) -> None:
+        self._last_ruled = self._ruling or self._last_ruled
         if record is None or (self._ruling and record.deployment.incarnation != self._ruling):
             self._dismiss()
         if record is None:
+            if self._seals is not None:
+                self._seals.ended(self.name, self._last_ruled)
             self.over = True
             return
         if not self._rules(record):
@@ -203,9 +207,9 @@ class Steward:
     def _version(self, deployment: Deployment, restart: str) -> Version:
         """What members of a version are started with. Raises PoolError if it cannot be loaded here."""
         mark = f"{deployment.id}/{restart}"
+        if self._seals is not None:
+            self._seals.check(self.name, deployment)  # also one that is loaded already: it may be an old record again
         if mark not in self._made:
-            if self._check is not None:
-                self._check(deployment)
             self._made[mark] = (load(deployment, self._servers, mark), deployment)
         return self._made[mark][0]
 
@@ -343,6 +347,8 @@ class Steward:
 
     def _keep_good(self, good: Good) -> None:
         try:
+            if self._seals is not None:
+                self._seals.proven(self.name, good.deployment)
             self._topic.write(self.name, good)
         except PoolError as error:  # by a few bytes longer than the version itself
             log.warning("pool %s: this version cannot be gone back to: %s", self.name, error)

@@ -78,8 +78,8 @@ class PoolSupervisor:
         restarted = bool(context.was_current_actor_reconstructed)
         here = Here(os.getpid(), context.get_node_id(), context.get_actor_id(), restarted, spec.after)
         topic = PoolsTopic(spec.bootstrap_servers, **spec.security)
-        check = Home(spec.cluster_id).check if spec.at_home else None
-        self._steward = Steward(spec.name, spec.bootstrap_servers, topic, here, _end_process, check)
+        seals = Home(spec.cluster_id) if spec.at_home else None
+        self._steward = Steward(spec.name, spec.bootstrap_servers, topic, here, _end_process, seals)
         self._me = context.current_actor
         threading.Thread(target=self._work, name="coterie-steward", daemon=True).start()
         leaving = (here.node_id, self._leave)

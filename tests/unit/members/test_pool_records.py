@@ -174,3 +174,84 @@ def test_the_end_of_a_pool_takes_its_version_first() -> None:
     """Whoever reads in between sees no pool, and not one with an older size."""
     assert keys_of("p")[0] == b"p"
     assert len(set(keys_of("p"))) == 7
+
+
+# --- what somebody else has written ---
+
+NONSENSE: list[tuple[str, Record]] = [
+    ("p/size", Size("one", 10**9)),
+    ("p/size", Size("one", 0)),
+    ("p/size", Size("one", -1)),
+    ("p/size", Pause("one", True)),
+    ("p/paused", FIRST),
+    ("p/else", Size("one", 1)),
+    ("p", Size("one", 1)),
+    ("p", Good("one", FIRST)),
+    ("p", replace(FIRST, size=10**9)),
+    ("p", replace(FIRST, size=None)),
+    ("p", replace(FIRST, version=0)),
+    ("p", replace(FIRST, version=1 << 62)),
+    ("p", replace(FIRST, deployed_at_ms=10**18)),
+    ("p", replace(FIRST, deployed_at_ms=-1)),
+    ("p", replace(FIRST, topics=())),
+    ("p", replace(FIRST, topics=("a/b",))),
+    ("p", replace(FIRST, group_id="")),
+    ("p", replace(FIRST, incarnation="")),
+    ("p", replace(FIRST, group_id="g" * 100_000)),
+    ("p", replace(FIRST, autoscale={"unheard_of": 1.0})),
+    ("p", replace(FIRST, autoscale={"max_size": float("inf")})),
+    ("p", replace(FIRST, autoscale={"max_size": float("nan")})),
+    ("p", replace(FIRST, autoscale={"max_size": 1e9})),
+    ("p", replace(FIRST, autoscale={})),
+    ("p", replace(FIRST, settings={"ssl_cafile": "no json"})),
+    ("p", replace(FIRST, settings={"ssl_cafile": "[" * 30_000})),
+    ("p", replace(FIRST, settings={"ssl_cafile": '{"a": 1}'})),
+    ("p", replace(FIRST, settings={"bootstrap_servers": '"x"'})),
+    ("p/good", Good("one", replace(FIRST, size=10**9))),
+    ("p/good", Good("one", replace(FIRST, incarnation="another"))),
+    ("p/progress", Progress("one", "a", done=(10**9,))),
+    ("p/progress", Progress("one", "a", done=(1, 1))),
+    ("p/progress", Progress("one", "a", size=10**9)),
+    ("p/progress", Progress("one", "a", rolled_back="x" * 100_000)),
+]
+
+
+@pytest.mark.parametrize(("key", "record"), NONSENSE)
+def test_a_record_that_makes_no_sense_is_as_if_it_had_not_been_written(key: str, record: Record) -> None:
+    """One such record made `pools list` fail for all, and a size of 10^9 was taken."""
+    before = (FIRST, Size("one", 4))
+    found = book(*before)
+    assert found.apply(7, key.encode(), encode(record)) == "p"
+    assert found.pool("p") == pool(*before)
+    assert view.unsupervised("p", pool(*before)).size == 4
+
+
+@pytest.mark.parametrize(("key", "record"), [each for each in NONSENSE if each[0] == "p"])
+def test_a_version_that_makes_no_sense_is_refused_and_hides_no_other_pool(key: str, record: Record) -> None:
+    found = book(FIRST)
+    found.apply(7, b"other", encode(record))
+    with pytest.raises(PoolError, match="__coterie_pools has a record that makes no sense"):
+        found.pool("other")
+    assert found.names() == ["other", "p"]
+    assert found.pool("p") == pool(FIRST)
+
+
+@pytest.mark.parametrize("key", [b"", b"a b", b"\xff", b"\x1b[2J", b"..", b"x" * 300, b"/size"])
+def test_a_record_of_a_name_that_no_pool_has_is_of_none(key: bytes) -> None:
+    found = book(FIRST)
+    found.apply(7, key, encode(FIRST))
+    assert found.names() == ["p"]
+
+
+def test_a_stopped_pool_whose_record_is_written_again_stays_stopped() -> None:
+    assert book(FIRST, None, FIRST).pool("p") is None
+    assert book(FIRST, None, SECOND, Size("one", 3)).names() == []
+    again = replace(FIRST, incarnation="two")
+    assert pool(FIRST, None, again, FIRST).deployment == again
+
+
+def test_a_million_records_that_make_no_sense_are_few_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    found = book(FIRST)
+    for offset in range(100):
+        found.apply(offset, b"p/size", encode(Size("one", 10**9)))
+    assert len(caplog.records) == 20
