@@ -17,9 +17,9 @@ from typing import Final
 from actors.broker.connection import SMALLEST_REQUEST, Connection
 from actors.broker.handlers import api_versions, sasl_authenticate, sasl_handshake
 from actors.broker.slots import Slot
-from actors.broker.strangers import FailureLog, Strangers
 from actors.broker.tokens import Tokens
 from actors.broker.users import Passwords, StoredUsers
+from actors.links.strangers import FailureLog, Strangers
 from actors.runtime.environment import Chance
 from actors.security.authentication import (
     Authentication,

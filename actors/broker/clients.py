@@ -9,7 +9,7 @@ from typing import Final
 from actors.broker.address_limits import AddressLimits
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
-from actors.broker.strangers import FailureLog
+from actors.links.strangers import FailureLog
 from actors.security.acl import is_loopback
 from placement.metadata import Endpoint
 

@@ -23,9 +23,9 @@ from actors.broker.request_time import RequestTime
 from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, Door, StartError
-from actors.broker.strangers import FailureLog
 from actors.broker.tls_doors import TlsDoors
 from actors.links.status import Connections, Load
+from actors.links.strangers import FailureLog
 from actors.runtime.logs import about
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, TooManyEntriesError, WireError

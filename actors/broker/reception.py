@@ -9,11 +9,11 @@ from actors.broker.authenticating import Desk, Gate, Limits
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.spec import StartError
-from actors.broker.strangers import FailureLog, Strangers
 from actors.broker.token_keys import KeySource
 from actors.broker.tokens import Tokens, rules_of
 from actors.broker.users import Passwords, StoredUsers
 from actors.links.status import Logins
+from actors.links.strangers import FailureLog, Strangers
 from actors.runtime.private import read_own
 from actors.security.authentication import Terms
 from actors.security.oauth import OAUTHBEARER

@@ -12,9 +12,9 @@ from actors import OutsideError
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.spec import Door, StartError
-from actors.broker.strangers import FailureLog, Strangers
 from actors.links.secret import Secrets
 from actors.links.status import TlsListener
+from actors.links.strangers import FailureLog, Strangers
 from actors.links.tls_transport import TlsTransport
 from actors.security.acl import is_loopback
 from actors.security.principals import PrincipalError

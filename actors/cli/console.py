@@ -54,6 +54,9 @@ class ClusterSource:
 @command_config.option
 @click.option("--console-write", is_flag=True, help="Let visitors move the offsets of groups.")
 @click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name by which browsers may call it.")
+@click.option(
+    "--proxy", "proxies", multiple=True, metavar="ADDRESS", help="A proxy before it, which says for whom it asks."
+)
 @click.option("--certificate", type=click.Path(dir_okay=False, path_type=Path), help="PEM file: serve HTTPS with it.")
 @click.option("--key", type=click.Path(dir_okay=False, path_type=Path), help="PEM file of its key.")
 @click.option("--insecure", is_flag=True, help="Let other machines look, without a login or without TLS.")
@@ -68,6 +71,7 @@ def console(
     bootstrap_server: str | None,
     console_write: bool,
     names: tuple[str, ...],
+    proxies: tuple[str, ...],
     certificate: Path | None,
     key: Path | None,
     insecure: bool,
@@ -84,7 +88,7 @@ def console(
     from actors.runtime.environment import REAL
 
     place = Place(host, port, certificate, key, insecure)
-    options = Options(writes=console_write, names=(*names, host))
+    options = Options(writes=console_write, names=(*names, host), proxies=_proxies(proxies))
     settings = dict(command_config.client_settings())
     said = context.get_parameter_source("bootstrap_server")
     if bootstrap_server is not None and said is click.core.ParameterSource.COMMANDLINE:
@@ -105,6 +109,16 @@ def console(
         settings = {"bootstrap_servers": cluster.bootstrap_servers, **settings}
         source = Shared(ClusterSource(cluster), REAL.clock)
         asyncio.run(_run(settings, lambda _: source, options, place))
+
+
+def _proxies(named: tuple[str, ...]) -> tuple[str, ...]:
+    from actors.web.proxies import Proxies
+
+    try:
+        Proxies(named)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}", param_hint="--proxy") from error
+    return named
 
 
 def _left_by_cluster(folder: Path | None) -> dict[str, Any]:

@@ -17,18 +17,20 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from actors.console.desk import DeskError
+from actors.console.desk import DeskError, LoggedOutError
 from actors.console.entrance import Entrance, EntranceError, leave
 from actors.console.guard import Guard
 from actors.console.live import events
 from actors.console.pages import cluster, group, groups, login, records, reset, topics
 from actors.console.pages.document import Frame, document, plain
 from actors.console.pages.page import Asked, Page, to
-from actors.console.sessions import Session, Sessions, Tokens, Tries, Visitor, new_cookie
-from actors.console.source import SourceError
+from actors.console.sessions import Session, Sessions, Tokens, Visitor, new_cookie
+from actors.console.source import SourceError, VisitOverError
 from actors.console.statics import Statics
+from actors.console.tries import Tries
 from actors.runtime.environment import REAL, Environment
 from actors.settings.secret import Secret
+from actors.web.proxies import Proxies
 
 Maker = Callable[[Asked], Awaitable[Page]]
 
@@ -56,6 +58,10 @@ class Options:
     """A cookie is sent to all ports of a host, so its name has ours."""
     interval_s: float = 2.0
     """Between two looks of an open page."""
+    proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies before it, which say for whom they ask."""
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits before a login that comes after failed ones."""
 
 
 def make_app(entrance: Entrance, options: Options = Options(), environment: Environment = REAL) -> Starlette:
@@ -84,7 +90,8 @@ def make_app(entrance: Entrance, options: Options = Options(), environment: Envi
         routes=routes,
         middleware=middleware,
         lifespan=lifespan,
-        exception_handlers={404: console.not_found, SourceError: console.unknown, DeskError: console.unknown},
+        exception_handlers={404: console.not_found, SourceError: console.unknown, DeskError: console.unknown}
+        | dict.fromkeys((VisitOverError, LoggedOutError), console.over),
     )
     app.state.closing = console.closing
     return app
@@ -101,6 +108,7 @@ class Console:
         self._sessions = Sessions(environment, leave)
         self._tokens = Tokens(environment)
         self._tries = Tries(environment)
+        self._proxies = Proxies(options.proxies)
         self._guest = self._guest_session(entrance.anybody)
         self.statics = Statics()
         self.closing = asyncio.Event()
@@ -145,7 +153,11 @@ class Console:
             async def make() -> Page | None:
                 if self._session(request, touch=False) is not session:
                     return None
-                return await maker(asked)
+                try:
+                    return await maker(asked)
+                except VisitOverError:
+                    await self._sessions.end(request.cookies.get(self._cookie, ""))
+                    return None
 
             since = asked.number("look")
             stream = events(make, self._options.interval_s, since, self.closing)
@@ -234,17 +246,26 @@ class Console:
         user, wanted = form.get("user", ""), form.get("next", "")
         if not self._tokens.is_good(request.cookies.get(self._cookie, ""), form.get("token", "")):
             return self._login_form(request, wanted, "This form was too old. Please try again.", 403)
-        if not self._tries.may(user):
-            return self._login_form(request, wanted, "Too many failed logins. Wait a minute.", 429)
-        self._tries.begins(user)
+        address = self._address(request)
+        wait_s = self._tries.begins(address, user)
+        if wait_s is None:
+            return self._login_form(request, wanted, "Too many logins from your address. Try again in a minute.", 429)
         try:
+            await self._options.pause(wait_s)
             visitor = await self._entrance.log_in(user, Secret(form.get("password", "")))
-        except EntranceError as error:
+        except BaseException as error:
+            self._tries.ended(address, user, succeeded=False)
+            if not isinstance(error, EntranceError):
+                raise
             return self._login_form(request, wanted, str(error), 403)
-        self._tries.succeeded(user)
+        self._tries.ended(address, user, succeeded=True)
         await self._sessions.end(request.cookies.get(self._cookie, ""))
         answer = RedirectResponse(wanted if _is_here(wanted) else "/", status_code=303)
         return self._set(answer, await self._sessions.begin(visitor))
+
+    def _address(self, request: Request) -> str:
+        peer = request.client.host if request.client is not None else ""
+        return self._proxies.behind(peer, request.headers.getlist("x-forwarded-for"))
 
     def _login_form(self, request: Request, wanted: str, problem: str = "", status: int = 200) -> Response:
         cookie = request.cookies.get(self._cookie) or new_cookie(self._environment.chance.randbytes(32))
@@ -281,6 +302,11 @@ class Console:
     async def not_found(self, request: Request, error: Exception) -> Response:
         """There is no such page."""
         return self._problem("There is no such page.", 404)
+
+    async def over(self, request: Request, error: Exception) -> Response:
+        """The brokers do not know the visitor any more. He may log in anew."""
+        await self._sessions.end(request.cookies.get(self._cookie, ""))
+        return self._to_login(request) if self._guest is None else await self.unknown(request, error)
 
     async def unknown(self, request: Request, error: Exception) -> Response:
         """The cluster could not be asked. The browser tries again by itself."""

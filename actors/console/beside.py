@@ -75,8 +75,8 @@ def _addresses(overview: Overview) -> str:
 
 
 def _options(config: BrokerConfig) -> Options:
-    names = config["coterie.console.names"] or ()
-    return Options(writes=bool(config["coterie.console.write"]), names=tuple(names))
+    names, proxies = config["coterie.console.names"] or (), config["coterie.console.proxies"] or ()
+    return Options(writes=bool(config["coterie.console.write"]), names=tuple(names), proxies=tuple(proxies))
 
 
 def _place(config: BrokerConfig) -> Place:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any, Final, TypeVar
 
 from actors.client import Admin, Consumer
 from actors.client.admin import lookups, offset_plans
 from actors.client.admin.offset_plans import Log, Plan, PlanError
-from actors.client.errors import ClusterAuthorizationError, KafkaError
+from actors.client.admin.types import ConfigResource
+from actors.client.errors import (
+    AuthenticationError,
+    ClusterAuthorizationError,
+    KafkaError,
+    TopicAuthorizationError,
+)
 from actors.client.records import ConsumerRecord, TopicPartition
-from actors.console.desk import DeskError, Preview, Records, Rights, Wish
+from actors.console.desk import DeskError, LoggedOutError, Preview, Records, Rights, Wish
 from actors.runtime.environment import Clock
+from actors.wire.config_resources import ConfigResourceType
 
 T = TypeVar("T")
 
@@ -34,7 +41,11 @@ def client_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class BrokerDesk:
-    """A Desk at the brokers, by the settings of a client. Its methods run in threads."""
+    """A Desk at the brokers, by the settings of a client. Its methods run in threads.
+
+    Who is logged in stays so on his connections, also when he is no user any more. So each method logs in anew, and
+    `admin`, which stays connected, is for what is shown after his rights were asked for.
+    """
 
     def __init__(self, settings: Mapping[str, Any], clock: Clock) -> None:
         self._settings = client_settings(settings)
@@ -47,20 +58,41 @@ class BrokerDesk:
         return await self._do(self._rights)
 
     def _rights(self) -> Rights:
-        groups = frozenset(each.group_id for each in self.admin.list_consumer_groups())
-        topics = frozenset(self.admin.list_topics())
+        with self._logged_in() as admin:
+            groups = frozenset(each.group_id for each in admin.list_consumer_groups())
+            topics = frozenset(admin.list_topics())
+            try:
+                admin.list_partition_reassignments()
+            except ClusterAuthorizationError:
+                return Rights(groups, topics, cluster=False)
+            return Rights(groups, topics)
+
+    async def sees_settings(self, topic: str) -> bool:
+        """Whether he may describe the settings of a topic. Raises DeskError."""
+        return await self._do(lambda: self._sees_settings(topic))
+
+    def _sees_settings(self, topic: str) -> bool:
         try:
-            self.admin.list_partition_reassignments()
-        except ClusterAuthorizationError:
-            return Rights(groups, topics, cluster=False)
-        return Rights(groups, topics)
+            self.admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        except TopicAuthorizationError:
+            return False
+        return True
+
+    @contextmanager
+    def _logged_in(self) -> Iterator[Admin]:
+        if "sasl_mechanism" not in self._settings:
+            yield self.admin
+            return
+        with closing(Admin(**self._settings)) as admin:
+            yield admin
 
     async def records(self, partition: TopicPartition, start: int | None, count: int) -> Records:
         """At most `count` records from `start` on, or the last ones if it is None. Raises DeskError."""
         return await self._do(lambda: self._records(partition, start, count))
 
     def _records(self, partition: TopicPartition, start: int | None, count: int) -> Records:
-        log = lookups.logs(self.admin, [partition]).get(partition)
+        with self._logged_in() as admin:
+            log = lookups.logs(admin, [partition]).get(partition)
         if log is None:
             raise DeskError(f"there is no partition {partition.topic}-{partition.partition}")
         first = max(log.latest - count if start is None else min(start, log.latest), log.earliest)
@@ -96,11 +128,15 @@ class BrokerDesk:
         return await self._do(lambda: self._preview(wish))
 
     def _preview(self, wish: Wish) -> Preview:
-        (group,) = self.admin.describe_consumer_groups([wish.group_id])
-        committed = {tp: at.offset for tp, at in self.admin.list_consumer_group_offsets(wish.group_id).items()}
+        with self._logged_in() as admin:
+            return self._seen_by(admin, wish)
+
+    def _seen_by(self, admin: Admin, wish: Wish) -> Preview:
+        (group,) = admin.describe_consumer_groups([wish.group_id])
+        committed = {tp: at.offset for tp, at in admin.list_consumer_group_offsets(wish.group_id).items()}
         meant = [tp for tp in sorted(committed) if not wish.topics or tp.topic in wish.topics]
-        logs = lookups.logs(self.admin, meant)
-        plan = self._plan(wish, logs, committed)
+        logs = lookups.logs(admin, meant)
+        plan = self._plan(admin, wish, logs, committed)
         refusal = ""
         if group.state not in _EMPTY:
             refusal = (
@@ -109,7 +145,9 @@ class BrokerDesk:
             )
         return Preview(wish, plan.offsets, committed, logs, tuple(plan.warnings), refusal)
 
-    def _plan(self, wish: Wish, logs: dict[TopicPartition, Log], committed: dict[TopicPartition, int]) -> Plan:
+    def _plan(
+        self, admin: Admin, wish: Wish, logs: dict[TopicPartition, Log], committed: dict[TopicPartition, int]
+    ) -> Plan:
         match wish.aim:
             case "earliest":
                 return offset_plans.to_earliest(logs)
@@ -123,11 +161,15 @@ class BrokerDesk:
                 moment = offset_plans.parse_time(wish.value)
             case "duration":
                 moment = self._clock.wall_ms() - offset_plans.parse_duration(wish.value)
-        return offset_plans.to_times(logs, lookups.offsets_at(self.admin, logs, moment))
+        return offset_plans.to_times(logs, lookups.offsets_at(admin, logs, moment))
 
     async def reset(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:
         """Commit these offsets for a group that has no members. Raises DeskError."""
-        await self._do(lambda: self.admin.alter_consumer_group_offsets(group_id, offsets))
+        await self._do(lambda: self._reset(group_id, offsets))
+
+    def _reset(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:
+        with self._logged_in() as admin:
+            admin.alter_consumer_group_offsets(group_id, offsets)
 
     async def close(self) -> None:
         """Close his connections."""
@@ -137,6 +179,8 @@ class BrokerDesk:
         async with self._turns:
             try:
                 return await asyncio.to_thread(work)
+            except AuthenticationError as error:
+                raise LoggedOutError("The brokers do not know you any more: please log in again.") from error
             except (KafkaError, PlanError) as error:
                 raise DeskError(str(error)) from error
 

@@ -16,6 +16,10 @@ class DeskError(OutsideError):
     """It cannot be done, or he may not. The text is for people."""
 
 
+class LoggedOutError(DeskError):
+    """The brokers do not accept his name and password any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """A reset that somebody wants: of these topics (none: all that have offsets), to `aim`, which `value` completes."""
@@ -60,7 +64,11 @@ class Desk(Protocol):
     """A visitor's own way to the brokers. All methods raise DeskError."""
 
     async def rights(self) -> Rights:
-        """What he may see."""
+        """What he may see. Raises LoggedOutError once he is no user any more."""
+        ...
+
+    async def sees_settings(self, topic: str) -> bool:
+        """Whether he may describe the settings of a topic."""
         ...
 
     async def records(self, partition: TopicPartition, start: int | None, count: int) -> Records:

@@ -1,19 +1,18 @@
 """Which requests are let in at all, whoever they are from, and the headers of all answers.
 
-The name by which we are called must be ours: a page of others whose name is made to lead to this machine (DNS
-rebinding) still calls us by that name. An address is nobody's name, and is let pass. What changes something must come
-from a page of ours.
+The name by which we are called must be ours (`web/hosts`). What changes something must come from a page of ours.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from actors.web.hosts import OurNames
 
 _POLICY: Final = (
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -37,7 +36,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:
         self._app = app
-        self._names = frozenset({"localhost", *(name.lower() for name in names)})
+        self._names = OurNames(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -62,7 +61,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not self._is_ours(hosts[0]):
+        if not self._names.has(hosts):
             return 421, "this console is not called that: use localhost, its address, or a name of --allow-host\n"
         if scope["method"] not in _METHODS:
             return 405, "only GET and POST are answered\n"
@@ -70,26 +69,9 @@ class Guard:
             return 403, "this did not come from a page of the console\n"
         return None
 
-    def _is_ours(self, host: str) -> bool:
-        name = _without_port(host)
-        return name in self._names or _is_address(name)
-
 
 def _is_from_us(headers: Headers, scheme: str, host: str) -> bool:
     origin = headers.get("origin")
     if origin is not None:
         return origin.lower() == f"{scheme}://{host}".lower()
     return headers.get("sec-fetch-site", "same-origin") == "same-origin"
-
-
-def _without_port(host: str) -> str:
-    name, separator, port = host.lower().rpartition(":")
-    return name if separator and port.isdigit() and not host.endswith("]") else host.lower()
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return False
-    return True

@@ -155,12 +155,12 @@ class KafkaSource:
             )
         return TopicView(now, _topic_row(topic, logs), tuple(partitions), self._settings(name))
 
-    def _settings(self, name: str) -> dict[str, str]:
+    def _settings(self, name: str) -> dict[str, str] | None:
         resource = ConfigResource(ConfigResourceType.TOPIC, name)
         try:
             found = self._admin.describe_configs([resource])[resource].values()
         except TopicAuthorizationError:  # whoever may see a topic need not see its settings
-            return {}
+            return None
         return {each.name: HIDDEN if each.is_sensitive else each.value or "" for each in found if each.source == _OWN}
 
 

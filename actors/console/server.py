@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import socket
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-
-import uvicorn
 
 from actors import OutsideError
 from actors.console.app import Options, make_app
 from actors.console.entrance import Entrance
 from actors.runtime.environment import REAL, Environment
 from actors.security.acl import is_loopback
+from actors.web.callers import Bounds
+from actors.web.proxies import Proxies
+from actors.web.serving import Certificate, Served, listen, serve
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9080
-_CONNECTIONS: Final = 256
-_GRACE_S: Final = 1
+BOUNDS: Final = Bounds(of_address=64, at_all=512, silent=256)
+"""An open page has a connection for what changes on it, and each click another one."""
 
 
 class ConsoleError(OutsideError):
@@ -45,65 +43,47 @@ class Place:
         return "http" if self.certfile is None else "https"
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the process it is in."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-class Served:
+class Console:
     """A console that is served. Its socket listens from the beginning."""
 
-    def __init__(self, server: uvicorn.Server, listening: socket.socket, address: str, closing: asyncio.Event) -> None:
-        self._server = server
-        self._socket = listening
-        self._closing = closing
+    def __init__(self, served: Served, address: str) -> None:
+        self._served = served
         self.address = address
         """What to open in a browser."""
 
     async def run(self) -> None:
-        """Answer until `stop`, or until cancelled: then nothing is listened to any more, and streams end."""
-        try:
-            await self._server.serve(sockets=[self._socket])
-        finally:
-            self._closing.set()
-            for listener in self._server.servers:
-                listener.close()
-            self._socket.close()
+        """Answer until `stop`, or until cancelled."""
+        await self._served.run()
 
     def stop(self) -> None:
         """Have `run` end soon."""
-        self._closing.set()
-        self._server.should_exit = True
+        self._served.stop()
 
 
-def served(entrance: Entrance, options: Options, place: Place, environment: Environment = REAL) -> Served:
+def served(entrance: Entrance, options: Options, place: Place, environment: Environment = REAL) -> Console:
     """A console at a place. Raises ConsoleError if it cannot listen there, or should not."""
     _refuse_open(entrance, place)
     listening = _listen(place)
     port = listening.getsockname()[1]
-    app = make_app(entrance, replace(options, port=port, encrypted=place.certfile is not None), environment)
-    config = uvicorn.Config(
-        app,
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=_CONNECTIONS,
-        timeout_graceful_shutdown=_GRACE_S,
-        ssl_certfile=place.certfile,
-        ssl_keyfile=place.keyfile,
-    )
+    certificate = None if place.certfile is None else Certificate(place.certfile, place.keyfile)
+    app = make_app(entrance, replace(options, port=port, encrypted=certificate is not None), environment)
     try:
-        config.load()
+        made = serve(
+            app,
+            listening,
+            "the console",
+            BOUNDS,
+            environment.clock.monotonic,
+            proxies=Proxies(options.proxies),
+            certificate=certificate,
+            lifespan=True,
+            ending=app.state.closing.set,
+        )
     except OSError as error:  # ssl's errors are such, too
         listening.close()
         raise ConsoleError(f"the certificate {place.certfile} cannot be used: {error}") from error
     host = f"[{place.host}]" if ":" in place.host else place.host
-    return Served(_Server(config), listening, f"{place.scheme}://{host}:{port}/", app.state.closing)
+    return Console(made, f"{place.scheme}://{host}:{port}/")
 
 
 def _refuse_open(entrance: Entrance, place: Place) -> None:
@@ -119,9 +99,8 @@ def _refuse_open(entrance: Entrance, place: Place) -> None:
 
 
 def _listen(place: Place) -> socket.socket:
-    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     try:
-        return socket.create_server((place.host, place.port), family=family)
+        return listen(place.host, place.port)
     except OSError as error:
         text = error.strerror or error
         raise ConsoleError(f"the console cannot listen at {place.host}:{place.port}: {text}") from error

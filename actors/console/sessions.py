@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,10 +20,6 @@ _SESSIONS: Final = 100
 """Of users. Each has connections of its own."""
 _PLANS: Final = 8
 _PLAN_S: Final = 600.0
-_TRIES: Final = 5
-"""Failed logins in a window, of one user."""
-_TRIES_IN_ALL: Final = 50
-_WINDOW_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,26 +124,3 @@ class Tokens:
 
     def _proof(self, cookie: str, salt: str) -> str:
         return new_cookie(hmac.digest(self._key, f"{salt}:{cookie}".encode(), hashlib.sha256))
-
-
-class Tries:
-    """Failed logins. After five of a user in a minute, or fifty in all, nobody's password is looked at for a while."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._clock = environment.clock
-        self._failed: deque[tuple[float, str]] = deque()
-
-    def may(self, user: str) -> bool:
-        """Whether a password of this user is to be tried."""
-        now = self._clock.monotonic()
-        while self._failed and now - self._failed[0][0] > _WINDOW_S:
-            self._failed.popleft()
-        return len(self._failed) < _TRIES_IN_ALL and sum(name == user for _, name in self._failed) < _TRIES
-
-    def begins(self, user: str) -> None:
-        """A login counts as failed from its beginning, so that many at once are not tried."""
-        self._failed.append((self._clock.monotonic(), user))
-
-    def succeeded(self, user: str) -> None:
-        """Forget what this user failed before."""
-        self._failed = deque(each for each in self._failed if each[1] != user)

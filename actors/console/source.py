@@ -19,6 +19,10 @@ class SourceError(OutsideError):
     """The views cannot be had now. The text is for people."""
 
 
+class VisitOverError(SourceError):
+    """The brokers do not know the visitor any more: he has to log in again."""
+
+
 class Source(Protocol):
     """What knows a cluster: a Monitor, from near or far, or any Kafka."""
 

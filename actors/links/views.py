@@ -45,9 +45,9 @@ class BrokerView:
     alive: bool
     pid: int | None
     connections: int
-    leads: int
+    leads: int | None
     """Partitions that it leads, those of `__consumer_offsets` included."""
-    replicas: int
+    replicas: int | None
     requests_per_s: float | None
     bytes_in_per_s: float | None
     bytes_out_per_s: float | None
@@ -275,7 +275,8 @@ class TopicView(Result):
     wall_ms: int
     row: TopicRow | None
     partitions: tuple[PartitionView, ...] = ()
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] | None = field(default_factory=dict)
+    """None: whoever asks may not see them."""
 
 
 @dataclass(frozen=True, slots=True)

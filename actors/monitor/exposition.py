@@ -1,28 +1,31 @@
-"""Serves the metrics to Prometheus: a registry with one collector, behind prometheus-client's own HTTP server.
+"""Serves the metrics to Prometheus: a registry with one collector, behind bounds and deadlines (`web`).
 
-A scrape runs in a thread and reads what the loop keeps in memory; it asks nobody.
+The text of a scrape is made in a thread, of what the loop keeps in memory; it asks nobody.
 """
 
 from __future__ import annotations
 
-import socket
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from threading import Lock, Thread
-from typing import TYPE_CHECKING, Final
-from wsgiref.simple_server import WSGIRequestHandler, make_server
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, ThreadingWSGIServer
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
-
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from actors.monitor.metric_table import BUCKET, BY_NAME, METRICS, Families, MetricSpec, Row
+from actors.runtime.environment import REAL, Environment
+from actors.web.callers import Bounds
+from actors.web.hosts import OurNames
+from actors.web.serving import listen, serve
 
-_IDLE_SECONDS: Final = 30
+BOUNDS: Final = Bounds(of_address=16, at_all=64, silent=32)
+"""Prometheus has one connection, or two."""
 _NO_TEXT: Final = "\ufffd".encode()
 """Stands for a NUL, which any client may have in its group's name: for Prometheus it ends the text in the middle."""
 LEFT_OUT: Final = "coterie_metrics_series_left_out"
@@ -75,57 +78,49 @@ def _sample(spec: MetricSpec, row: Row) -> Sample:
 
 
 class MetricsServer:
-    """Listens at `host` and `port` (0: any free one) until `close`. Raises OSError if it cannot.
+    """Listens at `host` and `port` (0: any free one) from the beginning. Raises OSError if it cannot.
 
     It speaks the plain text format, uncompressed: for a hundred thousand series that takes half of the CPU that
-    OpenMetrics takes, and a third of it with compression.
+    OpenMetrics takes, and a third of it with compression. `names` are what it may be called, beside localhost and
+    addresses.
     """
 
-    def __init__(self, series: Series, host: str, port: int) -> None:
+    def __init__(
+        self, series: Series, host: str, port: int, names: Iterable[str] = (), environment: Environment = REAL
+    ) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(series)
-        self._one_at_a_time = Lock()
-        family = _SixServer if ":" in host else ThreadingWSGIServer
-        self._server = make_server(host, port, self._answer, family, handler_class=_Quiet)
-        self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
-        self._thread.start()
+        self._names = OurNames(names)
+        self._one_at_a_time = asyncio.Lock()
+        listening = listen(host, port)
+        self._served = serve(self._answer, listening, "the metrics", BOUNDS, environment.clock.monotonic)
 
     @property
     def port(self) -> int:
         """Where it listens."""
-        return self._server.server_port
+        return self._served.port
 
-    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
-            return _said("405 Method Not Allowed", b"", start_response)
-        if environ["PATH_INFO"] != "/metrics":
-            return _said("404 Not Found", b"metrics are at /metrics\n", start_response)
-        with self._one_at_a_time:
-            text = generate_latest(self._registry).replace(b"\0", _NO_TEXT)
-        return _said("200 OK", text, start_response)
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        await self._served.run()
 
-    def close(self) -> None:
-        """Listen no more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        await (await self._made(request))(scope, receive, send)
 
-
-class _SixServer(ThreadingWSGIServer):
-    address_family = socket.AF_INET6
-
-
-class _Quiet(WSGIRequestHandler):
-    timeout = _IDLE_SECONDS
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing of each scrape."""
-
-    def address_string(self) -> str:
-        """The address as it is: its name is not looked up."""
-        return str(self.client_address[0])
+    async def _made(self, request: Request) -> Response:
+        if not self._names.has(request.headers.getlist("host")):
+            return _said(
+                421, b"these metrics are not called that: use an address, or a name of coterie.metrics.names\n"
+            )
+        if request.method not in ("GET", "HEAD"):
+            return _said(405, b"")
+        if request.url.path != "/metrics":
+            return _said(404, b"metrics are at /metrics\n")
+        async with self._one_at_a_time:
+            text = await asyncio.to_thread(generate_latest, self._registry)
+        return _said(200, text.replace(b"\0", _NO_TEXT))
 
 
-def _said(status: str, text: bytes, start_response: StartResponse) -> list[bytes]:
-    start_response(status, [("Content-Type", CONTENT_TYPE_PLAIN_0_0_4), ("Content-Length", str(len(text)))])
-    return [text]
+def _said(status: int, text: bytes) -> Response:
+    return Response(text, status, {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4, "X-Content-Type-Options": "nosniff"})

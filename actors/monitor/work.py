@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -81,6 +82,7 @@ class Work:
         self._series: Series | None = None
         self.metrics = self._serve_metrics(config)
         """None where no port is set, or the port cannot be had."""
+        self._serving = None if self.metrics is None else asyncio.ensure_future(self.metrics.run())
 
     @classmethod
     async def open(
@@ -132,10 +134,10 @@ class Work:
 
     async def close(self) -> None:
         """Close the console, the port and the history."""
-        self._console.cancel()
-        await asyncio.wait([self._console])
-        if self.metrics is not None:
-            await asyncio.to_thread(self.metrics.close)
+        tasks = [self._console] if self._serving is None else [self._console, self._serving]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
         if self._history is not None:
             await self._history.close()
 
@@ -154,7 +156,8 @@ class Work:
 
         self._series = Series(self._families, lambda: config.integer("coterie.metrics.series.max"))
         try:
-            server = MetricsServer(self._series, host, port)
+            names = (*(config["coterie.metrics.names"] or ()), socket.gethostname())
+            server = MetricsServer(self._series, host, port, names)
         except OSError as error:
             log.error("coterie.metrics.port=%s at %s cannot be had: %s", port, host, error)
             return None

@@ -9,6 +9,7 @@ from typing import Any, Final
 from actors.settings.authorization import AUTHORIZATION
 from actors.settings.kinds import MAX_INT, MAX_LONG, Setting, SettingType
 from actors.settings.limits import LIMITS
+from actors.settings.ports import PORTS
 from actors.settings.security import LISTENER_SETTINGS, SECURITY_SETTINGS
 
 SECTIONS: Final = {
@@ -447,58 +448,7 @@ _OWN: Final = (
         1 << 20,
         "The size of what it remembers. When there is more, the oldest goes, however young it is.",
     ),
-    _int(
-        "coterie.metrics.port",
-        None,
-        0,
-        "Where the Monitor serves metrics to Prometheus, at `/metrics`. Unset: nowhere. 0: at any free port, which "
-        "`logs/monitor.log` names.",
-        high=65_535,
-    ),
-    _text(
-        "coterie.metrics.host",
-        "127.0.0.1",
-        "The address that it serves them at. Whoever reaches it may read them: it asks nobody who they are.",
-    ),
-    _int(
-        "coterie.metrics.series.max",
-        200_000,
-        100,
-        "The most series that are served. Those of partitions are left out first, and counted in "
-        "`coterie_metrics_series_left_out`.",
-    ),
-    _bool(
-        "coterie.metrics.ray",
-        False,
-        "Whether the Monitor gives the lag of groups to Ray's own exporter, too (`ray.util.metrics`).",
-    ),
-    _int(
-        "coterie.console.port",
-        None,
-        0,
-        "Where the Monitor serves the console. Unset: nowhere. 0: at any free port, which `logs/monitor.log` names.",
-        high=65_535,
-    ),
-    _text(
-        "coterie.console.host",
-        "127.0.0.1",
-        "The address that it serves it at. One that other machines reach needs a login, and a certificate.",
-    ),
-    _bool("coterie.console.write", False, "Whether visitors of the console may move the offsets of groups."),
-    _list(
-        "coterie.console.names", None, "Names by which browsers may call the console, beside localhost and addresses."
-    ),
-    _text(
-        "coterie.console.client.config",
-        None,
-        "Properties file that says how the console reaches brokers. Unset: `client.properties` of the data directory, "
-        "if it is there. Who visitors are, they say themselves: a user and a password in this file are not used.",
-    ),
-    _text(
-        "coterie.console.ssl.keystore.location",
-        None,
-        "PEM file with a certificate and its key: the console is served by HTTPS.",
-    ),
+    *PORTS,
 )
 
 _TABLES: Final = (

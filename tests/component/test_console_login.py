@@ -11,21 +11,24 @@ from pathlib import Path
 import pytest
 
 from actors.client import Admin, Producer
-from actors.client.admin.types import NewTopic, ScramUpsertion
+from actors.client.admin.types import NewTopic, ScramDeletion, ScramUpsertion
 from actors.client.records import TopicPartition
-from actors.console.app import make_app
+from actors.console.app import Options, make_app
 from actors.console.brokers import BrokerDesk
-from actors.console.desk import DeskError
+from actors.console.desk import DeskError, LoggedOutError, Wish
 from actors.console.entrance import EntranceError, entrance, leave
 from actors.console.kafka import KafkaSource
-from actors.links.views import GetOverview, GetTopic, ListTopicRows
-from actors.runtime.environment import REAL
+from actors.links.operations import Operation
+from actors.links.views import GetOverview, GetTopic, ListTopicRows, TopicRow, TopicView
+from actors.runtime.environment import REAL, Clock
 from actors.security.acl import AclOperation
 from actors.settings.secret import Secret
 from tests.support.acls import TOPIC, allowed
 from tests.support.asgi import Browser
 from tests.support.handler_helpers import AUTHORIZER
 from tests.support.one_broker import World, world
+from tests.support.runtime_helpers import until
+from tests.support.synthetic_source import R
 
 DOORS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,LOGIN://127.0.0.1:0",
@@ -97,6 +100,74 @@ async def test_a_password_is_proved_at_the_broker_and_rights_are_the_users(tmp_p
         out = re.search(r'name="token" value="([^"]*)"', page)
         assert out is not None
         assert (await browser.post("/logout", {"token": out[1]})).status == 303
+
+
+class Hands:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.clock = Clock(monotonic=lambda: self.now)
+
+
+def _delete_ann(bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.alter_user_scram_credentials(deletions=[ScramDeletion("ann")])
+
+
+async def test_a_user_who_was_deleted_sees_and_does_nothing_after_ten_seconds(tmp_path: Path) -> None:
+    """Who is logged in at a broker stays so: his visit went on for 80 seconds, and so did what he did."""
+    hands = Hands()
+    async with filled(tmp_path, **DOORS, **CHECKED) as broker:
+        door = await entrance(login(broker), lambda desk: KafkaSource(desk.admin, hands.clock), hands.clock)
+        browser = Browser(make_app(door, Options(writes=True)))
+        token = re.search(r'name="token" value="([^"]*)"', (await browser.get("/login")).text)
+        assert token is not None
+        assert (await browser.post("/login", {"token": token[1], "user": "ann", "password": "secret"})).status == 303
+        visitor = await door.log_in("ann", Secret("secret"))
+        assert "open" in (await browser.get("/topics")).text
+        await asyncio.to_thread(_delete_ann, servers(broker, "PLAINTEXT"))
+        await until(lambda: not broker.server.context.metadata.scram)
+        try:
+            for done in (
+                visitor.desk.records(TopicPartition("open", 0), None, 10),
+                visitor.desk.preview(Wish("g", (), "earliest")),
+                visitor.desk.reset("g", {TopicPartition("open", 0): 0}),
+                visitor.desk.rights(),
+            ):
+                with pytest.raises(LoggedOutError):
+                    await done
+        finally:
+            await leave(visitor)
+        hands.now += 11
+        assert (await browser.get("/topics")).status == 303
+        assert "open" not in (await browser.get("/login")).text
+
+
+async def test_a_visitor_with_describe_on_one_topic_sees_no_settings_of_it(tmp_path: Path) -> None:
+    async with filled(tmp_path, **DOORS, **CHECKED) as broker:
+        door = await entrance(login(broker), lambda desk: Telling(), REAL.clock)
+        visitor = await door.log_in("ann", Secret("secret"))
+        try:
+            assert (await visitor.source.view(GetTopic("open"))).configs is None
+            await asyncio.to_thread(_allow_settings, servers(broker, "PLAINTEXT"))
+            assert await visitor.desk.sees_settings("open")
+            assert not await visitor.desk.sees_settings("closed")
+        finally:
+            await leave(visitor)
+
+
+def _allow_settings(bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_acls([allowed(AclOperation.DESCRIBE_CONFIGS, TOPIC, "open", by="User:ann")])
+
+
+class Telling:
+    """A Monitor, which knows all settings."""
+
+    async def view(self, operation: Operation[R]) -> R:
+        row = TopicRow("open", 1, 1, None, None, 0, None, ())
+        return TopicView(1, row, (), {"retention.ms": "1000"})  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(("settings", "limited"), [({}, False), (CHECKED, True)])

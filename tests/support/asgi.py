@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
@@ -23,11 +24,14 @@ class Answer:
 
 @dataclass
 class Browser:
-    """Keeps cookies. `host` is what it calls the app."""
+    """Keeps cookies. `host` is what it calls the app, `address` where it is."""
 
     app: ASGIApp
     host: str = "localhost:9080"
     cookies: dict[str, str] = field(default_factory=dict)
+    address: str = "127.0.0.1"
+    stays: bool = False
+    """Whether it reads to the end, or hangs up when it has sent its request."""
 
     async def get(self, address: str, **headers: str) -> Answer:
         return await self._ask("GET", address, headers, b"")
@@ -56,12 +60,14 @@ class Browser:
             "root_path": "",
             "headers": [(key.encode(), value.encode()) for key, value in sent.items() if value],
             "server": ("127.0.0.1", 9080),
-            "client": ("127.0.0.1", 50000),
+            "client": (self.address, 50000),
         }
         messages: list[Message] = []
         waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:
+            if self.stays and not waiting:
+                await asyncio.Event().wait()
             return waiting.pop(0) if waiting else {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:

@@ -27,9 +27,9 @@ from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.handlers.registry import ADVERTISED, APIS
 from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
-from actors.broker.strangers import FailureLog
 from actors.controller.decisions import topics
 from actors.links.operations import Operation
+from actors.links.strangers import FailureLog
 from actors.log.data_dir import DataDir
 from actors.runtime.environment import REAL
 from actors.security.acl import Acl

@@ -9,7 +9,7 @@ from typing import Any
 from actors.broker.authenticating import Desk, Gate, Limits
 from actors.broker.connection import Connection
 from actors.broker.slots import Slot
-from actors.broker.strangers import FailureLog, Strangers
+from actors.links.strangers import FailureLog, Strangers
 from actors.security.authentication import MECHANISMS, Terms
 from actors.security.scram import ScramClient, ScramCredential, ScramMechanism, dummy_credential, salted_password
 from actors.wire.framing import decode_response, encode_request

@@ -20,8 +20,8 @@ from actors.broker.fetches import ParkedFetches
 from actors.broker.handlers import find_coordinator
 from actors.broker.led import LedPartitions
 from actors.broker.shards.hub import ShardHub
-from actors.broker.strangers import FailureLog
 from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind, RelayProtocol
+from actors.links.strangers import FailureLog
 from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError
 from actors.records.building import build_batch

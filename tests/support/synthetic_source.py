@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from actors.client.admin.offset_plans import Log, to_earliest, to_latest
 from actors.client.records import ConsumerRecord, TopicPartition
-from actors.console.desk import DeskError, Preview, Records, Rights, Wish
+from actors.console.desk import DeskError, LoggedOutError, Preview, Records, Rights, Wish
 from actors.links.operations import Operation, Result
 from actors.links.views import (
     BrokerView,
@@ -506,6 +506,9 @@ class SyntheticDesk:
     """Records and resets of that cluster. What is reset is kept in `moved`."""
 
     may: Rights = field(default_factory=Rights)
+    settings: bool = True
+    """Whether the owner may describe settings."""
+    logged_out: bool = False
     moved: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     active: tuple[str, ...] = ("billing",)
     closed: bool = False
@@ -514,7 +517,12 @@ class SyntheticDesk:
     """When the last records came."""
 
     async def rights(self) -> Rights:
+        if self.logged_out:
+            raise LoggedOutError("The brokers do not know you any more: please log in again.")
         return self.may
+
+    async def sees_settings(self, topic: str) -> bool:
+        return self.settings
 
     async def records(self, partition: TopicPartition, start: int | None, count: int) -> Records:
         if partition.partition > 47:

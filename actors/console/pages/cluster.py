@@ -50,12 +50,13 @@ def _figures(found: Overview) -> Html:
     awake = sum(shard.state == _AWAKE and shard.partition >= 0 for shard in found.shards)
     hosted = sum(shard.partition >= 0 for shard in found.shards)
     groups = sum(found.groups.values())
-    leads = sum(broker.leads for broker in found.brokers)
+    known = [broker.leads for broker in found.brokers if broker.leads is not None]
+    leads = _led(sum(known)) if known else "what they do is not told"
     states = [(state, found.groups.get(state, 0)) for state in _STATE_ORDER if found.groups.get(state)]
     named = ", ".join(f"{number} {state}" for state, number in states)
     unwell = "bad" if alive < len(found.brokers) else ""
     return parts.figures_of(
-        parts.figure("Brokers", f"{alive} of {len(found.brokers)}", _led(leads), unwell),
+        parts.figure("Brokers", f"{alive} of {len(found.brokers)}", leads, unwell),
         parts.figure("Groups", figures.count(groups), parts.stacked(states, named) if states else None),
         parts.figure("Shards awake", f"{awake} of {hosted}" if hosted else figures.UNKNOWN, "of __consumer_offsets"),
         parts.figure("Lag", figures.short(found.lag), "records, all groups"),
@@ -81,7 +82,7 @@ def _picture(found: Overview) -> Html:
     shards: dict[int, list[ShardView]] = defaultdict(list)
     for shard in found.shards:
         shards[shard.broker_id].append(shard)
-    leads = sum(broker.leads for broker in found.brokers)
+    leads = sum(broker.leads or 0 for broker in found.brokers)
     made = [_node(node, brokers, shards, found, leads) for node, brokers in nodes.items()]
     return parts.panel("Where everything runs", el("div", made, class_="nodes"), _legend(), note=_nodes_said(nodes))
 
@@ -114,11 +115,17 @@ def _broker(broker: BrokerView, shards: Sequence[ShardView], leads: int) -> Html
     dead = None if broker.alive else el("span", "dead", class_="state Dead")
     number = el("span", broker.id, class_="number", aria_hidden="true")
     head = el("header", number, el("div", el("h4", f"Broker {broker.id}", dead), el("p", where, class_="note")))
+    tone = "alive" if broker.alive else "dead"
+    body = (_leading(broker, leads), _rates(broker), _cells(shards))
+    return el("section", head, *body, class_=f"broker {tone}", aria_label=f"Broker {broker.id}")
+
+
+def _leading(broker: BrokerView, leads: int) -> Html | None:
+    if broker.leads is None or broker.replicas is None:
+        return None
     share = broker.leads / leads if leads else 0.0
     led = f"leads {figures.count(broker.leads)}, has {figures.plural(broker.replicas, 'replica')}"
-    tone = "alive" if broker.alive else "dead"
-    body = (el("div", el("p", led, class_="note"), parts.bar(share, led), class_="led"), _rates(broker), _cells(shards))
-    return el("section", head, *body, class_=f"broker {tone}", aria_label=f"Broker {broker.id}")
+    return el("div", el("p", led, class_="note"), parts.bar(share, led), class_="led")
 
 
 def _rates(broker: BrokerView) -> Html:

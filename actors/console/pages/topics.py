@@ -156,10 +156,18 @@ def _more(found: TopicView) -> Html:
     row = found.row
     readers = [el("li", parts.group_link(each)) for each in (row.groups if row else ())]
     who = el("ul", readers, class_="links") if readers else parts.nothing("No group has committed offsets of it.")
-    settings = [el("div", el("dt", key), el("dd", value)) for key, value in sorted(found.configs.items())]
-    own = (
-        el("dl", settings, class_="pairs")
-        if settings
-        else parts.nothing("It has the brokers' settings, and no others.")
+    return el(
+        "div",
+        parts.panel("Groups that read it", who),
+        parts.panel("Settings of its own", _settings(found)),
+        class_="pair",
     )
-    return el("div", parts.panel("Groups that read it", who), parts.panel("Settings of its own", own), class_="pair")
+
+
+def _settings(found: TopicView) -> Html:
+    if found.configs is None:
+        return parts.nothing("Only those see them who may describe its settings.")
+    settings = [el("div", el("dt", key), el("dd", value)) for key, value in sorted(found.configs.items())]
+    if not settings:
+        return parts.nothing("It has the brokers' settings, and no others.")
+    return el("dl", settings, class_="pairs")

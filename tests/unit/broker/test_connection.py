@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from actors.broker.connection import MAX_OPEN_SLOTS, Connection
 from actors.broker.slots import Slot
-from actors.broker.strangers import FailureLog
+from actors.links.strangers import FailureLog
 from actors.log.errors import StorageError
 from actors.wire.errors import WireError
 

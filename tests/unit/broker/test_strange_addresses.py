@@ -10,7 +10,7 @@ import pytest
 
 from actors.broker.clients import ADMINISTRATORS_PLACES
 from actors.broker.connection import Connection
-from actors.broker.strangers import FailureLog, Strangers
+from actors.links.strangers import FailureLog, Strangers
 from tests.support.handler_helpers import Broker, Server, Transport
 
 

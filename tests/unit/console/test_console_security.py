@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -12,20 +13,29 @@ from actors.console.desk import Rights
 from actors.console.entrance import Open
 from actors.console.server import ConsoleError, Place, served
 from actors.console.sessions import Visitor
+from actors.console.tries import Tries
 from actors.runtime.environment import Clock, Environment
 from tests.support.asgi import Answer, Browser
 from tests.support.console_users import Users
+from tests.support.runtime_helpers import until
 from tests.support.synthetic_source import SyntheticDesk, SyntheticSource
 
 CHANGE = "/group/reset?id=audit&to=earliest"
 
 
 class Hands:
-    """A clock that tests move."""
+    """A clock that tests move, and what was waited for."""
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self.waited: list[float] = []
+        self.held: asyncio.Event | None = None
         self.environment = Environment(Clock(monotonic=lambda: self.now, wall_ms=lambda: 1_795_000_000_000))
+
+    async def pause(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        if self.held is not None:
+            await self.held.wait()
 
 
 def opened(*, writes: bool = True, names: tuple[str, ...] = ()) -> tuple[Browser, SyntheticDesk]:
@@ -34,11 +44,13 @@ def opened(*, writes: bool = True, names: tuple[str, ...] = ()) -> tuple[Browser
     return Browser(make_app(Open(Visitor(None, SyntheticSource(), desk)), options)), desk
 
 
-def closed(rights: Rights | None = None, hands: Hands | None = None) -> tuple[Browser, Users, Hands]:
+def closed(
+    rights: Rights | None = None, hands: Hands | None = None, proxies: tuple[str, ...] = ()
+) -> tuple[Browser, Users, Hands]:
     hands = hands or Hands()
     users = Users(SyntheticSource(hands.environment.clock), SyntheticDesk(rights or Rights()), hands.environment.clock)
-    app = make_app(users, Options(writes=True, port=9080), hands.environment)
-    return Browser(app), users, hands
+    options = Options(writes=True, port=9080, proxies=proxies, pause=hands.pause)
+    return Browser(make_app(users, options, hands.environment)), users, hands
 
 
 def field(answer: Answer, name: str) -> str:
@@ -47,10 +59,12 @@ def field(answer: Answer, name: str) -> str:
     return found[1]
 
 
-async def log_in(browser: Browser, password: str = "good", user: str = "ann", wanted: str = "") -> Answer:
+async def log_in(
+    browser: Browser, password: str = "good", user: str = "ann", wanted: str = "", forwarded: str = ""
+) -> Answer:
     form = await browser.get("/login")
     filled = {"token": field(form, "token"), "user": user, "password": password, "next": wanted}
-    return await browser.post("/login", filled)
+    return await browser.post("/login", filled, x_forwarded_for=forwarded)
 
 
 # --- any request ----------------------------------------------------------------------------------------------------
@@ -214,15 +228,91 @@ async def test_a_login_without_its_form_is_refused() -> None:
     assert not users.tried
 
 
-async def test_passwords_are_not_tried_without_end() -> None:
+def at(browser: Browser, address: str) -> Browser:
+    """Another browser."""
+    return Browser(browser.app, address=address)
+
+
+async def test_each_failed_login_has_the_next_one_wait_longer() -> None:
     browser, users, hands = closed()
-    for _ in range(5):
+    for _ in range(14):
         assert (await log_in(browser, "bad")).status == 403
-    assert (await log_in(browser)).status == 429
-    assert len(users.tried) == 5
-    assert (await log_in(browser, user="bob")).status == 303, "others may"
-    hands.now += 61
-    assert (await log_in(browser)).status == 303
+    assert hands.waited == [0.0] * 5 + [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+    assert (await log_in(browser)).status == 303, "the right password is looked at all the same"
+    assert len(users.tried) == 15
+    hands.now += 601
+    await log_in(at(browser, "127.0.0.1"), "bad")
+    assert hands.waited[-1] == 0.0
+
+
+async def test_wrong_logins_from_elsewhere_lock_nobody_out() -> None:
+    """Fifty of them locked the administrator out, and then everybody."""
+    browser, _, hands = closed()
+    for number in range(200):
+        assert (await log_in(at(browser, f"10.9.0.{number}"), "bad", user="admin")).status == 403
+    hands.waited.clear()
+    assert (await log_in(at(browser, "10.1.1.1"), user="admin")).status == 303
+    assert (await log_in(at(browser, "10.1.1.2"), user="bob")).status == 303
+    assert hands.waited == [10.0, 0.0]
+
+
+async def test_an_address_has_few_logins_waiting_and_others_are_not_held_up() -> None:
+    browser, _, hands = closed()
+    hands.held = asyncio.Event()
+    waiting = [asyncio.ensure_future(log_in(at(browser, "10.9.0.1"), "bad", f"u{number}")) for number in range(16)]
+    await until(lambda: len(hands.waited) == 16)
+    assert (await log_in(at(browser, "10.9.0.1"))).status == 429
+    other = asyncio.ensure_future(log_in(at(browser, "10.1.1.1")))
+    await until(lambda: len(hands.waited) == 17)
+    hands.held.set()
+    assert (await other).status == 303
+    assert {(await each).status for each in waiting} == {403}
+    assert (await log_in(at(browser, "10.9.0.1"))).status == 303, "their places are free again"
+
+
+@pytest.mark.parametrize("address", ["2001:db8::1", "10.9.0.1"])
+async def test_another_address_of_the_same_network_is_the_same_one(address: str) -> None:
+    browser, _, hands = closed()
+    for number in range(10):
+        await log_in(at(browser, f"2001:db8::{number + 2:x}"), "bad", user=f"u{number}")
+    await log_in(at(browser, address), "bad", user="else")
+    assert hands.waited[-1] == (32.0 if ":" in address else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "waits"),
+    [
+        ("203.0.113.9", 1.0),
+        ("203.0.113.9, 10.0.0.8", 1.0),  # by way of two proxies
+        ("198.51.100.1, 203.0.113.9", 1.0),  # the first is what the client itself says
+        ("203.0.113.10", 0.0),
+        ("nonsense", 0.0),
+        ("", 0.0),
+    ],
+)
+async def test_behind_a_proxy_that_is_named_the_address_is_the_one_it_says(forwarded: str, waits: float) -> None:
+    browser, _, hands = closed(proxies=("10.0.0.0/24",))
+    for number in range(5):
+        await log_in(at(browser, "10.0.0.7"), "bad", user=f"u{number}", forwarded="203.0.113.9")
+    await log_in(at(browser, "10.0.0.7"), "bad", user="else", forwarded=forwarded)
+    assert hands.waited[-1] == waits
+
+
+async def test_a_forwarded_address_of_anybody_else_is_not_believed() -> None:
+    browser, _, hands = closed(proxies=("10.0.0.0/24",))
+    for number in range(6):
+        await log_in(at(browser, "10.9.0.1"), "bad", user=f"u{number}", forwarded=f"203.0.113.{number}")
+    assert hands.waited[-1] == 1.0, "it made each login another address's"
+
+
+async def test_names_that_are_tried_are_kept_in_bounds() -> None:
+    hands = Hands()
+    tries = Tries(hands.environment)
+    for number in range(25_000):
+        address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+        assert tries.begins(address, "x" * 1000 + str(number)) is not None
+        tries.ended(address, "x" * 1000 + str(number), succeeded=False)
+    assert tries.kept == 20_000
 
 
 async def test_after_a_logout_the_cookie_is_worth_nothing() -> None:
@@ -298,6 +388,33 @@ async def test_rights_that_are_taken_away_are_gone_after_ten_seconds() -> None:
     users.desk.may = SOME
     hands.now += 11
     assert "shipping" not in (await browser.get("/groups")).text
+
+
+@pytest.mark.parametrize("page", ["/", "/groups", "/group?id=billing", "/topics", "/topic?name=orders"])
+async def test_the_visit_of_a_user_who_was_deleted_is_over_after_ten_seconds(page: str) -> None:
+    """It went on for 80 seconds."""
+    browser, users, hands = closed(Rights())
+    await log_in(browser)
+    assert (await browser.get(page)).status == 200
+    users.desk.logged_out = True
+    hands.now += 11
+    answer = await browser.get(page)
+    assert (answer.status, answer.headers["location"].partition("?")[0]) == (303, "/login")
+    assert users.desk.closed
+    users.desk.logged_out = False
+    assert (await browser.get(page)).status == 303, "what is over stays over"
+
+
+async def test_the_stream_of_a_user_who_was_deleted_ends() -> None:
+    browser, users, hands = closed(Rights())
+    await log_in(browser)
+    users.desk.logged_out = True
+    hands.now += 11
+    browser.stays = True
+    stream = await browser.get("/live/groups")
+    assert "event: over" in stream.text
+    assert "billing" not in stream.text
+    assert (await browser.get("/groups")).status == 303
 
 
 # --- where it listens -----------------------------------------------------------------------------------------------

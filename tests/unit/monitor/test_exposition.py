@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator
 
-import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors.monitor.exposition import MetricsServer, Row, Series
+from actors.monitor.exposition import Row, Series
 from actors.monitor.metric_table import METRICS, SECTIONS
 
 
@@ -58,53 +54,8 @@ def test_the_table_has_each_metric_once_and_names_as_prometheus_wants_them() -> 
         assert each.doc.endswith("."), each.name
 
 
-@pytest.fixture
-def server() -> Iterator[MetricsServer]:
-    made = MetricsServer(Series(families, lambda: 1000), "127.0.0.1", 0)
-    yield made
-    made.close()
-
-
-def test_it_serves_text_at_one_path_on_loopback(server: MetricsServer) -> None:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30) as answer:
-        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-        assert b"kafka_brokers 3.0" in answer.read()
-    with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/", timeout=30)
-    with pytest.raises(urllib.error.HTTPError, match="405"):
-        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", data=b"x", timeout=30)
-
-
-def test_a_port_that_is_taken_is_an_error_that_says_so(server: MetricsServer) -> None:
-    with pytest.raises(OSError, match="in use"):
-        MetricsServer(Series(families, lambda: 1000), "127.0.0.1", server.port)
-
-
 def test_labels_are_escaped() -> None:
     rows: list[Row] = [(('a"b\\c\nd',), 1.0)]
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Series(lambda: [("kafka_consumergroup_members", rows)], lambda: 10))
     assert b'consumergroup="a\\"b\\\\c\\nd"' in generate_latest(registry)
-
-
-def test_a_group_with_a_nul_in_its_name_costs_no_other_series() -> None:
-    """For Prometheus the text ended there, and the whole scrape was an error."""
-    rows: list[Row] = [(("a\0b",), 1.0), (("billing",), 2.0)]
-    server = MetricsServer(Series(lambda: [("kafka_consumergroup_members", rows)], lambda: 10), "127.0.0.1", 0)
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30) as answer:
-            text = answer.read()
-    finally:
-        server.close()
-    assert b"\0" not in text
-    assert 'consumergroup="a\ufffdb"} 1.0'.encode() in text
-    assert b'consumergroup="billing"} 2.0' in text
-
-
-def test_a_server_that_was_closed_lets_its_port_go() -> None:
-    made = MetricsServer(Series(families, lambda: 1000), "127.0.0.1", 0)
-    port = made.port
-    made.close()
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", port))

@@ -50,16 +50,31 @@ class FailureLog:
             log.warning("%s at %s: %s%s", peer or "?", listener, text, more, extra=about(peer=peer))
 
 
+TOO_MANY: Final = "coterie.unauthenticated.connections.max={most}"
+TOO_LATE: Final = "not authenticated within coterie.connection.setup.timeout.ms={milliseconds:.0f}"
+
+
 class Strangers:
     """The connections of one listener whose peers have not proved who they are.
 
     When there are too many, the oldest of the address (of IPv6, of the /64 network) that holds most of them is closed:
-    one address cannot keep others out. One that takes too long is closed, whatever it sends.
+    one address cannot keep others out. One that takes too long is closed, whatever it sends. `too_many` and `too_late`
+    are what is then logged.
     """
 
     def __init__(
-        self, listener: str, most: int, setup_seconds: float, clock: Callable[[], float], failures: FailureLog
+        self,
+        listener: str,
+        most: int,
+        setup_seconds: float,
+        clock: Callable[[], float],
+        failures: FailureLog,
+        *,
+        too_many: str = TOO_MANY,
+        too_late: str = TOO_LATE,
     ) -> None:
+        self._too_many = too_many.format(most=most)
+        self._too_late = too_late.format(seconds=setup_seconds, milliseconds=setup_seconds * 1000)
         self._listener = listener
         self._most = most
         self._setup_seconds = setup_seconds
@@ -80,7 +95,13 @@ class Strangers:
         self._count += 1
         if self._count > self._most:
             busiest = max(self._by_address.values(), key=len)
-            self._close(next(iter(busiest)), f"coterie.unauthenticated.connections.max={self._most}")
+            self._close(next(iter(busiest)), self._too_many)
+
+    def oldest(self, peer: str | None = None) -> Stranger | None:
+        """The oldest of an address (of IPv6, of its /64 network), or of the one that holds most."""
+        if peer is not None:
+            return next(iter(self._by_address.get(network_of(peer), ())), None)
+        return next(iter(max(self._by_address.values(), key=len, default={})), None)
 
     def remove(self, connection: Stranger) -> None:
         """A peer has proved who it is, or has gone."""
@@ -101,8 +122,7 @@ class Strangers:
             if accepted <= latest
         ]
         for connection in overdue:
-            text = f"not authenticated within coterie.connection.setup.timeout.ms={self._setup_seconds * 1000:.0f}"
-            self._close(connection, text)
+            self._close(connection, self._too_late)
 
     def _close(self, connection: Stranger, why: str) -> None:
         self.remove(connection)

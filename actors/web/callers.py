@@ -1,0 +1,115 @@
+"""The connections of one HTTP port: bounds for each address and for all, and deadlines.
+
+Silence costs nothing, so whoever has not asked yet gives way: beyond a bound the oldest connection that waits for its
+request is closed, of the address that has too many, else of the busiest one. A new connection is refused only if all
+those are being answered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from actors.links.strangers import FailureLog, Stranger, Strangers
+from actors.quotas.entities import network_of
+from actors.web.proxies import Proxies
+
+TOO_MANY: Final = "more than {most} connections wait for their requests"
+TOO_LATE: Final = "no whole request within {seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of a port one address, and all together, may have."""
+
+    of_address: int
+    """Connections of an address (of IPv6: of its /64 network). Proxies that are named have no such bound."""
+    at_all: int
+    silent: int
+    """Connections that wait for a whole request."""
+    request_s: float = 10.0
+    """In which a request has to be whole, the TLS handshake included."""
+    unread_s: float = 30.0
+    """For which an answer may wait for somebody who does not read it."""
+
+
+class Callers:
+    """The connections of the port `name`."""
+
+    def __init__(self, name: str, bounds: Bounds, clock: Callable[[], float], proxies: Proxies) -> None:
+        self._name = name
+        self._bounds = bounds
+        self._clock = clock
+        self._proxies = proxies
+        self._all: set[Stranger] = set()
+        self._by_network: Counter[str] = Counter()
+        self._clogged: dict[Stranger, float] = {}
+        self.failures = FailureLog(clock)
+        self._silent = Strangers(
+            name, bounds.silent, bounds.request_s, clock, self.failures, too_many=TOO_MANY, too_late=TOO_LATE
+        )
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def came(self, caller: Stranger) -> bool:
+        """Somebody has connected. Whether he may stay."""
+        network, bounds = network_of(caller.peer), self._bounds
+        of_address = self._by_network[network] >= bounds.of_address and not self._proxies.has(caller.peer)
+        why = f"{bounds.of_address} connections from there" if of_address else f"{bounds.at_all} connections"
+        if of_address or len(self._all) >= bounds.at_all:
+            oldest = self._silent.oldest(caller.peer if of_address else None)
+            if oldest is None:
+                self.failures.note(caller.peer, self._name, f"refusing a connection: there are {why}")
+                return False
+            self.gone(oldest)
+            self.failures.note(oldest.peer, self._name, f"closed for another one: there are {why}")
+            oldest.close()
+        self._all.add(caller)
+        self._by_network[network] += 1
+        self._silent.add(caller)
+        return True
+
+    def waits(self, caller: Stranger) -> None:
+        """The port waits for a request, or the rest of one."""
+        if caller in self._all:
+            self._silent.add(caller)
+
+    def asks(self, caller: Stranger) -> None:
+        """A request is whole."""
+        self._silent.remove(caller)
+
+    def nonsense(self, caller: Stranger) -> None:
+        """What he has sent is no request."""
+        self.failures.note(caller.peer, self._name, "closed: what came was no HTTP")
+
+    def clogged(self, caller: Stranger) -> None:
+        """An answer waits for a caller that does not read."""
+        self._clogged[caller] = self._clock()
+
+    def flows(self, caller: Stranger) -> None:
+        """He reads."""
+        self._clogged.pop(caller, None)
+
+    def gone(self, caller: Stranger) -> None:
+        """A connection has ended. It may have been refused."""
+        self._silent.remove(caller)
+        self._clogged.pop(caller, None)
+        if caller in self._all:
+            self._all.remove(caller)
+            network = network_of(caller.peer)
+            self._by_network[network] -= 1
+            if not self._by_network[network]:
+                del self._by_network[network]
+
+    def tick(self) -> None:
+        """Close those whose time is over."""
+        self._silent.close_overdue()
+        latest = self._clock() - self._bounds.unread_s
+        for caller in [caller for caller, since in self._clogged.items() if since <= latest]:
+            self.gone(caller)
+            text = f"closed: an answer has not been read for {self._bounds.unread_s:g} s"
+            self.failures.note(caller.peer, self._name, text)
+            caller.close()
