@@ -18,6 +18,8 @@ _IDLE_S: Final = 30 * 60.0
 _LENGTH_S: Final = 12 * 3600.0
 _SESSIONS: Final = 100
 """Of users. Each has connections of its own."""
+_OF_USER: Final = 10
+"""Of one user, so that nobody ends the visits of others by logging in."""
 _PLANS: Final = 8
 _PLAN_S: Final = 600.0
 
@@ -62,13 +64,18 @@ class Sessions:
         self._found: dict[str, Session] = {}
 
     async def begin(self, visitor: Visitor) -> str:
-        """Let somebody in, and return his cookie. If there are too many, who has been idle longest goes."""
+        """Let somebody in, and return his cookie. Of too many visits the longest idle one goes, first of the user's."""
         await self.sweep()
+        while len(own := [each for each in self._found if self._found[each].visitor.user == visitor.user]) >= _OF_USER:
+            await self.end(min(own, key=self._seen))
         while len(self._found) >= _SESSIONS:
-            await self.end(min(self._found, key=lambda each: self._found[each].seen))
+            await self.end(min(self._found, key=self._seen))
         cookie, now = new_cookie(self._chance.randbytes(32)), self._clock.monotonic()
         self._found[cookie] = Session(visitor, now, now)
         return cookie
+
+    def _seen(self, cookie: str) -> float:
+        return self._found[cookie].seen
 
     def find(self, cookie: str, *, touch: bool = True) -> Session | None:
         """The visit of a cookie. What runs by itself does not `touch` it: a stream keeps nobody logged in."""

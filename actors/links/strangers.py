@@ -99,9 +99,11 @@ class Strangers:
 
     def oldest(self, peer: str | None = None) -> Stranger | None:
         """The oldest of an address (of IPv6, of its /64 network), or of the one that holds most."""
+        held = self._by_address
         if peer is not None:
-            return next(iter(self._by_address.get(network_of(peer), ())), None)
-        return next(iter(max(self._by_address.values(), key=len, default={})), None)
+            return next(iter(held.get(network_of(peer), ())), None)
+        busiest = max(held, key=lambda each: len(held[each]), default=None)
+        return None if busiest is None else next(iter(held[busiest]))
 
     def remove(self, connection: Stranger) -> None:
         """A peer has proved who it is, or has gone."""

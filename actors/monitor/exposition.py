@@ -104,6 +104,10 @@ class MetricsServer:
         """Answer until cancelled."""
         await self._served.run()
 
+    def close(self) -> None:
+        """Listen no more, also if it has not run yet."""
+        self._served.close()
+
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         await (await self._made(request))(scope, receive, send)

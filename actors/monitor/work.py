@@ -138,6 +138,8 @@ class Work:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+        if self.metrics is not None:
+            self.metrics.close()
         if self._history is not None:
             await self._history.close()
 

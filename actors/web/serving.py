@@ -149,21 +149,21 @@ class Served:
         self._server = server
         self._socket = listening
         self._ending = ending
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._socket.getsockname()[1])
+        self.port = int(listening.getsockname()[1])
 
     async def run(self) -> None:
         """Answer until `stop`, or until cancelled: then nothing is listened to any more, and streams end."""
         try:
             await self._server.serve(sockets=[self._socket])
         finally:
-            self._ending()
-            for listener in getattr(self._server, "servers", ()):
-                listener.close()
-            self._socket.close()
+            self.close()
+
+    def close(self) -> None:
+        """Listen no more, also if nothing has run yet. May be called twice."""
+        self._ending()
+        for listener in getattr(self._server, "servers", ()):
+            listener.close()
+        self._socket.close()
 
     def stop(self) -> None:
         """Have `run` end soon."""

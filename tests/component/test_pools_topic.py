@@ -18,7 +18,7 @@ from actors.members.deployment.deployed import DeployedPool
 from actors.members.deployment.home import Home
 from actors.members.deployment.names import TOPIC
 from actors.members.deployment.pools_topic import PoolsTopic
-from actors.members.deployment.records import Size, keys_of
+from actors.members.deployment.records import Size, encode, keys_of
 from actors.members.plan import PoolError
 from tests.support.one_broker import World, world
 from tests.support.pools_topic import FIRST
@@ -82,6 +82,35 @@ async def test_a_record_that_cannot_be_read_keeps_no_other_pool_from_anything(
         assert topic.read().names() == ["p"]
         with pytest.raises(PoolError, match="there is no pool called 'a'"):
             unread.stop()
+
+    async with world(tmp_path) as broker:
+        servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+        await at(broker, lambda topic: work(topic, servers))
+
+
+async def test_nonsense_that_somebody_writes_hides_no_pool_and_sizes_none(tmp_path: Path) -> None:
+    """One record made the list of pools fail for all, and a size of 10^9 was taken."""
+    written = {
+        b"p/size": Size("one", 10**9),
+        b"q": Size("one", 1),
+        b"r": replace(FIRST, autoscale={"unheard_of": 1.0}),
+        b"s": replace(FIRST, deployed_at_ms=10**18),
+        b"t": replace(FIRST, settings={"ssl_cafile": "no json"}),
+        b"\x1b[2J": FIRST,
+    }
+
+    def work(topic: PoolsTopic, servers: str) -> None:
+        topic.create()
+        topic.write("p", FIRST)
+        with Producer(bootstrap_servers=servers) as producer:
+            for key, record in written.items():
+                producer.send(TOPIC, encode(record), key=key, partition=0).get()
+        (found,) = DeployedPool.deployed(servers)
+        assert (found.name, found.size) == ("p", FIRST.size)
+        with pytest.raises(PoolError, match="a size must be from 1 to 10000"):
+            DeployedPool("p", servers).scale(10**9)
+        for name in "qrst":
+            DeployedPool(name, servers).stop()
 
     async with world(tmp_path) as broker:
         servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"

@@ -315,6 +315,17 @@ async def test_names_that_are_tried_are_kept_in_bounds() -> None:
     assert tries.kept == 20_000
 
 
+async def test_who_logs_in_again_and_again_ends_nobody_elses_visit() -> None:
+    browser, _, hands = closed()
+    ann, bob = at(browser, "10.1.1.1"), at(browser, "10.1.1.2")
+    await log_in(ann)
+    for _ in range(120):
+        hands.now += 0.1
+        assert (await log_in(bob, user="bob")).status == 303
+    assert (await ann.get("/")).status == 200
+    assert (await bob.get("/")).status == 200
+
+
 async def test_after_a_logout_the_cookie_is_worth_nothing() -> None:
     browser, users, _ = closed()
     await log_in(browser)
