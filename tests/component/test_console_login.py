@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -18,6 +19,7 @@ from actors.console.brokers import BrokerDesk
 from actors.console.desk import DeskError, LoggedOutError, Wish
 from actors.console.entrance import EntranceError, entrance, leave
 from actors.console.kafka import KafkaSource
+from actors.console.server import Place, served
 from actors.links.operations import Operation
 from actors.links.views import GetOverview, GetTopic, ListTopicRows, TopicRow, TopicView
 from actors.runtime.environment import REAL, Clock
@@ -142,6 +144,54 @@ async def test_a_user_who_was_deleted_sees_and_does_nothing_after_ten_seconds(tm
         hands.now += 11
         assert (await browser.get("/topics")).status == 303
         assert "open" not in (await browser.get("/login")).text
+
+
+async def _asked(port: int, from_: str, head: str, body: str = "", cookie: str = "") -> str:
+    """A request from an address of this machine, and the whole answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(from_, 0))
+    lines = [head, "Host: localhost", "Connection: close", f"Content-Length: {len(body)}", f"Cookie: {cookie}"]
+    lines += ["Content-Type: application/x-www-form-urlencoded"]
+    writer.write("\r\n".join([*lines, "", body]).encode())
+    answer = (await reader.read()).decode(errors="replace")
+    writer.close()
+    return answer
+
+
+async def _tried(port: int, from_: str, password: str) -> str:
+    """The first line of what a login as ann is answered."""
+    form = await _asked(port, from_, "GET /login HTTP/1.1")
+    token, cookie = re.search(r'name="token" value="([^"]*)"', form), re.search(r"(?i)set-cookie: ([^;]*)", form)
+    assert token is not None
+    assert cookie is not None
+    filled_in = urlencode({"token": token[1], "user": "ann", "password": password})
+    return (await _asked(port, from_, "POST /login HTTP/1.1", filled_in, cookie[1])).partition("\r\n")[0]
+
+
+async def test_fifty_wrong_logins_and_silent_connections_keep_nobody_else_out(tmp_path: Path) -> None:
+    """Fifty wrong logins locked the administrator out, and 256 silent connections shut the console for all."""
+    waits: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        waits.append(seconds)
+
+    async with filled(tmp_path, **DOORS, **CHECKED, connection_failed_authentication_delay_ms="0") as broker:
+        door = await entrance(login(broker), lambda desk: KafkaSource(desk.admin, REAL.clock), REAL.clock)
+        console = served(door, Options(pause=pause), Place(port=0))
+        port = int(console.address.rstrip("/").rpartition(":")[2])
+        running = asyncio.ensure_future(console.run())
+        silent = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.3", 0)) for _ in range(300)]
+        try:
+            for _ in range(5):
+                answers = await asyncio.gather(*(_tried(port, "127.0.0.2", "guessed") for _ in range(10)))
+                assert set(answers) == {"HTTP/1.1 403 Forbidden"}
+            assert max(waits) == 60.0
+            assert await _tried(port, "127.0.0.1", "secret") == "HTTP/1.1 303 See Other"
+            assert waits[-1] == 10.0
+        finally:
+            for _, writer in silent:
+                writer.close()
+            running.cancel()
+            await asyncio.wait([running])
 
 
 async def test_a_visitor_with_describe_on_one_topic_sees_no_settings_of_it(tmp_path: Path) -> None:

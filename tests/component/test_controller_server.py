@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgpack
 
+from actors.controller.metadata_log import MetadataLog
 from actors.links.control import (
     CODEC,
     Applied,
@@ -35,6 +36,16 @@ async def test_a_new_cluster_gets_an_id_that_it_keeps(tmp_path: Path) -> None:
     async with controller(tmp_path) as second:
         assert second.metadata.cluster_id == cluster_id
         assert second.metadata.controller_epoch == 2
+
+
+async def test_only_a_cluster_of_an_earlier_release_may_have_pools_that_are_sealed_anew(tmp_path: Path) -> None:
+    async with controller(tmp_path / "new") as made:
+        assert made.metadata.pools.anew
+    old = MetadataLog(tmp_path / "old" / "metadata.log")
+    old.append([["cluster", "of an earlier release"]])
+    old.close()
+    async with controller(tmp_path / "old") as taken_over:
+        assert not taken_over.metadata.pools.anew
 
 
 async def test_a_joining_broker_is_given_the_cluster_and_its_image(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ SIZE_MAX: Final = 10_000
 _TOPICS_MAX: Final = 10_000
 _TEXT_MAX: Final = 32_767
 _VERSION_MAX: Final = 1 << 53
-_LAST_MS: Final = 253_402_300_799_000
-"""The end of the year 9999, the last that can be shown."""
+_LAST_MS: Final = 253_370_764_800_000
+"""The beginning of the year 9999: in every time zone it can be shown."""
 
 
 def check_size(size: int, least: int = 1) -> None:
