@@ -6,7 +6,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from actors.members.deployment.records import Book, Deployment, PoolRecord, Record, decode, encode, key_of, keys_of
+from actors.members.deployment.book import Book
+from actors.members.deployment.records import Deployment, PoolRecord, Record, decode, encode, key_of, keys_of
 
 FIRST = Deployment(
     incarnation="one",

@@ -14,12 +14,12 @@ from ray import cloudpickle
 from actors.client.config import security_settings
 from actors.members.autoscale import Autoscale
 from actors.members.deployment import supervisor_actor
+from actors.members.deployment.book import Book
 from actors.members.deployment.deployed import DeployedPool
 from actors.members.deployment.description import PoolState
 from actors.members.deployment.home import Home
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import (
-    Book,
     Deployment,
     PoolRecord,
     autoscale_values,

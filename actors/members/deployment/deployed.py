@@ -12,10 +12,11 @@ from typing import Any, Final
 from actors.client.config import SECURITY_NAMES
 from actors.client.errors import ConfigurationError
 from actors.members.deployment import supervisor_actor, view
+from actors.members.deployment.book import Book
 from actors.members.deployment.description import PoolDescription, PoolState
 from actors.members.deployment.home import Home
 from actors.members.deployment.pools_topic import PoolsTopic
-from actors.members.deployment.records import Book, Pause, PoolRecord, Restart, Size, keys_of
+from actors.members.deployment.records import Pause, PoolRecord, Restart, Size, keys_of
 from actors.members.deployment.revival import revive
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import Cursor, MemberLine

@@ -18,8 +18,9 @@ from actors.client.errors import (
     TopicAlreadyExistsError,
     TopicAuthorizationError,
 )
+from actors.members.deployment.book import Book
 from actors.members.deployment.names import TOPIC
-from actors.members.deployment.records import Book, Record, encode, key_of
+from actors.members.deployment.records import Record, encode, key_of
 from actors.members.plan import PoolError
 from actors.runtime.environment import REAL, Environment
 from actors.wire.config_resources import ConfigResourceType

@@ -1,4 +1,4 @@
-"""What stands in the topic `__coterie_pools`: records by key, their bytes, and what a pool is by all of them.
+"""What stands in the topic `__coterie_pools`: records by key, their bytes, and what a pool is by all of its own.
 
 A pool `billing` has the keys `billing` (its version), `billing/size`, `billing/paused`, `billing/restart`, which
 programs write, and `billing/term`, `billing/good`, `billing/progress`, which its supervisor writes. Every one is whole
@@ -10,7 +10,6 @@ to list pools, nobody runs their code.
 from __future__ import annotations
 
 import json
-import logging
 import platform
 import re
 from collections.abc import Mapping
@@ -24,14 +23,8 @@ from actors.members.deployment import sense
 from actors.members.deployment.names import TOPIC
 from actors.members.plan import PREFIX_MAX, PoolError
 
-log = logging.getLogger(__name__)
-
 FORMAT: Final = 1
 _NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{PREFIX_MAX}}}")
-_ENDED_MAX: Final = 1_000
-"""Incarnations of one name that are known to be over."""
-_SAID_MAX: Final = 20
-"""Lines of the log about records that are refused: anybody may write a million of them."""
 _WHOLE: Final = {field.name for field in fields(Autoscale) if "int" in str(field.type)}
 
 
@@ -186,7 +179,7 @@ Record: TypeAlias = Deployment | Size | Pause | Restart | Term | Good | Progress
 CODEC: Final[Codec[Record]] = Codec(
     "pools topic", {1: Deployment, 2: Size, 3: Pause, 4: Restart, 5: Term, 6: Good, 7: Progress}
 )
-_KINDS: Final = {
+KINDS: Final = {
     Deployment: "",
     Size: "size",
     Pause: "paused",
@@ -195,6 +188,7 @@ _KINDS: Final = {
     Good: "good",
     Progress: "progress",
 }
+"""What stands behind the pool's name in their keys."""
 
 
 def is_name(name: str) -> bool:
@@ -210,12 +204,12 @@ def check_name(name: str) -> None:
 
 def key_of(name: str, record: Record) -> bytes:
     """The key of a record of this pool."""
-    return _key(name, _KINDS[type(record)])
+    return _key(name, KINDS[type(record)])
 
 
 def keys_of(name: str) -> list[bytes]:
     """All keys of a pool, that of its version first."""
-    return [_key(name, kind) for kind in _KINDS.values()]
+    return [_key(name, kind) for kind in KINDS.values()]
 
 
 def _key(name: str, kind: str) -> bytes:
@@ -236,19 +230,6 @@ def decode(value: bytes) -> Record:
         return CODEC.decode(value[1:])
     except LinkError as error:
         raise PoolError(f"{TOPIC} has a record that cannot be read: {error}") from error
-
-
-def _sensible(name: str, kind: str, value: bytes) -> Record:
-    """The record of a value. Raises PoolError also for what no program of ours would have written there."""
-    check_name(name)
-    record = decode(value)
-    try:
-        if _KINDS[type(record)] != kind:
-            raise PoolError(f"it is a {type(record).__name__}")
-        record.check()
-    except PoolError as error:
-        raise PoolError(f"{TOPIC} has a record that makes no sense: {error}") from None
-    return record
 
 
 def digest_of(deployment: Deployment) -> bytes:
@@ -305,87 +286,3 @@ class PoolRecord:
         if self.scaled is not None and (self.scaled_last or wanted is not self.deployment):
             return self.scaled
         return wanted.size or 1
-
-
-class Book:
-    """All pools of a topic, or the one called `only`, by its records in the order of their offsets."""
-
-    def __init__(self, only: str | None = None) -> None:
-        self._only = only
-        self._found: dict[str, dict[str, tuple[int, Record]]] = {}
-        self._unread: dict[str, PoolError] = {}
-        self._ended: dict[str, dict[str, None]] = {}  # incarnations that were stopped
-        self._said = 0
-
-    def apply(self, offset: int, key: bytes, value: bytes | None) -> str:
-        """Take in a record; returns the name of its pool.
-
-        One that makes no sense is as if it had not been written. One that cannot be read makes `pool` raise, unless a
-        version that can be was written before it.
-        """
-        name, _, kind = key.decode(errors="backslashreplace").partition("/")
-        if self._only not in (None, name):
-            return name
-        if value is None:
-            self._forget(name, kind)
-            return name
-        try:
-            record = _sensible(name, kind, value)
-        except PoolError as error:
-            self._refuse(name, kind, error)
-            return name
-        if not kind:
-            self._unread.pop(name, None)
-        if record.incarnation not in self._ended.get(name, ()):
-            self._found.setdefault(name, {})[kind] = (offset, record)
-        return name
-
-    def _forget(self, name: str, kind: str) -> None:
-        _, before = self._found.get(name, {}).pop(kind, (0, None))
-        if kind:
-            return
-        self._unread.pop(name, None)
-        if before is not None:
-            ended = self._ended.setdefault(name, {})
-            ended[before.incarnation] = None
-            while len(ended) > _ENDED_MAX:
-                del ended[next(iter(ended))]
-
-    def _refuse(self, name: str, kind: str, error: PoolError) -> None:
-        if self._said < _SAID_MAX:
-            self._said += 1
-            log.warning("%s: a record %r of pool %s is not obeyed: %s", TOPIC, kind or "version", name, error)
-        if not kind and is_name(name) and "" not in self._found.get(name, {}):
-            self._unread[name] = error
-
-    def names(self) -> list[str]:
-        """The pools that there are, sorted, with those that cannot be read."""
-        return sorted(self._unread.keys() | {name for name, records in self._found.items() if "" in records})
-
-    def pool(self, name: str) -> PoolRecord | None:
-        """A pool; None if there is none. Raises PoolError if a record of it cannot be read."""
-        if name in self._unread:
-            raise self._unread[name]
-        records = self._found.get(name, {})
-        newest = records.get("")
-        if newest is None or not isinstance(newest[1], Deployment):
-            return None
-        deployment = newest[1]
-        found: dict[str, Any] = {}
-        for offset, record in records.values():
-            if record.incarnation != deployment.incarnation:
-                continue  # of a pool that was stopped
-            match record:
-                case Size(_, size):
-                    found |= {"scaled": size, "scaled_last": offset > newest[0]}
-                case Pause(_, paused):
-                    found["paused"] = paused
-                case Restart(_, restart):
-                    found["restart"] = restart
-                case Term(_, supervisor):
-                    found["term"] = supervisor
-                case Good(_, good):
-                    found["good"] = good
-                case Progress():
-                    found["progress"] = record
-        return PoolRecord(deployment, **found)

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from actors.client.errors import KafkaError
 from actors.members.deployment import supervisor_actor
+from actors.members.deployment.book import Book
 from actors.members.deployment.home import Home
 from actors.members.deployment.pools_topic import PoolsTopic
-from actors.members.deployment.records import Book, Deployment
+from actors.members.deployment.records import Deployment
 from actors.members.deployment.sealing_anew import seal_anew
 from actors.members.deployment.supervisor_actor import SupervisorSpec
 from actors.members.plan import PoolError, no_pool

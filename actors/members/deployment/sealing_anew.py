@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from actors.links.pool_seals import Old
-from actors.members.deployment.records import Book, Deployment, Good, PoolRecord, Record, Size
+from actors.members.deployment.book import Book
+from actors.members.deployment.records import Deployment, Good, PoolRecord, Record, Size
 from actors.members.deployment.seals import sealable
 from actors.members.plan import PoolError
 

@@ -10,8 +10,8 @@ import pytest
 
 from actors.members.autoscale import Autoscale
 from actors.members.deployment import view
+from actors.members.deployment.book import Book
 from actors.members.deployment.records import (
-    Book,
     Deployment,
     Good,
     Pause,
