@@ -1,11 +1,11 @@
 """Pools that outlive their program: where their truth is, who looks after them, and why nothing is done by two.
 
 A deployed pool has a name. What it is to be stands in a compacted topic of the Kafka cluster that it reads from,
-`__coterie_pools` (`records`, `book`, `pools_topic`): the handler and its settings, the size, whether it pauses. Programs
-write there (`deployed`), and nobody has to be alive for that. A *supervisor*, a detached actor of Ray's, follows the topic
-and does what it says (`steward`, `supervisor_actor`). Ray restarts it when it dies. It keeps nothing that is not in the
-topic or in the group, so the next one goes on where it was. Members stay static, as `NAME-0`, `NAME-1`, ...: when
-everything was killed, they get the partitions that they had.
+`__coterie_pools` (`records`, `book`, `pools_topic`): the handler and its settings, the size, whether it pauses.
+Programs write there (`deployed`), and nobody has to be alive for that. A *supervisor*, a detached actor of Ray's,
+follows the topic and does what it says (`steward`, `supervisor_actor`). Ray restarts it when it dies. It keeps nothing
+that is not in the topic or in the group, so the next one goes on where it was. Members stay static, as `NAME-0`,
+`NAME-1`, ...: when everything was killed, they get the partitions that they had.
 
 **Who wins.** Each thing that can be wished has a key of its own: the version, the size, the pause, the restarts. So two
 wishes at a time do not undo each other, unless they are about the same thing; then the later one in the topic holds.
