@@ -1,4 +1,4 @@
-"""What rebalances were about: who came, left or was expelled, how long each phase took, and whom it waited for.
+"""What rebalances were about: who came and went and how, how long each phase took, and whom it waited for.
 
 It is for people to read. Nothing that the coordinator decides depends on it, nothing of it is in the log, and
 heartbeats and commits do not touch it. All of it is bounded: of many members only some are named, and of many
@@ -90,14 +90,16 @@ class Names:
 
 
 class Changes:
-    """Who came, left or was expelled since the last join phase ended. The next rebalance is about them."""
+    """Who came, left, was expelled or replaced since the last join phase ended. The next rebalance is about them."""
 
-    __slots__ = ("came", "expelled", "gone", "left", "processes")
+    __slots__ = ("came", "expelled", "gone", "left", "processes", "replaced")
 
     def __init__(self) -> None:
         self.came = Names()
         self.left = Names()
         self.expelled = Names()
+        self.replaced = Names()
+        """Older incarnations of static members: nobody has said that they leave, and most were killed."""
         self.processes: dict[str, str] = {}
         """What members have said of their processes that came, or were not heard to say it before."""
         self.gone: Member | None = None
@@ -213,7 +215,7 @@ class RebalanceLog:
     def replaced(self, group_id: str, older: str, member_id: str) -> None:
         """A static member has come back under another id. A rebalance runs, or follows at once."""
         changes = self._changes_of(group_id)
-        changes.left.add(older)
+        changes.replaced.add(older)
         changes.came.add(member_id)
 
     def replaced_quietly(
@@ -222,7 +224,7 @@ class RebalanceLog:
         """A static member has come back as `member` and kept its share; nothing had been heard of it for so long."""
         since = Now(now.monotonic_ms - silent_ms, now.wall_ms - silent_ms)
         over = Rebalance(group_id, generation_id, REPLACED, member.member_id, member, since)
-        over.changes.left.add(older)
+        over.changes.replaced.add(older)
         over.changes.came.add(member.member_id)
         _note_process(over.changes, member)
         over.wait_ended(member.member_id, member.client_id, member.client_host, now)

@@ -9,7 +9,7 @@ from typing import Final
 WAITED_MAX: Final = 5
 """How many of those that were waited for are named."""
 NAMED_MAX: Final = 50
-"""How many of those that came, left or were expelled are named. Of more, the last name says how many there were."""
+"""How many of those that came, left, were expelled or replaced are named. Of more, the last name says how many there were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class RebalanceView:
     """The longest first, at most five."""
     processes: Mapping[str, str] = field(default_factory=dict)
     """What members that came have said of their processes, by member id (`member_process.kind_and_process`)."""
+    replaced: tuple[str, ...] = ()
+    """Static members whose next incarnations came, under other ids: they did not leave, and most were killed."""
 
 
 @dataclass(frozen=True, slots=True)

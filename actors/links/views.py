@@ -110,7 +110,7 @@ class GroupRow:
     state: str
     protocol_type: str
     kind: str
-    """What its members are: `pool`, `spark`, `consumer`, or `simple` for a group that only commits."""
+    """What its members are, or were while it had any: `pool`, `spark`, `consumer`; `simple` if it only commits."""
     members: int
     topics: tuple[str, ...]
     broker_id: int
@@ -123,7 +123,7 @@ class GroupRow:
     """How many are known of the last hour."""
     last_rebalance_ms: int | None = None
     trend: tuple[int | None, ...] = ()
-    """Its lag over the last hour in at most 30 points, oldest first."""
+    """Its greatest lag in each two minutes of the last hour, oldest first: 30 points, or fewer of a shorter past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +176,12 @@ class GroupView(Result):
     members: tuple[MemberView, ...] = ()
     partitions: tuple[PartitionLag, ...] = ()
     awaited: tuple[str, ...] = ()
-    """Whom the running phase of a rebalance waits for."""
+    """Whom the running phase of a rebalance waits for. Not all are named if they are many."""
     phase_ends_in_ms: int | None = None
     rebalances: tuple[RebalanceView, ...] = ()
     """The last ones, oldest first."""
+    awaited_count: int = 0
+    """How many the running phase waits for, those who are not named included."""
 
 
 @dataclass(frozen=True, slots=True)

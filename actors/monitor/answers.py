@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from actors.links.operations import Operation, Result
 from actors.links.views import (
@@ -23,6 +23,7 @@ from actors.links.views import (
 )
 from actors.monitor.group_views import GroupSource, group_rows, group_view, state_of
 from actors.monitor.historian import Historian
+from actors.monitor.kinds import Kinds
 from actors.monitor.memory import Memory, storable
 from actors.monitor.offsets_log import OffsetsLog
 from actors.monitor.told import Told
@@ -40,12 +41,14 @@ class Picture:
     trends: Trends
     told: Told
     seen: Seen
+    kinds: Kinds = field(default_factory=Kinds)
 
     def groups(self) -> GroupSource:
         """What groups are shown from."""
         told = self.told
         return GroupSource(
-            self.seen.last_look_ms, self.memory, told.metadata, told.phases, told.rebalances, self.trends.all()
+            *(self.seen.last_look_ms, self.memory, told.metadata, told.phases, told.rebalances, self.trends.all()),
+            self.kinds.known,
         )
 
 

@@ -6,8 +6,9 @@ remembered is never ahead of the file. No clock, no I/O.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from actors.links.views import LagPoint
@@ -19,7 +20,7 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """How dense points are, and how long they are kept. 0 for every look."""
+    """How dense points are, 0 for every look, and how long they are kept. Each has the peak since the one before."""
 
     number: int
     every_ms: int
@@ -62,15 +63,16 @@ class Curves:
         for grain in self._grains:
             key = (grain.number, group)
             written, skipped = self._last.get(key, (None, None))
+            peak = _higher(skipped, point) if grain.every_ms else point
             if written is not None:
                 age = point.wall_ms - written.wall_ms
-                if age < grain.every_ms or (_same(written, point) and age < SAME_MS):
-                    changes[key] = (written, point)
+                if age < grain.every_ms or (_same(written, peak) and age < SAME_MS):
+                    changes[key] = (written, peak)
                     continue
-                if skipped is not None and _same(written, skipped) and not _same(written, point):
+                if skipped is not None and _same(written, skipped) and not _same(written, peak):
                     rows.append(_row(grain, group, skipped))  # until when it stayed as it was
-            changes[key] = (point, None)
-            rows.append(_row(grain, group, point))
+            changes[key] = (peak, None)
+            rows.append(_row(grain, group, peak))
         return rows, changes
 
     def written(self, changes: Mapping[tuple[int, int], Last]) -> None:
@@ -84,6 +86,34 @@ class Curves:
     def keep(self, groups: Collection[int]) -> None:
         """Forget all other groups."""
         self._last = {key: value for key, value in self._last.items() if key[1] in groups}
+
+
+def thinned(points: Sequence[LagPoint], since_ms: int, until_ms: int, most: int) -> tuple[LagPoint, ...]:
+    """At most so many points of a curve between two times, oldest first: of each part of the time the peak.
+
+    The newest one is always there: it is where the curve has come to.
+    """
+    if len(points) <= most:
+        return tuple(points)
+    part_ms = max(1, -(-(until_ms - since_ms + 1) // max(1, most - 1)))
+    parts = groupby(points[:-1], key=lambda point: (point.wall_ms - since_ms) // part_ms)
+    peaks = [max(part, key=_height) for _, part in parts]
+    return (*peaks[max(0, len(peaks) - most + 1) :], points[-1])
+
+
+def _height(point: LagPoint) -> tuple[float, float, int]:
+    return (
+        -1 if point.lag is None else point.lag,
+        -1 if point.lag_seconds is None else point.lag_seconds,
+        point.wall_ms,
+    )
+
+
+def _higher(before: LagPoint | None, now: LagPoint) -> LagPoint:
+    """The present point, with the greatest lag since the one that was written before."""
+    if before is None or _height(before) <= _height(now):
+        return now
+    return replace(now, lag=before.lag, lag_seconds=before.lag_seconds)
 
 
 def _row(grain: Grain, group: int, point: LagPoint) -> LagRow:

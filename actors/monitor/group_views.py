@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from actors.client.group.assignors.protocol import Assignment
 from actors.coordinator.history import REPLACED
-from actors.coordinator.records import MemberMetadata
+from actors.links.member_process import kind_and_process
 from actors.links.views import GroupRow, GroupView, MemberView, PartitionLag, RebalanceView
+from actors.monitor.kinds import CONSUMER, kind_of
 from actors.monitor.lag import UNKNOWN
 from actors.monitor.memory import GroupLag, Memory
 from actors.monitor.offsets_log import FollowedGroup, TopicPartition
 from placement.metadata import NO_LEADER, OFFSETS_TOPIC, ClusterMetadata
 
 HOUR_MS: Final = 3_600_000
-CONSUMER: Final = "consumer"
-_POOL_CLIENT: Final = re.compile(r"coterie-\d+")
-_SPARK_NAME: Final = 200  # characters of the group's name in the client ids of a Spark job
-_SPARK_REST: Final = re.compile(r"-[0-9a-f]{8}-\d+")
 _NO_LAG: Final = GroupLag()
 
 
@@ -31,6 +27,7 @@ class Phase:
     state: str
     awaited: tuple[str, ...] = ()
     ends_in_ms: int | None = None
+    awaited_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +40,8 @@ class GroupSource:
     phases: Mapping[str, Phase]
     rebalances: Mapping[str, tuple[RebalanceView, ...]]
     trends: Mapping[str, tuple[int | None, ...]]
+    kinds: Mapping[str, str]
+    """What the members of groups are, or were."""
 
 
 def state_of(group: FollowedGroup, phases: Mapping[str, Phase]) -> str:
@@ -50,26 +49,6 @@ def state_of(group: FollowedGroup, phases: Mapping[str, Phase]) -> str:
     if (phase := phases.get(group.group_id)) is not None:
         return phase.state
     return "Stable" if group.metadata is not None and group.metadata.members else "Empty"
-
-
-def kind_of(group: FollowedGroup) -> str:
-    """What its members are, as their client ids tell: `pool`, `spark`, `consumer`, or `simple` without any."""
-    metadata = group.metadata
-    if metadata is None or not metadata.protocol_type:
-        return "simple"
-    if metadata.members and all(_is_of_pool(each) for each in metadata.members):
-        return "pool"
-    if metadata.members and all(_is_of_spark(each, group.group_id[:_SPARK_NAME]) for each in metadata.members):
-        return "spark"
-    return "consumer"
-
-
-def _is_of_spark(member: MemberMetadata, name: str) -> bool:
-    return member.client_id.startswith(name) and bool(_SPARK_REST.fullmatch(member.client_id, len(name)))
-
-
-def _is_of_pool(member: MemberMetadata) -> bool:
-    return bool(member.group_instance_id and _POOL_CLIENT.fullmatch(member.client_id))
 
 
 def group_row(number: int, group: FollowedGroup, source: GroupSource) -> GroupRow:
@@ -80,7 +59,7 @@ def group_row(number: int, group: FollowedGroup, source: GroupSource) -> GroupRo
         group_id=group.group_id,
         state=state_of(group, source.phases),
         protocol_type=group.metadata.protocol_type if group.metadata else "",
-        kind=kind_of(group),
+        kind=kind_of(group, source.kinds),
         members=len(group.metadata.members) if group.metadata else 0,
         topics=group.topics,
         broker_id=_coordinator(source.metadata, number),
@@ -104,9 +83,9 @@ def group_view(found: tuple[int, FollowedGroup] | None, source: GroupSource, reb
     if found is None:
         return GroupView(source.wall_ms, None)
     number, group = found
-    members = _members(group)
     phase = source.phases.get(group.group_id)
     past = source.rebalances.get(group.group_id, ())
+    members = _members(group, past)
     return GroupView(
         wall_ms=source.wall_ms,
         row=group_row(number, group, source),
@@ -115,12 +94,14 @@ def group_view(found: tuple[int, FollowedGroup] | None, source: GroupSource, reb
         awaited=phase.awaited if phase else (),
         phase_ends_in_ms=phase.ends_in_ms if phase else None,
         rebalances=past[-rebalances:] if rebalances > 0 else (),
+        awaited_count=phase.awaited_count if phase else 0,
     )
 
 
-def _members(group: FollowedGroup) -> tuple[MemberView, ...]:
+def _members(group: FollowedGroup, past: Iterable[RebalanceView]) -> tuple[MemberView, ...]:
     if group.metadata is None:
         return ()
+    told = {member_id: said for each in past for member_id, said in each.processes.items()}
     is_consumer = group.metadata.protocol_type == CONSUMER
     rows = [
         MemberView(
@@ -129,6 +110,7 @@ def _members(group: FollowedGroup) -> tuple[MemberView, ...]:
             client_id=each.client_id,
             host=each.client_host,
             assignment=_assignment(each.assignment) if is_consumer else {},
+            process=kind_and_process(told.get(each.member_id, ""))[1],
         )
         for each in group.metadata.members
     ]

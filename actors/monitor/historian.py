@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from actors.links.views import Event, LagPoint, RebalanceView
 from actors.monitor.history import History
+from actors.monitor.history_seeds import Seeds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,9 +51,10 @@ class Historian:
         lags: Iterable[tuple[str, LagPoint]],
         rebalances: Iterable[RebalanceView] = (),
         events: Iterable[Event] = (),
+        kinds: Mapping[str, str] | None = None,
     ) -> bool:
         """Add what a look has found. Returns whether it is written."""
-        return await self._call(History.write, now_ms, list(lags), list(rebalances), list(events))
+        return await self._call(History.write, now_ms, list(lags), list(rebalances), list(events), kinds)
 
     async def lag(self, group: str, since_ms: int, until_ms: int, points: int) -> tuple[LagPoint, ...]:
         """A group's lag between two times, oldest first."""
@@ -61,6 +63,10 @@ class Historian:
     async def rebalances(self, group: str, since_ms: int, until_ms: int) -> tuple[RebalanceView, ...]:
         """The last rebalances of a group that began between two times, oldest first."""
         return await self._call(History.rebalances, group, since_ms, until_ms)
+
+    async def seeds(self, now_ms: int) -> Seeds:
+        """What a Monitor that begins takes over."""
+        return await self._call(History.seeds, now_ms)
 
     async def events(self, most: int) -> tuple[Event, ...]:
         """The last events, oldest first."""

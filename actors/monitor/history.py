@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, ParamSpec
 
 from actors.links.views import Event, LagPoint, RebalanceView
-from actors.monitor.curves import Curves, Last, grains
+from actors.monitor.curves import Curves, Last, grains, thinned
 from actors.monitor.history_file import connected, is_damage, opened, set_aside
 from actors.monitor.history_rows import packed, unpacked
+from actors.monitor.history_seeds import Seeds, forget_kinds, read_seeds, write_kinds
 from actors.runtime.private import FOLDER_MODE, narrow
 
 log = logging.getLogger(__name__)
@@ -94,6 +95,7 @@ class History:
         lags: Iterable[tuple[str, LagPoint]],
         rebalances: Iterable[RebalanceView] = (),
         events: Iterable[Event] = (),
+        kinds: Mapping[str, str] | None = None,
     ) -> bool:
         """Add what a look has found, a point of each group, and forget what is too old.
 
@@ -102,7 +104,7 @@ class History:
         try:
             with self._db:
                 self._db.rollback()  # of a look that could not even be rolled back; else nothing
-                draft = self._write(lags, rebalances, events)
+                draft = self._write(lags, rebalances, events, kinds or {})
         except sqlite3.DatabaseError as error:
             self._failed(error, now_ms)
             return False
@@ -113,7 +115,11 @@ class History:
         return True
 
     def _write(
-        self, lags: Iterable[tuple[str, LagPoint]], rebalances: Iterable[RebalanceView], events: Iterable[Event]
+        self,
+        lags: Iterable[tuple[str, LagPoint]],
+        rebalances: Iterable[RebalanceView],
+        events: Iterable[Event],
+        kinds: Mapping[str, str],
     ) -> _Draft:
         draft = _Draft()
         for group, point in lags:
@@ -123,6 +129,8 @@ class History:
         for event in events:
             row = (event.number, event.wall_ms, event.kind, event.subject, event.text)
             self._try(draft, f"event {event.number}", self._db.execute, _INSERT_EVENT, row)
+        for each, kind in kinds.items():
+            self._try(draft, f"what group {each!r} is", write_kinds, self._db, [(each, kind)])
         return draft
 
     def _write_point(self, draft: _Draft, group: str, point: LagPoint) -> None:
@@ -196,6 +204,7 @@ class History:
                     "DELETE FROM groups WHERE id NOT IN (SELECT group_id FROM lag) "
                     "AND id NOT IN (SELECT group_id FROM rebalances)"
                 )
+                forget_kinds(self._db)
                 left = self._db.execute("SELECT name, id FROM groups").fetchall()
             kept = dict(left)
         finally:
@@ -259,9 +268,7 @@ class History:
         except (sqlite3.DatabaseError, UnicodeError) as error:
             log.error("%s cannot be read: %s", self._path, error)
             return ()
-        step = max(1, -(-len(rows) // max(1, points)))
-        # The last of each few, so that the newest one is always there.
-        return tuple(LagPoint(*row) for row in rows[::-1][::step][::-1])
+        return thinned([LagPoint(*row) for row in rows], since_ms, until_ms, points)
 
     def _rows(self, group: str, since_ms: int, until_ms: int) -> list[_Point]:
         """The points of the finest grain there is of each time."""
@@ -301,6 +308,14 @@ class History:
             log.error("%s cannot be read: %s", self._path, error)
             return ()
         return tuple(found for (row,) in reversed(rows) if (found := unpacked(row)) is not None)
+
+    def seeds(self, now_ms: int) -> Seeds:
+        """What a Monitor that begins takes over."""
+        try:
+            return read_seeds(self._db, now_ms)
+        except (sqlite3.DatabaseError, UnicodeError) as error:
+            log.error("%s cannot be read: %s", self._path, error)
+            return Seeds()
 
     def events(self, most: int) -> tuple[Event, ...]:
         """The last events, oldest first."""

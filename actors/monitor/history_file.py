@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from actors.monitor.history_mending import mend
+from actors.monitor.history_seeds import create_kinds
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +99,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     if version == 0:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT")
+    create_kinds(db)
     (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise sqlite3.DatabaseError(verdict)

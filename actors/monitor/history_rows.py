@@ -8,7 +8,7 @@ from typing import Any, Final
 from actors.links.views import RebalanceView, Waited
 
 _FIELDS: Final = tuple(name for name in RebalanceView.__dataclass_fields__ if name != "waited")
-_TUPLES: Final = frozenset(("came", "left", "expelled"))
+_TUPLES: Final = frozenset(("came", "left", "expelled", "replaced"))
 
 
 def packed(rebalance: RebalanceView) -> str:

@@ -45,7 +45,8 @@ class News:
 class Observed:
     """What was told, look after look."""
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
+    def __init__(self, events: Iterable[Event] = (), rebalances: Iterable[RebalanceView] = ()) -> None:
+        """With what an earlier Monitor has left, oldest first."""
         self.told = Told(events=tuple(events))
         self.brokers: dict[int, BrokerObserved] = {}
         """The figures of each living broker that has answered, the last ones."""
@@ -70,6 +71,10 @@ class Observed:
         self._number = self._events[-1].number if self._events else 0
         self._known = set(map(_identity, self._events))  # of an earlier Monitor's: they are told of again
         self._rebalances: dict[str, deque[RebalanceView]] = {}
+        for each in rebalances:
+            self._keep(each)
+        self._retold = {_moment(each) for known in self._rebalances.values() for each in known}
+        """Rebalances of an earlier Monitor's of which brokers may tell once more."""
         self._spread: tuple[ClusterMetadata, Counter[int], Counter[int]] | None = None
 
     @property
@@ -114,10 +119,15 @@ class Observed:
         return News(tuple(numbered), tuple(rebalances))
 
     def _count(self, rebalance: RebalanceView) -> None:
-        known = self._rebalances.setdefault(rebalance.group_id, deque(maxlen=10 * REBALANCES_KEPT))
-        known.append(rebalance)
+        if (moment := _moment(rebalance)) in self._retold:
+            self._retold.discard(moment)
+        else:
+            self._keep(rebalance)
         reason = rebalance.reason[:_REASON_CHARACTERS]
         self.reasons[reason if reason in self.reasons or len(self.reasons) < REASONS_MAX else OTHER] += 1
+
+    def _keep(self, rebalance: RebalanceView) -> None:
+        self._rebalances.setdefault(rebalance.group_id, deque(maxlen=10 * REBALANCES_KEPT)).append(rebalance)
 
     def _compare(self, before: ClusterMetadata, now: ClusterMetadata) -> None:
         if before is now:
@@ -200,6 +210,10 @@ def _identity(event: Event) -> tuple[int, str, str, str]:
     return event.wall_ms, event.kind, event.subject, event.text
 
 
+def _moment(rebalance: RebalanceView) -> tuple[str, int, int]:
+    return rebalance.group_id, rebalance.began_ms, rebalance.generation_id
+
+
 def _requests(seen: BrokerObserved) -> int:
     return seen.load.requests
 
@@ -236,4 +250,4 @@ def _shard(broker_id: int, shard: ShardStatus) -> ShardView:
 def _phase(each: Rebalancing, wall_ms: int) -> Phase:
     state = "PreparingRebalance" if each.rebalance.joined_ms is None else "CompletingRebalance"
     left = None if each.phase_ends_ms is None else max(0, each.phase_ends_ms - wall_ms)
-    return Phase(state, each.awaited, left)
+    return Phase(state, each.awaited, left, each.awaited_count)

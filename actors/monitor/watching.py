@@ -19,6 +19,7 @@ from actors.monitor.answers import Picture
 from actors.monitor.broker_metrics import broker_families
 from actors.monitor.group_views import state_of
 from actors.monitor.historian import Historian
+from actors.monitor.kinds import Kinds
 from actors.monitor.looks import Looker
 from actors.monitor.memory import Memory
 from actors.monitor.metric_rows import cluster_families, group_families, one, topic_families
@@ -69,9 +70,13 @@ class Watcher:
 
     async def begin(self) -> None:
         """Take over what an earlier Monitor has left in the history."""
-        if self._history is not None:
-            self.observed = Observed(await self._history.events(_EVENTS))
-            self.picture.told = self.observed.told
+        if self._history is None:
+            return
+        seeds = await self._history.seeds(self._clock.wall_ms())
+        self.observed = Observed(await self._history.events(_EVENTS), seeds.rebalances)
+        self.picture.told = self.observed.told
+        self.picture.trends = Trends(seeds.trends)
+        self.picture.kinds = Kinds(seeds.kinds)
 
     @property
     def is_behind(self) -> bool:
@@ -89,6 +94,7 @@ class Watcher:
         await self._looker.look(now_ms)
         self.picture.told = self.observed.told  # with what was read, or not at all
         self._looks += 1
+        self.picture.kinds.seen((group for _, group in self.picture.offsets), self.observed.pools)
         self.picture.trends.seen(now_ms, ((group, lag.records) for group, lag in self._memory.lags.items()))
         await self._remember(now_ms)
         problems += self._problems()
@@ -113,8 +119,10 @@ class Watcher:
         if self._history is None:
             self._unwritten = News()
             return
-        if await self._history.write(now_ms, self._memory.points(now_ms), news.rebalances, news.events):
+        kinds = self.picture.kinds.unsafe()
+        if await self._history.write(now_ms, self._memory.points(now_ms), news.rebalances, news.events, kinds):
             self._unwritten = News()
+            self.picture.kinds.written(kinds)
         self._history_bytes = await self._history.size_bytes()
 
     def _problems(self) -> Iterator[str]:

@@ -83,6 +83,7 @@ def view(rebalance: Rebalance) -> RebalanceView:
         expelled=tuple(changes.expelled),
         waited=tuple(waited[:WAITED_MAX]),
         processes=changes.processes,
+        replaced=tuple(changes.replaced),
     )
 
 
