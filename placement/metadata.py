@@ -16,6 +16,9 @@ NO_LEADER = -1
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
+POOLS_TOPIC = "__coterie_pools"
+OUR_TOPICS = frozenset((*INTERNAL_TOPICS, POOLS_TOPIC))
+"""All that are made for users, and not by them. To clients that of pools is a topic as any other: they write to it."""
 
 PLAINTEXT = "PLAINTEXT"
 

@@ -12,6 +12,7 @@ from actors.cli import calls, options, output
 from actors.cli.delete_records import delete_records
 from actors.cli.errors import CliError
 from actors.cli.reassign import reassign
+from placement.metadata import OUR_TOPICS
 
 if TYPE_CHECKING:
     from actors.client import TopicPartition
@@ -35,12 +36,12 @@ topics.add_command(delete_records)
 
 @topics.command("list")
 @options.admin_options
-@click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
+@click.option("--exclude-internal", is_flag=True, help="Leave internal topics and __coterie_pools out.")
 def list_topics(bootstrap_server: str, timeout_ms: int, output_format: str, exclude_internal: bool) -> None:
     """List the names of all topics."""
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         found = calls.existing_topics(admin)
-    shown = [topic for topic in found if not (exclude_internal and topic.is_internal)]
+    shown = [topic for topic in found if not (exclude_internal and _is_internal(topic))]
     if output_format == "json":
         output.emit_json([{"topic": topic.name, "partitions": len(topic.partitions)} for topic in shown])
         return
@@ -51,7 +52,7 @@ def list_topics(bootstrap_server: str, timeout_ms: int, output_format: str, excl
 @topics.command()
 @options.named("topic")
 @options.admin_options
-@click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
+@click.option("--exclude-internal", is_flag=True, help="Leave internal topics and __coterie_pools out.")
 @click.option("--under-replicated-partitions", "lagging", is_flag=True, help="Only partitions that lack replicas.")
 @click.option("--unavailable-partitions", "leaderless", is_flag=True, help="Only partitions without a leader.")
 def describe(
@@ -71,7 +72,7 @@ def describe(
     wanted = [*topic_arguments, *topic_options]
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         found = _existing(calls.existing_topics(admin, wanted or None), wanted)
-        found = [topic for topic in found if not (exclude_internal and topic.is_internal)]
+        found = [topic for topic in found if not (exclude_internal and _is_internal(topic))]
         configs = calls.own_configs(admin, [topic.name for topic in found])
         sizes = calls.sizes(admin) if found else {}
     shown = [_described(topic, configs.get(topic.name, {}), sizes, lagging, leaderless) for topic in found]
@@ -196,6 +197,10 @@ def parse_assignment(text: str) -> tuple[tuple[int, ...], ...]:
             "each partition needs the same number of different brokers", param_hint="--replica-assignment"
         )
     return tuple(tuple(map(int, part)) for part in replicas)
+
+
+def _is_internal(topic: TopicDescription) -> bool:
+    return topic.is_internal or topic.name in OUR_TOPICS
 
 
 def _existing(found: list[TopicDescription], wanted: Iterable[str]) -> list[TopicDescription]:

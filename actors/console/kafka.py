@@ -18,6 +18,7 @@ from actors.client.admin.types import ConfigResource, GroupDescription, TopicDes
 from actors.client.errors import KafkaError, TopicAuthorizationError
 from actors.client.records import OffsetAndMetadata, TopicPartition
 from actors.console.source import SourceError
+from actors.links.member_kinds import SIMPLE, kind_of_members
 from actors.links.operations import Operation, Result
 from actors.links.views import (
     BrokerView,
@@ -43,6 +44,7 @@ from actors.runtime.environment import Clock
 from actors.settings.secret import HIDDEN
 from actors.wire.config_resources import ConfigResourceType
 from placement.hashing import partition_for_group
+from placement.metadata import OUR_TOPICS
 
 R = TypeVar("R", bound=Result)
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
@@ -139,7 +141,7 @@ class KafkaSource:
     # --- topics -----------------------------------------------------------------------------------------------------
 
     def _topics(self, now: int) -> TopicRows:
-        return TopicRows(now, tuple(_topic_row(each, None) for each in self._admin.describe_topics()))
+        return TopicRows(now, tuple(topic_row(each, None) for each in self._admin.describe_topics()))
 
     def _topic(self, name: str, now: int) -> TopicView:
         found = lookups.existing_topics(self._admin, [name])
@@ -153,7 +155,7 @@ class KafkaSource:
             partitions.append(
                 PartitionView(each.partition, each.leader, each.replicas, each.isr, start, end, None, None)
             )
-        return TopicView(now, _topic_row(topic, logs), tuple(partitions), self._settings(name))
+        return TopicView(now, topic_row(topic, logs), tuple(partitions), self._settings(name))
 
     def _settings(self, name: str) -> dict[str, str] | None:
         resource = ConfigResource(ConfigResourceType.TOPIC, name)
@@ -171,7 +173,7 @@ def _row(
     topics = sorted({tp.topic for tp in committed or ()} | {topic for each in group.members for topic in each.topics})
     lag = None if committed is None else sum(max(each, 0) for each in known)
     partition = partition_for_group(group.group_id, offsets_partitions) if offsets_partitions else -1
-    kind = "consumer" if group.members or group.protocol_type else "simple"
+    kind = kind_of_members(group.group_id, group.members) if group.members or group.protocol_type else SIMPLE
     where = (group.coordinator.id, partition)
     head = (group.group_id, group.state, group.protocol_type, kind, len(group.members), tuple(topics))
     return GroupRow(*head, *where, lag, None, None, 0)
@@ -196,8 +198,10 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, tuple[int, ...]
     return {topic: tuple(numbers) for topic, numbers in found.items()}
 
 
-def _topic_row(topic: TopicDescription, logs: Mapping[TopicPartition, Log] | None) -> TopicRow:
+def topic_row(topic: TopicDescription, logs: Mapping[TopicPartition, Log] | None) -> TopicRow:
+    """A topic in a list; `logs` are those of its partitions, if they were asked for."""
     replicas = max((len(each.replicas) for each in topic.partitions), default=0)
     behind = sum(len(each.isr) < len(each.replicas) for each in topic.partitions)
     records = None if logs is None else sum(log.latest - log.earliest for log in logs.values())
-    return TopicRow(topic.name, len(topic.partitions), replicas, None, records, behind, None, (), topic.is_internal)
+    is_internal = topic.is_internal or topic.name in OUR_TOPICS
+    return TopicRow(topic.name, len(topic.partitions), replicas, None, records, behind, None, (), is_internal)

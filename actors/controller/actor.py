@@ -203,7 +203,9 @@ class Controller:
             raise ClusterError(wrong)
         process = ClusterStatus("", 0, (), spec.name, spec.data_dir, os.getpid(), node_id)
         self._server = ControllerServer(
-            metadata_log, config, secrets, self._launcher, self._thread.loop, process=process
+            *(metadata_log, config, secrets, self._launcher, self._thread.loop),
+            process=process,
+            restarted=self._restarted,
         )
         self._pool_seals = PoolSeals(folder, lambda: metadata_log.metadata.pools, self._server.publisher.commit)
         self._launcher.monitor = _monitor_of(spec)

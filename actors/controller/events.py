@@ -24,8 +24,11 @@ _ALL: Final = {
     "move": "{} partitions are being moved: {}, and so on.",
     "moved": "{} partitions have been moved: {}, and so on.",
     "created": "{} topics were created: {}, and so on.",
+    "grown": "{} topics have more partitions: {}, and so on.",
     "deleted": "{} topics were deleted: {}, and so on.",
+    "settings": "Settings of {} subjects were changed: {}, and so on.",
 }
+_TOPICS: Final = frozenset(("created", "grown", "deleted"))
 
 
 class Changes:
@@ -36,6 +39,8 @@ class Changes:
         self._records = records
         self._partitions = [metadata.partition(r[1], r[2]) if r[0] == "partition" else None for r in records]
         self._brokers = dict(metadata.brokers) if any(r[0] == "broker" for r in records) else {}
+        topics = {r[1] for r in records if r[0] == "partition"} & metadata.topics.keys()
+        self._sizes = {name: len(metadata.topics[name].partitions) for name in topics}
 
     def note(self, chronicle: Chronicle) -> None:
         """Note what has changed."""
@@ -45,7 +50,7 @@ class Changes:
         for kind, all_said in by_kind.items():
             if len(all_said) > EACH_MAX and kind in _ALL:
                 few = ", ".join(subject for _, subject, _ in all_said[:3])
-                chronicle.note(kind, f"{len(all_said)} partitions", _ALL[kind].format(len(all_said), few))
+                chronicle.note(kind, _subject(kind, len(all_said)), _ALL[kind].format(len(all_said), few))
             else:
                 for each in all_said:
                     chronicle.note(*each)
@@ -59,18 +64,22 @@ class Changes:
                     after = self._metadata.partition(topic, index)
                     if before is not None and after is not None:
                         yield from _partition(f"{topic}-{index}", before, after)
+                    elif self._is_last_new(topic, index):
+                        text = f"The topic has {_partitions(index + 1)} now, after {self._sizes[topic]}."
+                        yield "grown", topic, text
                 case ["topic", name, _, partitions, *_]:
-                    yield (
-                        "created",
-                        name,
-                        f"The topic was created with {len(partitions)} partitions, or was given more.",
-                    )
+                    yield "created", name, f"The topic was created with {_partitions(len(partitions))}."
                 case ["delete_topic", name]:
                     yield "deleted", name, "The topic was deleted."
                 case ["topic_configs", name, *_]:
                     yield "settings", name, "Settings of the topic were changed."
                 case ["broker_configs", name, *_]:
                     yield "settings", f"broker {name}" if name else "brokers", "Settings were changed."
+
+    def _is_last_new(self, topic: str, index: int) -> bool:
+        """Whether a topic that was there has this partition as the last of those it was given."""
+        now = self._metadata.topics.get(topic)
+        return now is not None and self._sizes.get(topic, index + 1) <= index == len(now.partitions) - 1
 
 
 def _broker(before: BrokerInfo | None, after: BrokerInfo) -> Iterator[Said]:
@@ -83,12 +92,20 @@ def _broker(before: BrokerInfo | None, after: BrokerInfo) -> Iterator[Said]:
         yield "leaving", subject, "The broker hands over what it leads, to stop or be restarted."
 
 
+def _subject(kind: str, number: int) -> str:
+    return f"{number} {'topics' if kind in _TOPICS else 'subjects' if kind == 'settings' else 'partitions'}"
+
+
+def _partitions(number: int) -> str:
+    return f"{number} partition{'' if number == 1 else 's'}"
+
+
 def _partition(subject: str, before: PartitionInfo, after: PartitionInfo) -> Iterator[Said]:
     if after.leader != before.leader:
-        who = "nobody can lead it" if after.leader == NO_LEADER else f"broker {after.leader} leads it"
-        was = "nobody" if before.leader == NO_LEADER else f"broker {before.leader}"
+        who = "Nobody can lead it" if after.leader == NO_LEADER else f"Broker {after.leader} leads it"
+        was = ", where nobody led" if before.leader == NO_LEADER else f", after broker {before.leader}"
         unclean = "; records may have been lost (unclean)" if after.unclean and not before.unclean else ""
-        yield "election", subject, f"After {was} {who}, at leader epoch {after.leader_epoch}{unclean}."
+        yield "election", subject, f"{who}{was}, at leader epoch {after.leader_epoch}{unclean}."
     gone, come = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
     if gone:
         yield "shrink", subject, f"{_brokers(gone)} left the in-sync set; in it: {_ids(after.isr)}."

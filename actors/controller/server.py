@@ -71,7 +71,7 @@ class ControllerServer:
     """The controller of one cluster. Everything runs on one loop.
 
     A change is answered when all living brokers know it, or after `ack_wait_s`. `process` says what a status shows of
-    this process itself.
+    this process itself; `restarted`: the controller before this one has died.
     """
 
     def __init__(
@@ -84,6 +84,8 @@ class ControllerServer:
         environment: Environment = REAL,
         ack_wait_s: float = ACK_WAIT_SECONDS,
         process: ClusterStatus = _NOTHING,
+        *,
+        restarted: bool = False,
     ) -> None:
         self.log = metadata_log
         self.config = config
@@ -117,7 +119,11 @@ class ControllerServer:
             records += [["cluster", new_uuid(self._environment.chance).hex[:22]], [ANEW]]  # it has no older pools
         self.log.append(records)
         epoch = self.metadata.controller_epoch
-        self._chronicle.note("start", "controller", f"The controller has started, at epoch {epoch}.")
+        if restarted:
+            died = f"The process of the controller at epoch {epoch - 1} has ended. Brokers went on without it."
+            self._chronicle.note("death", "controller", died)
+        started = f", as process {process.controller_pid}" if process.controller_pid else ""
+        self._chronicle.note("start", "controller", f"The controller has started at epoch {epoch}{started}.")
 
     @property
     def metadata(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Final
 WAITED_MAX: Final = 5
 """How many of those that were waited for are named."""
 NAMED_MAX: Final = 50
-"""How many of those that came, left, were expelled or replaced are named. Of more, the last name says how many there were."""
+"""How many are named of those that came, and of those that went in each way. Of more, the last name says how many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from typing import Final
 
 from actors.client.group.assignors.protocol import Assignment
 from actors.coordinator.history import REPLACED
+from actors.links.member_kinds import CONSUMER
 from actors.links.member_process import kind_and_process
 from actors.links.views import GroupRow, GroupView, MemberView, PartitionLag, RebalanceView
-from actors.monitor.kinds import CONSUMER, kind_of
+from actors.monitor.kinds import kind_of
 from actors.monitor.lag import UNKNOWN
 from actors.monitor.memory import GroupLag, Memory
 from actors.monitor.offsets_log import FollowedGroup, TopicPartition

@@ -6,21 +6,11 @@ was: a pool that sleeps, or is to be started again, is a pool.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Final
 
-from actors.coordinator.records import MemberMetadata
+from actors.links.member_kinds import CONSUMER, POOL, SIMPLE, kind_of_members
 from actors.links.pools import PoolFigures
 from actors.monitor.offsets_log import FollowedGroup
-
-POOL: Final = "pool"
-SPARK: Final = "spark"
-CONSUMER: Final = "consumer"
-SIMPLE: Final = "simple"
-_POOL_CLIENT: Final = re.compile(r"coterie-\d+")
-_SPARK_NAME: Final = 200  # characters of the group's name in the client ids of a Spark job
-_SPARK_REST: Final = re.compile(r"-[0-9a-f]{8}-\d+")
 
 
 def kind_of(group: FollowedGroup, known: Mapping[str, str]) -> str:
@@ -30,23 +20,7 @@ def kind_of(group: FollowedGroup, known: Mapping[str, str]) -> str:
         return SIMPLE
     if not metadata.members:
         return known.get(group.group_id, CONSUMER)
-    return _of_members(group.group_id, metadata.members)
-
-
-def _of_members(group_id: str, members: Iterable[MemberMetadata]) -> str:
-    if all(_is_of_pool(each) for each in members):
-        return POOL
-    if all(_is_of_spark(each, group_id[:_SPARK_NAME]) for each in members):
-        return SPARK
-    return CONSUMER
-
-
-def _is_of_spark(member: MemberMetadata, name: str) -> bool:
-    return member.client_id.startswith(name) and bool(_SPARK_REST.fullmatch(member.client_id, len(name)))
-
-
-def _is_of_pool(member: MemberMetadata) -> bool:
-    return bool(member.group_instance_id and _POOL_CLIENT.fullmatch(member.client_id))
+    return kind_of_members(group.group_id, metadata.members)
 
 
 class Kinds:

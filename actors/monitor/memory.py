@@ -10,7 +10,7 @@ from actors.links.views import LagPoint
 from actors.monitor.lag import Lag, LagTable
 from actors.monitor.offsets_log import FollowedGroup, OffsetsLog, TopicPartition
 from actors.monitor.partitions import Partitions
-from placement.metadata import INTERNAL_TOPICS
+from placement.metadata import OUR_TOPICS
 
 LARGEST: Final = (1 << 63) - 1
 """A sum beyond it can neither be stored nor sent: offsets of that size are nobody's reading, and it is not known."""
@@ -46,7 +46,7 @@ class Memory:
         self.lags: dict[str, GroupLag] = {}
         self.commits_per_s: float | None = None
         self.messages_per_s: float | None = None
-        """Of all topics but internal ones."""
+        """Of all topics but our own: internal ones, and that of pools."""
         self._measured_ms: int | None = None
         self._came: dict[str, int] = {}  # each topic's count of messages at the last look
 
@@ -88,7 +88,7 @@ class Memory:
         for name, topic in self.partitions:
             new = max(0, topic.messages_in - self._came.get(name, 0))
             topic.messages_per_s = new / seconds
-            total += 0 if name in INTERNAL_TOPICS else new
+            total += 0 if name in OUR_TOPICS else new
         self.messages_per_s = total / seconds
         self._came = came
         self._commit_rates(offsets, seconds)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from actors.links.views import PartitionView, TopicRow, TopicView
 from actors.monitor.partitions import Partition, Partitions
-from placement.metadata import ClusterMetadata, PartitionInfo, TopicInfo
+from placement.metadata import OUR_TOPICS, ClusterMetadata, PartitionInfo, TopicInfo
 
 Readers = Mapping[str, tuple[str, ...]]
 """The groups that have committed offsets of each topic."""
@@ -27,7 +27,7 @@ def topic_row(topic: TopicInfo, seen: Partitions, readers: Readers) -> TopicRow:
         under_replicated=sum(len(each.isr) < len(each.replicas) for each in topic.partitions),
         messages_per_s=None if known is None else known.messages_per_s,
         groups=readers.get(topic.name, ()),
-        is_internal=topic.internal,
+        is_internal=topic.internal or topic.name in OUR_TOPICS,
     )
 
 

@@ -223,7 +223,7 @@ async def test_a_monitor_comes_again_to_the_next_controller_and_knows_what_it_kn
 
         await until_true(created)
         w.controller.close()
-        await w.start_controller()
+        await w.start_controller(restarted=True)
         await until(lambda: w.controller.monitoring.status.state == "Active", what="it has come")  # type: ignore[union-attr]
         run = w.controller._chronicle.run
         await until(lambda: any(each.run == run for each in watched.work.observed.positions))
@@ -234,6 +234,9 @@ async def test_a_monitor_comes_again_to_the_next_controller_and_knows_what_it_kn
             return [event.subject for event in events if event.kind == "start"].count("controller") == 2
 
         await until_true(two_starts)
+        told = [(event.kind, event.text) for event in (await overview(w)).events if event.subject == "controller"]
+        assert [kind for kind, _ in told] == ["start", "death", "start"]
+        assert told[1][1] == "The process of the controller at epoch 1 has ended. Brokers went on without it."
         assert await created(), "what happened before is remembered"
 
 

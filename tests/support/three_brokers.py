@@ -81,11 +81,11 @@ class World:
         for broker_id in range(brokers):
             await self.start_broker(broker_id)
 
-    async def start_controller(self) -> None:
+    async def start_controller(self, *, restarted: bool = False) -> None:
         loop = asyncio.get_running_loop()
         config = BrokerConfig.from_mapping(self.settings)
         self.controller = ControllerServer(
-            MetadataLog(self.path / "metadata.log"), config, SECRET, Launcher(self), loop
+            MetadataLog(self.path / "metadata.log"), config, SECRET, Launcher(self), loop, restarted=restarted
         )
         self.port = await self.controller.listen("127.0.0.1")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-TOPIC: Final = "__coterie_pools"
+from placement.metadata import POOLS_TOPIC
+
+TOPIC: Final = POOLS_TOPIC
 NAMESPACE: Final = "coterie-pools"
 """The Ray namespace of the supervisors."""

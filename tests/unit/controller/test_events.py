@@ -57,14 +57,18 @@ def test_elections_in_sync_sets_and_moves() -> None:
     world = World(topic_record(TopicInfo("t", b"t" * 16, (THREE,))))
     changed = PartitionInfo(1, 5, (0, 1, 2), (1, 2))
     assert world.told(partition_record("t", 0, changed)) == [
-        ("election", "t-0", "After broker 0 broker 1 leads it, at leader epoch 5."),
+        ("election", "t-0", "Broker 1 leads it, after broker 0, at leader epoch 5."),
         ("shrink", "t-0", "Broker 0 left the in-sync set; in it: 1, 2."),
     ]
     nobody = PartitionInfo(NO_LEADER, 6, (0, 1, 2), (1,))
-    assert world.told(partition_record("t", 0, nobody))[0][2].startswith("After broker 1 nobody can lead it")
+    assert world.told(partition_record("t", 0, nobody))[0][2] == (
+        "Nobody can lead it, after broker 1, at leader epoch 6."
+    )
     back = PartitionInfo(0, 7, (0, 1, 2), (0, 1), unclean=True)
     told = world.told(partition_record("t", 0, back))
-    assert "unclean" in told[0][2]
+    assert told[0][2] == (
+        "Broker 0 leads it, where nobody led, at leader epoch 7; records may have been lost (unclean)."
+    )
     assert told[1] == ("expand", "t-0", "Broker 0 came into the in-sync set; in it: 0, 1.")
     moving = PartitionInfo(0, 7, (0, 1, 3), (0, 1), adding=(3,), unclean=True)
     assert [kind for kind, _, _ in world.told(partition_record("t", 0, moving))] == ["move"]
@@ -83,6 +87,17 @@ def test_of_many_partitions_one_event_tells_how_many() -> None:
 
 def test_topics_and_settings() -> None:
     world = World()
-    assert [kind for kind, _, _ in world.told(topic_record(TopicInfo("t", b"t" * 16, (THREE,))))] == ["created"]
+    created = topic_record(TopicInfo("t", b"t" * 16, (THREE,)))
+    assert world.told(created) == [("created", "t", "The topic was created with 1 partition.")]
+    more = [partition_record("t", at, THREE) for at in (1, 2)]
+    assert world.told(*more) == [("grown", "t", "The topic has 3 partitions now, after 1.")]
     assert [kind for kind, _, _ in world.told(["topic_configs", "t", {"retention.ms": "1"}])] == ["settings"]
     assert world.told(["delete_topic", "t"]) == [("deleted", "t", "The topic was deleted.")]
+
+
+def test_many_topics_are_not_called_partitions() -> None:
+    world = World()
+    many = [topic_record(TopicInfo(f"t{at}", bytes([at]) * 16, (THREE,))) for at in range(EACH_MAX + 1)]
+    assert world.told(*many) == [("created", "11 topics", "11 topics were created: t0, t1, t2, and so on.")]
+    deleted = world.told(*(["delete_topic", f"t{at}"] for at in range(EACH_MAX + 1)))
+    assert deleted == [("deleted", "11 topics", "11 topics were deleted: t0, t1, t2, and so on.")]
