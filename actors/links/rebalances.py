@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +11,13 @@ WAITED_MAX: Final = 5
 """How many of those that were waited for are named."""
 NAMED_MAX: Final = 50
 """How many are named of those that came, and of those that went in each way. Of more, the last name says how many."""
+_MORE: Final = re.compile(r"and (\d+) more")
+
+
+def named(names: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """The members that are named of those that came or went, and how many there were in all."""
+    last = _MORE.fullmatch(names[-1]) if len(names) > NAMED_MAX else None
+    return (tuple(names[:-1]), len(names) - 1 + int(last[1])) if last is not None else (tuple(names), len(names))
 
 
 @dataclass(frozen=True, slots=True)

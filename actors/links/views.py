@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from actors.links.operations import Operation, Result
 from actors.links.rebalances import RebalanceView as RebalanceView
@@ -102,6 +103,10 @@ class GetOverview(Operation[Overview]):
 # --- groups -----------------------------------------------------------------------------------------------------
 
 
+TREND_POINTS: Final = 30
+"""How many parts of the last hour a trend has."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRow:
     """A group in a list. `lag_seconds` is its slowest partition's, `lag` the sum of those that are known."""
@@ -123,7 +128,7 @@ class GroupRow:
     """How many are known of the last hour."""
     last_rebalance_ms: int | None = None
     trend: tuple[int | None, ...] = ()
-    """Its greatest lag in each two minutes of the last hour, oldest first: 30 points, or fewer of a shorter past."""
+    """Its greatest lag in each two minutes of the last hour, oldest first; of a shorter past fewer than 30."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-POINTS: Final = 30
+from actors.links.views import TREND_POINTS
+
+POINTS: Final = TREND_POINTS
 STEP_MS: Final = 120_000
 
 

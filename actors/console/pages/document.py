@@ -125,5 +125,12 @@ def _data(series: Series | None) -> Html | None:
 
 def as_json(series: Series) -> str:
     """Series as the script of the charts reads them."""
-    found = {"times": series.times_ms, "values": dict(series.values), "marks": series.marks}
+    window = series.window
+    found = {
+        "times": series.times_ms,
+        "values": dict(series.values),
+        "marks": series.marks,
+        "window": (window.since_ms, window.until_ms),
+        "axis": window.marks(),
+    }
     return json.dumps(found, separators=(",", ":"))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from actors.console import figures
+from actors.console.axis import Window
 from actors.console.html import Child, Html, el, join
-from actors.console.pages import parts, rebalances
+from actors.console.pages import episodes, lanes, parts, rebalances
+from actors.console.pages.episodes import Episode
 from actors.console.pages.page import Asked, Page, Region, Series, to
 from actors.console.pages.parts import Column
+from actors.links.member_names import MemberNames, Name
 from actors.links.views import (
     GetGroup,
     GetGroupHistory,
-    GroupHistory,
     GroupRow,
     GroupView,
+    LagPoint,
     MemberView,
     PartitionLag,
 )
@@ -28,8 +31,8 @@ _MEMBERS: Final = {
     "spark": "Each is a member of a Spark job, beside its executors.",
 }
 _MEMBER_COLUMNS: Final = ("Member", "Process", "Host", "Partitions", "Lag")
-_IDS: Final = 26
-"""Characters of a member id that are shown."""
+_SILENT_MS: Final = 1_260_000
+"""A curve has a point in ten minutes at least: of two such times in which it has none, nothing is known."""
 
 
 async def page(asked: Asked) -> Page:
@@ -44,28 +47,40 @@ async def page(asked: Asked) -> Page:
     span = asked.text("span") if asked.text("span") in _SPANS else _DEFAULT_SPAN
     since = found.wall_ms - _SPANS[span] * 60_000
     history = await asked.source.view(GetGroupHistory(group_id, since, found.wall_ms))
-    window = rebalances.Window(since, found.wall_ms)
-    head = Region("head", join(_head(found.row, asked), _waiting(found)))
-    members, offsets = Region("members", _members(found)), Region("offsets", _offsets(found, asked))
-    known = found.rebalances or history.rebalances
-    if not known and not history.points:  # as of Kafka, which keeps none
+    window = Window(since, found.wall_ms)
+    past = episodes.episodes(found, history.rebalances)
+    names = MemberNames(found.members, [each.view for each in past])
+    head = Region("head", join(_head(found.row, asked), _waiting(found, names)))
+    members, offsets = Region("members", _members(found, names)), Region("offsets", _offsets(found, asked, names))
+    if not past and not history.points:  # as of Kafka, which keeps none
         return Page(group_id, "groups", (head, members, offsets), found.wall_ms)
-    past = (
+    over_time = (
         Region("charts", _charts(asked, span)),
-        Region("timeline", rebalances.timeline(found.members, history.rebalances or found.rebalances, window)),
+        Region("timeline", lanes.timeline(found.members, past, names, window, found.awaited)),
     )
-    why = Region("rebalances", rebalances.listed(known, found.wall_ms))
-    return Page(group_id, "groups", (head, *past, members, why, offsets), found.wall_ms, _series(history))
+    why = Region("rebalances", rebalances.listed(past, names, found.wall_ms))
+    series = _series(history.points, past, window)
+    return Page(group_id, "groups", (head, *over_time, members, why, offsets), found.wall_ms, series)
 
 
-def _series(history: GroupHistory) -> Series:
-    points = history.points
+def _series(points: Sequence[LagPoint], past: Iterable[Episode], window: Window) -> Series:
+    drawn = with_gaps(points)
     values: Mapping[str, tuple[float | None, ...]] = {
-        "lag": tuple(point.lag for point in points),
-        "age": tuple(point.lag_seconds for point in points),
+        "lag": tuple(point.lag for point in drawn),
+        "age": tuple(point.lag_seconds for point in drawn),
     }
-    marks = tuple((each.began_ms, rebalances.cause(each)) for each in history.rebalances)
-    return Series(tuple(point.wall_ms for point in points), values, marks)
+    marks = tuple((each.view.began_ms, lanes.cause(each.view)) for each in past if each.how != episodes.QUIET)
+    return Series(tuple(point.wall_ms for point in drawn), values, window, marks)
+
+
+def with_gaps(points: Sequence[LagPoint]) -> list[LagPoint]:
+    """The points of a curve, with a hole where nobody looked for so long."""
+    found: list[LagPoint] = []
+    for point in points:
+        if found and point.wall_ms - found[-1].wall_ms > _SILENT_MS:
+            found.append(LagPoint(found[-1].wall_ms + 1, None, None, None))
+        found.append(point)
+    return found
 
 
 def _head(row: GroupRow, asked: Asked) -> Html:
@@ -89,27 +104,25 @@ def _head(row: GroupRow, asked: Asked) -> Html:
     return el("div", title, made)
 
 
-def _waiting(found: GroupView) -> Html | None:
+def _waiting(found: GroupView, names: MemberNames) -> Html | None:
     """Whom a running rebalance waits for."""
     if not found.awaited and found.phase_ends_in_ms is None:
         return None
-    known = {member.member_id: member for member in found.members}
-    names = [el("li", _who(each, known.get(each))) for each in found.awaited[:8]]
-    names += [el("li", f"and {len(found.awaited) - 8} more")] if len(found.awaited) > 8 else []
+    count = max(found.awaited_count, len(found.awaited))
+    shown = [el("li", _awaited(names.of(each))) for each in found.awaited[:8]]
+    shown += [el("li", f"and {figures.count(count - 8)} more")] if count > 8 else []
     ends = found.phase_ends_in_ms
     left = f" It goes on without them in {figures.seconds(ends // 1000)}." if ends is not None else ""
     phase = (
         "to rejoin" if found.row and found.row.state == "PreparingRebalance" else "to hand out or take the assignment"
     )
-    said = f"The group waits for {figures.plural(len(found.awaited), 'member')} {phase}.{left}"
-    return el("div", el("p", el("b", "Rebalancing. "), said), el("ul", names), class_="alert warn", role="status")
+    said = f"The group waits for {figures.plural(count, 'member')} {phase}.{left}"
+    return el("div", el("p", el("b", "Rebalancing. "), said), el("ul", shown), class_="alert warn", role="status")
 
 
-def _who(member_id: str, member: MemberView | None) -> Child:
-    if member is None:
-        return el("code", member_id[:_IDS], title=member_id)
-    where = f" on {member.host.lstrip('/')}" + (f", {member.process}" if member.process else "")
-    return (el("b", member.group_instance_id or member.client_id, title=member_id), where)
+def _awaited(name: Name) -> Child:
+    process = f", {name.process}" if name.process else None
+    return (parts.member(name, where=True), process)
 
 
 def _charts(asked: Asked, span: str) -> Html:
@@ -125,14 +138,17 @@ def _charts(asked: Asked, span: str) -> Html:
 # --- members --------------------------------------------------------------------------------------------------------
 
 
-def _members(found: GroupView) -> Html:
+def _members(found: GroupView, names: MemberNames) -> Html:
     kind = found.row.kind if found.row else ""
     if not found.members:
         why = "It only commits offsets, and has no members." if kind == "simple" else "It has no members now."
         return parts.panel("Members", parts.nothing(why))
     lags = _lag_by_member(found.partitions)
     told = any(member.process for member in found.members)
-    rows = [_member(member, lags.get(member.member_id), found.awaited, told) for member in found.members[:500]]
+    rows = [
+        _member(member, names.of(member.member_id), lags.get(member.member_id), member.member_id in found.awaited, told)
+        for member in found.members[:500]
+    ]
     columns = [each for each in _MEMBER_COLUMNS if told or each != "Process"]
     head = el("tr", [el("th", each, scope="col", class_="n" if each == "Lag" else None) for each in columns])
     made = el("table", el("caption", "Members", class_="unseen"), el("thead", head), el("tbody", rows), class_="cards")
@@ -148,12 +164,11 @@ def _lag_by_member(partitions: Sequence[PartitionLag]) -> dict[str, int]:
     return lags
 
 
-def _member(member: MemberView, lag: int | None, awaited: Sequence[str], told: bool) -> Html:
-    late = el("span", "awaited", class_="state PreparingRebalance") if member.member_id in awaited else None
-    static = f"static: {member.group_instance_id}" if member.group_instance_id else None
-    short = member.member_id if len(member.member_id) <= _IDS else f"{member.member_id[:_IDS]}\u2026"
-    below = el("small", static or short, title=member.member_id)
-    name = el("span", el("b", member.client_id, late), below, class_="two")
+def _member(member: MemberView, name: Name, lag: int | None, awaited: bool, told: bool) -> Html:
+    late = el("span", "awaited", class_="state PreparingRebalance") if awaited else None
+    static = f"static: {member.group_instance_id} " if member.group_instance_id else None
+    below = el("small", static, name.short, title=member.member_id)
+    shown = el("span", el("b", member.client_id or name.base, late), below, class_="two")
     count = sum(len(numbers) for numbers in member.assignment.values())
     held = [
         el("span", el("b", topic), " ", figures.ranges(numbers), class_="held")
@@ -161,7 +176,7 @@ def _member(member: MemberView, lag: int | None, awaited: Sequence[str], told: b
     ]
     return el(
         "tr",
-        el("td", name, data_label="Member"),
+        el("td", shown, data_label="Member"),
         el("td", member.process or el("span", "not told", class_="faint"), data_label="Process") if told else None,
         el("td", member.host.lstrip("/"), data_label="Host"),
         el("td", held or el("span", "none", class_="faint"), data_label="Partitions", title=f"{count} in all"),
@@ -172,21 +187,17 @@ def _member(member: MemberView, lag: int | None, awaited: Sequence[str], told: b
 # --- offsets --------------------------------------------------------------------------------------------------------
 
 
-def _offsets(found: GroupView, asked: Asked) -> Html:
+def _offsets(found: GroupView, asked: Asked, names: MemberNames) -> Html:
     if not found.partitions:
         return parts.panel("Offsets", parts.nothing("Nothing has been committed, and no partition is owned."))
     worst = max((each.lag or 0 for each in found.partitions), default=0)
-    owners = {member.member_id: member for member in found.members}
 
     def lag(row: PartitionLag) -> Child:
         share = (row.lag or 0) / worst if worst else 0.0
         return (figures.count(row.lag), parts.bar(share, "share of the greatest lag", "warm"))
 
     def owner(row: PartitionLag) -> Child:
-        member = owners.get(row.member_id or "")
-        return (
-            el("span", "nobody", class_="faint") if member is None else el("span", _label(member), title=row.member_id)
-        )
+        return parts.member(names.of(row.member_id)) if row.member_id else el("span", "nobody", class_="faint")
 
     columns: tuple[Column[PartitionLag], ...] = (
         Column("partition", "Partition", _partition, lambda row: (row.topic, row.partition), "name"),
@@ -218,7 +229,3 @@ def _partition(row: PartitionLag) -> Html:
         "a", row.topic, el("span", f"-{row.partition}"), href=to("/records", name=row.topic, partition=row.partition)
     )
     return el("span", link, title=row.metadata or None)
-
-
-def _label(member: MemberView) -> str:
-    return member.group_instance_id or f"{member.client_id} \u00b7 {member.member_id[-6:]}"

@@ -10,7 +10,7 @@ from actors.console.html import Html, el
 from actors.console.pages import parts
 from actors.console.pages.page import Asked, Page, Region, to
 from actors.console.pages.parts import Column
-from actors.links.views import GroupRow, ListGroupRows
+from actors.links.views import TREND_POINTS, GroupRow, ListGroupRows
 
 _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 _CHOICES: Final = ("", "stable", "rebalancing", "empty", "lagging")
@@ -36,7 +36,13 @@ _COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
     Column("members", "Members", lambda row: figures.count(row.members), lambda row: row.members, "n", True),
     Column("lag", "Lag", _lag, lambda row: row.lag, "n", True),
     Column("age", "Oldest unread", _age, lambda row: row.lag_seconds, "n", True),
-    Column("trend", "Last hour", lambda row: parts.spark(row.trend, "lag over the last hour"), None, "trend wide"),
+    Column(
+        "trend",
+        "Last hour",
+        lambda row: parts.spark(row.trend, "lag over the last hour", TREND_POINTS),
+        None,
+        "trend wide",
+    ),
     Column(
         "commits",
         "Commits",

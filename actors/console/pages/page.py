@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlencode
 
+from actors.console.axis import Window
 from actors.console.desk import Desk
 from actors.console.html import Html
 from actors.console.source import Source
@@ -25,16 +26,22 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points over time, oldest first, and moments that are marked: what the charts of a page draw."""
+    """Points over time, oldest first, and moments that are marked: what the charts of a page draw.
+
+    `window` is the time that they show, however few points there are of it.
+    """
 
     times_ms: tuple[int, ...]
     values: Mapping[str, tuple[float | None, ...]]
+    window: Window
     marks: tuple[tuple[int, str], ...] = ()
 
     def after(self, time_ms: int) -> Series:
         """The points that are younger than this, and all marks."""
         first = next((place for place, time in enumerate(self.times_ms) if time > time_ms), len(self.times_ms))
-        return Series(self.times_ms[first:], {key: row[first:] for key, row in self.values.items()}, self.marks)
+        return replace(
+            self, times_ms=self.times_ms[first:], values={key: row[first:] for key, row in self.values.items()}
+        )
 
 
 @dataclass(frozen=True, slots=True)

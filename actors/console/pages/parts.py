@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from actors.console import figures
+from actors.console.axis import WIDE as WIDE
 from actors.console.html import Child, Html, el, join
 from actors.console.pages.page import ROWS, Asked, to
+from actors.links.member_names import Name
 
 T = TypeVar("T")
 
-WIDE: Final = 1000
-"""The width of drawings, in their own units; the page stretches them."""
 _KINDS: Final = {"pool": "pool", "spark": "Spark", "consumer": "consumers", "simple": "offsets only"}
 _STATES: Final = {"PreparingRebalance": "preparing rebalance", "CompletingRebalance": "completing rebalance"}
 
@@ -59,6 +59,13 @@ def nothing(text: Child, *more: Child) -> Html:
     return el("div", el("p", text), *(el("p", each) for each in more), class_="nothing")
 
 
+def member(name: Name, *, where: bool = False) -> Html:
+    """A member: what its user calls it, and what tells it from others of that name."""
+    host = f" on {name.host}" if where and name.host else None
+    short = el("small", name.short) if name.short else None
+    return el("span", el("b", name.base), " " if name.base else None, short, host, class_="member", title=name.full)
+
+
 # --- drawings -------------------------------------------------------------------------------------------------------
 
 
@@ -86,8 +93,9 @@ def stacked(parts: Sequence[tuple[str, int]], label: str) -> Html:
     return drawing(*shapes, high=6, label=label, class_="bar")
 
 
-def spark(values: Sequence[float | None], label: str) -> Html:
-    """A line through values that are equally far apart. Where nothing is known it has a gap."""
+def spark(values: Sequence[float | None], label: str, points: int) -> Html:
+    """A line through the last of `points` values, equally far apart. Where nothing is known it has a gap."""
+    values = (*(None,) * (points - len(values)), *values)
     known = [value for value in values if value is not None]
     if len(known) < 2:
         return el("span", figures.UNKNOWN, class_="faint")
@@ -100,7 +108,9 @@ def spark(values: Sequence[float | None], label: str) -> Html:
         path.append(f"{pen}{place * step:.0f} {22 - 20 * value / top:.1f}")
         pen = "L"
     line = " ".join(path)
-    under = el("path", d=f"{line} L{WIDE} 24 L0 24 Z", class_="under") if None not in values else None
+    first = next(place for place, value in enumerate(values) if value is not None)
+    whole = None not in values[first:]
+    under = el("path", d=f"{line} L{WIDE} 24 L{first * step:.0f} 24 Z", class_="under") if whole else None
     return drawing(join(under, el("path", d=line, class_="line")), high=24, label=label, class_="spark")
 
 

@@ -17,8 +17,9 @@ function length(value) {
   return `${+(value / 3600).toPrecision(3)}${NARROW}h`;
 }
 
-// What is a round number of seconds is none of minutes.
+// Records are whole, and what is a round number of seconds is none of minutes.
 const steps = {
+  lag: [...Array(16).keys()].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power)),
   age: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800],
 };
 const said = { lag: number, age: length };
@@ -37,7 +38,6 @@ class Charts {
   constructor() {
     const data = document.getElementById("series");
     this.series = data ? JSON.parse(data.textContent) : null;
-    this.span = this.series?.times.length ? this.series.times.at(-1) - this.series.times[0] : 0;
     this.made = [];
     this.waits = 0;
     if (this.series) {
@@ -50,15 +50,18 @@ class Charts {
 
   add(more) {
     if (!this.series) return;
-    this.series.marks = more.marks;
-    this.series.times.push(...more.times);
-    const from = this.series.times.findIndex((time) => time >= this.series.times.at(-1) - this.span - 5000);
-    this.series.times.splice(0, from);
-    for (const [key, values] of Object.entries(more.values)) {
-      this.series.values[key].push(...values);
-      this.series.values[key].splice(0, from);
+    const { times, values } = this.series;
+    Object.assign(this.series, { marks: more.marks, window: more.window, axis: more.axis });
+    times.push(...more.times);
+    const inside = times.findIndex((time) => time >= more.window[0]);
+    const past = Math.max(0, (inside < 0 ? times.length : inside) - 1); // the line comes in from the left
+    times.splice(0, past);
+    for (const [key, found] of Object.entries(more.values)) {
+      values[key].push(...found);
+      values[key].splice(0, past);
     }
-    for (const each of this.made) each.plot.setData(this.data(each.key));
+    if (this.made.length || times.length < 2) for (const each of this.made) each.plot.setData(this.data(each.key));
+    else this.draw();
   }
 
   data(key) {
@@ -117,9 +120,9 @@ class Charts {
       tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "Etc/UTC"),
       cursor: { sync: { key: "lag" }, y: false, points: { size: 7 } },
       legend: { show: false },
-      scales: { x: { time: true }, y: { range: (_, __, top) => [0, top > 0 ? top * 1.12 : 1] } },
+      scales: { x: { time: true, range: () => this.series.window.map((time) => time / 1000) }, y: { range: (_, __, top) => [0, top > 0 ? top * 1.12 : 1] } },
       axes: [
-        { ...axis, grid: { show: false }, values: (_, times) => times.map((time) => new Date(time * 1000).toISOString().slice(11, 16)), space: 70, size: 26 },
+        { ...axis, splits: () => this.series.axis.map(([time]) => time / 1000), values: () => this.series.axis.map(([, text]) => text), size: 26 },
         { ...axis, values: (_, values) => values.map((value) => said[key](value)), size: 58, incrs: steps[key] },
       ],
       series: [{}, { stroke: line, width: 1.75, fill: faint(line), points: { show: false }, spanGaps: false }],

@@ -1,0 +1,156 @@
+"""What a group's rebalances tell: how each ended, whom it waited for, and when each member came and went. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from actors.console.axis import Window
+from actors.coordinator.history import REPLACED
+from actors.links.rebalances import named
+from actors.links.views import GroupView, MemberView, RebalanceView, Waited
+
+RUNNING: Final = "running"
+ENDED: Final = "ended"
+BROKEN_OFF: Final = "broken off"
+QUIET: Final = "quiet"
+_REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A rebalance from its beginning until it ended, another one broke it off, or now."""
+
+    view: RebalanceView
+    until_ms: int
+    how: str
+    """RUNNING, ENDED, BROKEN_OFF, or QUIET for a member that was replaced without a rebalance."""
+    waited: tuple[Waited, ...] = ()
+    """Whom it waited for, or waits for still, the longest first."""
+
+    @property
+    def join_ms(self) -> int:
+        """How long its join phase took."""
+        return max((self.view.joined_ms or self.until_ms) - self.view.began_ms, 0)
+
+    @property
+    def sync_ms(self) -> int:
+        """How long its sync phase took."""
+        return max(self.until_ms - self.view.joined_ms, 0) if self.view.joined_ms is not None else 0
+
+    @property
+    def length_ms(self) -> int:
+        """How long all of it took."""
+        return self.join_ms + self.sync_ms
+
+    @property
+    def then(self) -> str:
+        """The generation that ended, and what came after."""
+        view = self.view
+        ended = f"generation {view.generation_id} ended" if view.generation_id > 0 else "the first generation"
+        members = f"{view.members} member{'' if view.members == 1 else 's'}"
+        match self.how:
+            case "running":
+                return f"{ended}, members join" if view.joined_ms is None else f"{ended}, {members} joined"
+            case "broken off":
+                return f"{ended}, the next rebalance broke this one off"
+            case "quiet":
+                return f"generation {view.generation_id} goes on with {members}"
+        return f"{ended}, {members} after it" if view.members else f"{ended}, nobody is left"
+
+
+def episodes(found: GroupView, past: Iterable[RebalanceView] = ()) -> tuple[Episode, ...]:
+    """The rebalances of a group, those that are remembered (`past`) and those it has itself, oldest first."""
+    known = {(each.began_ms, each.generation_id): each for each in (*past, *found.rebalances)}
+    views = [known[key] for key in sorted(known)]
+    running = running_of(found)
+    following = [*(each.began_ms for each in views[1:]), found.wall_ms]
+    return tuple(_episode(each, found, running, then) for each, then in zip(views, following, strict=False))
+
+
+def running_of(found: GroupView) -> RebalanceView | None:
+    """The rebalance that is under way."""
+    rebalancing = found.row is not None and found.row.state in _REBALANCING
+    last = found.rebalances[-1] if found.rebalances else None
+    return last if rebalancing and last is not None and last.ended_ms is None else None
+
+
+def _episode(view: RebalanceView, found: GroupView, running: RebalanceView | None, following_ms: int) -> Episode:
+    if view is running or (running is not None and view == running):
+        waited = (*_still_awaited(view, found), *view.waited)
+        return Episode(view, max(found.wall_ms, view.began_ms), RUNNING, _longest_first(waited))
+    if view.ended_ms is not None:
+        return Episode(view, view.ended_ms, QUIET if view.reason == REPLACED else ENDED, view.waited)
+    return Episode(view, max(following_ms, view.joined_ms or view.began_ms), BROKEN_OFF, view.waited)
+
+
+def _still_awaited(view: RebalanceView, found: GroupView) -> Iterable[Waited]:
+    """For whom the running phase waits, and for how long it has."""
+    since, phase = (view.began_ms, "join") if view.joined_ms is None else (view.joined_ms, "sync")
+    members = {each.member_id: each for each in found.members}
+    for member_id in found.awaited:
+        member = members.get(member_id)
+        client_id, host = (member.client_id, member.host) if member is not None else ("", "")
+        yield Waited(member_id, phase, max(found.wall_ms - since, 0), client_id, host)
+
+
+def _longest_first(waited: Iterable[Waited]) -> tuple[Waited, ...]:
+    by_wait: dict[tuple[str, str], Waited] = {}
+    for each in waited:
+        by_wait.setdefault((each.member_id, each.phase), each)
+    return tuple(sorted(by_wait.values(), key=lambda each: -each.ms))
+
+
+def counted(found: Iterable[Episode], window: Window) -> int:
+    """How many rebalances began in that time; to be replaced without one is none."""
+    return sum(each.how != QUIET and window.since_ms <= each.view.began_ms <= window.until_ms for each in found)
+
+
+# --- members --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A member from when it came until it went. None: before what is known, or not yet."""
+
+    member_id: str
+    came_ms: int | None
+    gone_ms: int | None
+    how: str
+    """`left`, `expelled`, `replaced`, `here`, or `joining` while a rebalance has it and the group has not yet."""
+
+
+def lives(members: Iterable[MemberView], found: Sequence[Episode]) -> list[Life]:
+    """All members that are known of, the youngest first, but those that are here before those that are gone."""
+    came: dict[str, int] = {}
+    gone: dict[str, tuple[int, str]] = {}
+    for each in sorted(found, key=lambda each: each.view.began_ms):
+        at = each.view.began_ms if each.how != QUIET else each.until_ms
+        for member_id in named(each.view.came)[0]:
+            came.setdefault(member_id, at)
+        for how, ids in _went(each.view):
+            gone |= dict.fromkeys(named(ids)[0], (each.view.began_ms, how))
+    here = {member.member_id: "here" for member in members}
+    joining = [m for each in found if each.how == RUNNING for m in named(each.view.came)[0]]
+    here = dict.fromkeys(joining, "joining") | here
+    known = [
+        Life(member_id, came.get(member_id), None, how) for member_id, how in here.items() if member_id not in gone
+    ]
+    known.sort(key=lambda life: (life.came_ms or 0, life.member_id))
+    past = [Life(member_id, came.get(member_id), *gone[member_id]) for member_id in gone]
+    return known + sorted(past, key=lambda life: -(life.gone_ms or 0))
+
+
+def _went(view: RebalanceView) -> Iterable[tuple[str, Sequence[str]]]:
+    """How members went, each with them."""
+    # What older versions remember of a member that was replaced says that it left.
+    view = replace(view, left=(), replaced=view.left) if view.reason == REPLACED and not view.replaced else view
+    return ("left", view.left), ("expelled", view.expelled), ("replaced", view.replaced)
+
+
+def changes(view: RebalanceView) -> Iterable[tuple[str, str, Sequence[str]]]:
+    """Who came and who went: how, the sign, and their ids."""
+    yield "came", "+", view.came
+    for how, ids in _went(view):
+        yield how, "\N{MINUS SIGN}", ids
