@@ -109,10 +109,9 @@ def _parts(member_id: str, known: _Known) -> tuple[str, str]:
     for prefix in filter(None, (known.instance_id, known.client_id)):
         if member_id.startswith(f"{prefix}-"):
             return prefix, member_id[len(prefix) + 1 :]
-    base = known.instance_id or known.client_id
     if (found := _UUID.match(member_id)) is not None:
-        return base or found["base"], found["rest"]
-    return base, member_id
+        return known.instance_id or found["base"] or known.client_id, found["rest"]
+    return known.instance_id or known.client_id, member_id
 
 
 def _shortest(rests: list[str]) -> list[str]:

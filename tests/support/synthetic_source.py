@@ -204,10 +204,9 @@ class SyntheticSource:
             "pool": f"pid {41_200 + n * 17} on node {NODES[n % 3][:6]}",
             "spark": f"executor {n + 1}, pid {52_010 + n} on node {NODES[n % 3][:6]}",
         }.get(made.kind, "")
-        client = self.hostile or {"pool": f"{made.name}-{n}", "spark": f"spark-{made.name}-{n}"}.get(
-            made.kind, f"{made.name}-api"
+        return MemberView(
+            _member_id(made, n), None, self.hostile or _client(made, n), f"/{HOSTS[n % 3]}", assignment, process
         )
-        return MemberView(_member_id(made, n), None, client, f"/{HOSTS[n % 3]}", assignment, process)
 
     def _group(self, name: str, now: int) -> GroupView:
         made = self._made(name)
@@ -263,29 +262,29 @@ class SyntheticSource:
                     11,
                     "a member joined",
                     _member_id(made, 0),
-                    f"{made.name}-api",
+                    _client(made, 0),
                     "/10.0.0.11",
                     base - 52 * MINUTE + 3_020,
                     base - 52 * MINUTE + 3_190,
                     3,
                     came=tuple(_member_id(made, n) for n in range(3)),
-                    waited=(Waited(_member_id(made, 2), "join", 2_980, f"{made.name}-api", "/10.0.0.13"),),
+                    waited=(Waited(_member_id(made, 2), "join", 2_980, _client(made, 2), "/10.0.0.13"),),
                 ),
                 RebalanceView(
                     made.name,
                     base - 26 * MINUTE,
                     12,
                     "a session ended: no heartbeat for 45 s",
-                    "dead-9b1f03",
-                    f"{made.name}-api",
+                    _member_id(made, 21),
+                    _client(made, 21),
                     "/10.0.0.12",
                     base - 26 * MINUTE + 8_400,
                     base - 26 * MINUTE + 9_020,
                     3,
-                    expelled=("dead-9b1f03",),
+                    expelled=(_member_id(made, 21),),
                     waited=(
-                        Waited(_member_id(made, 1), "join", 8_350, f"{made.name}-api", "/10.0.0.12"),
-                        Waited(_member_id(made, 0), "join", 1_200, f"{made.name}-api", "/10.0.0.11"),
+                        Waited(_member_id(made, 1), "join", 8_350, _client(made, 1), "/10.0.0.12"),
+                        Waited(_member_id(made, 0), "join", 1_200, _client(made, 0), "/10.0.0.11"),
                     ),
                 ),
                 RebalanceView(
@@ -294,14 +293,14 @@ class SyntheticSource:
                     13,
                     "a member joined",
                     _member_id(made, 3),
-                    f"{made.name}-api",
+                    _client(made, 3),
                     "/10.0.0.11",
                     base - 19 * MINUTE + 1_450,
                     base - 19 * MINUTE + 1_700,
                     4,
                     came=(_member_id(made, 3),),
                     left=(),
-                    waited=(Waited(_member_id(made, 0), "join", 1_410, f"{made.name}-api", "/10.0.0.11"),),
+                    waited=(Waited(_member_id(made, 0), "join", 1_410, _client(made, 0), "/10.0.0.11"),),
                 ),
             ]
         if made.rebalances > 3:
@@ -311,13 +310,13 @@ class SyntheticSource:
                     base - 4 * MINUTE,
                     14,
                     "a member left",
-                    "left-4410aa",
-                    f"{made.name}-4",
+                    _member_id(made, 22),
+                    _client(made, 22),
                     "/10.0.0.13",
                     base - 4 * MINUTE + 700,
                     base - 4 * MINUTE + 910,
                     4,
-                    left=("left-4410aa",),
+                    left=(_member_id(made, 22),),
                 )
             )
         if made.state == "PreparingRebalance":
@@ -328,11 +327,11 @@ class SyntheticSource:
                     15,
                     "a member joined",
                     _member_id(made, 4),
-                    f"{made.name}-4",
+                    _client(made, 4),
                     "/10.0.0.12",
                     waited=(
-                        Waited(_member_id(made, 1), "join", 8_000 + now % 18_000, f"{made.name}-1", "/10.0.0.12"),
-                        Waited(_member_id(made, 3), "join", 8_000 + now % 18_000, f"{made.name}-3", "/10.0.0.11"),
+                        Waited(_member_id(made, 1), "join", 8_000 + now % 18_000, _client(made, 1), "/10.0.0.12"),
+                        Waited(_member_id(made, 3), "join", 8_000 + now % 18_000, _client(made, 3), "/10.0.0.11"),
                     ),
                     members=5,
                     came=(_member_id(made, 4),),
@@ -498,7 +497,11 @@ def _group_id(row: GroupRow) -> str:
 
 
 def _member_id(made: Made, n: int) -> str:
-    return f"{made.name}-{(n * 7919 + 4096):08x}-1a41-441d-831e-85f266afbc{n:02x}"
+    return f"{_client(made, n)}-{(n * 0x9E3779B1 + 0x3F21C07A) % 2**32:08x}-1a41-441d-831e-85f266afbc{n:02x}"
+
+
+def _client(made: Made, n: int) -> str:
+    return {"pool": f"{made.name}-{n}", "spark": f"spark-{made.name}-{n}"}.get(made.kind, f"{made.name}-api")
 
 
 @dataclass

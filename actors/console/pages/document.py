@@ -40,10 +40,16 @@ def document(page: Page, frame: Frame) -> Html:
     """The whole page."""
     regions = [el("div", region.html, id=region.name, class_="region") for region in page.regions]
     main = el("main", *regions, id="main", tabindex="-1")
-    live: dict[str, Value] = {"data_live": f"/live{frame.address}", "data_look": page.wall_ms} if page.live else {}
+    live: dict[str, Value] = {"data_live": _live(page, frame), "data_look": page.wall_ms} if page.live else {}
     body = el("body", _bar(page, frame), main, _data(page.series), _help(), **live)
     head = _head(page.title, frame, chart=page.series is not None)
     return join(_DOCTYPE, el("html", head, body, lang="en"))
+
+
+def _live(page: Page, frame: Frame) -> str:
+    """Where changes of the page come from."""
+    mark = "&" if "?" in frame.address else "?"
+    return f"/live{frame.address}{mark}{page.pinned}" if page.pinned else f"/live{frame.address}"
 
 
 def plain(title: str, content: Child, frame: Frame) -> Html:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+from urllib.parse import urlencode
 
 from actors.console import figures
 from actors.console.axis import Window
@@ -16,6 +17,7 @@ from actors.links.member_names import MemberNames, Name
 from actors.links.views import (
     GetGroup,
     GetGroupHistory,
+    GroupHistory,
     GroupRow,
     GroupView,
     LagPoint,
@@ -26,6 +28,8 @@ from actors.links.views import (
 _SPANS: Final = {"15m": 15, "1h": 60, "6h": 360, "24h": 1440}
 """Minutes of history that can be chosen."""
 _DEFAULT_SPAN: Final = "1h"
+_FIRST_SPAN: Final = "15m"
+"""Where nothing older is known, unless another one is asked for."""
 _MEMBERS: Final = {
     "pool": "Each is an actor of a ConsumerPool.",
     "spark": "Each is a member of a Spark job, beside its executors.",
@@ -44,10 +48,8 @@ async def page(asked: Asked) -> Page:
             f"There is no group {group_id}, or you may not see it.", el("a", "All groups", href="/groups")
         )
         return Page("No such group", "groups", (Region("gone", gone),), found.wall_ms, live=False, status=404)
-    span = asked.text("span") if asked.text("span") in _SPANS else _DEFAULT_SPAN
-    since = found.wall_ms - _SPANS[span] * 60_000
-    history = await asked.source.view(GetGroupHistory(group_id, since, found.wall_ms))
-    window = Window(since, found.wall_ms)
+    span, history = await _history(asked, found)
+    window = _window(span, found)
     past = episodes.episodes(found, history.rebalances)
     names = MemberNames(found.members, [each.view for each in past])
     head = Region("head", join(_head(found.row, asked), _waiting(found, names)))
@@ -60,7 +62,22 @@ async def page(asked: Asked) -> Page:
     )
     why = Region("rebalances", rebalances.listed(past, names, found.wall_ms))
     series = _series(history.points, past, window)
-    return Page(group_id, "groups", (head, *over_time, members, why, offsets), found.wall_ms, series)
+    regions = (head, *over_time, members, why, offsets)
+    return Page(group_id, "groups", regions, found.wall_ms, series, pinned=urlencode({"span": span}))
+
+
+def _window(span: str, found: GroupView) -> Window:
+    return Window(found.wall_ms - _SPANS[span] * 60_000, found.wall_ms)
+
+
+async def _history(asked: Asked, found: GroupView) -> tuple[str, GroupHistory]:
+    """What is remembered of the group, and of which time: what is asked for, else an hour, or less of a short past."""
+    chosen = asked.text("span") if asked.text("span") in _SPANS else ""
+    window = _window(chosen or _DEFAULT_SPAN, found)
+    history = await asked.source.view(GetGroupHistory(asked.text("id"), window.since_ms, window.until_ms))
+    times = [*(each.wall_ms for each in history.points[:1]), *(each.began_ms for each in history.rebalances[:1])]
+    short = bool(times) and min(times) >= _window(_FIRST_SPAN, found).since_ms
+    return chosen or (_FIRST_SPAN if short else _DEFAULT_SPAN), history
 
 
 def _series(points: Sequence[LagPoint], past: Iterable[Episode], window: Window) -> Series:

@@ -46,7 +46,7 @@ def _said(number: int) -> str:
 def _lane(life: Life, name: Name, inside: Iterable[Episode], window: Window, awaited: Sequence[str]) -> Html:
     start = window.at(life.came_ms) if life.came_ms is not None else 0.0
     end = window.at(life.gone_ms) if life.gone_ms is not None else float(parts.WIDE)
-    shapes = [el("rect", x=window.at(each), y=0, width=1, height=_HIGH, class_="mark") for each, _ in window.marks()]
+    shapes = [el("rect", x=window.at(each), y=0, width=1, height=_HIGH, class_="tick") for each, _ in window.marks()]
     shapes.append(
         el("rect", x=start, y=7, width=round(max(end - start, 3), 2), height=6, rx=3, class_=f"life {life.how}")
     )

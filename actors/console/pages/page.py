@@ -55,6 +55,8 @@ class Page:
     series: Series | None = None
     live: bool = True
     status: int = 200
+    pinned: str = ""
+    """What is added to the query for its changes: what was chosen for this page stays so while it lives."""
 
 
 @dataclass(frozen=True, slots=True)

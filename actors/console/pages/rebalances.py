@@ -8,7 +8,7 @@ from typing import Final
 from actors.console import figures
 from actors.console.html import Child, Html, el
 from actors.console.pages import parts
-from actors.console.pages.episodes import BROKEN_OFF, RUNNING, Episode, changes
+from actors.console.pages.episodes import BROKEN_OFF, QUIET, RUNNING, Episode, changes
 from actors.links.member_names import MemberNames
 from actors.links.rebalances import named
 from actors.links.views import Waited
@@ -23,20 +23,23 @@ def listed(found: Sequence[Episode], names: MemberNames, now_ms: int) -> Html:
     if not found:
         return parts.panel("Rebalances", parts.nothing("No rebalance is known of."))
     shown = sorted(found, key=lambda each: -each.view.began_ms)[:_SHOWN]
-    longest = max(max(each.length_ms, *(w.ms for w in each.waited), 1) for each in shown)
+    drawn = [each for each in shown if each.how != QUIET]
+    longest = max((max(each.length_ms, *(w.ms for w in each.waited), 1) for each in drawn), default=1)
     made = [_rebalance(each, names, now_ms, longest) for each in shown]
-    note = f"bars are to scale: the longest took {figures.seconds(longest / 1000)}"
+    note = f"bars are to scale: the longest took {figures.seconds(longest / 1000)}" if drawn else None
     return parts.panel("Rebalances", el("ol", made, class_="rebalances"), note=note)
 
 
 def _rebalance(found: Episode, names: MemberNames, now_ms: int, longest: int) -> Html:
     view, took = found.view, figures.seconds(found.length_ms / 1000)
-    lasted = {RUNNING: f"{took} so far", BROKEN_OFF: f"broken off after {took}"}.get(found.how, f"took {took}")
+    others = {RUNNING: f"{took} so far", BROKEN_OFF: f"broken off after {took}", QUIET: f"away {took}"}
+    lasted = others.get(found.how, f"took {took}")
     head = el("header", el("h3", view.reason), parts.moment(view.began_ms, now_ms), el("span", lasted, class_="took"))
     made = [each for how, sign, ids in changes(view) for each in _change(how, sign, ids, names)]
-    told = el("p", made, _by(found, names), el("span", found.then, class_="note"), class_="changes")
+    told = el("p", made, _by(found, names), el("span", "\N{MIDDLE DOT} ", found.then, class_="note"), class_="changes")
     running = "running" if found.how == RUNNING else None
-    return el("li", head, told, _phases(found, names, longest), class_=running)
+    drawn = _phases(found, names, longest) if found.how != QUIET else None
+    return el("li", head, told, drawn, class_=running)
 
 
 def _by(found: Episode, names: MemberNames) -> Html | None:

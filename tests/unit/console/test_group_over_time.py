@@ -103,9 +103,12 @@ class Told(SyntheticSource):
         return cast(R, told[type(operation)])  # type: ignore[index]
 
 
-async def page(found: GroupView, past: tuple[RebalanceView, ...] = (), points: tuple[LagPoint, ...] = ()) -> str:
+async def page(
+    found: GroupView, past: tuple[RebalanceView, ...] = (), points: tuple[LagPoint, ...] = (), query: str = ""
+) -> str:
     source = Told(found, GroupHistory("g", points, past))
-    return (await Browser(make_app(Open(Visitor(None, source, SyntheticDesk())), Options())).get("/group?id=g")).text
+    browser = Browser(make_app(Open(Visitor(None, source, SyntheticDesk())), Options()))
+    return (await browser.get(f"/group?id=g{query}")).text
 
 
 def words(text: str) -> str:
@@ -114,12 +117,27 @@ def words(text: str) -> str:
 
 async def test_the_curves_and_who_was_there_show_the_same_hour_however_few_points_there_are() -> None:
     points = tuple(LagPoint(NOW - n * 5_000, 3, 1.0, 1) for n in (2, 1, 0))
-    text = await page(view(rebalance(50, 1)), points=points)
+    text = await page(view(rebalance(50, 1)), past=(rebalance(50, 1),), points=points)
     window = Window(NOW - HOUR, NOW)
     assert f'"window":[{window.since_ms},{window.until_ms}]' in text
     for _, mark in window.marks():
         assert f'"{mark}"]' in text, "of the curves"
         assert f">{mark}</text>" in text, "of who was there"
+
+
+@pytest.mark.parametrize(("minutes", "span"), [(3, "15m"), (14, "15m"), (16, "1h"), (50, "1h")])
+async def test_of_a_short_past_less_than_an_hour_is_shown_and_that_stays_so_while_the_page_lives(
+    minutes: int, span: str
+) -> None:
+    text = await page(view(), points=(LagPoint(NOW - minutes * MINUTE, 3, 1.0, 1),))
+    assert f'data-live="/live/group?id=g&amp;span={span}"' in text
+    window = Window(NOW - {"15m": 15, "1h": 60}[span] * MINUTE, NOW)
+    assert f'"window":[{window.since_ms},{window.until_ms}]' in text
+
+
+async def test_a_time_that_was_chosen_is_shown_however_short_the_past_is() -> None:
+    text = await page(view(), points=(LagPoint(NOW - MINUTE, 3, 1.0, 1),), query="&span=24h")
+    assert f'"window":[{NOW - 24 * HOUR},{NOW}]' in text
 
 
 async def test_rebalances_are_counted_alike_wherever_the_page_says_how_many() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from actors.links.member_names import MemberNames
@@ -56,6 +58,8 @@ def test_members_that_are_gone_have_names_of_what_rebalances_tell() -> None:
     assert (names.of(killed).base, names.of(came).process) == ("app", "pid 41 on node 3f2a")
     assert names.of(came).full == f"{came} 10.0.0.8 pid 41 on node 3f2a"
     assert len({names.of(each).text for each in (gone, killed, came)}) == 3
+    heirs = MemberNames([member(f"i-{UUIDS[2]}", "coterie-0", "i")], [replace(first, member_id=f"i-{UUIDS[0]}")])
+    assert heirs.of(f"i-{UUIDS[0]}").base == "i", "as its next incarnation is called"
     assert names.of("never heard of").text == "never "[:6].strip()
 
 
