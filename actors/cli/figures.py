@@ -47,6 +47,13 @@ def moment(wall_ms: int | None) -> str | None:
         return f"{wall_ms} ms"
 
 
+def moment_near(wall_ms: int, now_ms: int) -> str:
+    """A wall time in UTC: without its day if that is the present one."""
+    whole, now = moment(wall_ms) or "", moment(now_ms) or ""
+    day, blank, time = whole.partition(" ")
+    return time[:8] if blank and now.startswith(f"{day} ") else whole
+
+
 def sparkline(values: Sequence[float | None], highest: float | None = None) -> str:
     """A line of blocks from 0 up to `highest`, or else to the largest value; a blank where none is known."""
     top = highest if highest is not None else max((each for each in values if each is not None), default=0)

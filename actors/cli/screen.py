@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from actors.cli.fitting import shortened
 from actors.cli.output import heading, text
 from actors.runtime.escaping import escaped
 
@@ -75,8 +76,13 @@ def table_of(
     rows: Iterable[Mapping[str, Any]],
     numbers: Container[str] = (),
     alarming: Container[str] = (),
+    widths: Mapping[str, int] | None = None,
 ) -> Table:
-    """Rows as a table for a screen; cells are never broken. A row whose `state` is `alarming` is red."""
+    """Rows as a table for a screen; cells are never broken. A row whose `state` is `alarming` is red.
+
+    `widths` says how wide names may be that are too long (`fitting`).
+    """
+    most = widths or {}
     columns = tuple(columns)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -84,7 +90,7 @@ def table_of(
         table.add_column(heading(column), justify=side, no_wrap=True, overflow="ellipsis")
     for row in rows:
         style = "red" if row.get("state") in alarming else ""
-        table.add_row(*(Text(text(row[column])) for column in columns), style=style)
+        table.add_row(*(Text(shortened(text(row[column]), most.get(column))) for column in columns), style=style)
     return table
 
 

@@ -12,17 +12,22 @@ import click
 from actors.cli import options, output, top_tables, views
 from actors.cli.cluster_commands import data_dir_option, name_option, ray_address_option
 from actors.cli.errors import one_line
+from actors.cli.fitting import fitted, wrapped, wrapped_text
 from actors.links.views import GetOverview, GroupRow, ListGroupRows, Overview
+from actors.runtime.escaping import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
+    from rich.table import Table
 
     from actors.cli.screen import Keys
 
 _EVENTS: Final = 6
 _KEYS: Final = "q quit   s sort by %s   r reverse   j/k scroll   space now"
-_BESIDE_GROUPS: Final = 15
-"""Lines of the screen beside brokers and groups: headings, blanks and events."""
+_KEYS_GAP: Final = "   "
+_EVENT_LINES: Final = 6
+_BESIDE: Final = 6
+"""Lines beside all of these: two headings, a blank, how many more there are, the keys, and one that stays free."""
 
 
 @click.command()
@@ -45,7 +50,8 @@ def top(
     """Show brokers, groups, lag and rates of a cluster, live.
 
     LAG counts records; BEHIND is the age of the oldest record that a group has not read. Keys: q quits, s sorts by the
-    next column, r reverses, j and k or the arrows scroll, space looks at once.
+    next column, r reverses, j and k or the arrows scroll, space looks at once. A narrow terminal shows fewer columns,
+    and shortens names.
     """
     with views.connect(ray_address, name, data_dir) as source:
         if once or output_format == "json" or not sys.stdout.isatty():
@@ -66,7 +72,7 @@ def _once(source: views.Views, order: str, output_format: str) -> None:
         return
     brokers, rows = top_tables.all_rows(found, ordered)
     for line in top_tables.headlines(found):
-        output.say(line)
+        output.say("  ".join(line))
     output.say()
     output.emit(brokers, top_tables.BROKER_COLUMNS, "table")
     output.say()
@@ -131,20 +137,41 @@ def picture(console: Console, found: Overview, groups: Sequence[GroupRow], shown
     """What is on the screen: as many groups as there is room for, from the first that is shown."""
     from rich.console import Group
 
-    from actors.cli.screen import line_of, table_of
+    from actors.cli.screen import line_of
 
+    width = console.width
     ordered = top_tables.sorted_groups(groups, shown.order, backwards=shown.backwards)
-    room = max(1, console.height - _BESIDE_GROUPS - len(found.brokers))
+    heads = [each for line in top_tables.headlines(found) for each in wrapped(map(escaped, line), width)]
+    events = top_tables.short_event_lines(found, _EVENT_LINES, width)
+    said = wrapped_text(escaped(trouble), width)
+    keys = wrapped((_KEYS % shown.order).split(_KEYS_GAP), width, _KEYS_GAP)
+    beside = _BESIDE + sum(map(len, (heads, found.brokers, events, said, keys[1:])))
+    room = max(1, console.height - beside)
     shown.first = min(shown.first, max(0, len(ordered) - room))
     brokers, rows = top_tables.all_rows(found, ordered[shown.first : shown.first + room])
-    more = len(ordered) - len(rows)
-    return Group(
-        *map(line_of, top_tables.headlines(found)),
-        table_of(top_tables.BROKER_COLUMNS, brokers, top_tables.NUMBERS, top_tables.ALARMING),
-        line_of(),
-        table_of(top_tables.GROUP_COLUMNS, rows, top_tables.NUMBERS, top_tables.ALARMING),
-        line_of(f"{more:,} more groups" if more else "", "dim"),
-        *([line_of(trouble, "red")] if trouble else ()),
-        *(line_of(line, "dim") for line in top_tables.event_lines(found, _EVENTS)),
-        line_of(_KEYS % shown.order, "reverse"),
+    of_brokers, no_room = _table(top_tables.BROKER_COLUMNS, brokers, width, shown.order)
+    of_groups, none_either = _table(top_tables.GROUP_COLUMNS, rows, width, shown.order)
+    more, left_out = len(ordered) - len(rows), no_room + none_either
+    rest = [f"{more:,} more groups"] * bool(more) + [f"no room for {output.plural(left_out, 'column')}"] * bool(
+        left_out
     )
+    return Group(
+        *map(line_of, heads),
+        of_brokers,
+        line_of(),
+        of_groups,
+        line_of("  ".join(rest), "dim"),
+        *(line_of(line, "red") for line in said),
+        *(line_of(line, "dim") for line in events),
+        *(line_of(line, "reverse") for line in keys),
+    )
+
+
+def _table(columns: Sequence[str], rows: top_tables.Rows, width: int, order: str) -> tuple[Table, int]:
+    """The table as far as it has room, and for how many columns there is none."""
+    from actors.cli.screen import table_of
+
+    sorted_by = top_tables.SORTED.get(order)
+    spare = [each for each in top_tables.SPARE if each in columns and each != sorted_by]
+    fit = fitted(columns, rows, width, top_tables.NAMES, spare)
+    return table_of(fit.columns, rows, top_tables.NUMBERS, top_tables.ALARMING, fit.widths), len(fit.left_out)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from actors.cli import figures, output
+from actors.cli.fitting import wrapped_text
 from actors.links.views import BrokerView, GroupRow, Overview
+from actors.runtime.escaping import escaped
 
 Rows = list[dict[str, Any]]
 
@@ -23,6 +25,15 @@ NUMBERS: Final = frozenset((*BROKER_COLUMNS, *GROUP_COLUMNS)) - {"broker", "addr
 ALARMING: Final = frozenset(("Dead", "PreparingRebalance"))
 """States that are shown in red."""
 
+NAMES: Final = ("address", "group")
+"""Columns that a narrow terminal shortens."""
+SPARE: Final = (
+    *("pid", "leads", "waiting", "connections", "longest"),
+    *("coordinator", "kind", "rebalances/h", "#members", "commits/s"),
+    *("out/s", "in/s", "state", "behind"),
+)
+"""Columns that it leaves out, in this order."""
+
 ORDERS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     "lag": lambda row: -_or(row.lag),
     "behind": lambda row: -_or(row.lag_seconds),
@@ -32,6 +43,8 @@ ORDERS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     "group": lambda row: "",
 }
 """By what groups are sorted; then by their ids."""
+SORTED: Final = {"behind": "behind", "commits": "commits/s", "rebalances": "rebalances/h", "members": "#members"}
+"""The columns of ORDERS that are in SPARE: while groups are sorted by one, it is shown."""
 
 
 def _or(value: float | None) -> float:
@@ -44,21 +57,23 @@ def sorted_groups(groups: Iterable[GroupRow], order: str, *, backwards: bool = F
     return sorted(groups, key=lambda row: (key(row), row.group_id), reverse=backwards)
 
 
-def headlines(found: Overview) -> Iterator[str]:
-    """What the cluster is as a whole."""
+def headlines(found: Overview) -> Iterator[tuple[str, ...]]:
+    """What the cluster is as a whole: lines, each of parts."""
     alive = sum(broker.alive for broker in found.brokers)
     yield (
-        f"{found.name} at {figures.moment(found.wall_ms)}  brokers {alive}/{len(found.brokers)}  "
-        f"{output.plural(found.topics, 'topic')}, {output.plural(found.partitions, 'partition')}"
+        f"{found.name} at {figures.moment(found.wall_ms)}",
+        f"brokers {alive}/{len(found.brokers)}",
+        f"{output.plural(found.topics, 'topic')}, {output.plural(found.partitions, 'partition')}",
     )
     states = ", ".join(f"{count:,} {state}" for state, count in sorted(found.groups.items())) or "none"
     yield (
-        f"groups {states}  lag {output.text(figures.count(found.lag))}  "
-        f"messages/s {output.text(figures.rate(found.messages_per_s))}  "
-        f"commits/s {output.text(figures.rate(found.commits_per_s))}"
+        f"groups {states}",
+        f"lag {output.text(figures.count(found.lag))}",
+        f"messages/s {output.text(figures.rate(found.messages_per_s))}",
+        f"commits/s {output.text(figures.rate(found.commits_per_s))}",
     )
     shards = Counter(shard.state for shard in found.shards)
-    yield f"shards {', '.join(f'{count} {state}' for state, count in sorted(shards.items())) or 'none'}"
+    yield (f"shards {', '.join(f'{count} {state}' for state, count in sorted(shards.items())) or 'none'}",)
 
 
 def broker_row(broker: BrokerView) -> dict[str, Any]:
@@ -97,6 +112,18 @@ def event_lines(found: Overview, most: int) -> Iterator[str]:
     """What has happened lately, the newest last."""
     for event in found.events[len(found.events) - min(most, len(found.events)) :]:
         yield f"{figures.moment(event.wall_ms)}  {event.subject}: {event.text}"
+
+
+def short_event_lines(found: Overview, most: int, width: int) -> list[str]:
+    """The same in at most so many lines of that width, with times of day where the day is the present one."""
+    lines: list[str] = []
+    for event in reversed(found.events):
+        said = f"{figures.moment_near(event.wall_ms, found.wall_ms)}  {event.subject}: {event.text}"
+        made = wrapped_text(escaped(said), width)
+        if len(lines) + len(made) > most:
+            break
+        lines[:0] = made
+    return lines
 
 
 def all_rows(found: Overview, groups: Sequence[GroupRow]) -> tuple[Rows, Rows]:

@@ -129,6 +129,28 @@ def test_the_way_through_by_keys(windows: Windows, address: str) -> None:
     assert not page.locator("dialog[open]").count()
 
 
+def test_on_a_phone_it_is_said_who_went_and_how(windows: Windows, address: str) -> None:
+    page = windows.open(address, 390).page
+    page.goto(f"{address}group?id=billing")
+    expelled = page.locator(".lanes li", has=page.locator(".how.expelled")).first
+    assert expelled.locator(".how").is_visible()
+    whole = "each => each.scrollWidth <= each.clientWidth + 1"
+    assert all(page.locator(".lanes .member").evaluate_all(f"all => all.map({whole})")), "no name is cut"
+    names = [" ".join(text.split()) for text in page.locator(".lanes .member").all_inner_texts()]
+    assert len(set(names)) == len(names)
+    assert page.locator(".change.expelled + small").first.inner_text() in names
+
+
+def test_curves_and_lanes_have_the_same_times_under_them(windows: Windows, address: str) -> None:
+    for span, wide in (("15m", 1280), ("1h", 390), ("24h", 1280)):
+        page = windows.open(address, wide).page
+        page.goto(f"{address}group?id=billing&span={span}")
+        under = page.locator(".ticks text").all_text_contents()
+        told = page.evaluate("JSON.parse(document.getElementById('series').textContent).axis.map(([, text]) => text)")
+        assert under == told
+        assert len(set(under)) == len(under) >= 3
+
+
 def test_the_dark_is_the_systems_and_can_be_switched(windows: Windows, address: str) -> None:
     window = windows.open(address, scheme="dark")
     window.go("")

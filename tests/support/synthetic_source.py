@@ -182,7 +182,7 @@ class SyntheticSource:
             lag,
             round(seconds, 1),
             round(made.rate / 40, 2) if made.rate else 0.0,
-            made.rebalances,
+            len(self._rebalances(made, now)),
             now - 26 * MINUTE if made.rebalances else None,
             tuple(self._lag(made, now - HOUR + n * 2 * MINUTE) for n in range(30)),
         )

@@ -94,7 +94,7 @@ def _mark(share: float, text: str) -> Html:
 
 def _legend() -> Html:
     rows = (
-        *(("here", "a member"), ("came", "came"), ("left", "left"), ("replaced", "replaced by its next incarnation")),
+        *(("here", "a member"), ("came", "came"), ("left", "left, or replaced by its next incarnation")),
         *(("expelled", "expelled"), ("band", "rebalance")),
     )
     return el("p", [el("span", el("i", class_=a), b) for a, b in rows], class_="legend lives", aria_hidden="true")

@@ -36,7 +36,7 @@ def _rebalance(found: Episode, names: MemberNames, now_ms: int, longest: int) ->
     lasted = others.get(found.how, f"took {took}")
     head = el("header", el("h3", view.reason), parts.moment(view.began_ms, now_ms), el("span", lasted, class_="took"))
     made = [each for how, sign, ids in changes(view) for each in _change(how, sign, ids, names)]
-    told = el("p", made, _by(found, names), el("span", "\N{MIDDLE DOT} ", found.then, class_="note"), class_="changes")
+    told = el("p", made, _by(found, names), el("span", found.then, class_="note"), class_="changes")
     running = "running" if found.how == RUNNING else None
     drawn = _phases(found, names, longest) if found.how != QUIET else None
     return el("li", head, told, drawn, class_=running)

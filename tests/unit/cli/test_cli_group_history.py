@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from actors.cli import figures, views
+from actors.cli.group_history import lag_rows
 from actors.cli.main import cli
 from actors.links.views import GetGroupHistory, GroupHistory, LagPoint, RebalanceView, Waited
 from tests.support.fake_views import WALL_MS, FakeViews
@@ -41,20 +42,38 @@ def run(*arguments: str) -> Result:
 def test_it_says_when_why_who_how_long_and_whom_was_waited_for(source: FakeViews) -> None:
     head, left, runs = [line.split("  ") for line in run("orders").stdout.splitlines()[:3]]
     assert [cell.strip() for cell in head if cell.strip()] == [
-        *("BEGAN", "GENERATION", "REASON", "BY", "JOIN", "SYNC", "#MEMBERS", "CAME", "LEFT", "EXPELLED", "WAITED-FOR"),
+        *("BEGAN", "GENERATION", "REASON", "BY", "JOIN", "SYNC", "#MEMBERS", "CAME", "LEFT"),
+        *("REPLACED", "EXPELLED", "WAITED-FOR"),
     ]
     assert [cell.strip() for cell in left if cell.strip()] == [
-        *("2025-11-24 16:00:00.000+00:00", "6", "session of m-2 expired", "worker-2/10.0.0.2", "3.0s", "0.2s", "2"),
-        *("0", "0", "m-2", "worker-1/10.0.0.1 3.0s (join)"),
+        *("2025-11-24 16:00:00.000+00:00", "6", "session of m-2 expired", "worker-2 m-2/10.0.0.2", "3.0s", "0.2s", "2"),
+        *("0", "0", "0", "worker-2 m-2", "worker-1 m-1/10.0.0.1 3.0s (join)"),
     ]
-    assert [cell.strip() for cell in runs if cell.strip()][2:6] == ["m-3 joined", "m-3", "-", "-"]
+    assert [cell.strip() for cell in runs if cell.strip()][2:7] == ["m-3 joined", "m-3", "-", "-", "-"]
 
 
 def test_lag_is_lines_of_blocks_of_one_scale(source: FakeViews) -> None:
-    head, first, second = run("orders").stdout.splitlines()[4:]
+    head, first, second = run("orders", "--since", "288m").stdout.splitlines()[4:]
     assert head.split() == ["FROM", "LAG", "MAX-LAG", "BEHIND", "MAX-BEHIND", "COMMITTED/S"]
     assert "▁▂▂▂▂ ▃▃" in first
     assert second.split() == ["2025-11-24", "16:24:00.000+00:00", *("▆▇▇▇▇█", "290", "▆▇▇▇▇█", "29s", "10")]
+
+
+def test_blocks_are_of_equal_time_however_unevenly_the_points_stand() -> None:
+    minutes = (*(number / 12 for number in range(24)), 10, 20, 21)  # then nothing changes, and is written seldom
+    lags = [*([0] * 11), 700, *([0] * 13), 0, 350]
+    points = [LagPoint(WALL_MS + round(at * 60_000), lag, 0.0, 0) for at, lag in zip(minutes, lags, strict=True)]
+    (row,) = lag_rows(points, 60_000)
+    assert row["lag"] == "█" + "▁" * 20 + "▅", "a minute each, the peak of the first is there"
+    assert (row["max_lag"], row["from"]) == ("700", "2025-11-24 16:00:00.000+00:00")
+    few = list(lag_rows(points, 3_600_000))
+    assert [each["lag"] for each in few] == ["█"]
+
+
+def test_where_nobody_looked_blocks_are_blank() -> None:
+    points = [LagPoint(WALL_MS + at * 60_000, 5, 0.0, 0) for at in (0, 1, 40, 41, 500)]
+    assert [each["lag"] for each in lag_rows(points, 60_000)] == ["██", " " * 16 + "██", " " * 20 + "█"]
+    assert list(lag_rows([], 60_000)) == []
 
 
 def test_as_json_it_is_what_the_monitor_said(source: FakeViews) -> None:
