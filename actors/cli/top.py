@@ -71,8 +71,8 @@ def _once(source: views.Views, order: str, output_format: str) -> None:
         output.emit_json({**asdict(found), "group_rows": [asdict(each) for each in ordered]})
         return
     brokers, rows = top_tables.all_rows(found, ordered)
-    for line in top_tables.headlines(found):
-        output.say("  ".join(line))
+    for parts in top_tables.headlines(found):
+        output.say("  ".join(parts))
     output.say()
     output.emit(brokers, top_tables.BROKER_COLUMNS, "table")
     output.say()

@@ -129,8 +129,8 @@ class History:
         for event in events:
             row = (event.number, event.wall_ms, event.kind, event.subject, event.text)
             self._try(draft, f"event {event.number}", self._db.execute, _INSERT_EVENT, row)
-        for each, kind in kinds.items():
-            self._try(draft, f"what group {each!r} is", write_kinds, self._db, [(each, kind)])
+        for name, kind in kinds.items():
+            self._try(draft, f"what group {name!r} is", write_kinds, self._db, [(name, kind)])
         return draft
 
     def _write_point(self, draft: _Draft, group: str, point: LagPoint) -> None:

@@ -62,7 +62,9 @@ def _figures(found: Overview) -> Html:
         parts.figure("Lag", figures.short(found.lag), "records, all groups"),
         parts.figure("In", figures.rate(found.messages_per_s), "records"),
         parts.figure("Commits", figures.rate(found.commits_per_s), "offsets"),
-        parts.figure("Topics", figures.count(found.topics), figures.plural(found.partitions, "partition")),
+        parts.figure(
+            "Topics", figures.count(found.topics), f"{figures.plural(found.partitions, 'partition')}, internal ones too"
+        ),
     )
 
 

@@ -201,5 +201,5 @@ def test_a_moment_that_no_calendar_has_is_shown_all_the_same(wall_ms: int) -> No
 
 def test_a_curve_with_the_largest_values_is_drawn() -> None:
     points = [LagPoint(NOW_MS + number, LARGEST, 1e15, each) for number, each in enumerate([0, LARGEST, None, 5])]
-    (row,) = lag_rows(points)
+    (row,) = lag_rows(points, 1)
     assert row["max_lag"] == f"{LARGEST:,}"
