@@ -107,7 +107,7 @@ def test_a_curve_with_fewer_points_keeps_its_peak_and_its_end(points: int) -> No
 def test_a_peak_between_two_minutes_is_in_the_points_that_are_kept_for_days(history: History) -> None:
     for number in range(48):
         at = NOW_MS + number * 5_000
-        history.write(at, [("billing", LagPoint(at, 900 if number == 17 else 0, 0.0, 7))])
+        history.write(at, [("billing", LagPoint(at, 900 if number == 17 else 3, 0.0, 7))])
     history._delete(0, NOW_MS + 86_400_000)  # what every look found is kept for two hours
     assert [each.lag for each in history.lag("billing", 0, NOW_MS + 86_400_000, 100)].count(900) == 1
 
