@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import select
 import socket
 import ssl
 import threading
@@ -21,6 +22,7 @@ from typing import TypeAlias
 
 from actors.links import keepalive, proof
 from actors.links.codec import Codec, LinkError
+from actors.links.member_deaths import Committed, InHand, Notes
 from actors.links.member_tls import TlsStream
 from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role
 
@@ -137,7 +139,18 @@ class LinesKept:
 
 
 MemberMessage: TypeAlias = (
-    MemberReport | MethodCall | Returned | Raised | StopMember | Leash | ReadLines | Lines | LinesKept
+    MemberReport
+    | MethodCall
+    | Returned
+    | Raised
+    | StopMember
+    | Leash
+    | ReadLines
+    | Lines
+    | LinesKept
+    | InHand
+    | Committed
+    | Notes
 )
 
 CODEC: Codec[MemberMessage] = Codec(
@@ -152,6 +165,9 @@ CODEC: Codec[MemberMessage] = Codec(
         7: ReadLines,
         8: Lines,
         9: LinesKept,
+        10: InHand,
+        11: Committed,
+        12: Notes,
     },
 )
 
@@ -211,6 +227,15 @@ class MemberConnection:
         except OSError:
             self.hang_up()  # half of the message may have gone
             raise
+
+    def has_room(self) -> bool:
+        """Whether a short message probably can be sent without waiting."""
+        poll = select.poll()  # `select` itself takes no descriptor above 1023
+        try:
+            poll.register(self._socket, select.POLLOUT)
+        except ValueError:  # it is closed
+            return False
+        return bool(poll.poll(0))
 
     def read(self) -> MemberMessage:
         """The next message. Raises OSError; EOFError at the end; LinkError for other bytes."""

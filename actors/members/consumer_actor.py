@@ -29,6 +29,11 @@ from actors.security.acl import is_loopback
 
 log = logging.getLogger(__name__)
 
+# Words of Ray's for how an actor has ended: by what no record can do, and by what Ray has not seen.
+_NO_RECORDS = ("killed by `ray.kill`", "node has died", "node was terminated", "owner has died")
+_UNKNOWN = "End of file"
+_CRASH = "its process ended without a word, as by a segmentation fault, os._exit or for want of memory"
+
 
 @ray.remote(num_cpus=0, max_restarts=0)
 class ConsumerActor:
@@ -52,8 +57,17 @@ class ConsumerActor:
         host, secret, member = ray.util.get_node_ip_address(), os.urandom(16), self._member
         encrypted = encrypt and can_encrypt() and not is_loopback(host)
         made = MemberServer(
-            host, secret, member.handler.instance, member.report, member.stop, ring=self._ring, encrypted=encrypted
+            host,
+            secret,
+            member.handler.instance,
+            member.report,
+            member.stop,
+            ring=self._ring,
+            encrypted=encrypted,
+            learn=member.doubts.learn,
+            look=member.declared.look,
         )
+        member.told_by(made.say)
         self._link = made
         node_id = ray.get_runtime_context().get_node_id()
         return MemberAddress(host, made.port, os.getpid(), node_id, secret, encrypted)
@@ -74,6 +88,7 @@ class StartedActor:
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
+        self._serving: Any = None
         self._listening = actor.listen.remote(can_encrypt())
 
     def address(self, timeout_s: float) -> MemberAddress | None:
@@ -92,7 +107,20 @@ class StartedActor:
 
     def serve(self) -> None:
         """Have it join the group and consume."""
-        self._actor.serve.remote()
+        self._serving = self._actor.serve.remote()
+
+    def how_it_died(self, timeout_s: float) -> str | None:
+        """How its process has ended, in words; None if that is nothing that a record can do."""
+        if self._serving is None or not ray.is_initialized():  # what follows would start one
+            return None
+        try:
+            ray.get(self._serving, timeout=timeout_s)
+        except ray.exceptions.GetTimeoutError:
+            return "its connection has ended, and Ray does not know of its death"
+        except ray.exceptions.RayError as error:
+            text = last_line(error)
+            return None if any(each in text for each in _NO_RECORDS) else _CRASH if _UNKNOWN in text else text
+        return None
 
     def kill(self) -> None:
         """End it. If that fails, starting its successor fails, too, and says why."""

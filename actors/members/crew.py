@@ -9,13 +9,14 @@ import logging
 import re
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from actors.client import Admin
 from actors.client.config import security_settings
 from actors.client.errors import KafkaError
+from actors.links.member_deaths import Note
 from actors.members.autoscale import Autoscale
 from actors.members.draining import Draining
 from actors.members.handling.spec import MemberSpec
@@ -55,11 +56,18 @@ class SizeChange:
 class Crew:
     """A pool's members, none at first. `slots` supervises each of them.
 
-    With `leash`, they end at once when this process does: for one that has successors.
+    With `leash`, they end at once when this process does: for one that has successors. `notes` are of records that were
+    in hand when members of an earlier crew died.
     """
 
     def __init__(
-        self, version: Version, instance_prefix: str, environment: Environment, *, leash: bool = False
+        self,
+        version: Version,
+        instance_prefix: str,
+        environment: Environment,
+        *,
+        leash: bool = False,
+        notes: Iterable[Note] = (),
     ) -> None:
         self._monotonic = environment.clock.monotonic
         self._wall_ms = environment.clock.wall_ms
@@ -69,6 +77,7 @@ class Crew:
             instance_prefix=instance_prefix,
             monotonic=self._monotonic,
             journal=Journal(self._wall_ms),
+            notes=notes,
         )
         self._instance_prefix = instance_prefix
         self._size_changes: deque[SizeChange] = deque(maxlen=_CHANGES_MAX)

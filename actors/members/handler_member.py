@@ -15,11 +15,14 @@ from typing import Any
 
 from actors.client import Consumer, ConsumerRebalanceListener, Producer, TopicPartition
 from actors.links.member import MemberReport
+from actors.links.member_deaths import Committed, InHand
 from actors.members.handling.beginnings import Beginnings
 from actors.members.handling.commits import Commits
 from actors.members.handling.delivery import Delivery, Running
+from actors.members.handling.doubts import Doubts, Trial
 from actors.members.handling.handler import Handler
 from actors.members.handling.hands import Tasks, Threads
+from actors.members.handling.in_hand import Declared
 from actors.members.handling.lanes import BatchLanes, KeyLanes
 from actors.members.handling.order import Counts, Order, Parts
 from actors.members.handling.output import Writer
@@ -119,23 +122,28 @@ class MemberLoop:
         self.beginnings = Beginnings(spec.group_id, self.consumer, at_end=options["auto_offset_reset"] == "latest")
         self._progress = Progress(monotonic)
         interval_s = spec.auto_commit_interval_ms / 1000
-        self.commits = Commits(spec.group_id, self.consumer, self._progress, monotonic, interval_s)
+        self.doubts = Doubts(spec.notes)
+        self.commits = Commits(
+            spec.group_id, self.consumer, self._progress, monotonic, interval_s, self.doubts.committed
+        )
+        self.declared = Declared(monotonic, self._counts)
         self._writer = Writer(spec, partial(make_producer, environment=environment))
         self._running = Running(monotonic)
         delivery = Delivery(spec, self.handler, values, self._writer, self._running, sleep)
         self.order = self._ordered(delivery, monotonic)
 
     def _ordered(self, delivery: Delivery, monotonic: Callable[[], float]) -> Order:
-        spec = self.spec
+        spec, progress, counts, declared = self.spec, self._progress, self._counts, self.declared
+        trial = Trial(self.doubts, declared, delivery, self.commits)
         if not spec.side_by_side:
-            return Serial(spec, self.consumer, delivery, self._progress, self.commits, self._counts, self._stop)
+            return Serial(spec, self.consumer, delivery, progress, self.commits, counts, declared, trial, self._stop)
         lanes = (
-            KeyLanes(spec.concurrency, self._progress.begin)
+            KeyLanes(spec.concurrency, progress.begin)
             if spec.batch_format == "record"
-            else BatchLanes(spec.max_batch_records, spec.batch_max_ms / 1000, self._progress.begin)
+            else BatchLanes(spec.max_batch_records, spec.batch_max_ms / 1000, progress.begin)
         )
         hands = Tasks(delivery) if self.handler.is_async else Threads(delivery, spec.concurrency)
-        return SideBySide(spec, self.consumer, lanes, hands, self._progress, self.commits, self._counts, monotonic)
+        return SideBySide(spec, self.consumer, lanes, hands, progress, self.commits, counts, declared, trial, monotonic)
 
     # --- the loop ---
 
@@ -202,6 +210,11 @@ class MemberLoop:
         return about_member(self.consumer.group_metadata())
 
     # --- for other threads ---
+
+    def told_by(self, tell: Callable[[InHand | Committed], None]) -> None:
+        """Have this tell the pool, from now on, which records are in hand, and which do not come again."""
+        self.declared.told_by(tell)
+        self.doubts.told_by(tell)
 
     def stop(self) -> None:
         """Have `run` end after what is being handled."""

@@ -36,6 +36,7 @@ from actors.links.member import (
     Returned,
     StopMember,
 )
+from actors.links.member_deaths import Committed, InHand, Notes
 from actors.members.logs.ring import Ring
 from actors.members.reporting import REPORT_SECONDS, Reporting
 from actors.runtime.process import error_text
@@ -73,7 +74,8 @@ class MemberServer:
 
     `ring` has what its process has written. Who connects has `proof_s` seconds for each step of the proof. A result of
     a call may have about `limit` bytes. Of too many connections the oldest goes that has not proved itself. `lost` is
-    called when the connection has ended of somebody who keeps the member on a leash; it ends the process.
+    called when the connection has ended of somebody who keeps the member on a leash; it ends the process. `learn` gets
+    what the pool notes of its records; `look` is called before each report.
     """
 
     def __init__(
@@ -89,9 +91,13 @@ class MemberServer:
         limit: int = LIMIT,
         encrypted: bool = False,
         lost: Callable[[], None] | None = None,
+        learn: Callable[[Notes], None] | None = None,
+        look: Callable[[], None] | None = None,
     ) -> None:
         self._secret = secret
         self._lost = lost or _end_process
+        self._learn = learn
+        self._look = look
         self._tls = _tls(secret).server if encrypted else None
         self._links: dict[MemberConnection, bool] = {}  # the oldest first, and whether they have proved themselves
         self._lock = threading.Lock()
@@ -118,6 +124,15 @@ class MemberServer:
     def tell(self) -> None:
         """Report at once: what comes next may keep every thread of this process from saying anything."""
         self._reporting.now(_NEWS_SECONDS)
+
+    def say(self, message: InHand | Committed) -> None:
+        """Send it before this returns. A pool that takes nothing in holds up only a record that is tried alone."""
+        with self._lock:
+            links = [link for link, proved in self._links.items() if proved]
+        for link in links:
+            with contextlib.suppress(OSError):  # it has ended, as its reader notices
+                if link.has_room() or (isinstance(message, InHand) and message.alone):
+                    link.send(message)
 
     def _accept(self) -> None:
         while True:
@@ -168,6 +183,8 @@ class MemberServer:
                         threading.Thread(target=self._send_lines, args=(link, wanted), daemon=True).start()
                     case LinesKept():
                         self._told.set()
+                    case Notes() as notes if self._learn is not None:
+                        self._learn(notes)
                     case Leash(silence_s):
                         leash = True
                         connection.settimeout(silence_s)
@@ -177,11 +194,16 @@ class MemberServer:
 
     def _report_to(self, link: MemberConnection) -> None:
         with _ending(link):
-            self._reporting.run(lambda: link.send(self._report()))
+            self._reporting.run(lambda: self._report_once(link))
             self._send_lines(link, ReadLines(0, 0, LAST_LINES, 0))
             while True:
                 link.send(self._report())
                 time.sleep(REPORT_SECONDS)
+
+    def _report_once(self, link: MemberConnection) -> None:
+        if self._look is not None:
+            self._look()
+        link.send(self._report())
 
     def _send_lines(self, link: MemberConnection, wanted: ReadLines) -> None:
         ring = self._ring
@@ -240,11 +262,12 @@ class MemberClient:
     """The end of whoever has started the member. One thread reads `reports`; any may call.
 
     `link` is a connection of which both ends have proved themselves. `last_lines` are what the member has sent when it
-    ended in good order.
+    ended in good order. `told` is called, by who reads the reports, with what it says of its records.
     """
 
     def __init__(self, link: MemberConnection) -> None:
         self.last_lines: tuple[Line, ...] = ()
+        self.told: Callable[[InHand | Committed], None] = lambda _: None
         self._link = link
         self._lock = threading.Lock()
         self._calls: dict[int, Future[Any]] | None = {}
@@ -272,6 +295,8 @@ class MemberClient:
                 match self._link.read():
                     case MemberReport() as report:
                         yield report
+                    case InHand() | Committed() as told:
+                        self.told(told)
                     case Lines(number=0, lines=lines):
                         self.last_lines = lines
                         self._link.send(LinesKept())
@@ -320,6 +345,11 @@ class MemberClient:
         """Have the member finish the record that is being handled, commit and close."""
         with contextlib.suppress(OSError):  # the connection has ended then, and the member is as good as stopped
             self._link.send(StopMember())
+
+    def learn(self, notes: Notes) -> None:
+        """Have the member know what is noted of the pool's records."""
+        with contextlib.suppress(OSError):  # the connection has ended then
+            self._link.send(notes)
 
     def hold(self) -> None:
         """Have the member end when this connection ends, or LEASH_SECONDS after the last call of this.

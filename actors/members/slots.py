@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from actors.links.member import MemberAddress, MemberReport
+from actors.links.member_deaths import InHand
 from actors.links.pools import MemberFigures
 from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient
@@ -21,6 +22,7 @@ class Started(Protocol):
     def is_placed(self) -> bool: ...
     def serve(self) -> None: ...
     def kill(self) -> None: ...
+    def how_it_died(self, timeout_s: float) -> str | None: ...
 
 
 class Starter(Protocol):
@@ -91,8 +93,10 @@ class Slot:
     report: MemberReport = field(default_factory=MemberReport)
     reading: MemberClient | None = None
     """The connection while its reports are read, which they are not while it waits for those it starts with."""
-    killed: bool = False
-    """Whether the pool has killed its process, and has said why."""
+    in_hand: InHand = field(default_factory=InHand)
+    """The records that its member has in hand, as it has said."""
+    killed: str = ""
+    """Why the pool has killed its process, which it has said; "" if it has not."""
     lost: str = ""
     """Why the pool has given its process up, if that has not ended its connection by itself."""
     waits: bool = False
@@ -182,7 +186,8 @@ class Slot:
         self.handled_before, self.busy_ms_before = self.handled, self.busy_ms
         self.dead_letters_before += self.report.dead_letters
         self.report = MemberReport()
-        self.killed, self.lost = False, ""
+        self.killed = self.lost = ""
+        self.in_hand = InHand()
         self.link = None
         self.actor = actor
         self.restarts += 1

@@ -10,12 +10,15 @@ import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from actors.links.member import MemberAddress, MemberReport
+from actors.links.member_deaths import Note
 from actors.links.pools import MemberFigures
+from actors.members.blame import Blame
 from actors.members.consumer_actor import why_not_started
 from actors.members.handler_member import MemberSpec
 from actors.members.logs.journal import Journal
@@ -33,6 +36,7 @@ _TOGETHER_SECONDS = 30.0
 _SLOW_RESTART_SECONDS = 30.0
 _GONE_SECONDS: Final = 30.0  # as long as a machine may be silent
 _ENDED: Final = ("Stopped", "Failed")
+_COUNTED_PAUSE_SECONDS: Final = 1.0
 _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 
 
@@ -40,7 +44,8 @@ class Supervision:
     """The slots of one pool, and a thread for each. `changed` is notified after each report, and guards them.
 
     New places are of `version`. `remove` takes static members out of the group, by their instance ids, and says why.
-    `journal` gets what becomes of them. Who watches over those that say nothing is `watch`.
+    `journal` gets what becomes of them. Who watches over those that say nothing is `watch`. `notes` are of records that
+    were in hand when members of an earlier supervisor died.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class Supervision:
         monotonic: Callable[[], float],
         connect: Callable[[MemberAddress], MemberClient] | None = None,
         journal: Journal | None = None,
+        notes: Iterable[Note] = (),
     ) -> None:
         self.journal = journal or Journal(REAL.clock.wall_ms)
         self.changed = threading.Condition(threading.RLock())
@@ -61,6 +67,7 @@ class Supervision:
         self._monotonic = monotonic
         self._connect = connect or _connect
         self._slots: dict[int, Slot] = {}
+        self.blame = Blame(notes, self.changed, self._slots.values, self.journal)
         self._handled_by_retired = 0
         self._busy_ms_of_retired = 0
 
@@ -208,10 +215,13 @@ class Supervision:
                         slot.link = slot.reading = None  # `call` waits for the successor
                 if self._ends(slot):
                     return
+                counted = self.blame.count(slot)
                 _kill(slot)
                 self._await_end(link)
             lived = self._monotonic() - slot.started_at
-            pause = 0.0 if lived > 5 or slot.renewing else min(max(2 * pause, 0.1), _SLOW_RESTART_SECONDS)
+            # Deaths that count against records come to an end: the successor need not wait as long.
+            longest = _COUNTED_PAUSE_SECONDS if counted else _SLOW_RESTART_SECONDS
+            pause = 0.0 if lived > 5 or slot.renewing else min(max(2 * pause, 0.1), longest)
 
     @contextlib.contextmanager
     def _keeping(self, slot: Slot, link: MemberClient) -> Iterator[None]:
@@ -242,7 +252,7 @@ class Supervision:
 
     def _kills(self, slot: Slot, why: str) -> None:
         """Say why the pool kills this slot's process, or it would seem to have died by itself."""
-        slot.killed = True
+        slot.killed = why
         self._tell(slot, f"is killed by its pool: {why}")
 
     def _died(self, slot: Slot) -> None:
@@ -283,15 +293,20 @@ class Supervision:
             if slot.retiring.is_set():
                 return None
             slot.renewed()
-            actor = slot.version.starter.start(self._member_spec(slot))
+            spec = self._member_spec(slot)
+            actor = slot.version.starter.start(spec)
             slot.begin(actor, self._monotonic())
         where = self._await_address(slot, actor)
         if where is None:
             return None
         link = self._connect(where)
+        link.told = partial(self.blame.hear, slot)
         with self.changed:
             slot.pid, slot.node_id, slot.link = where.pid, where.node_id, link
+            notes = self.blame.notes
             self.changed.notify_all()
+        if notes.number > spec.notes.number:  # since it was asked for
+            link.learn(notes)
         self.journal.note(slot.number, f"pid {where.pid} begins, on node {where.node_id[:12]}")
         slot.together.ready(slot.number)
         slot.together.wait(slot.retiring, _TOGETHER_SECONDS)
@@ -309,7 +324,7 @@ class Supervision:
             "group_expected_members": sum(not each.waits for each in self._slots.values()),
             **slot.version.spec.options,
         }
-        return replace(slot.version.spec, options=options, version=slot.version.number)
+        return replace(slot.version.spec, options=options, version=slot.version.number, notes=self.blame.notes)
 
     def _await_address(self, slot: Slot, actor: Started) -> MemberAddress | None:
         """Where the actor listens; None if it is not wanted any more. To wait for resources is no failure.

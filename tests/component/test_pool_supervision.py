@@ -37,6 +37,7 @@ class Actor:
         self.placed = threading.Event()
         self.killed = False
         self.served: list[float] = []
+        self.died: str | None = "it was gone"
 
     def address(self, timeout_s: float) -> MemberAddress | None:
         return HERE if self.listens.wait(min(timeout_s, 0.01)) else None
@@ -49,6 +50,9 @@ class Actor:
 
     def kill(self) -> None:
         self.killed = True
+
+    def how_it_died(self, timeout_s: float) -> str | None:
+        return self.died
 
 
 class Actors:

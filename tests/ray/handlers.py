@@ -7,6 +7,7 @@ import ctypes
 import logging
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
@@ -150,6 +151,20 @@ class Locking(Witnessed):
             trapped.touch()
             self.keep(self.seconds or (3600 if first else 0))
         Recorder.__call__(self, record)
+
+
+class Deadly(Recorder):
+    """Ends its process over some values, each time and each in its own way."""
+
+    def __call__(self, record: Any) -> None:
+        match record.value:
+            case b"segfault":
+                ctypes.string_at(0)
+            case b"exit":
+                os._exit(0)
+            case b"kill":  # as the kernel does for want of memory
+                os.kill(os.getpid(), signal.SIGKILL)
+        super().__call__(record)
 
 
 class Forking(Recorder):

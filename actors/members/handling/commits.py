@@ -27,10 +27,16 @@ _POLL_MS = 100
 
 
 class Commits:
-    """Commits what `progress` says is done."""
+    """Commits what `progress` says is done. `heard` is called with the offsets that have been committed."""
 
     def __init__(
-        self, group_id: str, consumer: Any, progress: Progress, monotonic: Callable[[], float], interval_s: float
+        self,
+        group_id: str,
+        consumer: Any,
+        progress: Progress,
+        monotonic: Callable[[], float],
+        interval_s: float,
+        heard: Callable[[Mapping[TopicPartition, int]], None],
     ) -> None:
         self._group_id = group_id
         self._consumer = consumer
@@ -39,6 +45,8 @@ class Commits:
         self._interval_s = interval_s
         self._due_s = monotonic() + interval_s
         self._committed: dict[TopicPartition, int] = {}
+        self._confirmed: dict[TopicPartition, int] = {}
+        self._heard = heard
 
     def if_due(self) -> None:
         """Commit what is new, without waiting, if the last commit began an interval ago. In the member's thread."""
@@ -64,11 +72,22 @@ class Commits:
 
     def _on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
         """If a commit failed, make it due again for the partitions that are still held."""
-        if error is not None:
+        if error is None:
+            self._confirm({partition: committed.offset for partition, committed in offsets.items()})
+        else:
             log.info("group %s: %s", self._group_id, error, extra=about_member(self._consumer.group_metadata()))
             for partition, committed in offsets.items():
                 if self._committed.get(partition) == committed.offset:
                     del self._committed[partition]
+
+    def at_once(self) -> None:
+        """Commit what is new, with what was produced from it, and wait for that; if it fails, it is due again."""
+        self._progress.settle(_REVOKE_COMMIT_MS / 1000)
+        due = {p: offset for p, offset in self._progress.committable().items() if self._confirmed.get(p) != offset}
+        try:
+            self._commit(due, _REVOKE_COMMIT_MS)
+        except RebalanceInProgressError as error:
+            self._comes_again(error)
 
     def now(self, giving_up: Sequence[TopicPartition]) -> None:
         """Commit all that is done, before these partitions are given up."""
@@ -112,6 +131,11 @@ class Commits:
             self._comes_again(error)
         else:
             self._committed.update(done)
+            self._confirm(done)
+
+    def _confirm(self, done: Mapping[TopicPartition, int]) -> None:
+        self._confirmed.update(done)
+        self._heard(done)
 
     def _comes_again(self, error: Exception) -> None:
         log.warning(
@@ -127,3 +151,4 @@ class Commits:
         self._progress.forget(partitions)
         for partition in partitions:
             self._committed.pop(partition, None)
+            self._confirmed.pop(partition, None)

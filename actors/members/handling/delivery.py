@@ -140,6 +140,12 @@ class Delivery:
         work.handled = True
         return Outcome.SET_ASIDE
 
+    def set_aside(self, work: Work, error: Exception) -> Outcome:
+        """Write a dead letter of a record that is not handled at all. Raises as `deliver`."""
+        self._writer.dead_letter(work, error)
+        work.handled = True
+        return Outcome.SET_ASIDE
+
     # --- in a thread ---
 
     def deliver(self, work: Work, stop: StopSignal, before_pause: Callable[[], None] | None = None) -> Outcome:

@@ -7,13 +7,15 @@ have a lane for each partition, where records are gathered until there are enoug
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Container, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from actors.client import TopicPartition
 from actors.members.handling.work import Work, cut, joined, pieces
 
 Begin = Callable[[Work], None]
+_DEEP = 16
 
 
 class Lanes(Protocol):
@@ -25,6 +27,10 @@ class Lanes(Protocol):
 
     def take(self, now: float, blocked: Container[TopicPartition]) -> Work | None:
         """The next piece that may begin, and has now begun; None if none may. Blocked partitions have to wait."""
+        ...
+
+    def ahead(self) -> Iterator[tuple[TopicPartition, int]]:
+        """The places of single records that wait, those first which probably begin next."""
         ...
 
     def release(self, work: Work, again: Sequence[Work]) -> None:
@@ -81,6 +87,13 @@ class KeyLanes:
                 return work
         return None
 
+    def ahead(self) -> Iterator[tuple[TopicPartition, int]]:
+        heads = (self._lanes[name][0] for name in self._ready)
+        return (
+            (work.partition, work.first)
+            for work in chain(heads, chain.from_iterable(map(_behind, self._lanes.values())))
+        )
+
     def release(self, work: Work, again: Sequence[Work]) -> None:
         name = _lane_of(work)
         lane = self._lanes[name]
@@ -107,6 +120,10 @@ class KeyLanes:
 
     def due_in(self, now: float) -> float | None:
         return None
+
+
+def _behind(lane: deque[Work]) -> Iterator[Work]:
+    return islice(lane, _DEEP)
 
 
 def _lane_of(work: Work) -> Hashable:
@@ -172,6 +189,10 @@ class BatchLanes:
         if not gathered.count:
             return None
         return 0.0 if gathered.count >= self._most else gathered.arrived[0][0] + self._wait_s - now
+
+    def ahead(self) -> Iterator[tuple[TopicPartition, int]]:
+        """Nobody knows what the next batch will be."""
+        return iter(())
 
     def release(self, work: Work, again: Sequence[Work]) -> None:
         gathered = self._gathered[work.partition]

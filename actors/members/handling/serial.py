@@ -7,16 +7,31 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from actors.client import TopicPartition
 from actors.members.handling.commits import Commits
 from actors.members.handling.delivery import Delivery, Outcome
+from actors.members.handling.doubts import Trial
+from actors.members.handling.in_hand import Declared
 from actors.members.handling.order import POLL_MS, Counts, Parts
 from actors.members.handling.progress import Progress
 from actors.members.handling.spec import MemberSpec
 from actors.members.handling.work import Work, pieces
+
+
+class _Upcoming:
+    """The records of a poll's partition that have not been taken yet; none if they are not handled one by one."""
+
+    def __init__(self, partition: TopicPartition, records: Any) -> None:
+        self.taken = 0
+        self._partition = partition
+        self._records = records if isinstance(records, list) else []
+
+    def __call__(self) -> Iterator[tuple[TopicPartition, int]]:
+        return ((self._partition, record.offset) for record in islice(self._records, self.taken, None))
 
 
 class Serial:
@@ -30,6 +45,8 @@ class Serial:
         progress: Progress,
         commits: Commits,
         counts: Counts,
+        declared: Declared,
+        trial: Trial,
         stop: threading.Event,
     ) -> None:
         self._most = 1 if spec.batch_format == "record" else spec.max_batch_records
@@ -38,6 +55,8 @@ class Serial:
         self._progress = progress
         self._commits = commits
         self._counts = counts
+        self._declared = declared
+        self._trial = trial
         self._stop = stop
         self._fresh = True
 
@@ -66,6 +85,7 @@ class Serial:
     def _handle(self, partition: TopicPartition, records: Any) -> int | None:
         """Handle records. Returns the offset of the first one that has to wait for another poll, or None."""
         rest = pieces(partition, records, self._most)
+        upcoming = _Upcoming(partition, records if self._most == 1 else ())
         taken_apart: deque[Work] = deque()
         while not self._stop.is_set():
             work = taken_apart.popleft() if taken_apart else next(rest, None)
@@ -73,22 +93,41 @@ class Serial:
                 return None
             if self._must_poll():
                 return work.first
-            outcome = self._deliver(work)
+            doubted = self._trial.pieces(work)
+            if doubted is not None and len(work) > 1:
+                taken_apart.extendleft(reversed(doubted))
+                continue
+            outcome = self._deliver(work, upcoming) if doubted is None else self._deliver_alone(work, upcoming)
             if outcome is Outcome.LEFT:
                 return work.first
             if outcome is Outcome.TAKE_APART:
-                taken_apart.extend(work.taken_apart())
+                taken_apart.extendleft(reversed(work.taken_apart()))
             self._fresh = outcome is Outcome.TAKE_APART
         return None
 
-    def _deliver(self, work: Work) -> Outcome:
+    def _deliver(self, work: Work, upcoming: _Upcoming) -> Outcome:
         self._progress.begin(work)
-        outcome = self._delivery.deliver(work, self._stop, self._commits.if_due)
+        upcoming.taken += 1
+        self._declared.begin(work, upcoming)
+        try:
+            outcome = self._delivery.deliver(work, self._stop, self._commits.if_due)
+        finally:
+            self._declared.end(work)
+        self._note(work, outcome)
+        self._commits.if_due()
+        return outcome
+
+    def _deliver_alone(self, work: Work, upcoming: _Upcoming) -> Outcome:
+        self._progress.begin(work)
+        upcoming.taken += 1
+        outcome = self._trial.deliver(work, self._stop, self._commits.if_due)
+        self._note(work, outcome)
+        return outcome
+
+    def _note(self, work: Work, outcome: Outcome) -> None:
         if not work.handled:
             self._progress.drop(work)
         self._counts.add(work, outcome)
-        self._commits.if_due()
-        return outcome
 
     def give_up(self, partitions: Sequence[TopicPartition]) -> None:
         """Nothing is in hand during a poll."""

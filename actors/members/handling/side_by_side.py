@@ -15,7 +15,9 @@ from typing import Any
 from actors.client import TopicPartition
 from actors.members.handling.commits import Commits
 from actors.members.handling.delivery import Outcome
+from actors.members.handling.doubts import Trial
 from actors.members.handling.hands import Hands
+from actors.members.handling.in_hand import Declared
 from actors.members.handling.lanes import Lanes
 from actors.members.handling.order import POLL_MS, Counts, Parts
 from actors.members.handling.progress import Progress
@@ -47,6 +49,8 @@ class SideBySide:
         progress: Progress,
         commits: Commits,
         counts: Counts,
+        declared: Declared,
+        trial: Trial,
         monotonic: Callable[[], float],
     ) -> None:
         self._spec = spec
@@ -56,6 +60,8 @@ class SideBySide:
         self._progress = progress
         self._commits = commits
         self._counts = counts
+        self._declared = declared
+        self._trial = trial
         self._monotonic = monotonic
         self._changed = threading.Condition()
         self._tenures: dict[TopicPartition, Tenure] = {}
@@ -63,12 +69,16 @@ class SideBySide:
         self._paused: set[TopicPartition] = set()
         self._busy = 0
         self._winding_down = False
+        self._doubted: Work | None = None
+        """A record that is to be handled with nothing else in hand; nothing begins before it has ended."""
         self._failure: BaseException | None = None
 
     # --- in the member's thread ---
 
     def poll_ms(self) -> int:
         self._resume()
+        if self._doubted is not None:
+            return self._try_alone()
         with self._changed:
             self._begin_what_may()
             if self._paused:  # the others are polled often enough meanwhile
@@ -89,6 +99,27 @@ class SideBySide:
         if full:
             self._consumer.pause(*full)
             self._paused.update(full)
+
+    def _try_alone(self) -> int:
+        """Handle the doubted record, here, if nothing else is in hand soon. Returns how long the next poll may wait."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._busy or self._failure, _ROOM_SECONDS)
+            work = self._doubted
+            if self._consumer.session_lapsed():
+                return POLL_MS
+            if work is None or self._busy or self._winding_down:
+                return 0
+            tenure = self._tenures[work.partition]
+            tenure.in_hand.add(work)
+            self._busy += 1
+        outcome, failure = Outcome.LEFT, None
+        try:
+            outcome = self._trial.deliver(work, tenure.stop)
+        except BaseException as error:  # `take` raises it
+            failure = error
+        self._doubted = None
+        self._ended(work, outcome, failure)
+        return 0
 
     def _resume(self) -> None:
         with self._changed:
@@ -127,6 +158,9 @@ class SideBySide:
 
     def _close(self, partitions: Sequence[TopicPartition]) -> list[Tenure]:
         self._paused.difference_update(partitions)
+        self._declared.forget(partitions)
+        if self._doubted is not None and self._doubted.partition in partitions:
+            self._doubted = None
         closed = []
         for partition in partitions:
             self._lanes.drop(partition)
@@ -150,18 +184,39 @@ class SideBySide:
 
     def _begin_what_may(self) -> None:
         """Hand over what may begin. The lock is held."""
-        while self._busy < self._spec.concurrency and not self._winding_down and not self._consumer.session_lapsed():
+        while self._may_begin():
             self._former = {p: still for p, all_ in self._former.items() if (still := [t for t in all_ if t.in_hand])}
             work = self._lanes.take(self._monotonic(), self._former)
             if work is None:
                 return
+            doubted = self._trial.pieces(work)
+            if doubted is not None:
+                self._put_off(work, doubted)
+                continue
+            self._declared.begin(work, self._lanes.ahead)
             tenure = self._tenures[work.partition]
             tenure.in_hand.add(work)
             self._busy += 1
             self._hands.start(work, tenure.stop, self._ended)
 
+    def _may_begin(self) -> bool:
+        return (
+            self._busy < self._spec.concurrency
+            and self._doubted is None
+            and not self._winding_down
+            and not self._consumer.session_lapsed()
+        )
+
+    def _put_off(self, work: Work, doubted: Sequence[Work]) -> None:
+        """Records of this work are doubted: they wait until nothing else is in hand, each by itself."""
+        if len(work) == 1:
+            self._doubted = work
+        else:
+            self._lanes.release(work, self._instead_of(work, doubted))
+
     def _ended(self, work: Work, outcome: Outcome, error: BaseException | None) -> None:
         """A piece has ended, says the thread it was in."""
+        self._declared.end(work)
         with self._changed:
             self._busy -= 1
             if error is not None:
@@ -183,11 +238,13 @@ class SideBySide:
             return [work]
         if outcome is not Outcome.TAKE_APART:
             return ()
+        return self._instead_of(work, work.taken_apart())
+
+    def _instead_of(self, work: Work, pieces: Sequence[Work]) -> Sequence[Work]:
         self._progress.drop(work)
-        again = work.taken_apart()
-        for each in again:
+        for each in pieces:
             self._progress.begin(each)
-        return again
+        return pieces
 
 
 def _in_hand(tenures: Iterable[Tenure]) -> list[Work]:

@@ -14,6 +14,7 @@ from actors.client.config import (
     producer_config,
     resolve,
 )
+from actors.links.member_deaths import Notes
 from actors.runtime.process import error_text
 
 BatchFormat = Literal["record", "records", "pyarrow"]
@@ -48,6 +49,8 @@ class MemberSpec:
     options: dict[str, Any] = field(default_factory=dict)
     version: int = 0
     """Of a deployed pool, 1, 2, ...; 0 if it is none."""
+    notes: Notes = field(default_factory=Notes)
+    """What is noted of the pool's records when the member is started; it hears of changes."""
 
     def problem(self) -> str | None:
         """What makes no sense in these settings, or None. Raises ConfigurationError for what clients refuse."""

@@ -1,0 +1,89 @@
+"""Deaths of members, counted against the records that were in hand, and what members and pool tell each other of it.
+
+What is noted, and what follows from it, is `deaths`. Here is which deaths count, and who hears of the notes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from actors.links.member_deaths import Committed, InHand, Note, Notes
+from actors.members.deaths import Deaths
+from actors.members.logs.journal import Journal
+from actors.members.slots import Slot
+
+_HOW_SECONDS: Final = 2.0  # Ray knows of a death within a tenth of that
+_NAMED: Final = 5  # places of records in one line
+_OVER: Final = ("Stopped", "Failed")
+
+
+class Blame:
+    """The deaths of one pool's members. `changed` guards them and the slots; `slots` are those there are."""
+
+    def __init__(
+        self, notes: Iterable[Note], changed: threading.Condition, slots: Callable[[], Iterable[Slot]], journal: Journal
+    ) -> None:
+        self._deaths = Deaths(notes)
+        self._changed = changed
+        self._slots = slots
+        self._journal = journal
+
+    @property
+    def notes(self) -> Notes:
+        """What is noted now."""
+        with self._changed:
+            return self._deaths.notes
+
+    def count(self, slot: Slot) -> bool:
+        """Count the death of a slot's member. Returns whether it had records in hand that it counts against.
+
+        What no record can do, such as the end of its node, does not count.
+        """
+        with self._changed:
+            in_hand, actor = slot.in_hand, slot.actor
+            expected = slot.retiring.is_set() or slot.renewing or slot.lost or slot.report.state in _OVER
+        if expected or actor is None or not in_hand.spans:
+            return False
+        how = f"its pool killed it: {slot.killed}" if slot.killed else actor.how_it_died(_HOW_SECONDS)
+        if how is None:
+            return False
+        with self._changed:
+            self._deaths.count(in_hand, f"pid {slot.pid} on node {slot.node_id[:12]}: {how}")
+        self._journal.note(slot.number, _said(in_hand, how))
+        self._tell()
+        return True
+
+    def forget(self) -> None:
+        """All records are as good as any again: there is another handler."""
+        with self._changed:
+            self._deaths.forget()
+        self._tell()
+
+    def hear(self, slot: Slot, said: InHand | Committed) -> None:
+        """A member says which records it has in hand, or which of the noted ones do not come again."""
+        with self._changed:
+            if isinstance(said, InHand):
+                slot.in_hand = said
+                slot.report = replace(slot.report, handled=said.handled, dead_letters=said.dead_letters)
+                return
+            passed = self._deaths.passed(said)
+        if passed:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Have all members know what is noted."""
+        with self._changed:
+            notes = self._deaths.notes
+            links = [slot.link for slot in self._slots() if slot.link is not None]
+        for link in links:
+            link.learn(notes)
+
+
+def _said(in_hand: InHand, how: str) -> str:
+    named = [f"{s.topic}-{s.partition} offsets {s.first} to {s.next_offset - 1}" for s in in_hand.spans[:_NAMED]]
+    more = len(in_hand.spans) - len(named)
+    places = ", ".join(named) + (f" and {more} more" if more else "")
+    return f"{how}; it had in hand{', and nothing else' if in_hand.alone else ''}: {places}"
