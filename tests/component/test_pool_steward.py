@@ -13,6 +13,7 @@ from ray import cloudpickle
 
 from actors.client.errors import KafkaTimeoutError
 from actors.links.member import MemberAddress, MemberReport
+from actors.links.member_deaths import InHand, Span
 from actors.members.autoscale import Autoscale
 from actors.members.consumer_actor import ActorStarter
 from actors.members.crew import Crew
@@ -45,8 +46,10 @@ class Member:
         self.how: str = spec.handler_args[0]
         self.instance_id: str = spec.options["group_instance_id"]
         self.ended = threading.Event()
+        self.notes = spec.notes
         self._killed = False
         self._world = world
+        world.members.append(self)
         self._served = False
         self._server = MemberServer(
             "127.0.0.1", SECRET, self, self.report, self.ended.set, lost=lambda: world.lost.append(self.instance_id)
@@ -76,12 +79,20 @@ class Member:
     def kill(self) -> None:
         self._killed = True
 
+    def die(self, said: InHand) -> None:
+        self._server.say(said)
+        self._killed = True
+
+    def how_it_died(self, timeout_s: float) -> str | None:
+        return "it was gone"
+
 
 class World:
     """What members have begun, and who was removed from the group."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
+        self.members: list[Member] = []
         self.lost: list[str] = []
         self.removed: list[str] = []
         self.topic = MemoryTopic()
@@ -423,3 +434,43 @@ def test_a_pool_that_follows_its_load_is_not_scaled_while_a_version_goes_through
     found = until(steward, lambda found: found.running_version == 2 and len(found.members) == 3 and settled(found))
     assert [change.reason for change in found.size_changes] == ["the supervisor begins", "by the bounds of its load"]
     assert world.begun[2:4] == ["p-0:newer", "p-1:newer"], "the third came when all had proved the version"
+
+
+# --- records that were in hand when members died ---
+
+IN_HAND = InHand((Span("t", 0, 5, 9),))
+
+
+def noted(world: World) -> list[tuple[Span, int]]:
+    record = world.topic.pool(NAME)
+    return [] if record is None else [(note.span, note.deaths) for note in record.notes]
+
+
+def until_noted(world: World, expected: list[tuple[Span, int]]) -> None:
+    for _ in range(1200):
+        if noted(world) == expected:
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError(noted(world))
+
+
+def test_deaths_count_also_for_the_next_supervisor_until_there_is_another_version(world: World) -> None:
+    """A record that ended its process was begun again for ever, by whichever supervisor's members."""
+    world.topic.write(NAME, version(1, size=1))
+    first = world.start()
+    until(first, settled)
+    (member,) = world.members
+    member.die(IN_HAND)
+    until_noted(world, [(IN_HAND.spans[0], 1)])
+    first.close(10)
+    second = world.start(restarted=True)
+    until(second, settled)
+    world.members[-1].die(IN_HAND)
+    until_noted(world, [(IN_HAND.spans[0], 2)])
+    until(second, settled)
+    (note,) = world.members[-1].notes.notes
+    assert note.doubted, "its successor knows"
+    world.topic.write(NAME, version(2, "newer", size=1))
+    until_noted(world, [])
+    until(second, lambda found: found.running_version == 2 and settled(found))
+    assert world.members[-1].notes.notes == ()

@@ -8,6 +8,7 @@ from typing import Any, Final
 from actors.members.deployment.names import TOPIC
 from actors.members.deployment.records import (
     KINDS,
+    Deaths,
     Deployment,
     Good,
     Pause,
@@ -112,6 +113,8 @@ class Book:
                     found["good"] = good
                 case Progress():
                     found["progress"] = record
+                case Deaths():
+                    found["deaths"] = record
         return PoolRecord(deployment, **found)
 
 

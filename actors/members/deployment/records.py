@@ -1,10 +1,10 @@
 """What stands in the topic `__coterie_pools`: records by key, their bytes, and what a pool is by all of its own.
 
 A pool `billing` has the keys `billing` (its version), `billing/size`, `billing/paused`, `billing/restart`, which
-programs write, and `billing/term`, `billing/good`, `billing/progress`, which its supervisor writes. Every one is whole
-in itself, so that compaction may leave the last of each, and is read in the order of offsets. Without the first there
-is no pool. A value is a byte for its format, then the bytes of a codec. Nothing here is unpickled but in a supervisor:
-to list pools, nobody runs their code.
+programs write, and `billing/term`, `billing/good`, `billing/progress`, `billing/deaths`, which its supervisor writes.
+Every one is whole in itself, so that compaction may leave the last of each, and is read in the order of offsets.
+Without the first there is no pool. A value is a byte for its format, then the bytes of a codec. Nothing here is
+unpickled but in a supervisor: to list pools, nobody runs their code.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
 from actors.links.codec import Codec, LinkError
+from actors.links.member_deaths import Note
 from actors.members.autoscale import Autoscale
 from actors.members.deployment import sense
 from actors.members.deployment.names import TOPIC
@@ -174,10 +175,27 @@ class Progress:
             sense.check_size(self.size, least=0)
 
 
-Record: TypeAlias = Deployment | Size | Pause | Restart | Term | Good | Progress
+@dataclass(frozen=True, slots=True)
+class Deaths:
+    """What is noted of records that were in hand when members died, so that it outlives the supervisor."""
+
+    incarnation: str
+    deployment: str
+    """The id of the version that members ran, or were to run."""
+    restart: str
+    """That of the last restart. After another one, or with another version, every record is tried anew."""
+    notes: tuple[Note, ...]
+
+    def check(self) -> None:
+        """Raise PoolError if it makes no sense."""
+        sense.check_texts(self.deployment, self.restart)
+        sense.check_notes(self.notes)
+
+
+Record: TypeAlias = Deployment | Size | Pause | Restart | Term | Good | Progress | Deaths
 
 CODEC: Final[Codec[Record]] = Codec(
-    "pools topic", {1: Deployment, 2: Size, 3: Pause, 4: Restart, 5: Term, 6: Good, 7: Progress}
+    "pools topic", {1: Deployment, 2: Size, 3: Pause, 4: Restart, 5: Term, 6: Good, 7: Progress, 8: Deaths}
 )
 KINDS: Final = {
     Deployment: "",
@@ -187,6 +205,7 @@ KINDS: Final = {
     Term: "term",
     Good: "good",
     Progress: "progress",
+    Deaths: "deaths",
 }
 """What stands behind the pool's name in their keys."""
 
@@ -257,11 +276,19 @@ class PoolRecord:
     term: str = ""
     good: Deployment | None = None
     progress: Progress | None = None
+    deaths: Deaths | None = None
 
     @property
     def actor(self) -> str:
         """The id of the actor that looks after it, or did last; empty if none has yet."""
         return self.term.partition("/")[0]
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What is noted of records, if it is about this version and this restart."""
+        deaths = self.deaths
+        same = deaths is not None and (deaths.deployment, deaths.restart) == (self.deployment.id, self.restart)
+        return deaths.notes if deaths is not None and same else ()
 
     @property
     def rolled_back(self) -> str | None:

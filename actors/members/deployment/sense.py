@@ -8,6 +8,7 @@ from typing import Final
 
 from actors.client.config import SECURITY_NAMES
 from actors.client.errors import ConfigurationError
+from actors.links.member_deaths import Note
 from actors.members.autoscale import Autoscale
 from actors.members.plan import PoolError
 from placement.names import topic_name_error
@@ -17,6 +18,7 @@ SIZE_MAX: Final = 10_000
 _TOPICS_MAX: Final = 10_000
 _TEXT_MAX: Final = 32_767
 _VERSION_MAX: Final = 1 << 53
+_OFFSET_MAX: Final = (1 << 63) - 1
 _LAST_MS: Final = 253_370_764_800_000
 """The beginning of the year 9999: in every time zone it can be shown."""
 
@@ -77,6 +79,17 @@ def check_policy(size: int | None, policy: Callable[[], Autoscale | None]) -> No
         check_size(found.max_size)
     if size is not None:
         check_size(size, least=0 if found is not None else 1)
+
+
+def check_notes(notes: Iterable[Note]) -> None:
+    """Raise PoolError unless these can be notes of records that were in hand when processes died."""
+    for note in notes:
+        span = note.span
+        problem = topic_name_error(span.topic)
+        _require(problem is None, str(problem))
+        _require(span.partition >= 0 and 0 <= span.first < span.next_offset <= _OFFSET_MAX, f"{span} has no records")
+        _require(note.deaths >= 1, "of records that no process died of nothing is noted")
+        check_texts(note.died or "")
 
 
 def _require(holds: bool, why: str) -> None:

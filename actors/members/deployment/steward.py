@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.client.errors import KafkaError
+from actors.links.member_deaths import Note
 from actors.members.autoscale import Autoscale
 from actors.members.crew import Crew
 from actors.members.deployment import view
 from actors.members.deployment.description import PoolDescription
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import (
+    Deaths,
     Deployment,
     Good,
     PoolRecord,
@@ -92,6 +94,7 @@ class Steward:
         self._made: dict[str, tuple[Version, Deployment]] = {}
         self._base: Version | None = None  # what is gone back to, and what members run that a rollout has not reached
         self._written: Progress | None = None
+        self._noted: tuple[Note, ...] = ()  # as the topic has it
         self._good = ""  # the id of the version that was written down as good
         self._rolled_back: str | None = None
         self._paused = False
@@ -176,6 +179,7 @@ class Steward:
             self._turn_to(record)
         self._fit(record)
         self._advance(record)
+        self._note_deaths(record)
 
     def _rules(self, record: PoolRecord) -> bool:
         """Whether this supervisor looks after the pool: its word is the last one, and it has read it."""
@@ -226,7 +230,8 @@ class Steward:
         self._rolled_back, self._good = record.rolled_back, good.id if good is record.good else ""
         target = self._load_or_go_back(record, base)
         done = record.progress.done if record.progress and record.progress.deployment == record.deployment.id else ()
-        crew = Crew(base, self.name, self._environment, leash=True)
+        crew = Crew(base, self.name, self._environment, leash=True, notes=record.notes)
+        self._noted = record.notes
         try:
             crew.remove_strangers(record.size)
             if not record.paused:
@@ -261,6 +266,7 @@ class Steward:
         if not self._good:  # nothing to go back to
             base = self._base = self._version(record.deployment, record.restart)
         self._rolled_back = record.rolled_back
+        self._crew.slots.blame.forget()
         target = self._load_or_go_back(record, base)
         same = self._made[target.mark][1].id == self._made[base.mark][1].id
         self._rollout = Rollout(target.mark, None if same else base.mark)
@@ -352,6 +358,19 @@ class Steward:
             self._topic.write(self.name, good)
         except PoolError as error:  # by a few bytes longer than the version itself
             log.warning("pool %s: this version cannot be gone back to: %s", self.name, error)
+
+    def _note_deaths(self, record: PoolRecord) -> None:
+        """Write down which records were in hand of members that died, and what of it is over."""
+        assert self._crew is not None
+        notes = self._crew.slots.blame.notes.notes
+        if notes == self._noted:
+            return
+        newest = record.deployment
+        try:
+            self._topic.write(self.name, Deaths(newest.incarnation, newest.id, record.restart, notes))
+        except PoolError as error:  # members know it, and only the next supervisor would not
+            log.warning("pool %s: which records were in hand of its dead members is not kept: %s", self.name, error)
+        self._noted = notes
 
     def _note(self, progress: Progress, known: Progress | None = None) -> None:
         known = self._written or known or Progress(progress.incarnation, progress.deployment)

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from actors.links.member_deaths import Note, Span
 from actors.members.autoscale import Autoscale
 from actors.members.deployment import view
 from actors.members.deployment.book import Book
 from actors.members.deployment.records import (
+    Deaths,
     Deployment,
     Good,
     Pause,
@@ -173,7 +175,7 @@ def test_who_lists_pools_runs_nothing_of_what_others_wrote() -> None:
 def test_the_end_of_a_pool_takes_its_version_first() -> None:
     """Whoever reads in between sees no pool, and not one with an older size."""
     assert keys_of("p")[0] == b"p"
-    assert len(set(keys_of("p"))) == 7
+    assert len(set(keys_of("p"))) == 8
 
 
 # --- what somebody else has written ---
@@ -213,6 +215,18 @@ NONSENSE: list[tuple[str, Record]] = [
     ("p/progress", Progress("one", "a", done=(1, 1))),
     ("p/progress", Progress("one", "a", size=10**9)),
     ("p/progress", Progress("one", "a", rolled_back="x" * 100_000)),
+    *(
+        ("p/deaths", Deaths("one", "a", "", (Note(span, deaths),)))
+        for span, deaths in [
+            (Span("a/b", 0, 1, 2), 1),
+            (Span("orders", -1, 1, 2), 1),
+            (Span("orders", 0, -1, 2), 1),
+            (Span("orders", 0, 2, 2), 1),
+            (Span("orders", 0, 2, 1 << 63), 1),
+            (Span("orders", 0, 1, 2), 0),
+        ]
+    ),
+    ("p/deaths", Deaths("one", "a", "", (Note(Span("orders", 0, 1, 2), 3, died="x" * 100_000),))),
 ]
 
 
