@@ -1,8 +1,9 @@
 """What happened in a chaos run, one JSON line an event, and what must be true of it.
 
 Events: `sent`/`acked` of records, `committing`/`committed`/`read` of offsets, `handled` records, those of a partition
-that was in hand elsewhere (`two_at_once`), `lost` memberships, `owners` of a generation, `fault` and `healed`. Times
-are monotonic seconds since the run began.
+that was in hand elsewhere (`two_at_once`), `deadly` ones that were begun and end their process, those that were
+`set_aside`, `lost` memberships, `owners` of a generation, `fault` and `healed`. Times are monotonic seconds since the
+run began.
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ class Outcome:
     double_owners: int = 0
     two_at_once: int = 0
     """Records of a partition that another process of the pool had a record of in hand."""
+    set_aside: int = 0
+    """Records that ended their process each time."""
+    deaths: int = 0
+    """Of processes that such a record has ended."""
     false_expulsions: int = 0
     back_after_s: list[tuple[str, float]] = field(default_factory=list)
     """For each fault and each group: its kind, and from the fault to the group's first acknowledged commit."""
@@ -88,6 +93,8 @@ def judge(events: list[dict[str, Any]]) -> Outcome:
         elif event["event"] == "lost":
             outcome.false_expulsions += 1
             outcome.violations.append(f"at {event['at']:.1f} s {event['client']} lost its membership, never silent")
+        elif event["event"] == "deadly":
+            outcome.deaths += 1
         elif event["event"] == "two_at_once":
             outcome.two_at_once += 1
             where = f"partition {event['partition']} offset {event['offsets'][0]}"
@@ -103,9 +110,11 @@ def _records(events: list[dict[str, Any]], outcome: Outcome) -> None:
     for event in events:
         if event["event"] in ("acked", "stored"):
             (acked if event["event"] == "acked" else stored)[event["partition"], event["offset"]] = event["id"]
-        elif event["event"] in ("handled", "two_at_once"):
+        elif event["event"] in ("handled", "two_at_once", "set_aside"):
             handled[event["group"]].update((event["partition"], offset) for offset in event["offsets"])
     outcome.records_acked = len(acked)
+    aside = [event for event in events if event["event"] == "set_aside"]
+    outcome.set_aside = len({(event["partition"], *event["offsets"]) for event in aside})
     for place, name in acked.items():
         if stored.get(place) != name:
             outcome.records_lost += 1

@@ -6,6 +6,9 @@ the same partition at this moment, which must never be.
 
 Before some records it keeps the interpreter's lock beyond its session. A pool in which that expels a member begins such
 a record again and again, and never handles those behind it.
+
+Some records end the process that handles them, by a segmentation fault or by `os._exit`. Each of them has to become a
+dead letter, and all others have to be handled.
 """
 
 from __future__ import annotations
@@ -25,11 +28,18 @@ from tests.chaos.history import History
 from tests.compat.peers import ROOT
 
 NAME = GROUP = "chaos-pool"
+DEAD_LETTERS = "chaos-dead"
 SIZE = 2
 SESSION_MS = 15_000
 _LOCKED_S = 18
 _LOCKS = range(300, 1 << 62, 3000)
 """Offsets of partition 0 over which a handler keeps the interpreter's lock, for longer than the session."""
+_DEADLY_EACH, _DEADLY_FIRST = 2_000, 150
+
+
+def ends_process(value: bytes) -> bool:
+    """Whether this record ends the process that handles it: of each sender the 150th, the 2,150th, ..."""
+    return int(value.rpartition(b"-")[2]) % _DEADLY_EACH == _DEADLY_FIRST
 
 
 class Witness:
@@ -44,6 +54,11 @@ class Witness:
         place = {"partition": record.partition, "offset": record.offset}
         if record.partition == 0 and record.offset in _LOCKS:
             ctypes.PyDLL(None).sleep(_LOCKED_S)  # a PyDLL does not give the lock away
+        if ends_process(record.value):
+            self._note({"event": "deadly", **place})
+            if record.partition % 2:
+                os._exit(1)
+            ctypes.string_at(0)
         with self._lock(record.partition) as alone:
             self._note({"event": "handled" if alone else "two_at_once", **place})
 
@@ -119,6 +134,7 @@ def main() -> None:
             bootstrap_servers=cluster.bootstrap_servers,
             handler_args=(folder, int(version)),
             session_timeout_ms=SESSION_MS,
+            dead_letter_topic=DEAD_LETTERS,
         )
         print("deployed", flush=True)  # noqa: T201
         sys.stdin.read()

@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from actors.client import Admin, Consumer, TopicPartition
+from actors.client import Admin, Consumer, ConsumerRecord, TopicPartition
 from actors.client.admin.types import NewTopic
 from actors.client.errors import KafkaError
 from placement.hashing import partition_for_group
@@ -97,7 +97,7 @@ def free_base_port() -> int:
 
 
 def _make_topic(admin: Admin) -> None:
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3), NewTopic(pooled.DEAD_LETTERS, 1, 3)])
 
 
 def _loads(
@@ -190,15 +190,22 @@ def _all_handled(history: History, servers: str) -> bool:
 
 
 def _read_back(history: History, servers: str) -> None:
-    """Note every record the topic holds."""
-    partitions = [TopicPartition(TOPIC, n) for n in range(PARTITIONS)]
+    """Note every record the topic holds, and every dead letter."""
+    for record in _records_of(servers, [TopicPartition(TOPIC, n) for n in range(PARTITIONS)]):
+        history.note("stored", partition=record.partition, offset=record.offset, id=record.value.decode())
+    for letter in _records_of(servers, [TopicPartition(pooled.DEAD_LETTERS, 0)]):
+        said = dict(letter.headers)
+        place = {"partition": int(said["coterie.partition"]), "offsets": [int(said["coterie.offset"])]}
+        history.note("set_aside", group=pooled.GROUP, **place)
+
+
+def _records_of(servers: str, partitions: list[TopicPartition]) -> Iterator[ConsumerRecord]:
     with Consumer(bootstrap_servers=servers, enable_auto_commit=False, auto_offset_reset="earliest") as reader:
         reader.assign(partitions)
         ends = reader.end_offsets(partitions)
         while any(reader.position(tp) < end for tp, end in ends.items()):
-            for tp, records in reader.poll(1000, max_records=5000).items():
-                for record in records:
-                    history.note("stored", partition=tp.partition, offset=record.offset, id=record.value.decode())
+            for records in reader.poll(1000, max_records=5000).values():
+                yield from records
 
 
 def _wait(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
@@ -239,6 +246,8 @@ def report(console: Console, outcome: Outcome) -> None:
         "commits lost": outcome.commits_lost,
         "partitions with two owners in a generation": outcome.double_owners,
         "records handled while another had the partition": outcome.two_at_once,
+        "records set aside that end their process": outcome.set_aside,
+        "processes that they have ended": outcome.deaths,
         "false expulsions": outcome.false_expulsions,
         "longest unavailability of a group": f"{outcome.longest_gap_s:.2f} s",
     }

@@ -31,3 +31,4 @@ def test_nothing_acknowledged_is_lost_whatever_is_killed_or_stopped(tmp_path: Pa
     assert outcome.commits_acked > 100
     assert outcome.double_owners == 0
     assert outcome.two_at_once == 0
+    assert outcome.set_aside > 0, "records that end their process"
