@@ -8,7 +8,9 @@ Before some records it keeps the interpreter's lock beyond its session. A pool i
 a record again and again, and never handles those behind it.
 
 Some records end the process that handles them, by a segmentation fault or by `os._exit`. Each of them has to become a
-dead letter, and all others have to be handled.
+dead letter, and all others have to be handled. Over others it sleeps, or forks a process that it ends by SIGTERM.
+
+Before each version the program tries to deploy a handler with `yield`, whose body would never run.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ import ctypes
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -35,6 +39,9 @@ _LOCKED_S = 18
 _LOCKS = range(300, 1 << 62, 3000)
 """Offsets of partition 0 over which a handler keeps the interpreter's lock, for longer than the session."""
 _DEADLY_EACH, _DEADLY_FIRST = 2_000, 150
+_SLEEPS, _SLEEP_S = range(700, 1 << 62, 900), 2.0
+_FORKS = range(80, 1 << 62, 200)
+"""Offsets of any partition over which a handler sleeps, and over which it has a process of its own."""
 
 
 def ends_process(value: bytes) -> bool:
@@ -59,6 +66,10 @@ class Witness:
             if record.partition % 2:
                 os._exit(1)
             ctypes.string_at(0)
+        if record.offset in _SLEEPS:
+            time.sleep(_SLEEP_S)
+        if record.offset in _FORKS:
+            fork_and_end()
         with self._lock(record.partition) as alone:
             self._note({"event": "handled" if alone else "two_at_once", **place})
 
@@ -81,6 +92,30 @@ class Witness:
     def _note(self, what: dict[str, Any]) -> None:
         line = json.dumps({**what, "pid": os.getpid(), "version": self._version})
         self._file.write(line.encode() + b"\n")  # one write: what a kill leaves is whole lines
+
+
+def fork_and_end() -> None:
+    """Fork a process that waits as long as this one lives, and end it by SIGTERM, as `multiprocessing` does."""
+    parent = os.getpid()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, b"x")
+        while os.getppid() == parent:
+            time.sleep(0.05)
+        os._exit(0)
+    os.read(reader, 1)
+    os.kill(child, signal.SIGTERM)
+    _, status = os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+    if not os.WIFSIGNALED(status):
+        raise RuntimeError(f"SIGTERM did not end a forked process: {status}")
+
+
+def never(record: Any) -> Iterator[Any]:
+    """A handler that would do nothing: each call makes a generator."""
+    yield record
 
 
 class Deployments:
@@ -121,10 +156,17 @@ class Deployments:
 
 def main() -> None:
     """The program: deploy, say so, and wait to be killed."""
-    from coterie import Cluster, ConsumerPool
+    from coterie import Cluster, ConsumerPool, PoolError
 
     data_dir, folder, topic, version = sys.argv[1:]
     with Cluster.connect(data_dir=data_dir) as cluster:
+        try:
+            ConsumerPool.deploy(NAME, topic, GROUP, never, size=SIZE, bootstrap_servers=cluster.bootstrap_servers)
+        except PoolError as error:
+            if "yield" not in str(error):
+                raise
+        else:
+            raise RuntimeError("a handler with yield was deployed")
         ConsumerPool.deploy(
             NAME,
             topic,
