@@ -39,7 +39,7 @@ def connect(bootstrap_server: str, timeout_ms: int) -> Iterator[Admin]:
 
 def check_reachable(bootstrap_server: str) -> None:
     """Raise CliError if no broker accepts connections. A client would wait for one until its timeout."""
-    from actors.client.net.network import parse_bootstrap
+    from actors.client.net.settings import parse_bootstrap
 
     try:
         addresses = parse_bootstrap(bootstrap_server)

@@ -12,8 +12,8 @@ from typing import Any, Final
 from actors.client.errors import ConfigurationError
 from actors.client.group.assignors import BUILT_IN, Assignor
 from actors.client.group.member_types import MembershipConfig
-from actors.client.net.network import NetworkSettings, parse_bootstrap
 from actors.client.net.security import MECHANISMS, PROTOCOLS, SECRETS, Security
+from actors.client.net.settings import NetworkSettings, parse_bootstrap
 from actors.links.member_process import said
 from actors.settings.kinds import MAX_INT, Setting, SettingType, did_you_mean
 from actors.settings.secret import HIDDEN, Secret

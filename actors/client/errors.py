@@ -89,6 +89,10 @@ class KafkaConnectionError(RetriableError):
     hint = "the connection to the broker broke"
 
 
+class HungUpError(KafkaConnectionError):
+    """The broker ended the connection before it answered anything of use: it may speak another security protocol."""
+
+
 class NoBrokersAvailable(RetriableError):  # noqa: N818 - Kafka clients know it by this name
     """No broker of the bootstrap list or of the cluster can be reached."""
 
@@ -100,6 +104,10 @@ class AuthenticationError(FatalError):
 
     Calls fail with it at once, and the broker is not tried again before reconnect_backoff_max_ms.
     """
+
+
+class SecurityProtocolError(AuthenticationError):
+    """The broker speaks another protocol at this port than `security_protocol` says: TLS, or a login, or neither."""
 
 
 class SaslAuthenticationError(AuthenticationError):

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 DRAIN_SECONDS: Final = 30.0
 """How long members that go may take for what is in hand."""
 _CHANGES_MAX: Final = 100
+_REACH_MS: Final = 2_000
+_REMOVE_MS: Final = 10_000
 # What a group is told of those that go: the same each time, since metrics count rebalances by it.
 _SHRANK: Final = "its pool shrank"
 _NO_MEMBERS: Final = "its pool has no members now"
@@ -189,12 +191,14 @@ class Crew:
     def remove_members(self, instance_ids: list[str], why: str) -> None:
         """Remove the members, and say why.
 
-        Static ones do not leave by themselves: their partitions would wait for the session timeout.
+        Static ones do not leave by themselves: their partitions would wait for the session timeout. Nobody waits long
+        for brokers that do not answer.
         """
         try:
             with self._admin() as admin:
+                admin.describe_cluster(timeout_ms=_REACH_MS)
                 admin.remove_members_from_consumer_group(
-                    self._spec.group_id, group_instance_ids=instance_ids, reason=why
+                    self._spec.group_id, group_instance_ids=instance_ids, reason=why, timeout_ms=_REMOVE_MS
                 )
         except (KafkaError, OSError) as error:
             log.warning(

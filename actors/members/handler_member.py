@@ -55,6 +55,8 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+_CLOSE_MS = 2_000  # all that has to be said to the group is said by then: static members do not leave
+
 
 class _Listener(ConsumerRebalanceListener):
     def __init__(self, member: MemberLoop) -> None:
@@ -104,7 +106,7 @@ class MemberLoop:
         self._tell: Callable[[], None] = lambda: None
         self._counts = Counts()
         monotonic = environment.clock.monotonic
-        options = {
+        options: dict[str, Any] = {
             "auto_offset_reset": "earliest",
             "partition_assignment_strategy": ["cooperative-sticky"],
             "allow_auto_create_topics": False,  # or a topic that is deleted would be there again at once
@@ -192,6 +194,7 @@ class MemberLoop:
                 member_id=group.member_id,
                 generation_id=group.generation_id,
                 assignment=tuple(sorted((p.topic, p.partition) for p in self.consumer.assignment())),
+                error=self.consumer.hindrance(),
             ),
         )
         if (before.member_id, before.generation_id) != (group.member_id, group.generation_id):
@@ -199,7 +202,8 @@ class MemberLoop:
 
     def _close(self) -> None:
         # Closing the consumer gives up the partitions. The handler is told of that, so it is closed after it.
-        steps = (self.order.end, self.commits.last, self.consumer.close, self.handler.tear_down, self._writer.close)
+        close = partial(self.consumer.close, timeout_ms=_CLOSE_MS)
+        steps = (self.order.end, self.commits.last, close, self.handler.tear_down, self._writer.close)
         for step in steps:  # each is owed, whatever becomes of the others
             try:
                 step()
@@ -226,7 +230,7 @@ class MemberLoop:
         return replace(
             self._seen,
             state=self._state,
-            error=error_text(self._error) if self._error is not None else None,
+            error=error_text(self._error) if self._error is not None else self._seen.error,
             handled=self._counts.handled,
             dead_letters=self._counts.dead_letters,
             handling_ms=self._running.longest_ms(),

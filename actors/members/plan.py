@@ -87,6 +87,13 @@ class PoolPlan:
 
 
 def _check(spec: MemberSpec) -> None:
+    if not spec.group_id:
+        raise PoolError("group_id must not be empty: the members of a pool divide its topics as a group")
+    if not spec.topics:
+        raise PoolError("a pool needs at least one topic")
+    for topic in spec.topics:
+        if problem := topic_name_error(topic):
+            raise PoolError(f"topics: {problem}")
     if spec.batch_format not in _FORMATS:
         raise PoolError(f"batch_format must be 'record', 'records' or 'pyarrow', got {spec.batch_format!r}")
     for name in DESERIALIZERS:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import ray
 
+from actors.client import Admin
 from actors.members.autoscale import Autoscale
 from actors.members.crew import DRAIN_SECONDS, Crew, SizeChange
 from actors.members.handler_member import MAX_BATCH_RECORDS, BatchFormat
@@ -29,6 +30,7 @@ from actors.members.logs.journal import Cursor, MemberLine
 from actors.members.member_link import MemberEndedError
 from actors.members.plan import PoolError, PoolPlan, check_prefix, prefix_of
 from actors.members.slots import MemberStatus, Slot
+from actors.members.topics_there import check_topics
 from actors.runtime.environment import REAL, Environment, new_uuid
 
 if TYPE_CHECKING:
@@ -54,6 +56,11 @@ class ConsumerPool:
     The members are static, with the instance ids `instance_prefix`-0, -1, ...: if the program is killed, a new pool
     with the same prefix has the same partitions at once. Only one pool at a time may use a prefix in a group; without
     one the ids are new each time.
+
+    The brokers are asked for the topics first. Raises PoolError within seconds if none answers, or if a topic, or
+    `dead_letter_topic`, does not exist; with `create_topic` missing ones are created as the brokers' settings say. What
+    keeps members from their brokers later is the `error` of their `status`, and is logged. `ask` makes the Admin that
+    asks.
 
     Further keyword arguments are options of actors.client.Consumer. A password goes to the actors by the path of a file
     or the name of a variable (sasl_password_file, sasl_password_env), a key by its path. `ray_actor_options`
@@ -81,7 +88,9 @@ class ConsumerPool:
         handler_args: Sequence[Any] = (),
         instance_prefix: str | None = None,
         ray_actor_options: dict[str, Any] | None = None,
+        create_topic: bool = False,
         environment: Environment = REAL,
+        ask: Callable[..., Admin] = Admin,
         **options: Any,
     ) -> None:
         if not ray.is_initialized():
@@ -109,10 +118,12 @@ class ConsumerPool:
             ray_actor_options=ray_actor_options,
             **options,
         )
+        version = plan.version()
+        check_topics(plan.spec, create=create_topic, admin=ask)
         self._group_id = group_id
         self._monotonic = environment.clock.monotonic
         prefix = instance_prefix or f"{prefix_of(group_id)}-{new_uuid(environment.chance).hex[:8]}"
-        self._crew = Crew(plan.version(), prefix, environment)
+        self._crew = Crew(version, prefix, environment)
         self._slots = self._crew.slots
         self._changed = self._slots.changed
         self._crew.change_size(plan.first_size, "the pool begins")

@@ -21,6 +21,7 @@ from actors.links.pools import MemberFigures
 from actors.members.blame import Blame
 from actors.members.consumer_actor import why_not_started
 from actors.members.handler_member import MemberSpec
+from actors.members.hindered import Hindered
 from actors.members.logs.journal import Journal
 from actors.members.member_link import MemberClient
 from actors.members.slots import Slot, Started, Together, Version
@@ -362,6 +363,7 @@ class Supervision:
 
     def _read(self, slot: Slot, link: MemberClient) -> None:
         removed = False
+        hindered = Hindered(self.journal, slot)
         most_ms = slot.version.spec.max_poll_interval_ms
         slot.reading = link
         for report in link.reports():
@@ -372,6 +374,7 @@ class Supervision:
                     slot.running_since = now
                 ends = slot.retiring.is_set() or slot.renewing
                 self.changed.notify_all()
+            hindered.hear(report)
             if report.state == "Failed" and not removed:
                 self.journal.note(slot.number, f"the member with pid {slot.pid} has failed: {report.error}")
                 # Nobody comes back under this name: the others would wait for it as long as its session lasts.

@@ -18,7 +18,8 @@ from actors.client.consumer.polling import Polling
 from actors.client.errors import KafkaConnectionError
 from actors.client.group.standing import MemberState
 from actors.client.net.connection import Connection
-from actors.client.net.network import Network, NetworkSettings
+from actors.client.net.network import Network
+from actors.client.net.settings import NetworkSettings
 from actors.client.records import Node
 from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.runtime.environment import REAL, Clock, Environment

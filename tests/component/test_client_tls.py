@@ -24,6 +24,7 @@ from actors.client.errors import (
     NoBrokersAvailable,
     RetriableError,
     SaslAuthenticationError,
+    SecurityProtocolError,
     SslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
@@ -244,7 +245,7 @@ def test_who_hangs_up_on_tls_may_speak_none(authority: Authority, caplog: pytest
 def test_tls_on_a_plain_connection_is_named(authority: Authority) -> None:
     with answering(b"\x15\x03\x03\x00\x02\x02\x0a") as port:
         settings = {"bootstrap_servers": f"127.0.0.1:{port}", **QUICK, "default_api_timeout_ms": 300}
-        assert "the broker may expect security_protocol=SSL or SASL_SSL" in failure(settings, KafkaError)
+        assert "the broker expects TLS here: set security_protocol to" in failure(settings, SecurityProtocolError)
 
 
 @pytest.mark.conformance("XF-10")

@@ -22,6 +22,7 @@ from actors.members.member_link import MemberClient, MemberServer
 from actors.members.pool import ConsumerPool
 from actors.members.slots import Slot, Together, Version
 from actors.members.supervision import Supervision
+from tests.support.every_topic import EveryTopic
 
 SECRET = b"s" * 16
 
@@ -401,7 +402,7 @@ def test_what_a_pool_waits_for_may_be_what_its_members_say(monkeypatch: pytest.M
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ActorStarter, "start", lambda _, spec: Member(spec))
     monkeypatch.setattr(Crew, "remove_members", lambda *_: None)
-    pool = ConsumerPool("t", "g", ignore, 2, bootstrap_servers="localhost:1")
+    pool = ConsumerPool("t", "g", ignore, 2, bootstrap_servers="localhost:1", ask=EveryTopic)
     over: list[bool] = []
 
     def wait() -> None:

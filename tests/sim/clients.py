@@ -22,7 +22,8 @@ from actors.client.group.effects import Apply, CommitBeforeJoin, CommitOutcome, 
 from actors.client.group.membership import Membership, MembershipConfig
 from actors.client.group.standing import MemberState
 from actors.client.net.changes import Changes
-from actors.client.net.network import Network, NetworkSettings
+from actors.client.net.network import Network
+from actors.client.net.settings import NetworkSettings
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.records.bounds import AT_ONCE
 from actors.records.building import build_batch

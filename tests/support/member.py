@@ -50,6 +50,7 @@ class FakeConsumer:
         self.lapsed = False
         self.group_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         self.positions: dict[TopicPartition, int] = {}
+        self.hindered: str | None = None
 
     def pause(self, *partitions: TopicPartition) -> None:
         self.log.append(("pause", *partitions))
@@ -67,6 +68,9 @@ class FakeConsumer:
         if partition not in self.positions:
             raise KafkaTimeoutError("not known yet")
         return self.positions[partition]
+
+    def hindrance(self, grace_ms: int = 3_000) -> str | None:
+        return self.hindered
 
     def rebalance_due(self) -> bool:
         return self.due
@@ -114,7 +118,7 @@ class FakeConsumer:
     def assignment(self) -> set[TopicPartition]:
         return {T1, T0}
 
-    def close(self) -> None:
+    def close(self, timeout_ms: int | None = None) -> None:
         self.closed += 1
         self.on_close()
         self.log.append("consumer closed")
@@ -141,7 +145,7 @@ class FakeProducer:
             raise self.error
         self.log.append("dead letter stored")
 
-    def close(self) -> None:
+    def close(self, timeout_ms: int | None = None) -> None:
         self.log.append("producer closed")
 
 

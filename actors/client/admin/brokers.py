@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from actors.client.config import network_settings
 from actors.client.error_codes import error_for
@@ -26,14 +26,15 @@ K = TypeVar("K", bound=Hashable)
 Outcomes = dict[K, KafkaError | None]
 """For each thing that was to be done: None, or the error because of which it was not."""
 Answers = Mapping[str, Any]
+_HANG_UPS_MAX: Final = 3
 
 
 class Brokers:
     """The connections of an `Admin`. Retriable errors are retried until the deadline of the call."""
 
     def __init__(self, config: Mapping[str, Any], environment: Environment) -> None:
-        # Asking about a topic must not create it.
-        settings = replace(network_settings(config), allow_auto_create_topics=False)
+        # Asking about a topic must not create it. Nobody waits for a broker that speaks another protocol.
+        settings = replace(network_settings(config), allow_auto_create_topics=False, hang_ups_max=_HANG_UPS_MAX)
         self.network = Network(settings, environment=environment)
         self.backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], self.network.jitter)
         self._timeout_ms: int = config["default_api_timeout_ms"]

@@ -9,6 +9,7 @@ with the event loop. This module has the public methods and puts the parts toget
     commits        commits, and hearing of their ends                  user's thread
     recreation     topics that were deleted and created again          user's thread
     drain          takes records out of what was fetched               user's thread
+    hindrance      why there are no records                            user's thread
     iteration      gives them one by one                               user's thread
     lookups        offsets by time, topics                             asked by the user's thread, done on the loop
     positions      where the consumer stands in each partition         both, under the lock of `net.changes`
@@ -29,6 +30,7 @@ from actors.client.consumer.drain import Drain, by_topic
 from actors.client.consumer.fetch_requests import FetchSettings
 from actors.client.consumer.fetcher import Fetcher
 from actors.client.consumer.figures import figures
+from actors.client.consumer.hindrance import GRACE_MS, Hindrance
 from actors.client.consumer.iteration import Iteration
 from actors.client.consumer.listener import ConsumerRebalanceListener
 from actors.client.consumer.lookups import Lookups
@@ -37,7 +39,7 @@ from actors.client.consumer.polling import Polling
 from actors.client.consumer.positions import EARLIEST, LATEST, RESET_TO, Positions
 from actors.client.consumer.recreation import Recreations
 from actors.client.consumer.user_thread import UserThread
-from actors.client.errors import IllegalStateError, InvalidGroupIdError, TopicAuthorizationError
+from actors.client.errors import IllegalStateError, InvalidGroupIdError, InvalidTopicError, TopicAuthorizationError
 from actors.client.group.driver import Driver
 from actors.client.group.membership import Membership
 from actors.client.net.changes import Changes
@@ -105,6 +107,12 @@ class Consumer:
             lambda: self._fetcher.recreated,
             self._participation.recreated,
         )
+        self._hindrance = Hindrance(
+            network,
+            self._own_topics,
+            config["bootstrap_servers"],
+            creates=config["allow_auto_create_topics"],
+        )
         self._polling = Polling(
             self._member,
             self._participation,
@@ -114,6 +122,7 @@ class Consumer:
             self._thread,
             changes,
             self._recreations,
+            without_records=lambda: self._hindrance.warn(config["group_id"]),
         )
         self._iteration = Iteration(
             config["max_poll_records"], self._member, self._positions, self._polling, self._drain, changes
@@ -133,16 +142,26 @@ class Consumer:
             return None
         return self._member.watched_topics | {tp.topic for tp in list(self._positions.states)}
 
+    def _own_topics(self) -> frozenset[str]:
+        return frozenset(self._member.topics | {tp.topic for tp in list(self._positions.states)})
+
     def _on_metadata(self) -> None:
-        known = self._network.cluster.topics
-        mine = self._member.topics | {tp.topic for tp in list(self._positions.states)}
-        closed = [
-            name for name in mine if (topic := known.get(name)) and topic.error_code == Code.TOPIC_AUTHORIZATION_FAILED
-        ]
-        self._fetcher.refuse(TopicAuthorizationError(topics=closed) if closed else None)
+        refused = {
+            code: self._with_code(code) for code in (Code.TOPIC_AUTHORIZATION_FAILED, Code.INVALID_TOPIC_EXCEPTION)
+        }
+        closed, illegal = refused[Code.TOPIC_AUTHORIZATION_FAILED], refused[Code.INVALID_TOPIC_EXCEPTION]
+        if closed:
+            self._fetcher.refuse(TopicAuthorizationError(topics=closed))
+        else:
+            self._fetcher.refuse(InvalidTopicError(f"{illegal[0]!r} cannot be a topic's name") if illegal else None)
         self._recreations.note()
         self._driver.on_metadata()
         self._fetcher.step()
+
+    def _with_code(self, code: int) -> list[str]:
+        """Those of the topics that a broker has answered with this error."""
+        known = self._network.cluster.topics
+        return sorted(t for t in self._own_topics() if t in known and known[t].error_code == code)
 
     async def _load_committed(
         self, partitions: Iterable[TopicPartition]
@@ -438,6 +457,13 @@ class Consumer:
         with self._thread.using():
             found = self._lookups.topics(None, self._timeout(timeout_ms))
             return {name for name, info in found.items() if not info.is_internal}
+
+    def hindrance(self, *, grace_ms: int = GRACE_MS) -> str | None:
+        """What has kept records away for `grace_ms`, in a sentence: no broker answers, or a topic does not exist.
+
+        None while all is well. A poll warns of it once. May be called from another thread.
+        """
+        return self._hindrance.text(grace_ms=grace_ms)
 
     def bootstrap_connected(self) -> bool:
         return bool(self._network.cluster.brokers)

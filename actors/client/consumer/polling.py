@@ -19,6 +19,7 @@ from actors.client.net.changes import Changes
 T = TypeVar("T")
 
 FOREVER_MS = 1 << 40
+_LOOK_AGAIN_MS = 1_000  # whether there is still nothing that keeps records away
 
 
 class Polling:
@@ -34,6 +35,7 @@ class Polling:
         thread: UserThread,
         changes: Changes,
         recreations: Recreations,
+        without_records: Callable[[], None] = lambda: None,
     ) -> None:
         self._member = member
         self._participation = participation
@@ -43,6 +45,7 @@ class Polling:
         self._thread = thread
         self._changes = changes
         self._recreations = recreations
+        self._without_records = without_records
 
     def poll(self, timeout_ms: int, take: Callable[[], T]) -> T | None:
         """What `take()` gives, as soon as it gives something; None after `timeout_ms`. Raises as Consumer.poll."""
@@ -68,6 +71,7 @@ class Polling:
                     return taken
                 if taken:
                     self._drain.undo()
+            self._without_records()
             if self._changes.now_ms() >= deadline_ms:
                 return None
             self._changes.wait(seen, min(deadline_ms, self._next_turn()))
@@ -92,7 +96,7 @@ class Polling:
 
     def _next_turn(self) -> int:
         """When (monotonic ms) there may be something to do, even if nothing arrives until then."""
-        times = (self._participation.next_ms, self._commits.next_ms)
+        times = (self._participation.next_ms, self._commits.next_ms, self._changes.now_ms() + _LOOK_AGAIN_MS)
         return max(self._changes.now_ms() + 1, min((t for t in times if t is not None), default=FOREVER_MS))
 
     def turn(self, deadline_ms: int) -> None:

@@ -48,7 +48,7 @@ class Access:
         try:
             await pipe.ready
         except KafkaConnectionError as error:
-            raise KafkaConnectionError(f"cannot connect to {host}:{port}: {error}") from error
+            raise type(error)(f"cannot connect to {host}:{port}: {error}") from error
         except (ssl.SSLError, ValueError) as error:
             shown = await asyncio.to_thread(certificate_of, host, port) if needs_certificate(error) else None
             raise explained(error, host, shown) from error

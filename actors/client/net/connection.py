@@ -13,11 +13,13 @@ from typing import Any, Protocol, cast
 from actors.client.errors import (
     AuthenticationError,
     CorrelationIdError,
+    HungUpError,
     IllegalStateError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     SaslAuthenticationError,
+    SecurityProtocolError,
 )
 from actors.client.net.access import Access
 from actors.client.net.versions import Ranges, choose_version
@@ -123,6 +125,8 @@ class Connection(asyncio.BufferedProtocol):
             raise KafkaConnectionError(f"no connection to {host}:{port} within {timeout_ms} ms") from error
         except AuthenticationError as error:
             raise type(error)(f"{host}:{port}: {error}") from error
+        except HungUpError as error:
+            raise error if f"{host}:{port}" in str(error) else HungUpError(f"{host}:{port}: {error}") from error
         except (OSError, ValueError, IllegalStateError) as error:
             raise KafkaConnectionError(f"cannot connect to {host}:{port}: {error}") from error
 
@@ -267,8 +271,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._raw is not None:
             self._end(SaslAuthenticationError("the broker hung up in the login: user or password may be wrong"))
             return
-        why = f": {exc}" if exc else ""
-        self._end(KafkaConnectionError(f"the broker closed the connection{why}{self._hint()}"))
+        text = f"the broker closed the connection{f': {exc}' if exc else ''}"
+        hint = self._hint()
+        self._end(HungUpError(f"{text}{hint}") if hint else KafkaConnectionError(text))
 
     def _hint(self) -> str:
         """What may be wrong if a broker hangs up on a connection without a login that it has answered once at most."""
@@ -297,6 +302,8 @@ class Connection(asyncio.BufferedProtocol):
             if self._big_end == len(self._big):
                 frame, self._big = bytes(self._big), None
                 self._on_frame(frame)
+        except SecurityProtocolError as error:
+            self.close(error)
         except (KafkaError, WireError) as error:
             self.close(KafkaConnectionError(f"the broker's answer cannot be read: {error}"))
 
@@ -324,7 +331,7 @@ class Connection(asyncio.BufferedProtocol):
     def _check_early(self, size: int) -> None:
         """Before the login is done the other end may be anybody."""
         if size >> 16 == _TLS_ALERT:
-            raise WireError("it is TLS: the broker may expect security_protocol=SSL or SASL_SSL")
+            raise SecurityProtocolError("the broker expects TLS here: set security_protocol to SASL_SSL or SSL")
         if size > _MAX_EARLY_BYTES or (size < 4 and self._raw is None):
             raise WireError(f"a frame of {size} bytes")
 

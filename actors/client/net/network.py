@@ -16,13 +16,21 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from actors.client.errors import AuthenticationError, KafkaConnectionError, KafkaError, NoBrokersAvailable
+from actors.client.errors import (
+    AuthenticationError,
+    HungUpError,
+    KafkaConnectionError,
+    KafkaError,
+    NoBrokersAvailable,
+    SecurityProtocolError,
+)
 from actors.client.net.access import Access
 from actors.client.net.backoff import Backoff
 from actors.client.net.connection import Connection
 from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.client.net.nodes import NodeLoad, least_loaded
-from actors.client.net.security import NO_SECURITY, Security
+from actors.client.net.outage import Outage
+from actors.client.net.settings import NetworkSettings
 from actors.client.records import Node
 from actors.runtime.environment import REAL, Environment
 from actors.wire.messages import ApiMessage, MetadataResponse
@@ -33,35 +41,18 @@ T = TypeVar("T")
 _COORDINATOR_IDS = 2147483647
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkSettings:
-    """The bootstrap addresses, and timeouts and backoffs in milliseconds."""
-
-    bootstrap: tuple[tuple[str, int], ...]
-    client_id: str = "coterie"
-    request_timeout_ms: int = 30_000
-    connect_timeout_ms: int = 10_000
-    reconnect_backoff_ms: int = 50
-    reconnect_backoff_max_ms: int = 1_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-    metadata_max_age_ms: int = 300_000
-    max_in_flight: int = 100
-    allow_auto_create_topics: bool = True
-    security: Security = NO_SECURITY
-
-
 @dataclass(slots=True)
 class _Peer:
     """A node and this client's connection to it. `denied`: it did not let us in, or we did not believe it.
 
-    `trouble` is why there was no connection the last time.
+    `trouble` is why there was no connection the last time, and `hang_ups` how often in a row it hung up on us.
     """
 
     node: Node
     connection: Connection | None = None
     connecting: asyncio.Task[Connection] | None = None
     failures: int = 0
+    hang_ups: int = 0
     not_before_ms: int = 0
     last_attempt_ms: int = 0
     denied: AuthenticationError | None = None
@@ -86,6 +77,8 @@ class Network:
     on_coordinator_lost: Callable[[Node], None] = lambda node: None
     on_denied: Callable[[AuthenticationError], None] = lambda error: None
     cluster: ClusterMetadata = field(default_factory=ClusterMetadata)
+    outage: Outage = field(default_factory=Outage)
+    """Since when no broker has given us metadata, and why."""
     bytes_in_flight: int = 0
     loop: asyncio.AbstractEventLoop = field(default_factory=uvloop.new_event_loop)
     environment: Environment = REAL
@@ -236,13 +229,22 @@ class Network:
         finally:
             peer.connecting = None
 
+    def _speaks_otherwise(self, peer: _Peer, error: KafkaError) -> bool:
+        """Whether a broker has hung up so often that another security protocol is the reason, and not an accident."""
+        peer.hang_ups = peer.hang_ups + 1 if isinstance(error, HungUpError) else 0
+        most = self.settings.hang_ups_max
+        return most is not None and peer.hang_ups >= most and not self.cluster.brokers
+
     def _failed(self, peer: _Peer, error: KafkaError) -> None:
+        if self._speaks_otherwise(peer, error):
+            error = SecurityProtocolError(str(error))
         peer.failures += 1
         peer.trouble = str(error)
         peer.denied = error if isinstance(error, AuthenticationError) else None
         if peer.denied is not None:
             peer.not_before_ms = self.now_ms() + self.settings.reconnect_backoff_max_ms
-            log.log(logging.WARNING if self._last_denial != str(error) else logging.DEBUG, "%s", error)
+            # Whoever calls the client gets this error; a warning would say it twice.
+            log.log(logging.INFO if self._last_denial != str(error) else logging.DEBUG, "%s", error)
             self._last_denial = str(error)
             return
         backoff = Backoff(self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms, self.jitter)
@@ -291,8 +293,13 @@ class Network:
         for peer in (*known, *bootstrap):
             if peer.denied is not None:
                 raise again(peer.denied)
-        troubles = [peer.trouble for peer in (*known, *bootstrap) if peer.trouble]
-        raise NoBrokersAvailable(f"{NoBrokersAvailable.hint} ({troubles[0]})" if troubles else "")
+        raise NoBrokersAvailable(_unreachable((*known, *bootstrap)))
+
+    def _why(self, error: Exception) -> str:
+        """Why there is no metadata: the text of the error, or of what happened to a connection before."""
+        if isinstance(error, (AuthenticationError, NoBrokersAvailable)):
+            return str(error)
+        return _unreachable(self._peers.values()) or str(error)
 
     def _load(self, peer: _Peer) -> NodeLoad:
         connection = peer.connection
@@ -327,6 +334,7 @@ class Network:
                     await self._refresh.wait()
             self._refresh.clear()
             waiting, self._refreshed = self._refreshed, []
+            self.outage.asked(self.now_ms())
             wanted = self.wanted()
             if wanted is not None:
                 wanted = wanted.union(*self._held.values())
@@ -338,6 +346,7 @@ class Network:
                 # Whatever it is, the task goes on: without it the client would never learn of a new leader.
                 may_pass = isinstance(error, AuthenticationError) or (isinstance(error, KafkaError) and error.retriable)
                 log.log(logging.DEBUG if may_pass else logging.WARNING, "metadata: %r", error)
+                self.outage.failed(self._why(error))
                 if isinstance(error, AuthenticationError):
                     self._denied(error, waiting)
                 else:
@@ -346,6 +355,7 @@ class Network:
                 await self._metadata_pause()
                 self._refresh.set()
                 continue
+            self.outage.over()
             try:
                 self.cluster.update(response, wanted)
                 self.on_metadata()
@@ -377,22 +387,12 @@ class Network:
         await asyncio.sleep(self._metadata_delay())
 
 
+def _unreachable(peers: Iterable[_Peer]) -> str:
+    """That no broker can be reached, and why not the first one; nothing if nothing is known of that."""
+    troubles = [peer.trouble for peer in peers if peer.trouble]
+    return f"{NoBrokersAvailable.hint} ({troubles[0]})" if troubles else ""
+
+
 def again(error: AuthenticationError) -> AuthenticationError:
     """The same error once more: one that is raised in two places would gather both tracebacks."""
     return type(error)(str(error))
-
-
-def parse_bootstrap(servers: str | list[str] | tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """The (host, port) pairs of `"a:1,b:2"` or of a list of such texts; IPv6 hosts in brackets. Raises ValueError."""
-    entries = servers.split(",") if isinstance(servers, str) else [e for s in servers for e in s.split(",")]
-    found = []
-    for entry in (e.strip() for e in entries):
-        if not entry:
-            continue
-        host, _, port = entry.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"bootstrap_servers must be HOST:PORT,…, got {entry!r}")
-        found.append((host.strip("[]"), int(port)))
-    if not found:
-        raise ValueError("bootstrap_servers is empty")
-    return tuple(found)

@@ -12,7 +12,7 @@ import ssl
 from datetime import datetime
 from typing import Final, cast
 
-from actors.client.errors import KafkaConnectionError, KafkaError, SslAuthenticationError
+from actors.client.errors import HungUpError, KafkaConnectionError, KafkaError, SslAuthenticationError
 from actors.security.tls_memory import TlsMemory
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         if not self.ready.done():
             what = f"the connection ended in the TLS handshake{f' ({exc})' if exc else ''}"
             hint = "the broker may not speak TLS at this port (security_protocol=PLAINTEXT or SASL_PLAINTEXT)"
-            self.ready.set_exception(KafkaConnectionError(f"{what}: {hint}"))
+            self.ready.set_exception(HungUpError(f"{what}: {hint}"))
         if self._open:
             self._open = False
             self._inner.connection_lost(exc)

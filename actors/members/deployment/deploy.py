@@ -29,6 +29,7 @@ from actors.members.deployment.records import (
 )
 from actors.members.deployment.supervisor_actor import SupervisorSpec
 from actors.members.plan import PoolError, PoolPlan
+from actors.members.topics_there import check_topics
 from actors.runtime.environment import REAL, new_uuid
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ log = logging.getLogger(__name__)
 _KNOWN_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.05
 _NOT_HERE: Final = {
+    "ask": "an Admin asks",
     "instance_prefix": "members are called by the pool's name",
     "environment": "the supervisor has that of its own process",
 }
@@ -50,6 +52,7 @@ def deploy(
     *,
     bootstrap_servers: str,
     autoscale: Autoscale | None,
+    create_topic: bool = False,
     **options: Any,
 ) -> DeployedPool:
     """See ConsumerPool.deploy."""
@@ -69,6 +72,7 @@ def deploy(
     }
     plan = PoolPlan.of(bootstrap_servers=bootstrap_servers, **arguments)
     plan.version()  # raises for options of actors that Ray does not know
+    check_topics(plan.spec, create=create_topic)
     security = security_settings(options)
     topic = PoolsTopic(bootstrap_servers, **security)
     topic.create()

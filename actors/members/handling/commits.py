@@ -24,6 +24,10 @@ _REVOKE_COMMIT_MS = 10_000
 # So long a member that ends goes on with a rebalance that keeps it from its last commit.
 _REBALANCE_SECONDS = 10.0
 _POLL_MS = 100
+# A member that ends waits for its last commit, but not for brokers that have been away for some time.
+_LAST_COMMIT_MS = 2_000
+_LAST_COMMIT_TRIES = 10
+_OUTAGE_MS = 1_000
 
 
 class Commits:
@@ -115,20 +119,26 @@ class Commits:
 
     def _committed_last(self, until: float) -> bool:
         try:
-            self._commit(self._progress.committable(), None)
+            self._commit(self._progress.committable(), _LAST_COMMIT_MS, tries=_LAST_COMMIT_TRIES)
         except RebalanceInProgressError as error:
             if self._monotonic() < until:
                 return False
             self._comes_again(error)
         return True
 
-    def _commit(self, done: dict[TopicPartition, int], timeout_ms: int | None) -> None:
+    def _commit(self, done: dict[TopicPartition, int], timeout_ms: int, *, tries: int = 1) -> None:
+        """Commit, and try again unless no broker answers."""
         if not done:
             return
         try:
             self._consumer.commit({p: OffsetAndMetadata(o) for p, o in done.items()}, timeout_ms=timeout_ms)
-        except (CommitFailedError, RetriableError) as error:
+        except CommitFailedError as error:
             self._comes_again(error)
+        except RetriableError as error:
+            if tries > 1 and self._consumer.hindrance(grace_ms=_OUTAGE_MS) is None:
+                self._commit(done, timeout_ms, tries=tries - 1)
+            else:
+                self._comes_again(error)
         else:
             self._committed.update(done)
             self._confirm(done)

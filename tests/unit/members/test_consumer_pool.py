@@ -19,6 +19,7 @@ from actors.members.crew import Crew
 from actors.members.handler_member import MemberSpec
 from actors.members.plan import prefix_of
 from actors.members.pool import ConsumerPool, PoolError
+from tests.support.every_topic import EveryTopic
 
 
 class NoActors:
@@ -56,7 +57,7 @@ def ignore(_: ConsumerRecord) -> None: ...
 
 
 def pool(handler: Any = ignore, **settings: Any) -> ConsumerPool:
-    return ConsumerPool("t", "g", handler, 1, bootstrap_servers="localhost:1", **settings)
+    return ConsumerPool("t", "g", handler, 1, bootstrap_servers="localhost:1", ask=EveryTopic, **settings)
 
 
 def test_a_handler_that_cannot_be_pickled_is_refused_at_once(actors: NoActors) -> None:
@@ -182,7 +183,9 @@ def test_a_pool_that_follows_its_load_begins_with_its_least_size_and_is_not_resi
     actors: NoActors, low: int, size: int | None, first: int
 ) -> None:
     policy = Autoscale(min_size=low, max_size=4, target_lag=1, interval_s=3600)
-    with ConsumerPool("t", "g", ignore, size, bootstrap_servers="localhost:1", autoscale=policy) as made:
+    with ConsumerPool(
+        "t", "g", ignore, size, bootstrap_servers="localhost:1", ask=EveryTopic, autoscale=policy
+    ) as made:
         assert len(made.status()) == first
         with pytest.raises(PoolError, match="follows its load"):
             made.resize(2)
@@ -233,8 +236,9 @@ _STRANGE = [
 
 def named(actors: NoActors, group_id: str) -> str:
     """What a pool's only member is called."""
-    with ConsumerPool("t", group_id, ignore, 1, bootstrap_servers="localhost:1") as made, pytest.raises(PoolError):
-        made.wait(timeout_s=60)
+    with ConsumerPool("t", group_id, ignore, 1, bootstrap_servers="localhost:1", ask=EveryTopic) as made:
+        with pytest.raises(PoolError):
+            made.wait(timeout_s=60)
     return str(actors.specs[-1].options["group_instance_id"])
 
 
