@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _OWN_SOURCE: Final = 1  # DYNAMIC_TOPIC_CONFIG (KIP-226)
 _CONNECT_TIMEOUT_S: Final = 5.0
 _SIZES_TIMEOUT_MS: Final = 5000
+_HOW_TO_LOG_IN: Final = (
+    "--command-config FILE names a properties file with that and the login, as the cluster's DATA_DIR/client.properties"
+)
 
 
 @contextmanager
@@ -33,8 +36,19 @@ def connect(bootstrap_server: str, timeout_ms: int) -> Iterator[Admin]:
     check_reachable(bootstrap_server)
     settings: dict[str, Any] = {"default_api_timeout_ms": timeout_ms, "request_timeout_ms": timeout_ms}
     settings |= {"client_id": "coterie-cli", **client_settings()}
-    with closing(Admin(bootstrap_servers=bootstrap_server, **settings)) as admin:
+    with hinting(), closing(Admin(bootstrap_servers=bootstrap_server, **settings)) as admin:
         yield admin
+
+
+@contextmanager
+def hinting() -> Iterator[None]:
+    """Where a broker speaks another security protocol, have the error say which option of the command tells it."""
+    from actors.client.errors import SecurityProtocolError
+
+    try:
+        yield
+    except SecurityProtocolError as error:
+        raise CliError(str(error) if client_settings() else f"{error}; {_HOW_TO_LOG_IN}") from None
 
 
 def check_reachable(bootstrap_server: str) -> None:
@@ -54,6 +68,25 @@ def check_reachable(bootstrap_server: str) -> None:
         else:
             return
     raise CliError(f"no broker answers at {', '.join(failures)}: is it running, and is --bootstrap-server right?")
+
+
+def check_topic(bootstrap_server: str, timeout_ms: int, topic: str, *, create: bool | None = None) -> None:
+    """Raise CliError unless the topic exists; with `create` it is created. None: the command creates none."""
+    from actors.client.admin.types import NewTopic
+    from actors.client.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
+
+    with connect(bootstrap_server, timeout_ms) as admin:
+        try:
+            admin.describe_topics([topic])
+            return
+        except UnknownTopicOrPartitionError:
+            pass
+        if not create:
+            way = f": `coterie topics create {topic}` makes it, and so does --create" if create is not None else ""
+            raise CliError(f"there is no topic {topic!r}{way}")
+        with suppress(TopicAlreadyExistsError):
+            admin.create_topics([NewTopic(topic)])
+    output.note(f"created topic {topic}")
 
 
 def groups_meant(admin: Admin, arguments: Iterable[str], given: Iterable[str], all_groups: bool) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 import click
 
 from actors.cli import options, output
-from actors.cli.calls import check_reachable
+from actors.cli.calls import check_topic
 from actors.cli.command_config import client_settings
 from actors.cli.errors import CliError
 from actors.cli.lines import Record, for_terminal, separator_bytes, to_json, to_text
@@ -68,7 +68,7 @@ def consume(
         text = to_text(record, separator, headers=print_headers)
         return for_terminal(text) if sys.stdout.isatty() else text
 
-    check_reachable(bootstrap_server)
+    check_topic(bootstrap_server, _API_TIMEOUT_MS, topic)
     with _terminable(), closing(_consumer(bootstrap_server, group, from_beginning)) as consumer:
         there = consumer.partitions_for_topic(topic)
         if not there:

@@ -249,9 +249,10 @@ def _errors() -> Iterator[None]:
     from actors.members.pool import PoolError
 
     try:
-        yield
+        with calls.hinting():
+            yield
     except PoolError as error:
-        raise CliError(str(error)) from error
+        raise CliError(str(error)) from None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from actors.cli import options, output
-from actors.cli.calls import check_reachable
+from actors.cli.calls import check_topic
 from actors.cli.command_config import client_settings
 from actors.cli.lines import ToSend, from_json, from_text, parse_headers, separator_bytes
 
@@ -43,6 +43,7 @@ _UNFINISHED = 100_000  # most records whose outcome is not known yet; buffer_mem
     show_default=True,
     help="How batches are compressed.",
 )
+@click.option("--create", is_flag=True, help="Create the topic, as the brokers' settings say, if there is none.")
 @options.line_format
 def produce(
     topic: str,
@@ -54,6 +55,7 @@ def produce(
     partition: int | None,
     acks: str,
     compression_type: str,
+    create: bool,
     line_format: str,
 ) -> None:
     """Write each line of standard input to TOPIC as one record."""
@@ -71,7 +73,7 @@ def produce(
         found = from_text(line, separator, fixed)
         return found if key_bytes is None else ToSend(key_bytes, found.value, found.headers)
 
-    check_reachable(bootstrap_server)
+    check_topic(bootstrap_server, timeout_ms, topic, create=create)
     stdin = sys.stdin.buffer
     with closing(_producer(bootstrap_server, timeout_ms, acks, compression_type)) as producer:
         # Not where lines are typed: the bar would stand between them.
@@ -126,5 +128,6 @@ def _producer(bootstrap_server: str, timeout_ms: int, acks: str, compression_typ
         max_block_ms=timeout_ms,
         request_timeout_ms=max(timeout_ms // 2, 1),  # so that a request without an answer is repeated once
         delivery_timeout_ms=timeout_ms,
+        allow_auto_create_topics=False,
         linger_ms=0,  # typed lines are sent at once; lines of a file fill batches without waiting
     )

@@ -5,6 +5,7 @@ Otherwise a wrong port, a missing login or a typo in a topic would show as membe
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
@@ -12,9 +13,17 @@ from typing import Final
 from actors.client import Admin
 from actors.client.admin.types import NewTopic
 from actors.client.config import security_settings
-from actors.client.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from actors.client.errors import (
+    ConfigurationError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 from actors.members.handling.spec import MemberSpec
 from actors.members.plan import PoolError
+from actors.runtime.logs import about
+
+log = logging.getLogger(__name__)
 
 _ASK_MS: Final = 4_000
 _CREATE_MS: Final = 30_000
@@ -28,7 +37,13 @@ def check_topics(
     named = dict.fromkeys([*spec.topics, *filter(None, [spec.dead_letter_topic])])
     settings = security_settings(spec.options)
     try:
-        with admin(bootstrap_servers=spec.bootstrap_servers, client_id="coterie-pool", **settings) as asked:
+        made = admin(bootstrap_servers=spec.bootstrap_servers, client_id="coterie-pool", **settings)
+    except ConfigurationError as error:  # a password's file, say, that the members' machines alone have
+        text, of_group = "group %s: its topics cannot be looked for from here: %s", about(group=spec.group_id)
+        log.warning(text, spec.group_id, error, extra=of_group)
+        return
+    try:
+        with made as asked:
             missing = _missing(asked, list(named))
             if missing and create:
                 _create(asked, missing)

@@ -21,8 +21,8 @@ from actors.client.errors import (
 from actors.client.net.backoff import Backoff
 from actors.client.net.connection import Connection
 from actors.client.net.network import Network
-from actors.client.net.settings import NetworkSettings, parse_bootstrap
 from actors.client.net.nodes import NodeLoad, least_loaded
+from actors.client.net.settings import NetworkSettings, parse_bootstrap
 from actors.client.net.versions import choose_version
 from actors.client.records import Node
 from actors.wire.messages import FetchRequest, JoinGroupRequest

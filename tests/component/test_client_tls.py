@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import socket
 import ssl
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +27,7 @@ from actors.client.errors import (
 )
 from actors.client.records import OffsetRange
 from actors.wire import messages as m
+from tests.support.answering import answering
 from tests.support.authority import Authority
 from tests.support.client_broker import ScriptedBroker
 from tests.support.secure_broker import secure_broker
@@ -191,30 +189,6 @@ def _until(kind: type[KafkaError], call: Callable[[], Any], but: tuple[type[Kafk
                 call()
         except kind as error:
             return str(error)
-
-
-@contextmanager
-def answering(data: bytes) -> Iterator[int]:
-    """A server that answers whatever it is sent with these bytes, at this port."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.recv(4096)
-                    connection.sendall(data)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield server.getsockname()[1]
-        finally:
-            server.shutdown(socket.SHUT_RDWR)
-            thread.join()
 
 
 def _at(port: int, authority: Authority) -> dict[str, Any]:

@@ -314,7 +314,7 @@ def test_a_record_that_cannot_be_handled_stops_its_member_and_says_which(
 
 def test_with_a_dead_letter_topic_the_others_go_on(servers: str, name: str, tmp_path: Path) -> None:
     dead = topic(servers, f"{name}-dead", 1)
-    settings = {"max_retries": 1, "retry_backoff_ms": 10, "dead_letter_topic": dead}
+    settings = {"max_retries": 1, "retry_backoff_ms": 10, "dead_letter_topic": dead, "create_topic": True}
     with over(servers, name, tmp_path, Poisoned, b"poison", **settings) as pool:
         assert pool.wait(lambda: pool.handled() == 2 and pool.status()[0].dead_letters == 1, 60), pool.status()
     assert handled(tmp_path) == [b"good", b"after"]

@@ -12,7 +12,7 @@ import ssl
 from datetime import datetime
 from typing import Final, cast
 
-from actors.client.errors import HungUpError, KafkaConnectionError, KafkaError, SslAuthenticationError
+from actors.client.errors import HungUpError, KafkaError, SslAuthenticationError
 from actors.security.tls_memory import TlsMemory
 
 log = logging.getLogger(__name__)

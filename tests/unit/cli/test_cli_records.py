@@ -148,7 +148,7 @@ def test_commit_lost_to_a_rebalance_is_a_warning(capsys: pytest.CaptureFixture[s
 def consumer(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeConsumer]:
     fake = FakeConsumer(1)
     monkeypatch.setattr(consume_module, "_consumer", lambda *_: fake)
-    monkeypatch.setattr(consume_module, "check_reachable", lambda _: None)
+    monkeypatch.setattr(consume_module, "check_topic", lambda *_, **__: None)
     yield fake
     assert fake.log[-1] == "close"
 
@@ -215,7 +215,7 @@ def test_last_line_needs_no_end() -> None:
 def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
     fake = FakeProducer()
     monkeypatch.setattr(produce_module, "_producer", lambda *_: fake)
-    monkeypatch.setattr(produce_module, "check_reachable", lambda _: None)
+    monkeypatch.setattr(produce_module, "check_topic", lambda *_, **__: None)
     return fake
 
 

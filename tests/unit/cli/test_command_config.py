@@ -44,8 +44,9 @@ class Made:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     found = Made()
-    for module in (calls, produce_module, consume_module):
-        monkeypatch.setattr(module, "check_reachable", lambda servers: None)
+    monkeypatch.setattr(calls, "check_reachable", lambda _: None)
+    for module in (produce_module, consume_module):
+        monkeypatch.setattr(module, "check_topic", lambda *_, **__: None)
     for name in ("Admin", "Producer", "Consumer"):
         monkeypatch.setattr(f"actors.client.{name}", found)
     monkeypatch.setattr(FakeAdmin, "close", lambda self: None, raising=False)

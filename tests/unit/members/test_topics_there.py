@@ -11,6 +11,7 @@ import pytest
 from actors.client.admin.types import NewTopic
 from actors.client.errors import (
     ClusterAuthorizationError,
+    ConfigurationError,
     KafkaError,
     NoBrokersAvailable,
     SaslAuthenticationError,
@@ -110,6 +111,14 @@ def test_a_pool_without_a_way_to_its_brokers_said_nothing(error: KafkaError) -> 
         check(spec("orders"), Topics(error=error))
     assert str(error) in str(caught.value)
     assert "direct cause" not in "".join(traceback.format_exception(caught.value)), "one paragraph"
+
+
+def test_a_password_that_the_members_machines_alone_have_is_left_to_them(caplog: pytest.LogCaptureFixture) -> None:
+    def nowhere(**_: Any) -> Any:
+        raise ConfigurationError("sasl_password_file=/run/password: No such file or directory on laptop")
+
+    check_topics(spec("orders"), create=False, admin=nowhere)
+    assert "cannot be looked for from here: sasl_password_file=" in caplog.text
 
 
 def test_the_brokers_are_asked_as_the_members_will_ask_them() -> None:

@@ -1,0 +1,77 @@
+"""Commands at brokers that want another protocol, and at topics that do not exist: one line, at once, with the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from actors.cli.main import cli
+from tests.support.answering import TLS_ALERT, answering
+from tests.support.client_broker import ScriptedBroker, broker
+
+COMMANDS = (
+    ("topics", "list"),
+    ("topics", "describe", "t"),
+    ("topics", "create", "t"),
+    ("topics", "reassign", "t"),
+    ("groups", "list"),
+    ("groups", "describe", "g"),
+    ("users", "list"),
+    ("acls", "list"),
+    ("pools", "list"),
+    ("pools", "describe", "p"),
+    ("which", "g"),
+    ("produce", "t"),
+    ("consume", "t"),
+)
+
+
+@pytest.fixture
+def kafka() -> Iterator[ScriptedBroker]:
+    with broker() as running:
+        running.topic("orders")
+        yield running
+
+
+def run(*arguments: str, at: str) -> Result:
+    return CliRunner().invoke(cli, [*arguments, "--bootstrap-server", at], input="")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_commands_waited_30_seconds_for_a_broker_that_expects_tls(command: tuple[str, ...]) -> None:
+    with answering(TLS_ALERT) as port:
+        result = run(*command, at=f"127.0.0.1:{port}")
+    assert result.exit_code == 1
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith(f"coterie: 127.0.0.1:{port}: the broker expects TLS here")
+    assert "--command-config FILE" in line
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_commands_in_tls_waited_30_seconds_for_a_broker_that_speaks_none(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("security.protocol=SSL\nssl.endpoint.identification.algorithm=\n")
+    path.chmod(0o600)
+    with answering(b"") as port:
+        result = run(*command, "--command-config", str(path), at=f"127.0.0.1:{port}")
+    assert result.exit_code == 1
+    assert "may not speak TLS at this port (security_protocol=PLAINTEXT" in result.stderr.splitlines()[-1]
+    assert "--command-config" not in result.stderr, "there is one"
+
+
+@pytest.mark.parametrize("verb", ["produce", "consume"])
+def test_a_typo_in_a_topic_became_a_topic(kafka: ScriptedBroker, verb: str) -> None:
+    result = run(verb, "oders", at=kafka.bootstrap_servers)
+    assert result.exit_code == 1
+    assert "there is no topic 'oders'" in result.stderr
+    assert ("--create" in result.stderr) == (verb == "produce")
+
+
+def test_records_go_to_a_topic_that_exists(kafka: ScriptedBroker) -> None:
+    result = CliRunner().invoke(cli, ["produce", "orders", "--bootstrap-server", kafka.bootstrap_servers], input="a\n")
+    assert (result.exit_code, result.stderr) == (0, "1 record\n")
