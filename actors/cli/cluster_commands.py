@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from actors.cli import without_ray
 from actors.cli.errors import CliError, one_line
 from actors.cli.options import F, key_values, output_format
 from actors.cli.output import emit, emit_json, note, plural, say, working
@@ -117,7 +118,7 @@ def up(
     """
     from actors.cli.users import ask_passwords
     from actors.cluster import Cluster
-    from actors.runtime.ray_runtime import without_arrow
+    from actors.runtime import ray_runtime
 
     if secure and insecure:
         raise click.UsageError("--secure and --insecure contradict each other: leave one out")
@@ -128,12 +129,13 @@ def up(
     settings |= {"coterie.console.write": "true"} if console_write else {}
     if port is None and "listeners" not in settings:
         port = DEFAULT_PORT
-    stop = threading.Event()
+    stop, over = threading.Event(), threading.Event()
     signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C does, it ends what has been started by then
     with warnings_as_notes():
         with ExitStack() as stack:
+            stack.callback(over.set)
             starting = f"starting {plural(brokers, 'broker')} on {ray_address or 'an embedded Ray'}"
-            with working(starting), without_arrow():
+            with working(starting), ray_runtime.without_arrow():
                 cluster = stack.enter_context(
                     Cluster.start(
                         brokers,
@@ -160,6 +162,8 @@ def up(
             if ray_address is not None:
                 cluster.disconnect()
                 return
+            core = ray_runtime.core()
+            without_ray.watch(stop, lambda: ray_runtime.watched(core), over)
             while not stop.wait(_CHECK_SECONDS):
                 cluster.check()
 

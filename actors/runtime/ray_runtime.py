@@ -13,15 +13,16 @@ import re
 import secrets
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 import ray
 
-from actors.runtime import ray_folder, ray_words
+from actors.runtime import ray_folder, ray_words, termination
 from actors.runtime.data_folder import check_folder, place_of, read_trusted
 from actors.runtime.fork_server import executable
 from actors.runtime.private import taken_variables, write_private
@@ -53,6 +54,7 @@ ADDRESS_FILE = "ray-address"
 RAY_LOG = "ray.log"
 """In the folder of the logs: what Ray has said."""
 _END_SECONDS = 1.5
+_CORE = ("gcs_server", "raylet")
 _GCS_PORT = "RAY_GCS_SERVER_PORT"
 _PORT = re.compile(r"The specified port is (\d+)")
 
@@ -67,6 +69,7 @@ _CALM = {
     "RAY_task_events_report_interval_ms": "5000",  # (1000) for `ray list tasks`
 }
 
+_ending = threading.Event()  # whether the end of Ray's processes is this process's own doing
 _fork_server: Path | None = None  # the folder of that of the Ray this process has started
 
 
@@ -86,6 +89,7 @@ def start_embedded(
     said if they are not. `options` are ray.init's. Raises ClusterError if Ray does not start.
     """
     protect(token)
+    _ending.clear()
     _warn_of_taken()
     session = Path(options.pop("_temp_dir", None) or ray_folder.made())
     # Ray runs workers at niceness 15, and brokers would get CPU after every other process.
@@ -94,7 +98,7 @@ def start_embedded(
         calm = {name: value for name, value in _CALM.items() if name not in os.environ}
         with process_environment({**calm, **_some_java(), **(environment or {})}), _forking(warm, log):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
-            with ray_words.kept(words), sigterm_for_python():
+            with ray_words.kept(words), termination.kept(), sigterm_for_python():
                 ray.init(address="local", _temp_dir=str(session), **{**quiet, **options})
     except BaseException as error:
         end()  # a part of it may run already
@@ -158,6 +162,7 @@ def end() -> None:
     """Leave Ray. One that this process has started ends, whole: also what has come up of one that failed to start."""
     global _fork_server
     family = _processes()
+    _ending.set()
     with ray_words.leaving():
         ray.shutdown()  # of a Ray that failed to start it knows nothing, and agents outlive a raylet that is killed
     forget_token()
@@ -170,6 +175,21 @@ def end() -> None:
     if _fork_server is not None:
         executable.remove(_fork_server)
         _fork_server = None
+
+
+def watched(core: Collection[psutil.Process]) -> bool:
+    """Whether all these processes of `core` run, or `end` is ending them."""
+    return _ending.is_set() or all(map(runs, core))
+
+
+def core() -> list[psutil.Process]:
+    """The GCS and the raylet of the Ray that this process has started: without one of them nobody can ask it."""
+    found = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if os.path.basename((child.cmdline() or [""])[0]) in _CORE:
+                found.append(child)
+    return found
 
 
 def runs(process: psutil.Process) -> bool:

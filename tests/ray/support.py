@@ -261,6 +261,7 @@ class Up:
             stderr=subprocess.PIPE,
             text=True,
             umask=umask,
+            process_group=0,
         )
         self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.errors: list[str] = []
@@ -277,11 +278,14 @@ class Up:
         self.servers = fields["bootstrap.servers"]
         self.ray_address = fields["ray.address"]
 
-    def end(self, number: int) -> tuple[int, float]:
+    def end(self, number: int, *, to: Callable[[Up, int], None] | None = None) -> tuple[int, float]:
         """Send a signal; the exit code, and how long it took until no process was left."""
         self.family = descendants(self.process.pid)
         begun = time.monotonic()
-        os.kill(self.process.pid, number)
+        if to is not None:
+            to(self, number)
+        else:
+            os.kill(self.process.pid, number)
         code = self.process.wait(60)
         assert_gone(self.family)
         return code, time.monotonic() - begun

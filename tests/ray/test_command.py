@@ -63,6 +63,33 @@ def test_a_signal_stops_everything_in_order(number: int, tmp_path: Path) -> None
         assert (tmp_path / "data" / f"broker-{broker}" / ".clean_shutdown").exists()
 
 
+def _to_its_group(running: Up, number: int) -> None:
+    """As `timeout` does it: to the command, and then to its process group."""
+    os.kill(running.process.pid, number)
+    os.killpg(running.process.pid, number)
+
+
+def _to_each_process(running: Up, number: int) -> None:
+    """As systemd does it."""
+    for process in [psutil.Process(running.process.pid), *running.family]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+
+
+@pytest.mark.parametrize("to", [_to_its_group, _to_each_process])
+def test_sigterm_to_more_than_the_command_waited_a_minute_for_a_ray_that_had_ended(
+    to: Callable[[Up, int], None], tmp_path: Path
+) -> None:
+    with up(tmp_path / "data") as running:
+        code, seconds = running.end(signal.SIGTERM, to=to)
+    print(f"{to.__name__}: {seconds:.2f} s")  # noqa: T201
+    assert code == 0
+    assert "GCS" not in "".join(running.errors)
+    assert ("Ray has been ended at the same time" in "".join(running.errors)) == (to is _to_each_process)
+    if to is _to_its_group:
+        assert (tmp_path / "data" / "broker-0" / ".clean_shutdown").exists()
+
+
 def test_a_signal_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "actors.cli.main", "up", "--port", "0", "--data-dir", str(tmp_path / "d")]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
