@@ -13,6 +13,7 @@ from actors.cli.errors import CliError
 
 VARIABLE: Final = "COTERIE_COMMAND_CONFIG"
 _KEY: Final = "coterie.command_config"
+_PATH: Final = "coterie.command_config_path"
 _OTHERS: Final = {"client.id": "client_id", "bootstrap.servers": "bootstrap_servers"}
 
 
@@ -59,7 +60,13 @@ def take(context: click.Context, parameter: click.Parameter, path: Path | None) 
     settings = read(path)
     if servers := settings.pop("bootstrap_servers", None):
         context.default_map = {**(context.default_map or {}), "bootstrap_server": servers}
+    use(context, settings, path)
+
+
+def use(context: click.Context, settings: Mapping[str, Any], path: Path) -> None:
+    """Have these settings, which stand in this file, be those of the command's clients."""
     context.meta[_KEY] = settings
+    context.meta[_PATH] = path
 
 
 def client_settings() -> Mapping[str, Any]:
@@ -67,6 +74,12 @@ def client_settings() -> Mapping[str, Any]:
     context = click.get_current_context(silent=True)
     found: Mapping[str, Any] = context.meta.get(_KEY, {}) if context is not None else {}
     return found
+
+
+def file() -> Path | None:
+    """The file of the command that runs, if it has one."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get(_PATH) if context is not None else None
 
 
 option = click.option(

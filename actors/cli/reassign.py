@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from actors.cli import calls, options, output
+from actors.cli import at_home, calls, options, output
 from actors.cli.errors import CliError
 from placement.assignment import NotEnoughBrokersError
 from placement.spread import spread
@@ -30,6 +31,11 @@ _SLOWEST_POLL_SECONDS: Final = 2.0
 @click.command()
 @options.named("topic")
 @options.admin_options
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Ask the embedded cluster of this data directory, instead of --bootstrap-server.",
+)
 @click.option("--all-topics", is_flag=True, help="Every topic, internal ones too.")
 @click.option("--brokers", metavar="ID,ID,...", help="Who may hold replicas; all brokers if not given.")
 @click.option("--replication-factor", type=click.IntRange(1, 32767), help="Replicas; as many as before if not given.")
@@ -42,6 +48,7 @@ def reassign(
     bootstrap_server: str,
     timeout_ms: int,
     output_format: str,
+    data_dir: Path | None,
     all_topics: bool,
     brokers: str | None,
     replication_factor: int | None,
@@ -61,6 +68,8 @@ def reassign(
     wanted = [*topic_arguments, *topic_options]
     if bool(wanted) == all_topics:
         raise click.UsageError("say which topics: by name, or --all-topics")
+    if data_dir is not None:
+        bootstrap_server = at_home.servers(data_dir)
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         found = _look(admin)
         if missing := sorted(set(wanted) - {tp.topic for tp in found.partitions}):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 import click
 
-from actors.cli import calls, options, output
+from actors.cli import calls, command_config, options, output, user_file
 from actors.cli.errors import CliError
 from actors.runtime.private import first_line
 from actors.security.add_scram import ASKED_FOR, name_problem, parse_add_scram
@@ -56,9 +56,7 @@ def list_users(bootstrap_server: str, timeout_ms: int, output_format: str) -> No
 @click.option(
     "--mechanism",
     type=click.Choice(sorted(_BY_NAME)),
-    default=ScramMechanism.SHA_256.wire_name,
-    show_default=True,
-    help="What the password is for.",
+    help="What the password is for.  [default: all of them]",
 )
 @click.option(
     "--iterations",
@@ -79,33 +77,63 @@ def list_users(bootstrap_server: str, timeout_ms: int, output_format: str) -> No
     metavar="DATA_DIR",
     help="Set it in the data directory of a cluster that does not run, because nobody can log in.",
 )
+@click.option(
+    "--write",
+    "written",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Make a properties file by which the user logs in: for --command-config, and for Kafka's tools.",
+)
 @options.admin_options
 def set_user(
     name: str,
-    mechanism: str,
+    mechanism: str | None,
     iterations: int,
     password_file: str | None,
     data_dir: str | None,
+    written: Path | None,
     bootstrap_server: str,
     timeout_ms: int,
     output_format: str,
 ) -> None:
     """Add a user, or change his password.
 
-    The password is asked for, or read from a file. It is salted here, and is sent nowhere.
+    The password is asked for, or read from a file. It is salted here, and is sent nowhere. With --write the user's own
+    file has it, and reaches the brokers as --command-config does.
     """
     if (wrong := name_problem(name)) is not None:
         raise click.BadParameter(wrong, param_hint="NAME")
+    if written is not None:
+        user_file.check(written)
     password = read_password(name, password_file)
+    mechanisms = [_BY_NAME[each] for each in sorted(_BY_NAME) if mechanism in (None, each)]
     if data_dir is not None:
-        _set_offline(Path(data_dir), name, password, _BY_NAME[mechanism], iterations)
-        return
+        _set_offline(Path(data_dir), name, password, mechanisms, iterations)
+    else:
+        _set(bootstrap_server, timeout_ms, name, password, mechanisms, iterations)
+    if written is not None:
+        user_file.write(written, user_file.text(name, password, mechanisms[-1], command_config.file()))
+        output.note(f"{name} logs in by --command-config {written}")
+
+
+def _set(
+    bootstrap_server: str,
+    timeout_ms: int,
+    name: str,
+    password: Secret,
+    mechanisms: Sequence[ScramMechanism],
+    iterations: int,
+) -> None:
     from actors.client.admin.types import ScramUpsertion
 
-    asked = ScramUpsertion(name, password, _BY_NAME[mechanism], iterations)
     with calls.connect(bootstrap_server, timeout_ms) as admin:
-        admin.alter_user_scram_credentials([asked])
-    output.note(f"set the password of {name} for {mechanism}")
+        for each in mechanisms:  # Kafka takes one change of a user in a request
+            admin.alter_user_scram_credentials([ScramUpsertion(name, password, each, iterations)])
+    output.note(f"set the password of {name} for {_named(mechanisms)}")
+
+
+def _named(mechanisms: Sequence[ScramMechanism]) -> str:
+    return " and ".join(each.wire_name for each in mechanisms)
 
 
 @users.command("delete")
@@ -157,7 +185,9 @@ def read_password(name: str, path: str | None = None) -> Secret:
     return Secret(line)
 
 
-def _set_offline(folder: Path, name: str, password: Secret, mechanism: ScramMechanism, iterations: int) -> None:
+def _set_offline(
+    folder: Path, name: str, password: Secret, mechanisms: Sequence[ScramMechanism], iterations: int
+) -> None:
     from actors.controller.first_users import log_path, set_offline
     from actors.controller.metadata_log import MetadataLog
     from actors.links.operations import ScramUpsertion
@@ -170,13 +200,14 @@ def _set_offline(folder: Path, name: str, password: Secret, mechanism: ScramMech
         check_own_folder(path.parent)
     else:
         raise CliError(f"{folder} is no data directory of a cluster: {path} is not there")
-    salt = REAL.chance.randbytes(SALT_BYTES)
-    salted = salted_password(mechanism, password.reveal(), salt, iterations)
-    made = ScramCredential.of(mechanism, salted, salt, iterations)
+    kept = []
+    for each in mechanisms:
+        salt = REAL.chance.randbytes(SALT_BYTES)
+        made = ScramCredential.of(each, salted_password(each, password.reveal(), salt, iterations), salt, iterations)
+        kept.append(ScramUpsertion(name, each.code, made.salt, made.stored_key, made.server_key, made.iterations))
     log = MetadataLog(path, lock_timeout_s=0.0)
     try:
-        kept = ScramUpsertion(name, mechanism.code, made.salt, made.stored_key, made.server_key, made.iterations)
-        set_offline(log, [kept], REAL.chance)
+        set_offline(log, kept, REAL.chance)
     finally:
         log.close()
-    output.note(f"set the password of {name} for {mechanism.wire_name} in {folder}")
+    output.note(f"set the password of {name} for {_named(mechanisms)} in {folder}")

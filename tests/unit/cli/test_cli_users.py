@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from actors.cli import calls
+from actors.cli import calls, command_config
 from actors.cli.main import cli
 from actors.cli.users import ask_passwords
 from actors.controller.first_users import log_path
@@ -94,11 +95,12 @@ def test_set_reads_the_password_and_prints_nothing_of_it(cluster: FakeAdmin, tmp
         *("--password-file", str(tmp_path / "password")),
     )
     assert (first.exit_code, second.exit_code) == (0, 0)
-    assert first.stderr == "set the password of carl for SCRAM-SHA-256\n"
+    assert first.stderr == "set the password of carl for SCRAM-SHA-256 and SCRAM-SHA-512\n"
     assert "pencil" not in first.output
     made = [(each.user, each.password, each.mechanism.wire_name, each.iterations) for each in cluster.passwords]
     assert made == [
         ("carl", Secret("pencil"), "SCRAM-SHA-256", 8192),
+        ("carl", Secret("pencil"), "SCRAM-SHA-512", 8192),
         ("carl", Secret("crayon"), "SCRAM-SHA-512", 16384),
     ]
 
@@ -144,8 +146,65 @@ def test_who_has_locked_himself_out_sets_his_password_while_the_cluster_is_down(
     assert "is in use" in in_use.stderr
     log.close()
     done = run("set", "anne", "--offline", str(tmp_path), stdin="pencil")
-    assert done.stderr == f"set the password of anne for SCRAM-SHA-256 in {tmp_path}\n"
+    assert done.stderr == f"set the password of anne for SCRAM-SHA-256 and SCRAM-SHA-512 in {tmp_path}\n"
     log = MetadataLog(log_path(tmp_path), lock_timeout_s=0.0)
     row = log.metadata.scram["anne", 1]
     log.close()
     assert fits("pencil", ScramMechanism.SHA_256, ScramCredential(*row))
+
+
+ADMINS = """\
+security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="secret";
+ssl.truststore.type=PEM
+ssl.truststore.location=/data/ca.pem
+ssl.keystore.location=/data/admin.pem
+"""
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What our commands make of a file."""
+    return command_config.read(path)
+
+
+@pytest.mark.parametrize("password", ["pencil", 'a"b\\c', "häß=lich;#!", " blank ", "😀"])
+def test_a_user_had_to_write_his_own_properties_file(cluster: FakeAdmin, tmp_path: Path, password: str) -> None:
+    admins, own, given = tmp_path / "admin", tmp_path / "carl.properties", tmp_path / "password"
+    admins.write_text(ADMINS)
+    admins.chmod(0o600)
+    given.write_text(password + "\n")
+    given.chmod(0o600)
+    said = run(
+        *("set", "carl", "--password-file", str(given), "--write", str(own)),
+        *("--command-config", str(admins)),
+    )
+    assert said.exit_code == 0, said.output
+    assert said.stderr.endswith(f"carl logs in by --command-config {own}\n")
+    assert own.stat().st_mode & 0o777 == 0o600
+    assert "secret" not in own.read_text(), "the administrator's"
+    assert "admin.pem" not in own.read_text(), "the administrator's certificate"
+    assert _read(own) == {
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": "/data/ca.pem",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "carl",
+        "sasl_plain_password": Secret(password),
+    }
+
+
+def test_a_file_that_is_there_is_not_written_over_and_no_password_is_set(cluster: FakeAdmin, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("another's")
+    said = run("set", "carl", "--write", str(own), stdin="pencil\n")
+    assert said.exit_code == 1
+    assert "exists: name another file" in said.stderr
+    assert (own.read_text(), cluster.passwords) == ("another's", [])
+
+
+def test_a_user_of_brokers_without_tls_gets_a_file_for_these(cluster: FakeAdmin, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    mechanism = ("--mechanism", "SCRAM-SHA-256")
+    assert run("set", "carl", *mechanism, "--write", str(own), stdin="pencil\n").exit_code == 0
+    found = _read(own)
+    assert (found["security_protocol"], found["sasl_mechanism"]) == ("SASL_PLAINTEXT", "SCRAM-SHA-256")
