@@ -281,7 +281,9 @@ def report(console: Console, computed: Totals, expected: Totals, again: int, res
         (f"the confluent-kafka group read {other.seen:,} records", other.seen >= total - rest),
     ]
     for text, good in checks:
-        console.print(f"[{'green' if good else 'red'}]{'ok  ' if good else 'FAIL'}[/] {text}", highlight=False)
+        console.print(
+            f"[{'green' if good else 'red'}]{'ok  ' if good else 'FAIL'}[/] {text}", highlight=False, soft_wrap=True
+        )
     return all(good for _, good in checks)
 
 
@@ -290,7 +292,9 @@ def report_spark(console: Console, computed: flights_spark.Delays, expected: fli
     console.print(flights_spark.table(computed))
     good = computed == expected
     text = f"Spark's totals per origin and hour equal pandas's, {len(expected)} of them"
-    console.print(f"[{'green' if good else 'red'}]{'ok  ' if good else 'FAIL'}[/] {text}", highlight=False)
+    console.print(
+        f"[{'green' if good else 'red'}]{'ok  ' if good else 'FAIL'}[/] {text}", highlight=False, soft_wrap=True
+    )
     return good
 
 

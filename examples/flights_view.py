@@ -69,7 +69,7 @@ class View:
         line = f"{time.monotonic() - self._begun:5.1f} s  {event}"
         self._events.append(line)
         if not self._screen.is_live:
-            self._console.print(line, highlight=False)
+            self._console.print(line, highlight=False, soft_wrap=True)
         self.draw()
 
     def lag(self) -> int | None:
@@ -95,7 +95,9 @@ class View:
         self._look()
         members = self._pool.status()
         if self._screen.is_live:
-            self._screen.show(Group(self._table(members), Text("\n".join(self._events))))
+            self._screen.show(
+                Group(self._table(members), Text("\n".join(self._events), no_wrap=True, overflow="ellipsis"))
+            )
         else:
             owners = " ".join(f"{m.slot}:{len(m.assignment)}" for m in members)
             handled = sum(m.handled for m in members)
@@ -103,6 +105,7 @@ class View:
                 f"{now - self._begun:5.1f} s  {self._state:20} lag {self._lag} · handled {handled:,} · "
                 f"partitions by member {owners}",
                 highlight=False,
+                soft_wrap=True,
             )
 
     def _look(self) -> None:
@@ -111,6 +114,8 @@ class View:
             state = self._admin.describe_consumer_groups([self._pool.group_id])[0].state
         except KafkaError:
             return
+        if state == "Dead":  # Kafka's word for a group that nobody has joined yet
+            state = "waiting for members"
         if state != self._state:
             self._events.append(f"{time.monotonic() - self._begun:5.1f} s  the group is {state}")
         self._state = state

@@ -9,16 +9,14 @@ from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any, Final, Self
 
-from ray import cloudpickle
-
 from actors import CoterieError
 from actors.client.net.security import refuse_secrets
+from actors.members import pickling
 from actors.members.autoscale import Autoscale
 from actors.members.consumer_actor import ActorStarter
 from actors.members.handler_member import DESERIALIZERS, MemberSpec
 from actors.members.handling import shape
 from actors.members.slots import Version
-from actors.runtime.process import error_text
 from placement.metadata import topic_name_error
 
 PREFIX_MAX: Final = 230
@@ -69,7 +67,8 @@ class PoolPlan:
         _check(spec)
         pickled = {"handler_args": spec.handler_args, "producer_options": spec.producer_options, **options}
         for name, value in {"handler": handler, **pickled}.items():
-            _check_pickles(name, value)
+            if problem := pickling.problem(name, value):
+                raise PoolError(problem)
         if spec.handler_args and not inspect.isclass(handler):
             raise PoolError("handler_args are for a handler that is a class: give a function what it needs by partial")
         if problem := shape.problem(handler, spec.handler_args, spec.batch_format) or shape.deserializer_problem(
@@ -153,11 +152,3 @@ def _first_size(size: int | None, autoscale: Autoscale | None) -> int:
     if size is not None and not low <= size <= high:
         raise PoolError(f"size must be between min_size and max_size, {low} and {high}, got {size}")
     return max(low, 1) if size is None else size
-
-
-def _check_pickles(name: str, value: Any) -> None:
-    """Raise PoolError if the value cannot be sent to an actor."""
-    try:
-        cloudpickle.dumps(value)
-    except Exception as error:  # what it is made of decides what it raises
-        raise PoolError(f"{name} cannot be pickled, so it cannot be sent to the actors: {error_text(error)}") from error

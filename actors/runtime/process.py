@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _CLASS_NAME = re.compile(r"^(?:\w+\.)+\w+: ")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Ray colours the names of its processes
 
 
 def run_in_main_thread(work: Coroutine[Any, Any, None]) -> None:
@@ -128,9 +129,9 @@ def check_code_version(expected: str) -> None:
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of another process's error, without its traceback and the name of its class."""
+    """The last line of another process's error, without its traceback, the name of its class and colours."""
     line = (str(error).strip() or type(error).__name__).splitlines()[-1]
-    return _CLASS_NAME.sub("", line)
+    return _CLASS_NAME.sub("", _COLOUR.sub("", line))
 
 
 def error_text(error: BaseException) -> str:
