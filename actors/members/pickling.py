@@ -4,40 +4,41 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, MethodType
 from typing import Any, Final
 
 from actors.runtime.process import error_text
 
-from ray import cloudpickle
-
 _DEPTH: Final = 8
 
 
-def problem(name: str, value: Any) -> str | None:
+Dumps = Callable[[Any], bytes]
+
+
+def problem(name: str, value: Any, dumps: Dumps) -> str | None:
     """Why a value cannot be pickled, and the innermost part of it that cannot; None if it can."""
-    error = _error(value)
+    error = _error(value, dumps)
     if error is None:
         return None
-    path = " of ".join([*reversed(_path(value)), name])
+    path = " of ".join([*reversed(_path(value, dumps)), name])
     return f"{path} cannot be pickled, so it cannot be sent to the actors: {error_text(error)}"
 
 
-def _error(value: Any) -> Exception | None:
+def _error(value: Any, dumps: Dumps) -> Exception | None:
     try:
-        cloudpickle.dumps(value)
+        dumps(value)
     except Exception as error:  # what it is made of decides what it raises
         return error
     return None
 
 
-def _path(value: Any) -> list[str]:
+def _path(value: Any, dumps: Dumps) -> list[str]:
     """The parts that lead to what cannot be pickled, the outermost first."""
     found: list[str] = []
     for _ in range(_DEPTH):
         for part, inner in _parts(value):
-            if _error(inner) is not None:
+            if _error(inner, dumps) is not None:
                 found.append(part)
                 value = inner
                 break

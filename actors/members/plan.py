@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any, Final, Self
 
+from ray import cloudpickle
+
 from actors import CoterieError
 from actors.client.net.security import refuse_secrets
 from actors.members import pickling
@@ -67,7 +69,7 @@ class PoolPlan:
         _check(spec)
         pickled = {"handler_args": spec.handler_args, "producer_options": spec.producer_options, **options}
         for name, value in {"handler": handler, **pickled}.items():
-            if problem := pickling.problem(name, value):
+            if problem := pickling.problem(name, value, cloudpickle.dumps):
                 raise PoolError(problem)
         if spec.handler_args and not inspect.isclass(handler):
             raise PoolError("handler_args are for a handler that is a class: give a function what it needs by partial")

@@ -6,7 +6,7 @@ Otherwise a wrong port, a missing login or a typo in a topic would show as membe
 from __future__ import annotations
 
 import logging
-import time
+import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
@@ -49,7 +49,7 @@ def check_topics(
                 _create(asked, missing)
                 return
             for pause in pauses if missing else ():
-                time.sleep(pause)
+                threading.Event().wait(pause)
                 missing = _missing(asked, missing)
                 if not missing:
                     break

@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 import ray
+from ray._private import services
 
 from actors.runtime import ray_folder, ray_words, termination
 from actors.runtime.data_folder import check_folder, place_of, read_trusted
@@ -98,7 +99,7 @@ def start_embedded(
         calm = {name: value for name, value in _CALM.items() if name not in os.environ}
         with process_environment({**calm, **_some_java(), **(environment or {})}), _forking(warm, log):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
-            with ray_words.kept(words), termination.kept(), sigterm_for_python():
+            with ray_words.kept(words), termination.kept(services), sigterm_for_python():
                 ray.init(address="local", _temp_dir=str(session), **{**quiet, **options})
     except BaseException as error:
         end()  # a part of it may run already

@@ -14,19 +14,17 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from ray._private import services
-
 _TERMINATION: Final = {signal.SIGTERM}
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[None]:
+def kept(services: Any) -> Iterator[None]:
     """For a block that calls ray.init: Ray's processes get groups of their own, and SIGTERM waits until its end.
 
-    Then the program's handler is in force again, if it has one. In other threads than the main one signals are left
-    as they are.
+    `services` is the module of Ray's that starts them. Then the program's handler is in force again, if it has one. In
+    other threads than the main one signals are left as they are.
     """
-    with _own_groups():
+    with _own_groups(services):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -41,7 +39,7 @@ def kept() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _own_groups() -> Iterator[None]:
+def _own_groups(services: Any) -> Iterator[None]:
     before = services.ConsolePopen
     services.ConsolePopen = partial(_started, before)
     try:

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from ray import cloudpickle
 
 from actors.members.pickling import problem
 
@@ -65,11 +66,11 @@ def _class() -> Any:
     ],
 )
 def test_what_cannot_be_pickled_was_not_named(value: Any, said: str) -> None:
-    text = problem("handler", value)
+    text = problem("handler", value, cloudpickle.dumps)
     assert text is not None
     assert text.startswith(f"{said} cannot be pickled, so it cannot be sent to the actors: "), text
     assert "lock" in text
 
 
 def test_what_can_be_pickled_is_no_problem() -> None:
-    assert problem("handler", print) is None
+    assert problem("handler", print, cloudpickle.dumps) is None
