@@ -194,7 +194,6 @@ class MemberLoop:
                 member_id=group.member_id,
                 generation_id=group.generation_id,
                 assignment=tuple(sorted((p.topic, p.partition) for p in self.consumer.assignment())),
-                error=self.consumer.hindrance(),
             ),
         )
         if (before.member_id, before.generation_id) != (group.member_id, group.generation_id):
@@ -225,12 +224,17 @@ class MemberLoop:
         self._stop.set()
         self.order.wind_down()
 
+    def _what_is_wrong(self) -> str | None:
+        if self._error is not None:
+            return error_text(self._error)
+        return self.consumer.hindrance() if self._state == "Running" else None
+
     def report(self) -> MemberReport:
         """How this member is doing."""
         return replace(
             self._seen,
             state=self._state,
-            error=error_text(self._error) if self._error is not None else self._seen.error,
+            error=self._what_is_wrong(),
             handled=self._counts.handled,
             dead_letters=self._counts.dead_letters,
             handling_ms=self._running.longest_ms(),

@@ -191,7 +191,10 @@ class ModelConsumer:
     def group_metadata(self) -> ConsumerGroupMetadata:
         return ConsumerGroupMetadata("g", 1, "member-1", None)
 
-    def close(self) -> None:
+    def hindrance(self, grace_ms: int = 3_000) -> str | None:
+        return None
+
+    def close(self, timeout_ms: int | None = None) -> None:
         self.listener.on_partitions_revoked(list(self.position))
 
 
@@ -211,7 +214,10 @@ class ModelProducer:
             self.truth.acknowledged.add(place)
         return Ack(self.truth, *place)
 
-    def close(self) -> None: ...
+    def hindrance(self, grace_ms: int = 3_000) -> str | None:
+        return None
+
+    def close(self, timeout_ms: int | None = None) -> None: ...
 
 
 class Ack:

@@ -25,9 +25,10 @@ _REVOKE_COMMIT_MS = 10_000
 _REBALANCE_SECONDS = 10.0
 _POLL_MS = 100
 # A member that ends waits for its last commit, but not for brokers that have been away for some time.
-_LAST_COMMIT_MS = 2_000
+_COMMIT_MS = 2_000
 _LAST_COMMIT_TRIES = 10
 _OUTAGE_MS = 1_000
+_AWAY_MS = 100
 
 
 class Commits:
@@ -97,7 +98,7 @@ class Commits:
         """Commit all that is done, before these partitions are given up."""
         self._progress.settle(_REVOKE_COMMIT_MS / 1000)
         try:
-            self._commit(self._progress.committable(), _REVOKE_COMMIT_MS)
+            self._commit(self._progress.committable(), _COMMIT_MS, tries=_REVOKE_COMMIT_MS // _COMMIT_MS)
         except RebalanceInProgressError as error:
             self._comes_again(error)
         finally:
@@ -119,7 +120,7 @@ class Commits:
 
     def _committed_last(self, until: float) -> bool:
         try:
-            self._commit(self._progress.committable(), _LAST_COMMIT_MS, tries=_LAST_COMMIT_TRIES)
+            self._commit(self._progress.committable(), _COMMIT_MS, tries=_LAST_COMMIT_TRIES)
         except RebalanceInProgressError as error:
             if self._monotonic() < until:
                 return False
@@ -130,12 +131,14 @@ class Commits:
         """Commit, and try again unless no broker answers."""
         if not done:
             return
+        if self._away():
+            timeout_ms, tries = _AWAY_MS, 1
         try:
             self._consumer.commit({p: OffsetAndMetadata(o) for p, o in done.items()}, timeout_ms=timeout_ms)
         except CommitFailedError as error:
             self._comes_again(error)
         except RetriableError as error:
-            if tries > 1 and self._consumer.hindrance(grace_ms=_OUTAGE_MS) is None:
+            if tries > 1 and not self._away():
                 self._commit(done, timeout_ms, tries=tries - 1)
             else:
                 self._comes_again(error)
@@ -146,6 +149,10 @@ class Commits:
     def _confirm(self, done: Mapping[TopicPartition, int]) -> None:
         self._confirmed.update(done)
         self._heard(done)
+
+    def _away(self) -> bool:
+        """Whether no broker has answered for some time."""
+        return self._consumer.hindrance(grace_ms=_OUTAGE_MS) is not None
 
     def _comes_again(self, error: Exception) -> None:
         log.warning(
