@@ -191,7 +191,7 @@ class Cluster:
             left = actors_of(name)
             if owns_ray:
                 ray_runtime.end()
-            raise ClusterError(why_not(name, left, error)) from error
+            raise ClusterError(why_not(name, left, error)) from None
         return cls(name, controller, addresses, owns_ray=owns_ray, owner=False)
 
     @classmethod
@@ -249,9 +249,9 @@ class Cluster:
         try:
             found: R = ray.get(self._controller.view.remote(operation), timeout=_VIEW_SECONDS)
         except ray.exceptions.RayTaskError as error:
-            raise ClusterError(last_line(error)) from error
-        except ray.exceptions.GetTimeoutError as error:
-            raise ClusterError("the cluster's Monitor does not answer") from error
+            raise ClusterError(last_line(error)) from None
+        except ray.exceptions.GetTimeoutError:
+            raise ClusterError("the cluster's Monitor does not answer") from None
         return found
 
     def group_status(self, group_id: str, broker_id: int) -> GroupStatus | None:
@@ -315,7 +315,7 @@ class Cluster:
         try:
             return ray.get(ref, timeout=timeout_s)
         except ray.exceptions.RayTaskError as error:
-            raise ClusterError(last_line(error)) from error
+            raise ClusterError(last_line(error)) from None
 
     def broker_pids(self) -> dict[int, int]:
         """Process id of each living broker."""
@@ -341,11 +341,11 @@ class Cluster:
         answer, self._asked, self._heard = self._asked, None, time.monotonic()
         try:
             ray.get(answer)
-        except ray.exceptions.ActorDiedError as error:
+        except ray.exceptions.ActorDiedError:
             self._controller = None
             raise ClusterError(
                 f"cluster {self.name!r} has been ended by `coterie down`, or its controller's node is gone"
-            ) from error
+            ) from None
         except ray.exceptions.RayError:
             return  # it is being restarted
 

@@ -87,21 +87,21 @@ def start_controller(
     try:
         ray.get(controller.addresses.remote(), timeout=START_SECONDS)  # recovering brokers may take longer than that
         addresses = ray.get(controller.start_brokers.remote(START_SECONDS))
-    except ray.exceptions.GetTimeoutError as error:
+    except ray.exceptions.GetTimeoutError:
         ray.kill(controller)
         raise ClusterError(
             f"Ray has not started the controller within {START_SECONDS:.0f} s: see `ray status` for what it waits for"
-        ) from error
+        ) from None
     except ray.exceptions.RayError as error:
         if isinstance(error, ray.exceptions.RayActorError) and not error.actor_init_failed:
             end_actors(name)
             raise ClusterError(
                 f"the controller's process ended while it started the brokers: start the cluster again, and if it does "
                 f"so again, see {spec.log_dir}/controller.log"
-            ) from error
+            ) from None
         cause = getattr(error, "cause", None)
         _stop_quietly(controller)
-        raise ClusterError(last_line(cause if cause is not None else error)) from error
+        raise ClusterError(last_line(cause if cause is not None else error)) from None
     except BaseException:
         _stop_quietly(controller)
         raise

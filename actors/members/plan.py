@@ -84,7 +84,7 @@ class PoolPlan:
         try:
             return Version(self.spec, ActorStarter(self.handler, self.ray_actor_options), mark, number)
         except (TypeError, ValueError) as error:
-            raise PoolError(f"ray_actor_options: {error}") from error
+            raise PoolError(f"ray_actor_options: {error}") from None
 
 
 def _check(spec: MemberSpec) -> None:

@@ -247,8 +247,8 @@ class ConsumerPool:
         answers = [link.call(method, pickled) for link in links]
         try:
             return [answer.result() for answer in answers]
-        except MemberEndedError as error:
-            raise PoolError(f"{method}: a member has ended before it answered; its successor begins anew") from error
+        except MemberEndedError:
+            raise PoolError(f"{method}: a member has ended before it answered; its successor begins anew") from None
 
     def _check(self, slots: Iterable[Slot]) -> None:
         """Raise PoolError if a member has failed, or is about to."""

@@ -56,7 +56,7 @@ def connect(ray_address: str, words: Path | None = None, **options: Any) -> None
         raise
     except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         forget_token()
-        raise ClusterError(f"cannot connect to Ray at {ray_address}: {_first_line(error)}") from error
+        raise ClusterError(f"cannot connect to Ray at {ray_address}: {_first_line(error)}") from None
 
 
 def asks_for_token() -> bool:
@@ -130,7 +130,7 @@ def _check_there(ray_address: str, host: str, port: int) -> None:
             connection.sendall(_PREFACE)
             header = connection.recv(_FRAME_HEADER, socket.MSG_WAITALL)
     except OSError as error:
-        raise ClusterError(f"no Ray answers at {ray_address} ({error.strerror or error}): is it running?") from error
+        raise ClusterError(f"no Ray answers at {ray_address} ({error.strerror or error}): is it running?") from None
     if len(header) < _FRAME_HEADER or header[_TYPE_AT] != _SETTINGS:
         raise ClusterError(f"what answers at {ray_address} is no Ray: is that the port of `ray start --head --port`?")
 

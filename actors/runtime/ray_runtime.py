@@ -104,7 +104,7 @@ def start_embedded(
     except BaseException as error:
         end()  # a part of it may run already
         if isinstance(error, Exception):  # Ray raises many kinds; one that is too slow for its half minute, the barest
-            raise ClusterError(_why_not_started(error, session)) from error
+            raise ClusterError(_why_not_started(error, session)) from None
         raise
 
 

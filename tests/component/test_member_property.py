@@ -214,10 +214,7 @@ class ModelProducer:
             self.truth.acknowledged.add(place)
         return Ack(self.truth, *place)
 
-    def hindrance(self, grace_ms: int = 3_000) -> str | None:
-        return None
-
-    def close(self, timeout_ms: int | None = None) -> None: ...
+    def close(self) -> None: ...
 
 
 class Ack:

@@ -18,8 +18,9 @@ def test_an_address_where_nobody_listens_is_said() -> None:
         address = f"127.0.0.1:{unheard.getsockname()[1]}"
         with pytest.raises(
             ClusterError, match=rf"^no Ray answers at {address} \(Connection refused\): is it running\?$"
-        ):
+        ) as raised:
             connect(address)
+    assert raised.value.__suppress_context__, "one paragraph: the cause says the same with twenty lines of frames"
 
 
 @pytest.mark.parametrize("says", [b"HTTP/1.1 505 HTTP Version Not Supported\r\n\r\n", b"SSH-2.0-x\r\n", b""])

@@ -46,7 +46,7 @@ class Home:
         try:
             return self._find()
         except ConnectionError as error:
-            raise PoolError(str(error)) from error
+            raise PoolError(str(error)) from None
 
     def _find(self) -> bool:
         """Whether there is its controller. One that Ray starts again just now is waited for. Raises ConnectionError."""
@@ -115,7 +115,7 @@ class Home:
                 found: Answer = ray.get(self._controller.answer_pool.remote(wish), timeout=_ANSWER_SECONDS)
                 return found
         except ray.exceptions.RayTaskError as error:
-            raise PoolError(f"the cluster's controller has no seals for pools: {last_line(error)}") from error
+            raise PoolError(f"the cluster's controller has no seals for pools: {last_line(error)}") from None
         except ray.exceptions.RayError as error:
             log.info("the controller does not answer: %s", last_line(error))
         self._controller = None

@@ -125,8 +125,8 @@ class PoolsTopic:
                 # One after the other: a batch of its own for each, or together they might be too long.
                 for key, value in pairs:
                     offset: int = producer.send(TOPIC, value, key=key, partition=0).get().offset
-            except MessageTooLargeError as error:
-                raise PoolError(self._too_long(size)) from error
+            except MessageTooLargeError:
+                raise PoolError(self._too_long(size)) from None
         return offset
 
     def _too_long(self, size: int) -> str:

@@ -126,7 +126,7 @@ def start(spec: SupervisorSpec) -> None:
             name=spec.actor_name, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
         ).remote(spec, code_version())
     except (ValueError, ray.exceptions.RayError) as error:
-        raise PoolError(f"Ray does not start a supervisor for pool {spec.name!r}: {last_line(error)}") from error
+        raise PoolError(f"Ray does not start a supervisor for pool {spec.name!r}: {last_line(error)}") from None
 
 
 def is_there(cluster_id: str, name: str) -> bool:
@@ -162,7 +162,7 @@ def logs(cluster_id: str, name: str, wanted: Wanted) -> list[MemberLine]:
     try:
         found: list[MemberLine] = ray.get(supervisor.logs.remote(wanted), timeout=_ANSWER_SECONDS)
     except ray.exceptions.RayError as error:
-        raise PoolError(f"the supervisor of pool {name!r} does not answer: {last_line(error)}") from error
+        raise PoolError(f"the supervisor of pool {name!r} does not answer: {last_line(error)}") from None
     return found
 
 

@@ -1,0 +1,45 @@
+"""SIGTERM while Ray starts, with a process in place of Ray's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from actors.runtime import termination
+
+SLEEPS = [sys.executable, "-c", "print(flush=True); import time; time.sleep(600)"]
+
+
+@pytest.fixture
+def heard() -> Iterator[list[int]]:
+    """The signals that the program's own handler has heard."""
+    found: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: found.append(number))
+    yield found
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_to_our_group_ended_ray(heard: list[int]) -> None:
+    services = SimpleNamespace(ConsolePopen=subprocess.Popen)
+    with termination.kept(services):
+        with services.ConsolePopen(SLEEPS, preexec_fn=None, stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"\n"
+            assert os.getpgid(process.pid) == process.pid != os.getpgid(0)
+            process.terminate()
+            assert process.wait(60) == -signal.SIGTERM, "and it hears of it, although it waits for us"
+    assert services.ConsolePopen is subprocess.Popen
+
+
+def test_a_sigterm_while_ray_starts_is_the_programs_in_the_end(heard: list[int]) -> None:
+    """Ray's C++ answered it with a trace of its stack, and the process was aborted."""
+    with termination.kept(SimpleNamespace(ConsolePopen=subprocess.Popen)):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as a library does that has its own mind
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert heard == []
+    assert heard == [signal.SIGTERM]
