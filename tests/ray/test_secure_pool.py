@@ -68,3 +68,28 @@ def test_a_reference_that_leads_nowhere_is_named_with_the_machine(
     with ConsumerPool("t", "g", lambda record: None, 1, **nowhere) as pool:
         with pytest.raises(PoolError, match=r"sasl_password_file=.*nowhere: No such file or directory on "):
             pool.wait(timeout_s=100)
+
+
+@pytest.mark.parametrize(
+    ("topic", "changes", "said"),
+    [
+        ("t", {"bootstrap_servers": "127.0.0.1:1"}, "no broker can be reached; check bootstrap_servers"),
+        ("t", {"security_protocol": "PLAINTEXT"}, r"TLS (here: set security_protocol|\(security_protocol=SSL\))"),
+        ("t", {"security_protocol": "SSL"}, r"it may expect a login \(security_protocol=SASL_SSL"),
+        ("t", {"sasl_plain_username": "bob"}, "logging in as 'bob' by SCRAM-SHA-512"),
+        ("typo", {}, "there is no topic 'typo'"),
+        ("a/b", {}, "topic name 'a/b' is illegal"),
+    ],
+)
+def test_a_pool_that_gets_no_records_ran_without_an_error(
+    broker: SecureBroker, settings: dict[str, Any], topic: str, changes: dict[str, str], said: str
+) -> None:
+    """Its members were Running, `wait` waited, and `stop` took a minute."""
+    broker.append("t", 0, b"a")
+    wrong = settings | changes
+    if changes.get("security_protocol"):
+        wrong = {name: value for name, value in wrong.items() if not name.startswith("sasl")}
+    if changes.get("security_protocol") == "PLAINTEXT":
+        del wrong["ssl_cafile"]
+    with pytest.raises(PoolError, match=said):
+        ConsumerPool(topic, "g", lambda record: None, 1, **wrong)
