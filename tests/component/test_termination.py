@@ -40,6 +40,6 @@ def test_a_sigterm_while_ray_starts_is_the_programs_in_the_end(heard: list[int])
     """Ray's C++ answered it with a trace of its stack, and the process was aborted."""
     with termination.kept(SimpleNamespace(ConsolePopen=subprocess.Popen)):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as a library does that has its own mind
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         assert heard == []
     assert heard == [signal.SIGTERM]
