@@ -8,9 +8,10 @@ Snappy is written with xerial's block framing, as the Java clients do, and read 
 import gzip
 import io
 import struct
+import threading
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import cramjam
 import lz4.frame
@@ -35,6 +36,8 @@ _LZ4_INDEPENDENT_BLOCKS: Final = 0x20
 _ZSTD_SKIPPABLE_MASK: Final = 0xFFFFFFF0
 _ZSTD_SKIPPABLE: Final = 0x184D2A50
 _ZSTD_REPEATED_BYTE: Final = 1
+_OF_THREAD: Final = threading.local()
+"""What decompresses zstd: to make one takes as long as to decompress a few KiB, and one thread at a time uses it."""
 _FRAMES_MAX: Final = 1000
 _PIECE_BYTES: Final = 1 << 20
 
@@ -242,9 +245,23 @@ def _zstd(data: Buffer) -> bytes:
 def _unzstd(data: Buffer, limit_bytes: int, limit_parts: int) -> Unpacked:
     view = memoryview(data)
     frames = _zstd_frames(view, limit_bytes, limit_parts)
+    if frames == 1 and limit_bytes <= _PIECE_BYTES and (whole := _whole_zstd(view, limit_bytes)) is not None:
+        return Unpacked(whole, True)
     with zstandard.ZstdDecompressor().stream_reader(view, read_across_frames=True) as reader:
         plain = _gathered(iter(lambda: reader.read(_PIECE_BYTES), b""), ZSTD, limit_bytes)
     return Unpacked(plain, frames == 1)
+
+
+def _whole_zstd(view: memoryview, limit_bytes: int) -> bytes | None:
+    """A frame at one go, in the quickest way; None if something is wrong with it, or it is longer than the limit."""
+    try:
+        unpacker = _OF_THREAD.zstd
+    except AttributeError:
+        unpacker = _OF_THREAD.zstd = zstandard.ZstdDecompressor()
+    try:
+        return cast(bytes, unpacker.decompress(view, max_output_size=limit_bytes))
+    except zstandard.ZstdError:
+        return None
 
 
 def _zstd_frames(view: memoryview, limit_bytes: int, limit_parts: int) -> int:

@@ -7,6 +7,7 @@ slice, which is compared with what must stand there: for a batch of a thousand r
 
 from __future__ import annotations
 
+import sys
 from typing import Final, NamedTuple
 
 from actors.records.batch import Plain
@@ -20,6 +21,8 @@ _RECORD_BYTES_MAX: Final = 512
 """Of longer records each slice would fetch a cache line for each of its bytes."""
 _OFFSETS: Final = 1 << 14
 _TIME_BYTES_MAX: Final = 4
+_LOWEST: Final = 0 if sys.byteorder == "little" else _TIME_BYTES_MAX - 1
+"""Where the lowest byte of a number of so many bytes is."""
 _HIGH_BIT: Final = 128
 _FLIPPED: Final = bytes(each ^ _HIGH_BIT for each in range(256))
 
@@ -138,7 +141,17 @@ def _times(found: list[Plain]) -> set[int] | None:
     if not all(each.translate(_FLIPPED).isascii() for each in before):
         return None
     times = set()
-    for each in set(zip(*found, strict=True)):
-        value = sum((byte & 127) << 7 * place for place, byte in enumerate(each))
+    for packed in _different(found):
+        value = sum((packed >> 8 * place & 127) << 7 * place for place in range(len(found)))
         times.add(value >> 1 ^ -(value & 1))
     return times
+
+
+def _different(found: list[Plain]) -> set[int]:
+    """The different numbers whose little-endian bytes these are: all first ones, all second ones, and so on."""
+    if len(found) == 1:
+        return set(found[0])
+    side_by_side = bytearray(_TIME_BYTES_MAX * len(found[0]))
+    for place, each in enumerate(found):
+        side_by_side[place ^ _LOWEST :: _TIME_BYTES_MAX] = each
+    return set(memoryview(side_by_side).cast("I"))
