@@ -17,11 +17,12 @@ import select
 import socket
 import ssl
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from actors.links import keepalive, proof
 from actors.links.codec import Codec, LinkError
+from actors.links.member_counts import Committing, Done
 from actors.links.member_deaths import Committed, InHand, Notes
 from actors.links.member_tls import TlsStream
 from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role
@@ -58,6 +59,10 @@ class MemberReport:
     """How long the handler has been running; 0 while it does not."""
     busy_ms: int = 0
     """For how long in all the member has had records in hand, of the time since it began."""
+    again: Done = field(default_factory=Done)
+    """Of the records handled and the dead letters, those whose partitions went before they were committed."""
+    committing: Done = field(default_factory=Done)
+    """As it was said last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,7 @@ MemberMessage: TypeAlias = (
     | InHand
     | Committed
     | Notes
+    | Committing
 )
 
 CODEC: Codec[MemberMessage] = Codec(
@@ -168,6 +174,7 @@ CODEC: Codec[MemberMessage] = Codec(
         10: InHand,
         11: Committed,
         12: Notes,
+        13: Committing,
     },
 )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
+from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand, Note, Notes
 from actors.members.deaths import Deaths
 from actors.members.logs.journal import Journal
@@ -62,9 +63,12 @@ class Blame:
             self._deaths.forget()
         self._tell()
 
-    def hear(self, slot: Slot, said: InHand | Committed) -> None:
-        """A member says which records it has in hand, or which of the noted ones do not come again."""
+    def hear(self, slot: Slot, said: InHand | Committed | Committing) -> None:
+        """A member says which records it has in hand, how many it commits, or which noted ones do not come again."""
         with self._changed:
+            if isinstance(said, Committing):
+                slot.commits(said.done)
+                return
             if isinstance(said, InHand):
                 slot.in_hand = said
                 slot.report = replace(slot.report, handled=said.handled, dead_letters=said.dead_letters)

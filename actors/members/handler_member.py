@@ -15,6 +15,7 @@ from typing import Any
 
 from actors.client import Consumer, ConsumerRebalanceListener, Producer, TopicPartition
 from actors.links.member import MemberReport
+from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand
 from actors.members.handling.beginnings import Beginnings
 from actors.members.handling.commits import Commits
@@ -214,9 +215,10 @@ class MemberLoop:
 
     # --- for other threads ---
 
-    def told_by(self, tell: Callable[[InHand | Committed], None]) -> None:
+    def told_by(self, tell: Callable[[InHand | Committed | Committing], None]) -> None:
         """Have this tell the pool, from now on, which records are in hand, and which do not come again."""
         self.declared.told_by(tell)
+        self.commits.told_by(tell)
         self.doubts.told_by(tell)
 
     def stop(self) -> None:
@@ -239,4 +241,6 @@ class MemberLoop:
             dead_letters=self._counts.dead_letters,
             handling_ms=self._running.longest_ms(),
             busy_ms=self._running.busy_ms(),
+            again=self._progress.again + self._counts.again,
+            committing=self._progress.committing,
         )

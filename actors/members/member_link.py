@@ -36,6 +36,7 @@ from actors.links.member import (
     Returned,
     StopMember,
 )
+from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand, Notes
 from actors.members.logs.ring import Ring
 from actors.members.reporting import REPORT_SECONDS, Reporting
@@ -125,7 +126,7 @@ class MemberServer:
         """Report at once: what comes next may keep every thread of this process from saying anything."""
         self._reporting.now(_NEWS_SECONDS)
 
-    def say(self, message: InHand | Committed) -> None:
+    def say(self, message: InHand | Committed | Committing) -> None:
         """Send it before this returns. A pool that takes nothing in holds up only a record that is tried alone."""
         with self._lock:
             links = [link for link, proved in self._links.items() if proved]
@@ -267,7 +268,7 @@ class MemberClient:
 
     def __init__(self, link: MemberConnection) -> None:
         self.last_lines: tuple[Line, ...] = ()
-        self.told: Callable[[InHand | Committed], None] = lambda _: None
+        self.told: Callable[[InHand | Committed | Committing], None] = lambda _: None
         self._link = link
         self._lock = threading.Lock()
         self._calls: dict[int, Future[Any]] | None = {}
@@ -295,7 +296,7 @@ class MemberClient:
                 match self._link.read():
                     case MemberReport() as report:
                         yield report
-                    case InHand() | Committed() as told:
+                    case InHand() | Committed() | Committing() as told:
                         self.told(told)
                     case Lines(number=0, lines=lines):
                         self.last_lines = lines

@@ -189,8 +189,12 @@ class ConsumerPool:
             return [slot.status() for slot in self._slots.all()]
 
     def handled(self) -> int:
-        """How many records all members have handled since the pool began, with those that came again after a death."""
-        return self._slots.totals()[0]
+        """How many records the members are done with since the pool began: handled, or set aside as dead letters.
+
+        Each counts once. When a member's process dies, the records that it had not committed do not count any more,
+        because they come again; until then they do.
+        """
+        return self._slots.done()
 
     def size_changes(self) -> list[SizeChange]:
         """When and why the size has changed, the last hundred times."""

@@ -1,18 +1,25 @@
-"""A slot of a pool: the place of one member, and the actor that has it now. supervision.py fills it."""
+"""A slot of a pool: the place of one member, and the actor that has it now. supervision.py fills it.
+
+A slot counts records in two ways. `done` has each record once, for users who wait until all are: when a process dies,
+records that it had not committed do not count any more, because they come again. `handlings` has them as often as they
+were handled, for figures that never go down, and for what a handler takes.
+"""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from actors.links.member import MemberAddress, MemberReport
-from actors.links.member_deaths import InHand
+from actors.links.member_counts import Done
+from actors.links.member_deaths import InHand, Notes
 from actors.links.pools import MemberFigures
 from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient
 
 _FAILED: Final = ("Failing", "Failed")
+_ENDED: Final = ("Stopped", "Failed")
 
 
 class Started(Protocol):
@@ -46,7 +53,11 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """The state of one slot of a pool. `handled` counts the records of all actors that the slot has had."""
+    """The state of one slot of a pool.
+
+    `handled` and `dead_letters` count the records of all actors that the slot has had, each once: if an actor dies, the
+    records that it had not committed do not count any more, because they come again.
+    """
 
     slot: int
     pid: int
@@ -65,7 +76,7 @@ class MemberStatus:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Records handled, dead letters, and successors of the first actor, at some moment."""
+    """Records handled and dead letters, those that came again included, and successors of the first actor."""
 
     handled: int = 0
     dead_letters: int = 0
@@ -101,8 +112,10 @@ class Slot:
     """Why the pool has given its process up, if that has not ended its connection by itself."""
     waits: bool = False
     """Whether its actor waits for resources of Ray's."""
-    handled_before: int = 0
-    dead_letters_before: int = 0
+    committing: Done = field(default_factory=Done)
+    """The records of its member's commits, as it has said before each."""
+    done_before: Done = field(default_factory=Done)
+    handlings_before: Done = field(default_factory=Done)
     busy_ms_before: int = 0
     restarts: int = -1
     started_at: float = 0.0
@@ -116,6 +129,8 @@ class Slot:
     hurry: threading.Event = field(default_factory=threading.Event)
     """Ends the pause before the next start."""
     thread: threading.Thread | None = None
+    heard: bool = False
+    """Whether the thread may still hear of its member."""
 
     @property
     def failed(self) -> bool:
@@ -133,9 +148,27 @@ class Slot:
         return self.link is not None or self.waits or self.retiring.is_set() or self.failed
 
     @property
+    def done(self) -> Done:
+        """The records of all its actors, each once."""
+        return self.done_before + self._done_now
+
+    @property
+    def _done_now(self) -> Done:
+        return self._handlings_now - self.report.again
+
+    @property
+    def handlings(self) -> Done:
+        """The records of all its actors, as often as they were handled."""
+        return self.handlings_before + self._handlings_now
+
+    @property
+    def _handlings_now(self) -> Done:
+        return Done(self.report.handled, self.report.dead_letters)
+
+    @property
     def handled(self) -> int:
-        """The records that all its actors have handled."""
-        return self.handled_before + self.report.handled
+        """The records that all its actors have handled, each once."""
+        return self.done.handled
 
     @property
     def busy_ms(self) -> int:
@@ -143,14 +176,9 @@ class Slot:
         return self.busy_ms_before + self.report.busy_ms
 
     @property
-    def dead_letters(self) -> int:
-        """The dead letters of all its actors."""
-        return self.dead_letters_before + self.report.dead_letters
-
-    @property
     def tally(self) -> Tally:
         """What it has counted until now."""
-        return Tally(self.handled, self.dead_letters, self.restarts)
+        return Tally(self.handlings.handled, self.handlings.dead_letters, self.restarts)
 
     def status(self) -> MemberStatus:
         """As users see it."""
@@ -164,8 +192,8 @@ class Slot:
             member_id=report.member_id,
             generation_id=report.generation_id,
             assignment=report.assignment,
-            handled=self.handled,
-            dead_letters=self.dead_letters,
+            handled=self.done.handled,
+            dead_letters=self.done.dead_letters,
             restarts=max(self.restarts, 0),
             version=self.started_version,
         )
@@ -174,8 +202,8 @@ class Slot:
         """As operators see it."""
         return MemberFigures(
             instance_id=self.instance_id,
-            handled=self.handled,
-            dead_letters=self.dead_letters_before + self.report.dead_letters,
+            handled=self.handlings.handled,
+            dead_letters=self.handlings.dead_letters,
             restarts=max(self.restarts, 0),
             busy_ms=self.busy_ms,
             handling_ms=self.report.handling_ms,
@@ -183,8 +211,7 @@ class Slot:
 
     def begin(self, actor: Started, now_s: float) -> None:
         """The next actor has been asked for; what the one before it has counted is kept."""
-        self.handled_before, self.busy_ms_before = self.handled, self.busy_ms
-        self.dead_letters_before += self.report.dead_letters
+        self.ended()
         self.report = MemberReport()
         self.killed = self.lost = ""
         self.in_hand = InHand()
@@ -194,6 +221,34 @@ class Slot:
         self.started_at = now_s
         self.started_version = self.version.number
         self.running_since = None
+
+    def commits(self, done: Done) -> None:
+        """Its member commits these records, or has done so. A report may say less: it was made before."""
+        self.committing = max(self.committing, done)
+
+    def ended(self) -> None:
+        """Its member has ended, and all that it said was heard. What it has not committed comes again."""
+        report = self.report
+        self.done_before += self._done_now if report.state in _ENDED else self.committing
+        self.handlings_before, self.busy_ms_before = self.handlings, self.busy_ms
+        self.report = replace(report, handled=0, dead_letters=0, busy_ms=0, again=Done(), committing=Done())
+        self.committing = Done()
+
+    def kill(self) -> None:
+        """End its actor, if it has one."""
+        if self.actor is not None:
+            self.actor.kill()
+
+    def member_spec(self, expected: int, notes: Notes) -> MemberSpec:
+        """What its next actor is started with; so many members are expected in the group."""
+        options = {
+            # The group's place is the slot's: a replacement is the same static member, so nothing is rebalanced.
+            "group_instance_id": self.instance_id,
+            "client_id": f"coterie-{self.number}",
+            "group_expected_members": expected,
+            **self.version.spec.options,
+        }
+        return replace(self.version.spec, options=options, version=self.version.number, notes=notes)
 
     def renew(self, version: Version, now_s: float) -> None:
         """Its member is to end, and its next actor to be started with this."""

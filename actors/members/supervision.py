@@ -11,7 +11,6 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -20,11 +19,11 @@ from actors.links.member_deaths import Note
 from actors.links.pools import MemberFigures
 from actors.members.blame import Blame
 from actors.members.consumer_actor import why_not_started
-from actors.members.handler_member import MemberSpec
 from actors.members.hindered import Hindered
 from actors.members.logs.journal import Journal
 from actors.members.member_link import MemberClient
 from actors.members.slots import Slot, Started, Together, Version
+from actors.members.totals import Totals
 from actors.runtime.environment import REAL
 from actors.runtime.logs import about
 
@@ -69,8 +68,7 @@ class Supervision:
         self._connect = connect or _connect
         self._slots: dict[int, Slot] = {}
         self.blame = Blame(notes, self.changed, self._slots.values, self.journal)
-        self._handled_by_retired = 0
-        self._busy_ms_of_retired = 0
+        self._totals = Totals()
 
     # --- what they do ---
 
@@ -83,11 +81,14 @@ class Supervision:
             return [self._slots[number] for number in sorted(self._slots)]
 
     def totals(self) -> tuple[int, float]:
-        """The records that all members have handled since the pool began, and the seconds their handlers took."""
+        """All records handled since the pool began, repeats included, and the seconds their handlers took."""
         with self.changed:
-            slots = self._slots.values()
-            busy_ms = self._busy_ms_of_retired + sum(slot.busy_ms for slot in slots)
-            return self._handled_by_retired + sum(slot.handled for slot in slots), busy_ms / 1000
+            return self._totals.work(self._slots.values())
+
+    def done(self) -> int:
+        """The records that members have handled or set aside since the pool began, each once."""
+        with self.changed:
+            return self._totals.done(self._slots.values())
 
     def figures(self) -> tuple[MemberFigures, ...]:
         """What each has done since the pool began."""
@@ -114,8 +115,10 @@ class Supervision:
     def begin(self, slots: Sequence[Slot]) -> None:
         """Start the members of these new places."""
         for slot in slots:
-            slot.thread = threading.Thread(target=self.supervise, args=(slot,), daemon=True)
-            slot.thread.start()
+            thread = threading.Thread(target=self.supervise, args=(slot,), daemon=True)
+            with self.changed:
+                slot.thread, slot.heard = thread, True
+            thread.start()
 
     def surplus(self, size: int) -> list[Slot]:
         """The places that go if `size` stay: first those without a member, then the last ones."""
@@ -180,13 +183,20 @@ class Supervision:
     def _drop(self, slot: Slot) -> None:
         if self._slots.get(slot.number) is slot:
             del self._slots[slot.number]
-            self._handled_by_retired += slot.handled
-            self._busy_ms_of_retired += slot.busy_ms
+            self._totals.drop(slot)
 
     # --- supervision ---
 
     def supervise(self, slot: Slot) -> None:
         """Run in a thread for each slot: start an actor, read its reports until the socket ends, start the next."""
+        try:
+            self._supervise(slot)
+        finally:
+            with self.changed:
+                if slot.thread in (None, threading.current_thread()):  # not if another one has taken over
+                    self._totals.heard_out(slot)
+
+    def _supervise(self, slot: Slot) -> None:
         pause = 0.0
         failed_starts = 0
         while not slot.retiring.is_set():
@@ -205,7 +215,7 @@ class Supervision:
             if link is None:
                 if slot.retiring.is_set():
                     return
-                _kill(slot)  # another version is wanted
+                slot.kill()  # another version is wanted
                 continue
             failed_starts = 0
             with self._keeping(slot, link):
@@ -217,8 +227,10 @@ class Supervision:
                 if self._ends(slot):
                     return
                 counted = self.blame.count(slot)
-                _kill(slot)
+                slot.kill()
                 self._await_end(link)
+                with self.changed:
+                    slot.ended()
             lived = self._monotonic() - slot.started_at
             # Deaths that count against records come to an end: the successor need not wait as long.
             longest = _COUNTED_PAUSE_SECONDS if counted else _SLOW_RESTART_SECONDS
@@ -236,6 +248,8 @@ class Supervision:
         with self.changed:
             slot.over = slot.retiring.is_set() or (slot.report.state == "Failed" and not slot.renewing)
             renewing = slot.renewing
+            if slot.over:
+                slot.ended()  # now: it may be given another thread at once
         if not slot.over and not renewing:
             self._died(slot)
         return slot.over
@@ -267,7 +281,7 @@ class Supervision:
 
     def _start_failed(self, slot: Slot, error: Exception, times: int) -> bool:
         """Say so; returns whether the slot is given up, which it is not if another version is to be tried."""
-        _kill(slot)  # it may well live, and would be the same static member as the next one
+        slot.kill()  # it may well live, and would be the same static member as the next one
         reason, given_up = why_not_started(error), times >= _STARTS_MAX
         log.log(
             logging.WARNING if times == 1 else logging.DEBUG,  # the next starts most likely fail of the same
@@ -294,7 +308,8 @@ class Supervision:
             if slot.retiring.is_set():
                 return None
             slot.renewed()
-            spec = self._member_spec(slot)
+            expected = sum(not each.waits for each in self._slots.values())
+            spec = slot.member_spec(expected, self.blame.notes)
             actor = slot.version.starter.start(spec)
             slot.begin(actor, self._monotonic())
         where = self._await_address(slot, actor)
@@ -316,16 +331,6 @@ class Supervision:
             return None
         actor.serve()
         return link
-
-    def _member_spec(self, slot: Slot) -> MemberSpec:
-        options = {
-            # The group's place is the slot's: a replacement is the same static member, so nothing is rebalanced.
-            "group_instance_id": slot.instance_id,
-            "client_id": f"coterie-{slot.number}",
-            "group_expected_members": sum(not each.waits for each in self._slots.values()),
-            **slot.version.spec.options,
-        }
-        return replace(slot.version.spec, options=options, version=slot.version.number, notes=self.blame.notes)
 
     def _await_address(self, slot: Slot, actor: Started) -> MemberAddress | None:
         """Where the actor listens; None if it is not wanted any more. To wait for resources is no failure.
@@ -370,6 +375,7 @@ class Supervision:
             now = self._monotonic()
             with self.changed:
                 slot.report = report
+                slot.commits(report.committing)
                 if report.state == "Running" and slot.running_since is None:
                     slot.running_since = now
                 ends = slot.retiring.is_set() or slot.renewing
@@ -390,10 +396,6 @@ class Supervision:
                 return
 
 
+
 def _connect(where: MemberAddress) -> MemberClient:
     return MemberClient.connect(where.host, where.port, where.secret, encrypted=where.encrypted)
-
-
-def _kill(slot: Slot) -> None:
-    if slot.actor is not None:
-        slot.actor.kill()

@@ -290,5 +290,9 @@ def test_whatever_happens_each_record_is_handled_in_order_and_no_commit_is_ahead
     assert loop.report().state == "Stopped", loop.report().error
     assert truth.wrong == []
     assert truth.handled == {(p, each.offset) for p, log in truth.logs.items() for each in log}
+    count = sum(len(log) for log in truth.logs.values())
+    report = loop.report()
+    assert report.committing.records == count, "each was committed once, and that was said"
+    assert report.handled + report.dead_letters - report.again.records >= count
     for lane, offsets in truth.first.items():
         assert offsets == sorted(offsets), f"{lane} in the order {offsets}"

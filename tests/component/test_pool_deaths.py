@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from actors.links.member import MemberReport
+from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand, Notes, Span
 from tests.component.test_pool_supervision import Actors, Renewed, until
 
@@ -23,7 +24,7 @@ class Dying(Renewed):
         (self.slot,) = self.slots.add(1)
         self.slots.begin([self.slot])
 
-    def die(self, *said: InHand | MemberReport, died: str | None = "it was gone") -> None:
+    def die(self, *said: InHand | MemberReport | Committing, died: str | None = "it was gone") -> None:
         """The member says this, or that it has records in hand, and dies; its successor runs afterwards."""
         until(self.slots, lambda: self.slot.report.state == "Running" and self.slot.link is not None)
         count = len(self.actors.made)

@@ -47,9 +47,13 @@ def test_records_that_end_their_process_were_begun_again_for_ever(
     with ConsumerPool(name, name, Deadly, 1, bootstrap_servers=servers, **settings) as pool:
 
         def done() -> bool:
-            return set(handled(tmp_path)) == set(GOOD) and pool.status()[0].dead_letters == len(ways)
+            # Of several threads one may end the process while a commit is under way, which then counts twice.
+            all_seen = "concurrency" not in settings or set(handled(tmp_path)) == set(GOOD)
+            return all_seen and pool.handled() >= len(GOOD) + len(ways)
 
         assert pool.wait(done, 120), (pool.status(), pool.logs())
+        assert set(handled(tmp_path)) == set(GOOD), "it was done when records that came again had been counted twice"
+        assert pool.status()[0].dead_letters == len(ways)
         assert pool.status()[0].restarts == 3 * len(ways)
     assert read_all(servers, dead, len(ways)) == set(ways)
     assert max(Counter(handled(tmp_path)).values()) <= 3

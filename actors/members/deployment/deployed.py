@@ -98,7 +98,7 @@ class DeployedPool:
         return view.unsupervised(self.name, self._record())
 
     def handled(self) -> int:
-        """How many records all members have handled since the supervisor began; repeats count again."""
+        """How many records the members are done with since the supervisor began, as ConsumerPool.handled says."""
         return self.describe().handled
 
     def logs(

@@ -72,7 +72,7 @@ class PoolDescription:
     members: tuple[MemberStatus, ...] = ()
     """By slot. Empty if no supervisor was asked."""
     handled: int = 0
-    """Records that all members have handled since the supervisor began; those that came again count again."""
+    """Records that the members have handled or set aside since the supervisor began, each once."""
     supervisor_pid: int | None = None
     supervisor_node_id: str | None = None
     """Of its Ray node."""

@@ -27,8 +27,8 @@ def _place(slot: Slot) -> Place:
         renewed_s=slot.renewed_at,
         running_s=slot.running_since,
         busy=report.handling_ms > 0,
-        handled=slot.handled - since.handled,
-        dead_letters=slot.dead_letters - since.dead_letters,
+        handled=slot.handlings.handled - since.handled,
+        dead_letters=slot.handlings.dead_letters - since.dead_letters,
         deaths=max(0, slot.restarts - since.restarts - 1),
     )
 
@@ -84,7 +84,7 @@ def supervised(
         deployed_at_ms=record.deployment.deployed_at_ms,
         bootstrap_servers=servers,
         members=members,
-        handled=crew.slots.totals()[0] if crew is not None else 0,
+        handled=crew.slots.done() if crew is not None else 0,
         supervisor_pid=pid,
         supervisor_node_id=node_id,
         rollout=_status(record, rollout, found, rolled_back, from_version),

@@ -1,7 +1,8 @@
 """When a member commits which offsets.
 
 After each poll what is new, and within a poll's work each `auto_commit_interval_ms`; before partitions are given up
-everything.
+everything. The pool is told before each commit how many records it covers, so that it knows which come again if this
+process dies (`links/member_counts`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from actors.client import TopicPartition
 from actors.client.errors import CommitFailedError, RebalanceInProgressError, RetriableError
 from actors.client.records import OffsetAndMetadata
+from actors.links.member_counts import Committing
 from actors.members.handling.progress import Progress
 from actors.members.whom import about_member
 
@@ -52,6 +54,15 @@ class Commits:
         self._committed: dict[TopicPartition, int] = {}
         self._confirmed: dict[TopicPartition, int] = {}
         self._heard = heard
+        self._tell: Callable[[Committing], None] = _to_nobody
+
+    def told_by(self, tell: Callable[[Committing], None]) -> None:
+        """Have this tell the pool of what is about to be committed. It returns when that was sent."""
+        self._tell = tell
+
+    def _say(self) -> None:
+        if self._progress.commits():
+            self._tell(Committing(self._progress.committing))
 
     def if_due(self) -> None:
         """Commit what is new, without waiting, if the last commit began an interval ago. In the member's thread."""
@@ -70,6 +81,7 @@ class Commits:
         if not due:
             return
         self._committed.update({p: o.offset for p, o in due.items()})
+        self._say()
         try:
             self._consumer.commit_async(due, self._on_commit)
         except (CommitFailedError, RebalanceInProgressError) as error:
@@ -133,6 +145,7 @@ class Commits:
             return
         if self._away():
             timeout_ms, tries = _AWAY_MS, 1
+        self._say()
         try:
             self._consumer.commit({p: OffsetAndMetadata(o) for p, o in done.items()}, timeout_ms=timeout_ms)
         except CommitFailedError as error:
@@ -169,3 +182,7 @@ class Commits:
         for partition in partitions:
             self._committed.pop(partition, None)
             self._confirmed.pop(partition, None)
+
+
+def _to_nobody(_: Committing) -> None:
+    """Nobody has started this member who would want to know."""

@@ -137,13 +137,13 @@ class Delivery:
             return Outcome.TAKE_APART
         assert failure is not None
         yield SetAside(failure)
-        work.handled = True
+        work.set_aside = work.handled = True
         return Outcome.SET_ASIDE
 
     def set_aside(self, work: Work, error: Exception) -> Outcome:
         """Write a dead letter of a record that is not handled at all. Raises as `deliver`."""
         self._writer.dead_letter(work, error)
-        work.handled = True
+        work.set_aside = work.handled = True
         return Outcome.SET_ASIDE
 
     # --- in a thread ---

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from actors.client import TopicPartition
+from actors.links.member_counts import Done
 from actors.members.handling.delivery import Outcome
-from actors.members.handling.work import Work
+from actors.members.handling.work import Work, done_with
 
 POLL_MS = 200
 Parts = Sequence[tuple[TopicPartition, Any]]
@@ -49,9 +50,13 @@ class Counts:
 
     handled: int = 0
     dead_letters: int = 0
+    again: Done = field(default_factory=Done)
+    """Those of them that ended after their partitions had gone: they come again, at others."""
 
     def add(self, work: Work, outcome: Outcome) -> None:
         if outcome is Outcome.HANDLED:
             self.handled += len(work)
         elif outcome is Outcome.SET_ASIDE:
             self.dead_letters += 1
+        if work.forgotten and work.handled:
+            self.again += done_with((work,))

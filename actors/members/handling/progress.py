@@ -2,6 +2,9 @@
 
 A piece is done when its handler has returned, or its dead letter is stored, and when all that it produced is
 acknowledged. Pieces may end in any order; what may be committed never passes one that has not ended.
+
+Records are counted on their way to a commit: those that commits have been about to cover are `committing`; those whose
+partitions went before that are `again`.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 
 from actors.client import TopicPartition
+from actors.links.member_counts import Done
 from actors.members.handling.spec import OutputError
-from actors.members.handling.work import Work
+from actors.members.handling.work import Work, done_with
 from actors.runtime.process import error_text
 
 
@@ -25,6 +29,11 @@ class Progress:
         self._lock = threading.Lock()
         self._begun: dict[TopicPartition, deque[Work]] = {}
         self._upto: dict[TopicPartition, int] = {}
+        self._uncommitted: dict[TopicPartition, Done] = {}
+        self.committing = Done()
+        """The records that all commits have covered, if they have succeeded."""
+        self.again = Done()
+        """The records that were done, and come again: their partitions went before a commit."""
         self.failure: OutputError | None = None
         """The first output that could not be written: the member has to stop."""
 
@@ -42,16 +51,28 @@ class Progress:
         """These partitions have or get other owners."""
         with self._lock:
             for partition in partitions:
-                self._begun.pop(partition, None)
                 self._upto.pop(partition, None)
+                self.again += self._uncommitted.pop(partition, Done()) + _given_up(self._begun.pop(partition, ()))
 
     def committable(self) -> dict[TopicPartition, int]:
         """The offset of each partition up to which everything is done."""
         with self._lock:
             for partition, begun in self._begun.items():
+                passed = []
                 while begun and begun[0].handled and self._acknowledged(begun[0]):
-                    self._upto[partition] = begun.popleft().next_offset
+                    passed.append(begun.popleft())
+                if passed:
+                    self._upto[partition] = passed[-1].next_offset
+                    self._uncommitted[partition] = self._uncommitted.get(partition, Done()) + done_with(passed)
             return dict(self._upto)
+
+    def commits(self) -> bool:
+        """What is committable is about to be committed. Returns whether that is more than before."""
+        with self._lock:
+            more = sum(self._uncommitted.values(), Done())
+            self._uncommitted.clear()
+            self.committing += more
+        return more.records > 0
 
     def settle(self, timeout_s: float) -> None:
         """Wait until the outputs of what was handled are acknowledged, or for so many seconds."""
@@ -78,6 +99,17 @@ class Progress:
             self.failure = self.failure or _failed(work, error)
             return False
         return True
+
+
+def _given_up(begun: Iterable[Work]) -> Done:
+    """Those of these that are done. The others are marked: they may still end."""
+    done = []
+    for work in begun:
+        if work.handled:  # it is asked once: the piece may end just now, and counts as one or the other
+            done.append(work)
+        else:
+            work.forgotten = True
+    return done_with(done)
 
 
 def _failed(work: Work, error: Exception) -> OutputError:

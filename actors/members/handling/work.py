@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from actors.client import ConsumerRecord, TopicPartition
+from actors.links.member_counts import Done
 
 
 class Sent(Protocol):
@@ -30,6 +31,10 @@ class Work:
     handled: bool = False
     sent: Sequence[Sent] = ()
     """What its handler produced. It is complete before `handled` is set."""
+    set_aside: bool = False
+    """Whether it is a dead letter. It is known before `handled` is set."""
+    forgotten: bool = False
+    """Whether its partition went before it was handled: it comes again, whatever becomes of it here."""
 
     @classmethod
     def of(cls, partition: TopicPartition, records: Any) -> Work:
@@ -47,6 +52,17 @@ class Work:
     def record(self) -> ConsumerRecord | None:
         """The first record; None of an Arrow batch."""
         return self.records[0] if isinstance(self.records, list) else None
+
+
+def done_with(works: Iterable[Work]) -> Done:
+    """How many records these are, all of them handled or set aside."""
+    handled = dead_letters = 0
+    for work in works:
+        if work.set_aside:
+            dead_letters += len(work)
+        else:
+            handled += len(work)
+    return Done(handled, dead_letters)
 
 
 def pieces(partition: TopicPartition, records: Any, most: int) -> Iterator[Work]:
