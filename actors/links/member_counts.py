@@ -2,7 +2,7 @@
 
 A record that was handled and not committed comes again when its member's process dies, and then counts there. So a
 member says before each commit how many records it covers. If the process dies between the two, a few records count
-twice; none is ever missing from the count.
+twice, but whoever waits for a number of records never waits for some that do not come.
 """
 
 from __future__ import annotations

@@ -396,6 +396,5 @@ class Supervision:
                 return
 
 
-
 def _connect(where: MemberAddress) -> MemberClient:
     return MemberClient.connect(where.host, where.port, where.secret, encrypted=where.encrypted)

@@ -10,6 +10,7 @@ import threading
 from multiprocessing.connection import Connection
 
 from actors.links.member import MemberReport
+from actors.links.member_counts import Committing, Done
 from actors.links.member_deaths import Committed, InHand, Note, Notes, Span
 from actors.members.member_link import MemberClient, MemberServer
 
@@ -23,6 +24,7 @@ def member(port: Connection) -> None:
     port.send(server.port)
     port.recv()
     server.say(InHand(SPANS, alone=True, handled=4))
+    server.say(Committing(Done(4)))
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -31,13 +33,13 @@ def test_what_a_process_said_before_it_died_is_heard() -> None:
     process = multiprocessing.get_context("spawn").Process(target=member, args=(theirs,))
     process.start()
     client = MemberClient.connect("127.0.0.1", ours.recv(), SECRET)
-    said: list[InHand | Committed] = []
+    said: list[InHand | Committed | Committing] = []
     client.told = said.append
     reports = client.reports()
     assert next(reports).state == "Starting", "so the member knows its pool"
     ours.send("die")
     assert list(reports) is not None  # they end with the process
-    assert said == [InHand(SPANS, alone=True, handled=4)]
+    assert said == [InHand(SPANS, alone=True, handled=4), Committing(Done(4))]
     process.join(60)
     client.close()
 

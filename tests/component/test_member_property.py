@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.client import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, TopicPartition
+from actors.links.member_counts import Committing, Done
+from actors.links.member_deaths import Committed, InHand
 from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.members.handling.context import Context
 from tests.support.member import T0, T1, record
@@ -124,6 +126,11 @@ class ModelConsumer:
         self.lapsed = False
         self.loop: MemberLoop
         self.listener: Any = None
+        self.said = Done()
+
+    def hear(self, said: InHand | Committed | Committing) -> None:
+        if isinstance(said, Committing):
+            self.said = said.done
 
     def subscribe(self, _: list[str], listener: Any) -> None:
         self.listener = listener
@@ -165,6 +172,8 @@ class ModelConsumer:
         for partition, committed in offsets.items():
             self.truth.check_commit(partition, committed.offset)
             self.committed[partition] = committed.offset
+        if sum(self.committed.values()) > self.said.records:
+            self.truth.wrong.append(f"of {self.committed} only {self.said} was said before")
 
     def commit_async(self, offsets: dict[TopicPartition, OffsetAndMetadata], callback: Any) -> None:
         self.commit(offsets)
@@ -283,6 +292,7 @@ def test_whatever_happens_each_record_is_handled_in_order_and_no_commit_is_ahead
         make_consumer=lambda **_: consumer,
         make_producer=lambda **_: ModelProducer(truth),
     )
+    loop.told_by(consumer.hear)
     watchdog = threading.Timer(60, loop.stop)
     watchdog.start()
     loop.run()
