@@ -308,8 +308,7 @@ class Supervision:
             if slot.retiring.is_set():
                 return None
             slot.renewed()
-            expected = sum(not each.waits for each in self._slots.values())
-            spec = slot.member_spec(expected, self.blame.notes)
+            spec = slot.member_spec(sum(not each.waits for each in self._slots.values()), self.blame.notes)
             actor = slot.version.starter.start(spec)
             slot.begin(actor, self._monotonic())
         where = self._await_address(slot, actor)
