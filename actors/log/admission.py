@@ -30,7 +30,7 @@ from actors.records.batch import (
     read_header,
     sealed,
 )
-from actors.records.bounds import Bounds, at_once, at_produce, may_read_at_once
+from actors.records.bounds import Bounds, at_produce, bounds_at_once, may_read_at_once
 from actors.records.building import recompressed
 from actors.records.checks import Limits, largest_timestamp
 from actors.records.errors import (
@@ -84,9 +84,9 @@ def admit_at_once(produced: Produced, config: LogConfig, now_ms: int) -> Admitte
     header = produced.header
     if not may_read_at_once(header):
         return None
-    bounds = at_once(header.codec).within(at_produce(config.max_message_bytes))
+    bounds = bounds_at_once(header.codec).within(at_produce(config.max_message_bytes))
     try:
-        return _admit(produced, config, now_ms, bounds, may_import=False)
+        return _admit(produced, config, now_ms, bounds, at_once=True)
     except OverBoundsError:
         return None
 
@@ -95,7 +95,7 @@ def admit(produced: Produced, config: LogConfig, now_ms: int) -> Admitted:
     """The batch as the topic wants it. Raises LogError with the code to answer. May take long, in any thread."""
     bounds = at_produce(config.max_message_bytes)
     try:
-        return _admit(produced, config, now_ms, bounds, may_import=True)
+        return _admit(produced, config, now_ms, bounds, at_once=False)
     except OverBoundsError as error:
         raise LogError(MESSAGE_TOO_LARGE, f"{error}: max.message.bytes is {config.max_message_bytes}") from error
 
@@ -154,7 +154,7 @@ def _check_header(header: BatchHeader) -> None:
         raise LogError(INVALID_RECORD, "a producer id needs a producer epoch and a base sequence")
 
 
-def _admit(produced: Produced, config: LogConfig, now_ms: int, bounds: Bounds, *, may_import: bool) -> Admitted:
+def _admit(produced: Produced, config: LogConfig, now_ms: int, bounds: Bounds, *, at_once: bool) -> Admitted:
     header, batch = produced
     _check_crc(batch, header)
     _check_header(header)
@@ -162,7 +162,7 @@ def _admit(produced: Produced, config: LogConfig, now_ms: int, bounds: Bounds, *
         raise LogError(INVALID_RECORD, "clients do not write control batches")
     if header.record_count > bounds.records:
         raise OverBoundsError(f"the batch has {header.record_count} records, more than {bounds.records}")
-    limits = _limits(header, config, now_ms, bounds)._replace(may_import=may_import)
+    limits = _limits(header, config, now_ms, bounds)._replace(at_once=at_once)
     _check_time_of_append(header, config, limits)
     rewrites = _other_codec(header, config)
     plain_bytes = min(bounds.plain_bytes, bounds.rewritten_bytes) if rewrites else bounds.plain_bytes

@@ -12,7 +12,7 @@ from actors.log.segment import OpenFile, Segment
 from actors.log.segments import Place
 from actors.log.state import LogState
 from actors.records.batch import BatchHeader
-from actors.records.bounds import STORED, Bounds, at_once, may_read_at_once
+from actors.records.bounds import STORED, Bounds, bounds_at_once, may_read_at_once
 from actors.records.errors import OverBoundsError
 from actors.records.reading import payload_of
 from actors.records.scan import FEW, is_imported
@@ -80,7 +80,7 @@ class StoredBatch:
         slow = header.record_count > FEW and not is_imported()
         if slow or not may_read_at_once(header):
             raise OverBoundsError(f"the batch at offset {header.base_offset} may take long to read")
-        return self.find(at_once(header.codec))
+        return self.find(bounds_at_once(header.codec))
 
     def find(self, bounds: Bounds = STORED) -> Timed | None:
         """The first such record, in any thread. Raises CorruptBatchError, StorageError."""

@@ -65,13 +65,13 @@ GZIP_AT_ONCE: Final = 16 << 10
 slowest: it can have a table for each ten bytes."""
 
 
-def at_once(codec: int) -> Bounds:
+def bounds_at_once(codec: int) -> Bounds:
     """The bounds of what is read at once."""
     return _PLAIN_AT_ONCE if codec == NONE else AT_ONCE
 
 
 def may_read_at_once(header: BatchHeader) -> bool:
-    """Whether a batch is small enough to be read at once, if it also proves to keep to `at_once`."""
+    """Whether a batch is small enough to be read at once, if it also proves to keep to `bounds_at_once`."""
     most_bytes = GZIP_AT_ONCE if header.codec == GZIP else PACKED_AT_ONCE
     if header.codec == NONE:
         most_bytes = _PLAIN_AT_ONCE.plain_bytes

@@ -22,8 +22,10 @@ from actors.records.runs import summary_of_runs
 from actors.records.scan import FEW, is_imported, rows_of, sliced
 from actors.records.summary import ATTRIBUTES_MAX, LONG_MAX, LONG_MIN, Summary, summary_of
 
-MAX_NAMED: Final = 10_000
-"""How many bad records are named at most: a compressed batch can hold millions."""
+MAX_NAMED: Final = 100
+"""How many bad records of a batch are named at most: a small batch can hold millions."""
+_NAMED_AT_ONCE: Final = 500
+"""Of so many records the refused ones are found in half a millisecond."""
 
 
 class Limits(NamedTuple):
@@ -37,15 +39,15 @@ class Limits(NamedTuple):
     """How many headers all records may have together."""
     record_bytes: int = LONG_MAX
     """How long a record may be, its length in front not counted."""
-    may_import: bool = True
-    """Whether there is time to import NumPy."""
+    at_once: bool = False
+    """Whether there is no time, neither to import NumPy nor to name the records that are refused."""
 
 
 def largest_timestamp(payload: Plain, count: int, first_timestamp: int, limits: Limits) -> int:
     """The largest timestamp of the `count` records in this decompressed payload, -1 if none is larger.
 
     Raises CorruptBatchError if the bytes are not these records, with the offset deltas 0, 1, 2 and so on,
-    OverBoundsError for too many headers or if NumPy is needed and may not be imported, RefusedRecordsError for
+    OverBoundsError for too many headers or for what takes long and was to be done at once, RefusedRecordsError for
     records that the topic does not take.
     """
     untimed = NO_TIMESTAMP - first_timestamp
@@ -79,7 +81,8 @@ def _summaries(payload: Plain, count: int, untimed: int, limits: Limits) -> Iter
     if alike is not None:
         yield alike
         return
-    _await_columns(limits)
+    if limits.at_once and not is_imported():
+        raise OverBoundsError("the first time that records are read so, it takes long")
     for first, columns in sliced(payload, count):
         headers -= int(columns.header_counts.sum())
         if headers < 0:
@@ -88,14 +91,9 @@ def _summaries(payload: Plain, count: int, untimed: int, limits: Limits) -> Iter
         yield columns.summary(first, untimed)
 
 
-def _await_columns(limits: Limits) -> None:
-    if not limits.may_import and not is_imported():
-        raise OverBoundsError("the first time that records are read so, it takes long")
-
-
 def _refusal(payload: Plain, count: int, first_timestamp: int, limits: Limits) -> RefusedRecordsError:
-    if count > FEW:
-        _await_columns(limits)
+    if limits.at_once and count > _NAMED_AT_ONCE:
+        raise OverBoundsError("to name the records that are refused takes long")
     found: list[tuple[int, int, str]] = []
     for index, row in enumerate(rows_of(payload, count)):
         timestamp = first_timestamp + row.time_delta

@@ -31,6 +31,8 @@ _BLOCK_LENGTH: Final = struct.Struct(">I")
 _GZIP_WINDOW: Final = 31  # zlib's way to ask for a gzip header and trailer
 _GZIP_MEMBER_BYTES: Final = 20
 """No member is shorter: a header, an empty block, a trailer."""
+_GZIP_MEMBER_PARTS: Final = 10
+"""To read one takes as long as so many blocks."""
 _LZ4_FLAGS_AT: Final = 4
 _LZ4_INDEPENDENT_BLOCKS: Final = 0x20
 _ZSTD_SKIPPABLE_MASK: Final = 0xFFFFFFF0
@@ -136,11 +138,12 @@ def _gathered(pieces: Iterator[bytes], codec: int, limit_bytes: int) -> Plain:
 
 def _gunzip(data: Buffer, limit_bytes: int, limit_parts: int) -> Unpacked:
     unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)
+    piece_bytes = min(_PIECE_BYTES, limit_bytes + 1)
 
     def pieces() -> Iterator[bytes]:
         rest: Buffer = data
         while rest and not unpacker.eof:
-            yield unpacker.decompress(rest, _PIECE_BYTES)
+            yield unpacker.decompress(rest, piece_bytes)
             rest = unpacker.unconsumed_tail
 
     first = _gathered(pieces(), GZIP, limit_bytes)
@@ -148,11 +151,11 @@ def _gunzip(data: Buffer, limit_bytes: int, limit_parts: int) -> Unpacked:
         raise CorruptBatchError("gzip data ends early")
     if not unpacker.unused_data:
         return Unpacked(first, True)
-    if len(unpacker.unused_data) > limit_parts * _GZIP_MEMBER_BYTES:
+    if len(unpacker.unused_data) * _GZIP_MEMBER_PARTS > limit_parts * _GZIP_MEMBER_BYTES:
         raise _too_many(GZIP, limit_parts)
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
-            return Unpacked(_gathered(iter(lambda: members.read(_PIECE_BYTES), b""), GZIP, limit_bytes), False)
+            return Unpacked(_gathered(iter(lambda: members.read(piece_bytes), b""), GZIP, limit_bytes), False)
     except gzip.BadGzipFile as error:
         raise _followed_by(GZIP, error) from error
 
@@ -207,6 +210,7 @@ def _unlz4(data: Buffer, limit_bytes: int, limit_parts: int) -> Unpacked:
     # Kafka's Java reader takes independent blocks only (KIP-57), and nothing behind the first frame.
     independent = len(data) > _LZ4_FLAGS_AT and bool(data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT_BLOCKS)
     frames = 0
+    piece_bytes = min(_PIECE_BYTES, limit_bytes + 1)
 
     def pieces() -> Iterator[bytes]:
         nonlocal frames
@@ -218,16 +222,16 @@ def _unlz4(data: Buffer, limit_bytes: int, limit_parts: int) -> Unpacked:
             if frames > limit_parts:
                 raise _too_many(LZ4, limit_parts)
             unpacker = lz4.frame.LZ4FrameDecompressor()
-            yield from _lz4_frame(unpacker, rest, is_first=frames == 1)
+            yield from _lz4_frame(unpacker, rest, piece_bytes, is_first=frames == 1)
             rest = unpacker.unused_data or b""
 
     return Unpacked(_gathered(pieces(), LZ4, limit_bytes), independent and frames == 1)
 
 
-def _lz4_frame(unpacker: Any, data: Buffer, *, is_first: bool) -> Iterator[bytes]:
+def _lz4_frame(unpacker: Any, data: Buffer, piece_bytes: int, *, is_first: bool) -> Iterator[bytes]:
     try:
         while not unpacker.eof:
-            piece = unpacker.decompress(data, _PIECE_BYTES)
+            piece = unpacker.decompress(data, piece_bytes)
             data = b""
             if not piece and not unpacker.eof and unpacker.needs_input:
                 raise RuntimeError("the data ends early")
@@ -248,7 +252,8 @@ def _unzstd(data: Buffer, limit_bytes: int, limit_parts: int) -> Unpacked:
     if frames == 1 and limit_bytes <= _PIECE_BYTES and (whole := _whole_zstd(view, limit_bytes)) is not None:
         return Unpacked(whole, True)
     with zstandard.ZstdDecompressor().stream_reader(view, read_across_frames=True) as reader:
-        plain = _gathered(iter(lambda: reader.read(_PIECE_BYTES), b""), ZSTD, limit_bytes)
+        piece_bytes = min(_PIECE_BYTES, limit_bytes + 1)
+        plain = _gathered(iter(lambda: reader.read(piece_bytes), b""), ZSTD, limit_bytes)
     return Unpacked(plain, frames == 1)
 
 

@@ -21,6 +21,8 @@ _RECORD_BYTES_MAX: Final = 512
 """Of longer records each slice would fetch a cache line for each of its bytes."""
 _OFFSETS: Final = 1 << 14
 _TIME_BYTES_MAX: Final = 4
+_TIMES_MAX: Final = 256
+"""Of more different times than that `columns` makes less work."""
 _LOWEST: Final = 0 if sys.byteorder == "little" else _TIME_BYTES_MAX - 1
 """Where the lowest byte of a number of so many bytes is."""
 _HIGH_BIT: Final = 128
@@ -134,14 +136,17 @@ def _in_order(found: list[Plain], done: int, count: int) -> bool:
 
 
 def _times(found: list[Plain]) -> set[int] | None:
-    """The different time deltas whose bytes these are; None if they are not all as many bytes long."""
+    """The different time deltas whose bytes these are; None if they differ in length, or are many."""
     *before, last = found
     if len(found) > _TIME_BYTES_MAX or not last.isascii():
         return None
     if not all(each.translate(_FLIPPED).isascii() for each in before):
         return None
+    different = _different(found)
+    if len(different) > _TIMES_MAX:
+        return None
     times = set()
-    for packed in _different(found):
+    for packed in different:
         value = sum((packed >> 8 * place & 127) << 7 * place for place in range(len(found)))
         times.add(value >> 1 ^ -(value & 1))
     return times

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from actors.log.admission import Admitted, admit, admit_at_once, one_batch
-from actors.records.bounds import AT_ONCE, EXPANSION, GZIP_AT_ONCE, PACKED_AT_ONCE, at_once
+from actors.records.bounds import AT_ONCE, EXPANSION, GZIP_AT_ONCE, PACKED_AT_ONCE, bounds_at_once
 from actors.records.errors import LogError
 from tests.support.log_helpers import (
     all_bytes,
@@ -102,7 +102,7 @@ def test_a_batch_at_its_bounds_is_taken(tmp_path, kind):
 
 ZSTD, LARGE = {"compression_type": "zstd"}, {"max_message_bytes": str(64 << 20)}
 MANY = AT_ONCE.records + 1
-PLAIN_BYTES, REWRITTEN_BYTES = at_once(CODECS["none"]).plain_bytes, AT_ONCE.rewritten_bytes
+PLAIN_BYTES, REWRITTEN_BYTES = bounds_at_once(CODECS["none"]).plain_bytes, AT_ONCE.rewritten_bytes
 PACKED = {codec: GZIP_AT_ONCE if codec == "gzip" else PACKED_AT_ONCE for codec in COMPRESSING}
 
 

@@ -17,7 +17,7 @@ from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ProduceRequest
 from tests.support.client_broker import broker as scripted
-from tests.support.handler_helpers import NOW_MS, Broker
+from tests.support.handler_helpers import NOW_MS, Broker, led_by
 from tests.support.log_helpers import append, open_log
 
 BAD = range(5, 100, 10)
@@ -99,6 +99,22 @@ def test_not_more_errors_are_collected_than_an_answer_should_hold(tmp_path: Path
         append(log, batch)
     assert len(caught.value.record_errors) == MAX_NAMED
     log.abandon()
+
+
+def test_of_many_refused_batches_an_answer_names_a_thousand_records(tmp_path: Path) -> None:
+    """Three thousand compressed bytes for each of a hundred partitions were answered with 34 MB."""
+    broker = Broker(tmp_path)
+    topic = broker.topic("t", *[led_by(0)] * 14, cleanup_policy="compact")
+    batch = build_batch([(None, b"", None, NOW_MS)] * 400, compression="zstd")
+    data = ProduceRequest.TopicProduceData(
+        name="t",
+        topic_id=topic.id,
+        partition_data=[ProduceRequest.PartitionProduceData(index=index, records=batch) for index in range(14)],
+    )
+    response = broker.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]), 13)
+    parts = response.responses[0].partition_responses
+    assert {part.error_code for part in parts} == {ErrorCode.INVALID_RECORD}
+    assert [len(part.record_errors) for part in parts] == [MAX_NAMED] * 10 + [0] * 4
 
 
 # --- our producer ---

@@ -46,6 +46,8 @@ _ATTRIBUTES_AT = 22  # of the low byte, which has the codec and the transactiona
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
 _CODEC = 7
+_NAMED_MAX = 1000
+"""How many refused records an answer names: a request of some hundred bytes for each partition can have millions."""
 
 
 _Job = tuple[Produced, LogConfig, int]
@@ -130,11 +132,13 @@ def _append_all(
     clock = context.broker.environment.clock.monotonic
     until = clock() + PIECE_SECONDS
     long: deque[_Part] = deque()
+    may_name = _NAMED_MAX
     for part in parts:
         if clock() > until:
             yield None
             until = clock() + PIECE_SECONDS
         _attempt(context, part, partial(_append_at_once, context, part, m.acks, version, waits))
+        may_name -= _named(part.answer, may_name)
         if part.unchecked is not None:
             long.append(part)
     while long:  # one after the other: a client has one job in the threads, and one checked batch in memory
@@ -142,6 +146,7 @@ def _append_all(
         checked = context.broker.admissions.run((part.topic, part.index), partial(admit, *part.job()))
         yield checked
         _attempt(context, part, partial(_append_checked, context, part, checked.result(), m.acks, version, waits))
+        may_name -= _named(part.answer, may_name)
     return response
 
 
@@ -252,6 +257,13 @@ def _explain(answer: Partition, why: Refusal) -> None:
     answer.error_code = why.error_code
     answer.error_message = why.text
     answer.record_errors = [RecordError(batch_index=i, batch_index_error_message=t) for i, t in why.record_errors]
+
+
+def _named(answer: Partition, most: int) -> int:
+    """Leave at most so many of the records that are named in an answer; how many are left."""
+    if answer.record_errors:
+        answer.record_errors = answer.record_errors[:most]
+    return len(answer.record_errors)
 
 
 def _refuse(answer: Partition, code: ErrorCode) -> None:
