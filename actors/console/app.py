@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -319,14 +319,17 @@ class Console:
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """The fields of a form. One that is too large, or of another kind, has none."""
+    """The fields of a form. One that is too large, of another kind, or broken off, has none."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return {}
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _FORM_BYTES:
-            return {}
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _FORM_BYTES:
+                return {}
+    except ClientDisconnect:
+        return {}
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 

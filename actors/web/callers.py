@@ -7,6 +7,7 @@ those are being answered.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ from typing import Final
 from actors.links.strangers import FailureLog, Stranger, Strangers
 from actors.quotas.entities import network_of
 from actors.web.proxies import Proxies
+from actors.web.seldom import Seldom
+
+_errors = logging.getLogger("actors.web.protocol")
+_errors.setLevel(logging.ERROR)  # uvicorn warns of each request that is none; the callers do, once a second
 
 TOO_MANY: Final = "more than {most} connections wait for their requests"
 TOO_LATE: Final = "no whole request within {seconds:g} s"
@@ -47,6 +52,8 @@ class Callers:
         self._by_network: Counter[str] = Counter()
         self._clogged: dict[Stranger, float] = {}
         self.failures = FailureLog(clock)
+        self.errors = Seldom(_errors, clock)
+        """For what goes wrong in an answer: whoever asks can have it go wrong again and again."""
         self._silent = Strangers(
             name, bounds.silent, bounds.request_s, clock, self.failures, too_many=TOO_MANY, too_late=TOO_LATE
         )

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from actors.links.tls_transport import TlsTransport
 
-_errors = logging.getLogger("actors.web.protocol")
-_errors.setLevel(logging.ERROR)  # uvicorn warns of each request that is none; the callers do, once a second
-
 _GRACE_S: Final = 1
 _UNFINISHED: Final = (h11.IDLE, h11.SEND_BODY)
 
@@ -43,7 +40,7 @@ class Conversation(H11Protocol):
 
     def __init__(self, callers: Callers, **given: Any) -> None:
         super().__init__(**given)
-        self.logger = _errors
+        self.logger = cast(logging.Logger, callers.errors)
         self._callers = callers
         self.peer = ""
 

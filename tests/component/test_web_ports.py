@@ -56,6 +56,16 @@ async def console(**options: Any) -> AsyncIterator[int]:
         yield int(made.address.rstrip("/").rpartition(":")[2])
 
 
+async def break_off(port: int, path: bytes) -> None:
+    """Send half a form, and hang up at once."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    kind = b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 60000"
+    writer.write(b"POST %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\na" % (path, kind))
+    await writer.drain()
+    await asyncio.sleep(0)
+    writer.transport.abort()
+
+
 @asynccontextmanager
 async def metrics(**given: Any) -> AsyncIterator[int]:
     made = MetricsServer(Series(families, lambda: 1000), "127.0.0.1", 0, **given)
@@ -162,6 +172,32 @@ async def test_what_is_no_http_is_a_line_a_second_in_the_log(caplog: pytest.LogC
     async with console() as port, opened(port, 50, b"\x16\x03\x01 no HTTP\r\n\r\n") as connections:
         await until(lambda: ended(connections) == 50)
     assert 1 <= sum("no HTTP" in each.getMessage() for each in caplog.records) <= len(caplog.records) < 10
+
+
+@pytest.mark.parametrize("path", [b"/login", b"/logout", b"/group/reset"])
+async def test_a_form_that_is_broken_off_is_no_line_in_the_log(path: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Each one was a traceback of 3 KB: one client wrote more than a megabyte a second."""
+    async with console() as port:
+        for _ in range(20):
+            await break_off(port, path)
+        assert b"200 OK" in (await ask(port, b"/groups"))[:20]
+    assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []
+
+
+async def test_what_goes_wrong_in_each_answer_is_said_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(scope: Any, receive: Any, send: Any) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    now = [0.0]
+    socket_ = listen("127.0.0.1", 0)
+    made = serve(broken, socket_, "tests", Bounds(100, 100, 100), lambda: now[0])
+    async with running(made.run):
+        for _ in range(5):
+            assert b"500" in (await ask(made.port, b"/"))[:20]
+        now[0] = 2.0
+        await ask(made.port, b"/")
+    said = [each.getMessage().strip() for each in caplog.records if each.name == "actors.web.protocol"]
+    assert said == ["Exception in ASGI application", "4 more that were not logged", "Exception in ASGI application"]
 
 
 async def test_a_handshake_that_is_never_done_ends_at_its_deadline(tmp_path: Path) -> None:
