@@ -203,7 +203,7 @@ def test_secrets_are_files_of_each_pod_and_stand_in_no_manifest() -> None:
 def test_the_job_trusts_the_authority_that_the_start_has_copied() -> None:
     start = one("RayJob", "kuberay.yaml")["spec"]["entrypoint"]
     copied, folder = re.search(r"&& cp (\S+) (\S+)$", start.strip()).groups()
-    assert copied == start_options([start])["--data-dir"] + "/ca.pem"
+    assert copied == start_options([start])["--data-dir"] + "/private/ca.pem"  # of a volume
     assert client_settings()["ssl.truststore.location"] == folder + "ca.pem"
     assert folder == str(Path(job_options()["--output"]).parent) + "/"
 
