@@ -23,6 +23,8 @@ class Span:
     first: int
     next_offset: int
     """The offset behind the last one."""
+    topic_id: bytes = b""
+    """Of the topic that had the name then: one that is made anew has other records. b"" where brokers know no ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,15 @@ class InHand:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Member -> starter: the group's offset of a partition of which something is noted."""
+    """Member -> starter: the group's offset of a partition of which something is noted.
+
+    What is noted of a topic of the same name with another id is over.
+    """
 
     topic: str
     partition: int
     offset: int
+    topic_id: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,23 +14,32 @@ from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand, Note, Notes
 from actors.members.deaths import Deaths
 from actors.members.logs.journal import Journal
-from actors.members.slots import Slot
+from actors.members.slots import Slot, Started
 
-_HOW_SECONDS: Final = 2.0  # Ray knows of a death within a tenth of that
+_HOW_SECONDS: Final = 5.0  # Ray knows of a process's death within a hundredth of that
 _NAMED: Final = 5  # places of records in one line
 _OVER: Final = ("Stopped", "Failed")
+_LEASH: Final = (
+    "its supervisor had not reached it for some seconds, so it has ended itself: that counts against no record"
+)
 
 
 class Blame:
     """The deaths of one pool's members. `changed` guards them and the slots; `slots` are those there are."""
 
     def __init__(
-        self, notes: Iterable[Note], changed: threading.Condition, slots: Callable[[], Iterable[Slot]], journal: Journal
+        self,
+        notes: Iterable[Note],
+        changed: threading.Condition,
+        slots: Callable[[], Iterable[Slot]],
+        journal: Journal,
+        monotonic: Callable[[], float],
     ) -> None:
         self._deaths = Deaths(notes)
         self._changed = changed
         self._slots = slots
         self._journal = journal
+        self._monotonic = monotonic
 
     @property
     def notes(self) -> Notes:
@@ -41,14 +50,15 @@ class Blame:
     def count(self, slot: Slot) -> bool:
         """Count the death of a slot's member. Returns whether it had records in hand that it counts against.
 
-        What no record can do, such as the end of its node, does not count.
+        What no record can do, such as the end of its node, does not count; nor does what nobody can tell from that.
         """
+        now_s = self._monotonic()
         with self._changed:
             in_hand, actor = slot.in_hand, slot.actor
             expected = slot.retiring.is_set() or slot.renewing or slot.lost or slot.report.state in _OVER
         if expected or actor is None or not in_hand.spans:
             return False
-        how = f"its pool killed it: {slot.killed}" if slot.killed else actor.how_it_died(_HOW_SECONDS)
+        how = f"its pool killed it: {slot.killed}" if slot.killed else self._how(slot, actor, now_s)
         if how is None:
             return False
         with self._changed:
@@ -56,6 +66,17 @@ class Blame:
         self._journal.note(slot.number, _said(in_hand, how))
         self._tell()
         return True
+
+    def _how(self, slot: Slot, actor: Started, now_s: float) -> str | None:
+        """How the process has ended, in words; None if that says nothing of its records."""
+        if slot.held.may_have_ended(now_s):
+            self._journal.note(slot.number, _LEASH)
+            return None
+        try:
+            return actor.how_it_died(_HOW_SECONDS)
+        except TimeoutError as error:
+            self._journal.note(slot.number, f"{error}: its death counts against no record")
+            return None
 
     def forget(self) -> None:
         """All records are as good as any again: there is another handler."""

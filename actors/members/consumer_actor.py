@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,20 +20,17 @@ import ray
 from actors.links.member import MemberAddress
 from actors.links.member_process import kind_on_node
 from actors.links.member_tls import can_encrypt
+from actors.members.endings import how_it_died
 from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.members.handling.ending import run_until_terminated
 from actors.members.logs.capture import captured
 from actors.members.member_link import MemberServer
+from actors.runtime.environment import REAL
 from actors.runtime.logs import TEXT, formatter
 from actors.runtime.process import check_code_version, code_version, error_text, last_line
 from actors.security.acl import is_loopback
 
 log = logging.getLogger(__name__)
-
-# Words of Ray's for how an actor has ended: by what no record can do, and by what Ray has not seen.
-_NO_RECORDS = ("killed by `ray.kill`", "node has died", "node was terminated", "owner has died")
-_UNKNOWN = "End of file"
-_CRASH = "its process ended without a word, as by a segmentation fault, os._exit or for want of memory"
 
 
 @ray.remote(num_cpus=0, max_restarts=0)
@@ -110,17 +108,20 @@ class StartedActor:
         self._serving = self._actor.serve.remote()
 
     def how_it_died(self, timeout_s: float) -> str | None:
-        """How its process has ended, in words; None if that is nothing that a record can do."""
+        """How its process has ended, in words; None if that is nothing that a record can do.
+
+        Raises TimeoutError if Ray does not say within `timeout_s`.
+        """
         if self._serving is None or not ray.is_initialized():  # what follows would start one
             return None
+        return how_it_died(self._ask, timeout_s, REAL.clock.monotonic, threading.Event().wait)
+
+    def _ask(self, timeout_s: float) -> None:
         try:
             ray.get(self._serving, timeout=timeout_s)
-        except ray.exceptions.GetTimeoutError:
-            return "its connection has ended, and Ray does not know of its death"
-        except ray.exceptions.RayError as error:
-            text = last_line(error)
-            return None if any(each in text for each in _NO_RECORDS) else _CRASH if _UNKNOWN in text else text
-        return None
+        except ray.exceptions.ActorUnavailableError:  # all that this call will ever say
+            self._serving = self._actor.__ray_ready__.remote()
+            raise
 
     def kill(self) -> None:
         """End it. If that fails, starting its successor fails, too, and says why."""

@@ -3,7 +3,7 @@
 Deaths count against records, and not against members: a rebalance may have taken the records elsewhere. One death may
 be anybody's fault, and so may two, by chance. After two (`ALONE_AFTER`) the records are tried one by one, with nothing
 else in hand; only a record that was tried so, and whose process died again, is set aside. A note ends when the group's
-offset has passed its records.
+offset has passed its records, or when their topic was deleted: one that is made anew under its name has another id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Final
 from actors.links.member_deaths import ALONE_AFTER, Committed, InHand, Note, Notes, Span
 
 _TEXT_MAX: Final = 500
-_Place = tuple[str, int]
+_Place = tuple[str, int, bytes]
+"""A topic, a partition, and the topic's id."""
 
 
 class Deaths:
@@ -37,22 +38,30 @@ class Deaths:
         """A process has died with these records in hand, and `how` says in words how."""
         for span in in_hand.spans:
             place = _place(span)
+            self._drop_namesakes(place)
             self._notes[place] = _counted(self._notes.get(place, []), span, how[:_TEXT_MAX] if in_hand.alone else None)
         self.number += 1
 
     def passed(self, committed: Committed) -> bool:
         """These records do not come again. Returns whether anything was noted of them."""
-        place = (committed.topic, committed.partition)
+        place = (committed.topic, committed.partition, committed.topic_id)
+        dropped = self._drop_namesakes(place)
         before = self._notes.get(place, [])
         after = [cut for note in before if (cut := _from(note, committed.offset)) is not None]
-        if after == before:
-            return False
         if after:
             self._notes[place] = after
         else:
-            del self._notes[place]
-        self.number += 1
-        return True
+            self._notes.pop(place, None)
+        changed = dropped or after != before
+        self.number += changed
+        return changed
+
+    def _drop_namesakes(self, place: _Place) -> bool:
+        """Drop what is noted of other topics that had this one's name. Returns whether that was anything."""
+        over = [each for each in self._notes if each[:2] == place[:2] and each != place]
+        for each in over:
+            del self._notes[each]
+        return bool(over)
 
     def forget(self) -> None:
         """Everything begins anew: there is another handler, most likely."""
@@ -66,7 +75,7 @@ def _sensible(note: Note) -> bool:
 
 
 def _place(span: Span) -> _Place:
-    return span.topic, span.partition
+    return span.topic, span.partition, span.topic_id
 
 
 def _from(note: Note, offset: int) -> Note | None:

@@ -38,6 +38,7 @@ from actors.members.handling.spec import (
     MemberSpec,
     OutputError,
 )
+from actors.members.handling.topics import PolledTopics
 from actors.members.handling.values import Values
 from actors.members.handling.work import by_partition
 from actors.members.whom import about_member
@@ -79,6 +80,10 @@ class _Listener(ConsumerRebalanceListener):
         self._member.order.lose(lost)
         self._member.commits.forget(lost)
         self._member.handler.hook("on_revoked", lost)
+
+    def on_partitions_recreated(self, recreated: list[TopicPartition]) -> None:
+        self._member.doubts.recreated(recreated)
+        super().on_partitions_recreated(recreated)
 
 
 class MemberLoop:
@@ -125,11 +130,12 @@ class MemberLoop:
         self.beginnings = Beginnings(spec.group_id, self.consumer, at_end=options["auto_offset_reset"] == "latest")
         self._progress = Progress(monotonic)
         interval_s = spec.auto_commit_interval_ms / 1000
-        self.doubts = Doubts(spec.notes)
+        self.topics = PolledTopics(self.consumer)
+        self.doubts = Doubts(spec.notes, self.topics.id_of)
         self.commits = Commits(
             spec.group_id, self.consumer, self._progress, monotonic, interval_s, self.doubts.committed
         )
-        self.declared = Declared(monotonic, self._counts)
+        self.declared = Declared(monotonic, self._counts, self.topics.id_of)
         self._writer = Writer(spec, partial(make_producer, environment=environment))
         self._running = Running(monotonic)
         delivery = Delivery(spec, self.handler, values, self._writer, self._running, sleep)
@@ -175,6 +181,7 @@ class MemberLoop:
         parts = self._poll(self.order.poll_ms())
         self.look()
         self.beginnings.begin()
+        self.topics.polled(partition for partition, _ in parts)
         self.order.take(parts)
         self.commits.later()
         if self._progress.failure is not None:

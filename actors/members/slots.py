@@ -17,6 +17,7 @@ from actors.links.member_deaths import InHand, Notes
 from actors.links.pools import MemberFigures
 from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient
+from actors.members.watch.leash import Held
 
 _FAILED: Final = ("Failing", "Failed")
 _ENDED: Final = ("Stopped", "Failed")
@@ -29,7 +30,12 @@ class Started(Protocol):
     def is_placed(self) -> bool: ...
     def serve(self) -> None: ...
     def kill(self) -> None: ...
-    def how_it_died(self, timeout_s: float) -> str | None: ...
+    def how_it_died(self, timeout_s: float) -> str | None:
+        """How its process has ended, in words; None if that is nothing that a record can do.
+
+        Raises TimeoutError if Ray does not say within `timeout_s`.
+        """
+        ...
 
 
 class Starter(Protocol):
@@ -108,6 +114,8 @@ class Slot:
     """The records that its member has in hand, as it has said."""
     killed: str = ""
     """Why the pool has killed its process, which it has said; "" if it has not."""
+    held: Held = field(default_factory=Held)
+    """When its member was told to go on, if it is on a leash."""
     lost: str = ""
     """Why the pool has given its process up, if that has not ended its connection by itself."""
     waits: bool = False
@@ -214,6 +222,7 @@ class Slot:
         self.ended()
         self.report = MemberReport()
         self.killed = self.lost = ""
+        self.held = Held()
         self.in_hand = InHand()
         self.link = None
         self.actor = actor

@@ -67,7 +67,7 @@ class Supervision:
         self._monotonic = monotonic
         self._connect = connect or _connect
         self._slots: dict[int, Slot] = {}
-        self.blame = Blame(notes, self.changed, self._slots.values, self.journal)
+        self.blame = Blame(notes, self.changed, self._slots.values, self.journal, monotonic)
         self._totals = Totals()
 
     # --- what they do ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from actors.links.member import MemberReport
 from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand, Notes, Span
+from actors.members.member_link import LEASH_SECONDS
 from tests.component.test_pool_supervision import Actors, Renewed, until
 
 SPAN = Span("t", 0, 5, 9)
@@ -24,7 +26,7 @@ class Dying(Renewed):
         (self.slot,) = self.slots.add(1)
         self.slots.begin([self.slot])
 
-    def die(self, *said: InHand | MemberReport | Committing, died: str | None = "it was gone") -> None:
+    def die(self, *said: InHand | MemberReport | Committing, died: str | Exception | None = "it was gone") -> None:
         """The member says this, or that it has records in hand, and dies; its successor runs afterwards."""
         until(self.slots, lambda: self.slot.report.state == "Running" and self.slot.link is not None)
         count = len(self.actors.made)
@@ -123,3 +125,21 @@ def test_members_that_live_hear_of_it_because_the_records_may_come_to_them() -> 
     renewed.slots.retire([first, second], 0.0, why="over")
     for member in renewed.members:
         member.close()
+
+
+def test_a_death_of_which_ray_does_not_say_how_counts_against_no_record(dying: Dying) -> None:
+    """Of a whole node that ends at once Ray knows seconds after the connections have ended."""
+    dying.die(died=TimeoutError("Ray has not said how"))
+    assert dying.counted == []
+    assert any("Ray has not said how" in line.text for line in dying.slots.journal.read())
+
+
+def test_the_end_by_a_pools_own_leash_counted_against_the_record_in_hand(dying: Dying) -> None:
+    """Three freezes of the supervisor during one long record set it aside."""
+    until(dying.slots, lambda: dying.slot.report.state == "Running" and dying.slot.link is not None)
+    assert dying.slot.held.look(time.monotonic() - LEASH_SECONDS, 0.0), "it was told then, and not since"
+    dying.die()
+    assert dying.counted == []
+    assert any("has ended itself" in line.text for line in dying.slots.journal.read())
+    dying.die()
+    assert dying.counted == [(SPAN, 1, None)], "the successor has heard nothing of a leash"

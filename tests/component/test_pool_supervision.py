@@ -38,7 +38,7 @@ class Actor:
         self.placed = threading.Event()
         self.killed = False
         self.served: list[float] = []
-        self.died: str | None = "it was gone"
+        self.died: str | Exception | None = "it was gone"
 
     def address(self, timeout_s: float) -> MemberAddress | None:
         return HERE if self.listens.wait(min(timeout_s, 0.01)) else None
@@ -53,6 +53,8 @@ class Actor:
         self.killed = True
 
     def how_it_died(self, timeout_s: float) -> str | None:
+        if isinstance(self.died, Exception):
+            raise self.died
         return self.died
 
 

@@ -12,6 +12,8 @@ from actors.client import Consumer, ConsumerRecord, OffsetAndMetadata
 from actors.client.consumer.ranges import RangeReader
 from actors.client.errors import CommitFailedError, DataLossError, TopicRecreatedError
 from actors.client.records import OffsetRange
+from actors.links.member_deaths import Committed, Note, Notes, Span
+from actors.members.deaths import Deaths
 from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.wire import messages as m
 from tests.support.consuming import T0, Recorder, consumer, poll_until, read
@@ -234,6 +236,56 @@ def test_a_pool_passed_over_the_first_records_of_a_topic_made_anew(recreating: R
     else:
         assert loop.report().error is None
         assert recreating.stored("t") == len(NEW)
+
+
+def noted(topic_id: bytes, partition: int = 0) -> Note:
+    return Note(Span("t", partition, 5, 6, topic_id), 3, "it was gone")
+
+
+@pytest.mark.parametrize("recreating", [True], indirect=True)
+@pytest.mark.parametrize("when", ["while a member reads it", "before any member begins"])
+def test_a_record_of_a_topic_made_anew_was_set_aside_for_what_was_noted_of_the_old_one(
+    recreating: RecreatingBroker, when: str
+) -> None:
+    """It had never been handled."""
+    handled: list[bytes] = []
+    said: list[Committed] = []
+    recreating.append("t", 0, *OLD[:5])
+    old = recreating.ids["t"]
+    if when == "before any member begins":
+        recreating.recreate("t", *NEW)
+
+    def handle(record: ConsumerRecord) -> None:
+        handled.append(record.value)
+        if record.value == OLD[4]:
+            recreating.recreate("t", *NEW)
+        if set(NEW).issubset(handled):
+            loop.stop()
+
+    options = {"metadata_max_age_ms": 50, "fetch_max_wait_ms": 50, "retry_backoff_ms": 20}
+    notes = Notes(1, (noted(old),))
+    spec = MemberSpec(("t",), "g", recreating.bootstrap_servers, options=options, notes=notes)
+    loop = MemberLoop(spec, handle)
+    loop.told_by(lambda each: said.append(each) if isinstance(each, Committed) else None)
+    loop.run()
+    assert loop.report().error is None
+    assert set(NEW).issubset(handled)
+    deaths = Deaths(notes.notes)
+    for each in said:
+        deaths.passed(each)
+    assert deaths.notes.notes == (), "the pool was told that it is over"
+
+
+def test_a_record_that_is_noted_of_the_topic_as_it_is_is_set_aside(recreating: RecreatingBroker) -> None:
+    recreating.append("t", 0, *OLD[:10])
+    notes = Notes(1, (noted(recreating.ids["t"]),))
+    handled: list[bytes] = []
+    loop = MemberLoop(
+        MemberSpec(("t",), "g", recreating.bootstrap_servers, notes=notes), lambda record: handled.append(record.value)
+    )
+    loop.run()
+    assert "t-0 offset 5" in str(loop.report().error)
+    assert handled == OLD[:5]
 
 
 @pytest.mark.parametrize("recreating", [True], indirect=True)

@@ -51,6 +51,10 @@ class FakeConsumer:
         self.group_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.hindered: str | None = None
+        self.topic_ids: dict[str, bytes] = {}
+
+    def position_topic_id(self, partition: TopicPartition) -> bytes:
+        return self.topic_ids.get(partition.topic, b"")
 
     def pause(self, *partitions: TopicPartition) -> None:
         self.log.append(("pause", *partitions))

@@ -419,6 +419,13 @@ class Consumer:
         mark = self._positions.of(partition).high_watermark
         return None if mark < 0 else mark
 
+    def position_topic_id(self, partition: TopicPartition) -> bytes:
+        """The id of the topic that the position in a partition belongs to, and so the records before it.
+
+        b"" without a position, or where the brokers know no ids.
+        """
+        return self._positions.topic_id(TopicPartition(*partition))
+
     # --- the group and the cluster ----------------------------------------------------------------------------------
 
     def enforce_rebalance(self, reason: str = "enforce_rebalance was called") -> None:

@@ -19,6 +19,7 @@ _TOPICS_MAX: Final = 10_000
 _TEXT_MAX: Final = 32_767
 _VERSION_MAX: Final = 1 << 53
 _OFFSET_MAX: Final = (1 << 63) - 1
+_ID_BYTES: Final = 16
 _LAST_MS: Final = 253_370_764_800_000
 """The beginning of the year 9999: in every time zone it can be shown."""
 
@@ -88,6 +89,7 @@ def check_notes(notes: Iterable[Note]) -> None:
         problem = topic_name_error(span.topic)
         _require(problem is None, str(problem))
         _require(span.partition >= 0 and 0 <= span.first < span.next_offset <= _OFFSET_MAX, f"{span} has no records")
+        _require(len(span.topic_id) in (0, _ID_BYTES), f"an id of a topic has {_ID_BYTES} bytes")
         _require(note.deaths >= 1, "of records that no process died of nothing is noted")
         check_texts(note.died or "")
 

@@ -7,7 +7,8 @@ died even so is not handled any more: it is set aside as a record is that fails 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from actors import CoterieError
 from actors.client import TopicPartition
@@ -18,17 +19,24 @@ from actors.members.handling.delivery import Delivery, Outcome
 from actors.members.handling.in_hand import Declared
 from actors.members.handling.work import Work, cut
 
+_ALL: Final = (1 << 63) - 1
+"""Above every offset."""
+
 
 class ProcessDiedError(CoterieError):
     """A record has ended the process that handled it each time, at last with nothing else in hand."""
 
 
 class Doubts:
-    """What is noted, by partition. Any thread may have it learn; the rest is for the member's."""
+    """What is noted, by partition. Any thread may have it learn; the rest is for the member's.
 
-    def __init__(self, notes: Notes) -> None:
+    `topic_id` says of which topic a partition's records are. What is noted of another one that had its name is ignored.
+    """
+
+    def __init__(self, notes: Notes, topic_id: Callable[[TopicPartition], bytes]) -> None:
         self.any = False
         """Whether anything is noted."""
+        self._topic_id = topic_id
         self._lock = threading.Lock()
         self._number = -1
         self._notes: Mapping[TopicPartition, Sequence[Note]] = {}
@@ -50,10 +58,14 @@ class Doubts:
 
     def of(self, work: Work) -> list[Note]:
         """The notes of records of this work that are doubted."""
+        topic_id = self._topic_id(work.partition)
         return [
             note
             for note in self._notes.get(work.partition, ())
-            if note.doubted and note.span.first < work.next_offset and note.span.next_offset > work.first
+            if note.doubted
+            and note.span.topic_id == topic_id
+            and note.span.first < work.next_offset
+            and note.span.next_offset > work.first
         ]
 
     def parted(self, work: Work, notes: Sequence[Note]) -> list[Work]:
@@ -73,8 +85,14 @@ class Doubts:
         if not self.any or self._tell is None:
             return
         for partition, offset in offsets.items():
-            if any(note.span.first < offset for note in self._notes.get(partition, ())):
-                self._tell(Committed(*partition, offset))
+            topic_id = self._topic_id(partition)
+            spans = [note.span for note in self._notes.get(partition, ())]
+            if any(span.first < offset or span.topic_id != topic_id for span in spans):
+                self._tell(Committed(*partition, offset, topic_id))
+
+    def recreated(self, partitions: Iterable[TopicPartition]) -> None:
+        """The topic of these partitions was deleted: none of its records comes again."""
+        self.committed(dict.fromkeys(partitions, _ALL))
 
 
 def _between(work: Work, start: int, end: int) -> Iterator[Work]:

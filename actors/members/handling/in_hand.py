@@ -37,16 +37,22 @@ class Counts(Protocol):
 
 
 class Declared:
-    """What is in hand, as it was said last. Any thread may begin and end. `counts` are those of what is done."""
+    """What is in hand, as it was said last. Any thread may begin and end. `counts` are those of what is done.
 
-    def __init__(self, monotonic: Callable[[], float], counts: Counts) -> None:
+    `topic_id` says of which topic a partition's records are that begin now.
+    """
+
+    def __init__(
+        self, monotonic: Callable[[], float], counts: Counts, topic_id: Callable[[TopicPartition], bytes]
+    ) -> None:
         self._monotonic = monotonic
         self._counts = counts
+        self._topic_id = topic_id
         self._tell: Callable[[InHand], None] = _to_nobody
         self._lock = threading.Lock()  # held while it is told, or what was said later might come first
         # These two change without it, in single steps of the interpreter: each record passes here.
-        self._now: dict[int, Work] = {}
-        self._ahead: set[tuple[TopicPartition, int]] = set()
+        self._now: dict[int, tuple[Work, bytes]] = {}
+        self._ahead: set[tuple[TopicPartition, bytes, int]] = set()
         self._said = InHand()
         self._said_s = monotonic()
         self._count = 1
@@ -58,13 +64,14 @@ class Declared:
 
     def begin(self, work: Work, ahead: Ahead) -> None:
         """This work begins now. Returns when that was said."""
-        self._now[id(work)] = work
-        place = (work.partition, work.first)
+        topic_id = self._topic_id(work.partition)
+        self._now[id(work)] = (work, topic_id)
+        place = (work.partition, topic_id, work.first)
         if place in self._ahead and len(work.records) == 1:
             self._ahead.discard(place)
             return
         with self._lock:
-            self._ahead = set(islice(ahead(), self._how_many()))
+            self._ahead = {(each, self._topic_id(each), offset) for each, offset in islice(ahead(), self._how_many())}
             self._say(self._spans())
 
     def end(self, work: Work) -> None:
@@ -76,7 +83,7 @@ class Declared:
         """This work, a single record, begins and ends with nothing else in hand; both are said at once."""
         with self._lock:
             self._ahead = set()
-            self._now[id(work)] = work
+            self._now[id(work)] = (work, self._topic_id(work.partition))
             self._say(self._spans(), alone=True)
         try:
             yield
@@ -114,8 +121,10 @@ class Declared:
         return self._count - 1
 
     def _spans(self) -> tuple[Span, ...]:
-        begun = [(*work.partition, work.first, work.next_offset) for work in list(self._now.values())]
-        ahead = [(*partition, offset, offset + 1) for partition, offset in list(self._ahead)]
+        begun = [
+            (*work.partition, topic_id, work.first, work.next_offset) for work, topic_id in list(self._now.values())
+        ]
+        ahead = [(*partition, topic_id, offset, offset + 1) for partition, topic_id, offset in list(self._ahead)]
         return _merged(sorted(begun + ahead))
 
     def _say(self, spans: tuple[Span, ...], *, alone: bool = False) -> None:
@@ -127,11 +136,11 @@ def _to_nobody(_: InHand) -> None:
     """Nobody has started this member who would want to know."""
 
 
-def _merged(pieces: Iterable[tuple[str, int, int, int]]) -> tuple[Span, ...]:
+def _merged(pieces: Iterable[tuple[str, int, bytes, int, int]]) -> tuple[Span, ...]:
     """Sorted pieces as spans of each partition."""
-    found: dict[tuple[str, int], list[list[int]]] = {}
-    for topic, partition, first, after in pieces:
-        spans = found.setdefault((topic, partition), [])
+    found: dict[tuple[str, int, bytes], list[list[int]]] = {}
+    for topic, partition, topic_id, first, after in pieces:
+        spans = found.setdefault((topic, partition, topic_id), [])
         if spans and first <= spans[-1][1]:
             spans[-1][1] = max(spans[-1][1], after)
         else:
@@ -139,4 +148,8 @@ def _merged(pieces: Iterable[tuple[str, int, int, int]]) -> tuple[Span, ...]:
     for place, spans in found.items():
         if len(spans) > _SPANS_MAX:
             found[place] = [[spans[0][0], spans[-1][1]]]
-    return tuple(Span(*place, first, after) for place, spans in found.items() for first, after in spans)
+    return tuple(
+        Span(topic, partition, first, after, topic_id)
+        for (topic, partition, topic_id), spans in found.items()
+        for first, after in spans
+    )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from actors.members.logs.journal import Journal
-from actors.members.member_link import LEASH_SECONDS, MemberClient
+from actors.members.member_link import MemberClient
 from actors.members.slots import Slot
 from actors.members.watch.heartbeats import Membership
 from actors.members.watch.silence import Limits, Silence
@@ -19,7 +19,6 @@ MACHINE_SECONDS: Final = 30.0
 """How long a machine may acknowledge nothing, and a killed process take to end."""
 _INTERVAL_SECONDS: Final = 0.2
 _PASSED_MAX: Final = 1.0
-_HOLD_SECONDS: Final = LEASH_SECONDS / 4
 _STOP_SECONDS: Final = 10.0
 
 
@@ -45,7 +44,6 @@ class _Watched:
     def __init__(self, link: MemberClient, slot: Slot) -> None:
         self.link = link
         self.silence = Silence(Limits.of(slot.version.spec), slot.report)
-        self.held_s: float | None = None
         self.killed_s: float | None = None
 
 
@@ -104,8 +102,7 @@ class Watching:
                 self._see_to(slot, watched, now, passed_ms)
 
     def _see_to(self, slot: Slot, watched: _Watched, now: float, passed_ms: float) -> None:
-        if self._leash and (watched.held_s is None or now - watched.held_s >= _HOLD_SECONDS):
-            watched.held_s = now
+        if self._leash and slot.held.look(now, watched.link.unanswered_s()):
             watched.link.hold()
         silence = watched.silence
         silence.looked(slot.report, passed_ms)

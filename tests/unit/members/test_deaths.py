@@ -11,8 +11,11 @@ from actors.members.deaths import Deaths
 HOW = "killed"
 
 
-def span(first: int, after: int, partition: int = 0) -> Span:
-    return Span("t", partition, first, after)
+OLD, NEW = b"o" * 16, b"n" * 16
+
+
+def span(first: int, after: int, partition: int = 0, topic_id: bytes = b"") -> Span:
+    return Span("t", partition, first, after, topic_id)
 
 
 def said(deaths: Deaths) -> list[tuple[int, int, int, str | None]]:
@@ -91,3 +94,23 @@ def test_any_deaths_are_counted_as_record_by_record() -> None:
         assert {offset: n.deaths for n in deaths.notes.notes for offset in range(n.span.first, n.span.next_offset)} == (
             dict(counts)
         ), seed
+
+
+def test_deaths_over_a_deleted_topics_records_counted_against_those_of_its_namesake() -> None:
+    """A good record of the new topic was set aside without being handled."""
+    deaths = Deaths([Note(span(0, 9, topic_id=OLD), 2), Note(span(0, 9, 1, OLD), 2)])
+    deaths.count(InHand((span(4, 5, topic_id=NEW),), alone=True), HOW)
+    assert [(n.span, n.deaths, n.died) for n in deaths.notes.notes] == [
+        (span(4, 5, topic_id=NEW), 1, None),
+        (span(0, 9, 1, OLD), 2, None),
+    ]
+
+
+def test_what_is_committed_of_a_topic_ends_what_is_noted_of_one_that_had_its_name() -> None:
+    kept = [Note(span(5, 9, topic_id=NEW), 1), Note(span(0, 9, 1, OLD), 2)]
+    deaths = Deaths([*kept, Note(span(7, 9, topic_id=OLD), 3, HOW)])
+    number = deaths.notes.number
+    assert deaths.passed(Committed("t", 0, 2, NEW))
+    assert deaths.notes.number > number
+    assert deaths.notes.notes == tuple(kept)
+    assert not deaths.passed(Committed("t", 0, 2, NEW))

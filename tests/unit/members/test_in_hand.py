@@ -21,7 +21,8 @@ class Told:
         self.now_s = 0.0
         self.said: list[InHand] = []
         self.counts = Counts()
-        self.declared = Declared(lambda: self.now_s, self.counts)
+        self.topic_id = b""
+        self.declared = Declared(lambda: self.now_s, self.counts, lambda _: self.topic_id)
         self.declared.told_by(self.said.append)
 
     def handle(self, offsets: range, took_s: float) -> None:
@@ -121,3 +122,21 @@ def test_a_message_has_a_bound_however_scattered_the_records_are() -> None:
     for offset in range(0, 1000, 2):
         told.declared.begin(one(offset), nothing)
     assert told.spans[-1] == [(0, 0, 999)]
+
+
+def test_what_is_in_hand_names_the_topic_by_id_and_a_namesakes_records_are_said_anew() -> None:
+    """What was about to begin of a deleted topic is not what begins of the one that has its name."""
+    told = Told()
+    told.topic_id = b"o" * 16
+    left = one(0)
+    told.declared.begin(left, ahead(range(1, 9)))
+    told.now_s += 0.0001
+    told.declared.begin(one(1), ahead(range(2, 9)))
+    count = len(told.said)
+    told.topic_id = b"n" * 16
+    told.declared.begin(one(2), nothing)
+    assert len(told.said) == count + 1
+    assert {(s.first, s.topic_id) for s in told.said[-1].spans} == {(0, b"o" * 16), (2, b"n" * 16)}
+    told.declared.end(left)
+    with told.declared.alone(one(2)):
+        assert {s.topic_id for s in told.said[-1].spans} == {b"o" * 16, b"n" * 16}

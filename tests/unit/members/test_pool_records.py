@@ -6,6 +6,7 @@ import json
 import pickle
 from dataclasses import replace
 
+import msgpack
 import pytest
 
 from actors.links.member_deaths import Note, Span
@@ -224,6 +225,7 @@ NONSENSE: list[tuple[str, Record]] = [
             (Span("orders", 0, 2, 2), 1),
             (Span("orders", 0, 2, 1 << 63), 1),
             (Span("orders", 0, 1, 2), 0),
+            (Span("orders", 0, 1, 2, b"short"), 1),
         ]
     ),
     ("p/deaths", Deaths("one", "a", "", (Note(Span("orders", 0, 1, 2), 3, died="x" * 100_000),))),
@@ -269,3 +271,18 @@ def test_a_million_records_that_make_no_sense_are_few_lines_of_the_log(caplog: p
     for offset in range(100):
         found.apply(offset, b"p/size", encode(Size("one", 10**9)))
     assert len(caplog.records) == 20
+
+
+def test_notes_that_cannot_be_read_are_as_if_they_had_not_been_written() -> None:
+    """Of a form without topic ids, say: the pool itself is read all the same."""
+    whole = encode(Deaths("one", "a", "", (Note(Span("orders", 0, 1, 2, b"t" * 16), 2),)))
+    tag, incarnation, deployment, restart, notes = msgpack.unpackb(whole[1:])
+    for note in notes:
+        note[0].pop()
+    found = book(FIRST)
+    found.apply(7, b"p/deaths", whole[:1] + msgpack.packb([tag, incarnation, deployment, restart, notes]))
+    assert found.pool("p") == pool(FIRST)
+    found.apply(8, b"p/deaths", whole)
+    record = found.pool("p")
+    assert record is not None
+    assert record.notes == (Note(Span("orders", 0, 1, 2, b"t" * 16), 2),)

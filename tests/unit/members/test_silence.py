@@ -10,6 +10,7 @@ import pytest
 from actors.links.member import MemberReport
 from actors.members.handler_member import MemberSpec
 from actors.members.logs.journal import Journal
+from actors.members.member_link import LEASH_SECONDS
 from actors.members.slots import Slot, Together, Version
 from actors.members.watch.heartbeats import Membership
 from actors.members.watch.watching import MACHINE_SECONDS, Watching
@@ -202,3 +203,28 @@ def test_the_connections_end_with_the_watch() -> None:
     pool = Pool()
     pool.watching.end()
     assert pool.closed
+
+
+@pytest.mark.parametrize("silent", ["the pool's process", "the network", "neither"])
+def test_a_member_that_its_leash_had_ended_seemed_to_have_died_of_its_record(silent: str) -> None:
+    """A pool that had stood still for 15 s blamed the record that was in hand."""
+    pool = Pool(leash=True)
+    pool.go(20)
+    if silent == "the pool's process":
+        pool.now += LEASH_SECONDS
+        assert pool.slot.held.may_have_ended(pool.now), "before anybody has looked"
+    elif silent == "the network":
+        pool.link.unanswered = LEASH_SECONDS - 3
+    pool.go(LOOK_S)
+    pool.link.unanswered = 0.0
+    assert pool.slot.held.may_have_ended(pool.now) == (silent != "neither")
+    pool.go(LEASH_SECONDS)
+    assert not pool.slot.held.may_have_ended(pool.now), "it has lived on"
+
+
+def test_a_member_without_a_leash_does_not_end_by_one() -> None:
+    pool = Pool()
+    pool.go(1)
+    pool.now += 3600
+    pool.go(LOOK_S)
+    assert not pool.slot.held.may_have_ended(pool.now)
