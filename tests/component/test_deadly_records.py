@@ -239,3 +239,16 @@ def test_a_handler_that_raises_for_a_doubted_record_is_tried_as_for_any() -> Non
     pool.live_on()
     assert (pool.letters, pool.lives) == ([IN_HAND.first], 1)
     assert pool.begun[IN_HAND.first] == 2
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_member_has_in_hand_names_its_topic_by_id(form: str) -> None:
+    """By the name alone it would be any topic's that is called so later."""
+    life = Life(Pool(form, ()))
+    life.member.consumer.topic_ids = {"t": b"t" * 16}
+    said: list[Any] = []
+    life.member.loop.told_by(said.append)
+    life.member.run()
+    spans = [span for each in said if isinstance(each, InHand) for span in each.spans]
+    assert spans
+    assert {span.topic_id for span in spans} == {b"t" * 16}
