@@ -66,6 +66,7 @@ class _Listener(ConsumerRebalanceListener):
 
     def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
         self._member.look()
+        self._member.order.gain(assigned)
         self._member.beginnings.assigned(assigned)
         self._member.handler.hook("on_assigned", assigned)
 

@@ -25,7 +25,7 @@ from actors.members.handling.context import Context
 from tests.support.member import T0, T1, record
 
 PARTITIONS = (T0, T1)
-EVENTS = ("nothing", "revoke", "lose", "lapse")
+EVENTS = ("nothing", "revoke", "lose", "anew", "lapse")
 KEYS = (b"a", b"b", b"c", None)
 
 
@@ -115,14 +115,17 @@ def _lane(each: ConsumerRecord) -> tuple[TopicPartition, bytes | None]:
 
 
 class ModelConsumer:
-    """The only member of a group; now and then it loses a partition and gets it back."""
+    """The only member of a group; now and then it loses a partition and gets it back.
+
+    When that begins "anew" it was assigned all the time, as with a topic that was made anew: it is paused as it was.
+    """
 
     def __init__(self, truth: Truth, script: Script) -> None:
         self.truth = truth
         self.events = list(script.events)
         self.committed = dict.fromkeys(PARTITIONS, 0)
         self.position: dict[TopicPartition, int] = {}
-        self.paused: set[TopicPartition] = set()
+        self._held: set[TopicPartition] = set()
         self.lapsed = False
         self.loop: MemberLoop
         self.listener: Any = None
@@ -155,18 +158,19 @@ class ModelConsumer:
     def _happens(self, event: str, partition: TopicPartition) -> None:
         if event == "lapse":
             self.lapsed = True
-        elif partition in self.position and event in ("revoke", "lose"):
+        elif partition in self.position and event in ("revoke", "lose", "anew"):
             if event == "revoke":
                 self.listener.on_partitions_revoked([partition])
             else:
                 self.listener.on_partitions_lost([partition])
             del self.position[partition]
-            self.paused.discard(partition)
+            if event != "anew":
+                self._held.discard(partition)
 
     def _records(self) -> dict[TopicPartition, list[ConsumerRecord]]:
         found = {}
         for partition, at in self.position.items():
-            if partition not in self.paused and (some := self.truth.logs[partition][at : at + 7]):
+            if partition not in self._held and (some := self.truth.logs[partition][at : at + 7]):
                 found[partition] = some
                 self.position[partition] = at + len(some)
         return found
@@ -186,10 +190,13 @@ class ModelConsumer:
         self.position[partition] = offset
 
     def pause(self, *partitions: TopicPartition) -> None:
-        self.paused.update(partitions)
+        self._held.update(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        self.paused.difference_update(partitions)
+        self._held.difference_update(partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        return set(self._held)
 
     def session_lapsed(self) -> bool:
         return self.lapsed

@@ -52,15 +52,21 @@ class FakeConsumer:
         self.positions: dict[TopicPartition, int] = {}
         self.hindered: str | None = None
         self.topic_ids: dict[str, bytes] = {}
+        self._paused: set[TopicPartition] = set()
 
     def position_topic_id(self, partition: TopicPartition) -> bytes:
         return self.topic_ids.get(partition.topic, b"")
 
     def pause(self, *partitions: TopicPartition) -> None:
         self.log.append(("pause", *partitions))
+        self._paused.update(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
         self.log.append(("resume", *partitions))
+        self._paused.difference_update(partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        return set(self._paused)
 
     def committed_offsets(
         self, partitions: list[TopicPartition], timeout_ms: int

@@ -27,6 +27,10 @@ class Order(Protocol):
         """Handle these records, or see to it that they are. Raises what stops the member."""
         ...
 
+    def gain(self, partitions: Sequence[TopicPartition]) -> None:
+        """These partitions are assigned, anew: also those that have just been given up, or lost with their topic."""
+        ...
+
     def give_up(self, partitions: Sequence[TopicPartition]) -> None:
         """These partitions get other owners: end, or leave, what is in hand of them."""
         ...

@@ -129,6 +129,9 @@ class Serial:
             self._progress.drop(work)
         self._counts.add(work, outcome)
 
+    def gain(self, partitions: Sequence[TopicPartition]) -> None:
+        """Nothing was kept of them."""
+
     def give_up(self, partitions: Sequence[TopicPartition]) -> None:
         """Nothing is in hand during a poll."""
 

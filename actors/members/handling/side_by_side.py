@@ -131,6 +131,12 @@ class SideBySide:
     def _roomy(self) -> list[TopicPartition]:
         return [p for p in self._paused if self._lanes.has_room(p)]
 
+    def gain(self, partitions: Sequence[TopicPartition]) -> None:
+        """Nothing of these waits now. Those that were never unassigned in between may still be paused."""
+        paused = sorted(self._consumer.paused() & set(partitions))
+        if paused:
+            self._consumer.resume(*paused)
+
     def give_up(self, partitions: Sequence[TopicPartition]) -> None:
         with self._changed:
             going = self._close(partitions)

@@ -1,0 +1,98 @@
+"""A pool's member, in each order of work, whose topic is deleted and created again while records of it are in hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.client import TopicPartition
+from actors.members.handler_member import MemberLoop, MemberSpec
+from tests.support.consuming import T0, wait_for
+from tests.support.recreating_broker import RecreatingBroker, recreating
+
+__all__ = ["recreating"]
+
+DEADLINE_S = 60
+OLD = [b"old %d" % n for n in range(100)]
+NEW = [b"new %d" % n for n in range(150)]
+ORDERS: dict[str, dict[str, Any]] = {
+    "one by one": {},
+    "side by side": {"concurrency": 6},
+    "batches": {"batch_format": "records", "max_batch_records": 10},
+    "batches of Arrow": {"batch_format": "pyarrow", "max_batch_records": 10},
+    "batches side by side": {"batch_format": "records", "max_batch_records": 10, "concurrency": 2},
+    "batches that wait": {"batch_format": "records", "max_batch_records": 10, "batch_max_ms": 20},
+    "batches of Arrow that wait": {"batch_format": "pyarrow", "max_batch_records": 10, "batch_max_ms": 20},
+}
+POLLS_ON = [each for each, spec in ORDERS.items() if "concurrency" in spec or "batch_max_ms" in spec]
+
+
+class Handles:
+    """Has the topic made anew in its first record; what polls meanwhile has met that before the record ends."""
+
+    def __init__(self, recreate: Callable[[], None], polls_on: bool) -> None:
+        self.handled: list[bytes] = []
+        self._recreate = recreate
+        self._met = threading.Event()
+        self._lock = threading.Lock()
+        self._polls_on = polls_on
+        self._begun = False
+
+    def on_revoked(self, partitions: list[TopicPartition]) -> None:
+        self._met.set()
+
+    def __call__(self, given: Any) -> None:
+        with self._lock:
+            first, self._begun = not self._begun, True
+        if first:
+            self._recreate()
+        if self._polls_on:
+            assert self._met.wait(DEADLINE_S), "the member never heard of the new topic"
+        with self._lock:
+            self.handled += _values(given)
+
+    def all_new(self) -> bool:
+        return set(NEW).issubset(self.handled)
+
+
+class HandlesOnLoop(Handles):
+    async def __call__(self, given: Any) -> None:  # type: ignore[override]
+        super().__call__(given)
+
+
+def _values(given: Any) -> list[bytes]:
+    if isinstance(given, list):
+        return [record.value for record in given]
+    return [given.value] if hasattr(given, "value") else given.column("value").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("order", "handler"), [*((each, Handles) for each in ORDERS), *((each, HandlesOnLoop) for each in POLLS_ON)]
+)
+def test_a_partition_that_was_full_when_its_topic_was_made_anew_stayed_paused_for_ever(
+    recreating: RecreatingBroker, order: str, handler: type[Handles]
+) -> None:
+    """The member stayed in its group, had the partition, said nothing, and handled nothing."""
+    recreating.append("t", 0, *OLD)
+    recreating.committed[T0] = 0
+    handles = handler(lambda: recreating.recreate("t", *NEW), order in POLLS_ON)
+    options = {
+        "metadata_max_age_ms": 50,
+        "fetch_max_wait_ms": 50,
+        "retry_backoff_ms": 20,
+        "auto_commit_interval_ms": 20,
+    }
+    spec = MemberSpec(("t",), "g", recreating.bootstrap_servers, options=options, **ORDERS[order])
+    loop = MemberLoop(spec, handles)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    try:
+        wait_for(lambda: handles.all_new() and recreating.stored("t") == len(NEW))
+    finally:
+        loop.stop()
+        thread.join(DEADLINE_S)
+    assert loop.report().error is None
+    assert recreating.stored("t") == len(NEW)
