@@ -56,13 +56,15 @@ class MemberReport:
     handled: int = 0
     dead_letters: int = 0
     handling_ms: int = 0
-    """How long the handler has been running; 0 while it does not."""
+    """How long the handler, or a hook of it, has been running; 0 while none does."""
     busy_ms: int = 0
     """For how long in all the member has had records in hand, of the time since it began."""
     again: Done = field(default_factory=Done)
     """Of the records handled and the dead letters, those whose partitions went before they were committed."""
     committing: Done = field(default_factory=Done)
     """As it was said last."""
+    in_hook: str = ""
+    """The name of the hook that `handling_ms` is of; "" if it is of the handler itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class MemberFigures:
     busy_ms: int
     """For how long it has had records in hand."""
     handling_ms: int
-    """For how long the handler has been running that began first, 0 if none runs."""
+    """For how long the handler, or a hook of it, has been running that began first; 0 if none runs."""
 
 
 @dataclass(frozen=True, slots=True)

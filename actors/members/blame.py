@@ -50,13 +50,15 @@ class Blame:
     def count(self, slot: Slot) -> bool:
         """Count the death of a slot's member. Returns whether it had records in hand that it counts against.
 
-        What no record can do, such as the end of its node, does not count; nor does what nobody can tell from that.
+        What no record can do, such as the end of its node, does not count; nor does what nobody can tell from that, nor
+        a kill for a hook that took too long.
         """
         now_s = self._monotonic()
         with self._changed:
             in_hand, actor = slot.in_hand, slot.actor
+            by_hook = bool(slot.killed and slot.report.in_hook)
             expected = slot.retiring.is_set() or slot.renewing or slot.lost or slot.report.state in _OVER
-        if expected or actor is None or not in_hand.spans:
+        if expected or by_hook or actor is None or not in_hand.spans:
             return False
         how = f"its pool killed it: {slot.killed}" if slot.killed else self._how(slot, actor, now_s)
         if how is None:

@@ -19,7 +19,7 @@ from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand
 from actors.members.handling.beginnings import Beginnings
 from actors.members.handling.commits import Commits
-from actors.members.handling.delivery import Delivery, Running
+from actors.members.handling.delivery import Delivery
 from actors.members.handling.doubts import Doubts, Trial
 from actors.members.handling.handler import Handler
 from actors.members.handling.hands import Tasks, Threads
@@ -28,6 +28,7 @@ from actors.members.handling.lanes import BatchLanes, KeyLanes
 from actors.members.handling.order import Counts, Order, Parts
 from actors.members.handling.output import Writer
 from actors.members.handling.progress import Progress
+from actors.members.handling.running import Running
 from actors.members.handling.serial import Serial
 from actors.members.handling.side_by_side import SideBySide
 from actors.members.handling.spec import (
@@ -105,14 +106,15 @@ class MemberLoop:
         environment: Environment = REAL,
     ) -> None:
         self.spec = spec
-        self.handler = Handler(handler, spec.handler_args)
+        monotonic = environment.clock.monotonic
+        self._running = Running(monotonic)
+        self.handler = Handler(handler, spec.handler_args, self._running.hook)
         self._stop = threading.Event()
         self._state = "Starting"
         self._error: BaseException | None = None
         self._seen = MemberReport()
         self._tell: Callable[[], None] = lambda: None
         self._counts = Counts()
-        monotonic = environment.clock.monotonic
         options: dict[str, Any] = {
             "auto_offset_reset": "earliest",
             "partition_assignment_strategy": ["cooperative-sticky"],
@@ -138,7 +140,6 @@ class MemberLoop:
         )
         self.declared = Declared(monotonic, self._counts, self.topics.id_of)
         self._writer = Writer(spec, partial(make_producer, environment=environment))
-        self._running = Running(monotonic)
         delivery = Delivery(spec, self.handler, values, self._writer, self._running, sleep)
         self.order = self._ordered(delivery, monotonic)
 
@@ -241,13 +242,15 @@ class MemberLoop:
 
     def report(self) -> MemberReport:
         """How this member is doing."""
+        handling_ms, in_hook = self._running.longest()
         return replace(
             self._seen,
             state=self._state,
             error=self._what_is_wrong(),
             handled=self._counts.handled,
             dead_letters=self._counts.dead_letters,
-            handling_ms=self._running.longest_ms(),
+            handling_ms=handling_ms,
+            in_hook=in_hook,
             busy_ms=self._running.busy_ms(),
             again=self._progress.again + self._counts.again,
             committing=self._progress.committing,

@@ -146,6 +146,12 @@ class Slot:
         return self.report.state in _FAILED
 
     @property
+    def killed_failing(self) -> bool:
+        """Whether its pool has killed its member while that ended with a failure, and nothing else was wanted of it."""
+        wanted = self.retiring.is_set() or self.renewing
+        return bool(self.killed) and self.report.state == "Failing" and not wanted
+
+    @property
     def settled(self) -> bool:
         """Whether nothing is about to become of it that the group would notice."""
         return self.waits or self.report.state in ("Running", "Failed")

@@ -11,6 +11,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -22,19 +23,19 @@ from actors.members.consumer_actor import why_not_started
 from actors.members.hindered import Hindered
 from actors.members.logs.journal import Journal
 from actors.members.member_link import MemberClient
+from actors.members.process_end import await_end
 from actors.members.slots import Slot, Started, Together, Version
 from actors.members.totals import Totals
+from actors.members.watch.overrun import START_SECONDS, overrun
 from actors.runtime.environment import REAL
 from actors.runtime.logs import about
 
 log = logging.getLogger(__name__)
 
-_START_SECONDS = 120.0
 _ROOM_SECONDS = 10.0  # a worker process that Ray starts first takes that long at most, most likely
 _LOOK_SECONDS = 1.0
 _TOGETHER_SECONDS = 30.0
 _SLOW_RESTART_SECONDS = 30.0
-_GONE_SECONDS: Final = 30.0  # as long as a machine may be silent
 _ENDED: Final = ("Stopped", "Failed")
 _COUNTED_PAUSE_SECONDS: Final = 1.0
 _STARTS_MAX = 4  # in a row that fail, until the slot is given up
@@ -228,7 +229,7 @@ class Supervision:
                     return
                 counted = self.blame.count(slot)
                 slot.kill()
-                self._await_end(link)
+                await_end(link, self._monotonic)
                 with self.changed:
                     slot.ended()
             lived = self._monotonic() - slot.started_at
@@ -245,6 +246,11 @@ class Supervision:
 
     def _ends(self, slot: Slot) -> bool:
         """Whether a slot whose member has ended, or is ended now, gets no other one."""
+        if slot.killed_failing:
+            slot.kill()
+            with self.changed:
+                slot.report = replace(slot.report, state="Failed")
+            self._failed(slot)
         with self.changed:
             slot.over = slot.retiring.is_set() or (slot.report.state == "Failed" and not slot.renewing)
             renewing = slot.renewing
@@ -254,16 +260,13 @@ class Supervision:
             self._died(slot)
         return slot.over
 
-    def _await_end(self, link: MemberClient) -> None:
-        """Wait until a killed process has ended: until then it may handle what its successor begins with.
+    def _failed(self, slot: Slot) -> None:
+        """Its member has failed for good, and nobody comes back under its name.
 
-        Its connection ends with it, or is silent when its machine is gone.
+        The others would wait for it as long as its session lasts.
         """
-        deadline = self._monotonic() + _GONE_SECONDS
-        link.limit_silence(_GONE_SECONDS)
-        for _ in link.reports():
-            if self._monotonic() > deadline:
-                return
+        self.journal.note(slot.number, f"the member with pid {slot.pid} has failed: {slot.report.error}")
+        self._remove([slot.instance_id], "its member in the pool has failed")
 
     def _kills(self, slot: Slot, why: str) -> None:
         """Say why the pool kills this slot's process, or it would seem to have died by itself."""
@@ -347,8 +350,8 @@ class Supervision:
             if placed_at is None and actor.is_placed():
                 placed_at = now
             self._waits(slot, placed_at is None and now >= asked_at + _ROOM_SECONDS)
-            if placed_at is not None and now > placed_at + _START_SECONDS:
-                raise TimeoutError(f"the actor does not listen after {_START_SECONDS:.0f} s")
+            if placed_at is not None and now > placed_at + START_SECONDS:
+                raise TimeoutError(f"the actor does not listen after {START_SECONDS:.0f} s")
         return None
 
     def _waits(self, slot: Slot, waits: bool) -> None:
@@ -381,17 +384,14 @@ class Supervision:
                 self.changed.notify_all()
             hindered.hear(report)
             if report.state == "Failed" and not removed:
-                self.journal.note(slot.number, f"the member with pid {slot.pid} has failed: {report.error}")
-                # Nobody comes back under this name: the others would wait for it as long as its session lasts.
-                self._remove([slot.instance_id], "its member in the pool has failed")
+                self._failed(slot)
                 removed = True
             if report.state in _ENDED and ends:
                 return
             if slot.renewing:  # it may have been chosen before there was a connection
                 link.stop()
-            if report.handling_ms > most_ms:
-                ran = f"its handler has been running for {report.handling_ms} ms"
-                self._kills(slot, f"{ran}, longer than max_poll_interval_ms={most_ms}")
+            if too_long := overrun(report, most_ms):
+                self._kills(slot, too_long)
                 return
 
 

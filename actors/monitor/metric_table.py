@@ -226,7 +226,7 @@ _POOLS: Final = (
         "Pools",
         "coterie_pool_member_handling_seconds",
         _MEMBER,
-        "For how long the handler has been running that began first; 0 if none runs.",
+        "For how long the handler, or a hook of it, has been running that began first; 0 if none runs.",
         2,
     ),
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -17,6 +16,7 @@ from typing import Any, TypeAlias
 from actors.members.handling.context import Context, StopSignal, context_of
 from actors.members.handling.handler import Handler
 from actors.members.handling.output import Writer
+from actors.members.handling.running import Running
 from actors.members.handling.spec import MemberSpec
 from actors.members.handling.values import Values
 from actors.members.handling.work import Work
@@ -61,44 +61,6 @@ class SetAside:
 
 Step: TypeAlias = Try | Pause | SetAside
 Steps: TypeAlias = Generator[Step, Exception | None, Outcome]
-
-
-class Running:
-    """Since when handlers have been running. Any thread may ask."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._since: dict[int, float] = {}
-        self._lock = threading.Lock()
-        self._busy_s = 0.0  # until the last moment in which none ran
-        self._busy_since = 0.0
-
-    def begin(self, work: Work) -> None:
-        """A handler runs for this work from now on."""
-        now = self._monotonic()
-        with self._lock:
-            if not self._since:
-                self._busy_since = now
-            self._since[id(work)] = now
-
-    def end(self, work: Work) -> None:
-        """It has returned, or raised."""
-        now = self._monotonic()
-        with self._lock:
-            del self._since[id(work)]
-            if not self._since:
-                self._busy_s += now - self._busy_since
-
-    def busy_ms(self) -> int:
-        """For how long at least one handler has run since the member began."""
-        with self._lock:
-            present_s = self._monotonic() - self._busy_since if self._since else 0.0
-            return int((self._busy_s + present_s) * 1000)
-
-    def longest_ms(self) -> int:
-        """How long the handler has been running that began first; 0 if none runs."""
-        since = min(list(self._since.values()), default=None)
-        return 0 if since is None else int((self._monotonic() - since) * 1000)
 
 
 class Delivery:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -17,13 +18,20 @@ class Handler:
     """A function, or a class of which each member makes one instance; sync or async.
 
     A class may have `setup()`, `teardown()`, `on_assigned(partitions)`, `on_revoked(partitions)` and `close()` beside
-    `__call__`. All that is async runs on one event loop, which has a thread of its own.
+    `__call__`. All that is async runs on one event loop, which has a thread of its own. A hook runs within `timed`,
+    which gets its name.
     """
 
-    def __init__(self, given: Any, arguments: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self,
+        given: Any,
+        arguments: tuple[Any, ...] = (),
+        timed: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
         self.instance: Any = given(*arguments) if inspect.isclass(given) else given
         self.is_async = functions.makes_awaitable(self.instance)
         self.wants_context = wants_context(self.instance)
+        self._timed = timed
         self._is_set_up = False
 
     @cached_property
@@ -59,7 +67,9 @@ class Handler:
     def hook(self, name: str, *arguments: Any) -> None:
         """Call an optional method of the handler, if it has it."""
         method = getattr(self.instance, name, None)
-        if method is not None:
+        if method is None:
+            return
+        with self._timed(name):
             result = method(*arguments)
             if inspect.isawaitable(result):
                 self._finished(result)

@@ -15,6 +15,7 @@ acknowledges no TCP segment any more, which the kernel tells (`links.keepalive`)
 is ended here. All others live, and their handler has `max_poll_interval_ms`, as one that does not keep the lock. It is
 that setting that ends a member whose process stands still or is deadlocked: the pool kills it, and says so.
 
+    overrun      how long the handler, its hooks and the start may take
     silence      one member's silence: when a heartbeat is due, when it has lasted too long; without I/O
     heartbeats   sends heartbeats in the name of members, over a connection of its own that is made when one is due
     watching     the thread that looks at all members

@@ -7,6 +7,7 @@ from typing import Final, Self
 
 from actors.links.member import MemberReport
 from actors.members.handling.spec import MemberSpec
+from actors.members.watch.overrun import overrun
 
 _FIRST_MS: Final = (400, 1_000)
 """A heartbeat is sent for a member after so much silence: two reports or five, by how much its session has to spare."""
@@ -66,7 +67,6 @@ class Silence:
         return self.silent_ms >= TOLD_MS
 
     @property
-    def too_long_ms(self) -> int:
-        """How long the handler has been running, if that is longer than it may; else 0."""
-        ran_ms = self._report.handling_ms + self.silent_ms
-        return int(ran_ms) if self.lasts and ran_ms > self._limits.max_poll_interval_ms else 0
+    def too_long(self) -> str:
+        """In words, what has been running for longer than it may; "" if nothing has."""
+        return overrun(self._report, self._limits.max_poll_interval_ms, self.silent_ms) if self.lasts else ""

@@ -112,9 +112,10 @@ class Watching:
         elif watched.killed_s is not None:
             if now - watched.killed_s > MACHINE_SECONDS:
                 watched.link.hang_up()  # it does not end: its place is given away all the same
-        elif ran_ms := silence.too_long_ms:
+        elif too_long := silence.too_long:
             watched.killed_s = now
-            self._members.end_now(slot, self._too_long(slot, ran_ms))
+            why = f"it has said nothing and {too_long}: it keeps the interpreter's lock, or its process stands still"
+            self._members.end_now(slot, why)
         elif silence.take_heartbeat():
             self._beat_for(slot, silence)
 
@@ -128,10 +129,3 @@ class Watching:
                 f"max_poll_interval_ms={slot.version.spec.max_poll_interval_ms} allows"
             )
             self._members.journal.note(slot.number, text)
-
-    def _too_long(self, slot: Slot, ran_ms: int) -> str:
-        limit = slot.version.spec.max_poll_interval_ms
-        return (
-            f"it has said nothing and its handler has been running for {ran_ms} ms, longer than "
-            f"max_poll_interval_ms={limit}: it keeps the interpreter's lock, or its process stands still"
-        )

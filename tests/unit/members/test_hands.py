@@ -6,10 +6,11 @@ import queue
 import threading
 from typing import Any
 
-from actors.members.handling.delivery import Delivery, Outcome, Running
+from actors.members.handling.delivery import Delivery, Outcome
 from actors.members.handling.handler import Handler
 from actors.members.handling.hands import Tasks
 from actors.members.handling.output import Writer
+from actors.members.handling.running import Running
 from actors.members.handling.spec import MemberSpec
 from actors.members.handling.values import Values
 from actors.members.handling.work import Work

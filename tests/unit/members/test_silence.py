@@ -146,6 +146,26 @@ def test_a_pool_that_kills_says_that_it_killed_after_how_long_and_by_which_setti
     assert pool.link.hung_up, "a process that does not end has no place for ever"
 
 
+def test_a_hook_that_keeps_the_interpreters_lock_has_the_limit_of_a_handler_and_is_named() -> None:
+    pool = Pool(max_poll_interval_ms=60_000)
+    pool.slot.report = joined(handling_ms=20_000, in_hook="on_assigned")
+    pool.go(41)
+    (why,) = pool.ended
+    assert "its handler's on_assigned has been running for 60250 ms, longer than max_poll_interval_ms=60000" in why
+
+
+@pytest.mark.parametrize(("limit_ms", "longest_s"), [(8_000, 120), (300_000, 300)])
+def test_a_setup_that_keeps_the_interpreters_lock_has_the_time_of_a_start(limit_ms: int, longest_s: int) -> None:
+    """It was killed after the time between two polls, though it does not poll yet."""
+    pool = Pool(max_poll_interval_ms=limit_ms)
+    pool.slot.report = MemberReport("Starting")
+    pool.go(longest_s)
+    assert pool.ended == []
+    pool.go(1)
+    (why,) = pool.ended
+    assert f"longer than 120 s and than max_poll_interval_ms={limit_ms}" in why
+
+
 def test_reports_that_are_late_on_a_busy_machine_kill_nobody_whose_limit_is_short() -> None:
     pool = Pool(max_poll_interval_ms=6_000)
     pool.go(9)
