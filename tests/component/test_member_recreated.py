@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors.client import TopicPartition
+from actors.client import Admin, Producer, TopicPartition
+from actors.client.admin.types import NewTopic
 from actors.members.handler_member import MemberLoop, MemberSpec
 from tests.support.consuming import T0, wait_for
 from tests.support.recreating_broker import RecreatingBroker, recreating
+from tests.support.three_brokers import world
 
 __all__ = ["recreating"]
 
@@ -96,3 +100,64 @@ def test_a_partition_that_was_full_when_its_topic_was_made_anew_stayed_paused_fo
         thread.join(DEADLINE_S)
     assert loop.report().error is None
     assert recreating.stored("t") == len(NEW)
+
+
+class Holds:
+    """Keeps its records in hand until it is let go."""
+
+    def __init__(self, let_go: threading.Event, handled: list[bytes]) -> None:
+        self.begun, self.gave_up = threading.Event(), threading.Event()
+        self._let_go = let_go
+        self._handled = handled
+
+    def on_revoked(self, partitions: list[TopicPartition]) -> None:
+        self.gave_up.set()
+
+    def __call__(self, given: Any) -> None:
+        self.begun.set()
+        assert self._let_go.wait(DEADLINE_S)
+        self._handled.extend(_values(given))
+
+
+def _fill(servers: str, values: list[bytes]) -> None:
+    with Producer(bootstrap_servers=servers) as producer:
+        for number, value in enumerate(values):
+            producer.send("t", value=value, partition=number % 4)
+
+
+def _two_members(servers: str, order: dict[str, Any]) -> None:
+    handled: list[bytes] = []
+    let_go = threading.Event()
+    holds = [Holds(let_go, handled) for _ in range(2)]
+    options = {"metadata_max_age_ms": 50, "heartbeat_interval_ms": 50, "group_expected_members": 2}
+    spec = MemberSpec(("t",), "g", servers, options=options, revoke_wait_ms=50, **order)
+    loops = [MemberLoop(spec, each) for each in holds]
+    threads = [threading.Thread(target=loop.run) for loop in loops]
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic("t", 4, 1)])
+        _fill(servers, OLD)
+        for thread in threads:
+            thread.start()
+        try:
+            wait_for(lambda: all(each.begun.is_set() for each in holds))
+            admin.delete_topics(["t"])
+            admin.create_topics([NewTopic("t", 4, 1)])
+            _fill(servers, NEW)
+            wait_for(lambda: all(each.gave_up.is_set() for each in holds))
+            let_go.set()
+            wait_for(lambda: set(NEW).issubset(handled))
+        finally:
+            let_go.set()
+            for loop in loops:
+                loop.stop()
+            for thread in threads:
+                thread.join(DEADLINE_S)
+    assert [loop.report().error for loop in loops] == [None, None]
+
+
+@pytest.mark.parametrize("order", ["side by side", "batches that wait"])
+async def test_a_group_whose_topic_was_made_anew_while_its_members_were_full_stood_still(
+    tmp_path: Path, order: str
+) -> None:
+    async with world(tmp_path, brokers=1, offsets_topic_replication_factor="1") as w:
+        await asyncio.to_thread(_two_members, f"127.0.0.1:{w.servers[0].port}", ORDERS[order])
