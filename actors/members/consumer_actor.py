@@ -25,12 +25,16 @@ from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.members.handling.ending import run_until_terminated
 from actors.members.logs.capture import captured
 from actors.members.member_link import MemberServer
+from actors.runtime import ray_session
 from actors.runtime.environment import REAL
 from actors.runtime.logs import TEXT, formatter
 from actors.runtime.process import check_code_version, code_version, error_text, last_line
+from actors.runtime.ray_session import RayAwayError, RaySession
 from actors.security.acl import is_loopback
 
 log = logging.getLogger(__name__)
+
+_KILL_SECONDS = 3.0
 
 
 @ray.remote(num_cpus=0, max_restarts=0)
@@ -84,13 +88,17 @@ class ConsumerActor:
 class StartedActor:
     """An actor that has been asked for: it may wait for resources, start, run or have ended."""
 
-    def __init__(self, actor: Any) -> None:
+    def __init__(self, actor: Any, session: RaySession) -> None:
         self._actor = actor
+        self._session = session
         self._serving: Any = None
         self._listening = actor.listen.remote(can_encrypt())
 
     def address(self, timeout_s: float) -> MemberAddress | None:
         """Where it listens; None if it does not within `timeout_s`. Raises RayError if it cannot be made."""
+        return self._session.call(self._address, timeout_s)
+
+    def _address(self, timeout_s: float) -> MemberAddress | None:
         ready, _ = ray.wait([self._listening], timeout=timeout_s)
         return ray.get(ready[0]) if ready else None
 
@@ -99,41 +107,46 @@ class StartedActor:
         with contextlib.suppress(Exception):  # no public call of Ray's tells this without a dashboard
             from ray._private.state import actors
 
-            found = actors(self._actor._actor_id.hex())
+            found = self._session.call(actors, self._actor._actor_id.hex())
             return not found or bool(found["Address"]["IPAddress"])  # a node alone may only have been asked
         return True
 
     def serve(self) -> None:
         """Have it join the group and consume."""
-        self._serving = self._actor.serve.remote()
+        self._serving = self._session.call(self._actor.serve.remote)
 
     def how_it_died(self, timeout_s: float) -> str | None:
         """How its process has ended, in words; None if that is nothing that a record can do.
 
         Raises TimeoutError if Ray does not say within `timeout_s`.
         """
-        if self._serving is None or not ray.is_initialized():  # what follows would start one
+        if self._serving is None:
             return None
         return how_it_died(self._ask, timeout_s, REAL.clock.monotonic, threading.Event().wait)
 
     def _ask(self, timeout_s: float) -> None:
-        try:
-            ray.get(self._serving, timeout=timeout_s)
-        except ray.exceptions.ActorUnavailableError:  # all that this call will ever say
-            self._serving = self._actor.__ray_ready__.remote()
-            raise
+        with contextlib.suppress(RayAwayError):  # no record ends a Ray
+            try:
+                self._session.call(ray.get, self._serving, timeout=timeout_s)
+            except ray.exceptions.ActorUnavailableError:  # all that this call will ever say
+                self._serving = self._session.call(self._actor.__ray_ready__.remote)
+                raise
 
     def kill(self) -> None:
         """End it. If that fails, starting its successor fails, too, and says why."""
         with contextlib.suppress(Exception):
-            ray.kill(self._actor)
+            self._session.call_within(_KILL_SECONDS, ray.kill, self._actor)
 
 
 class ActorStarter:
-    """Starts the actors of a pool. Raises what Ray does if it does not know one of the options."""
+    """Starts the actors of a pool. Raises what Ray does if it does not know one of the options.
 
-    def __init__(self, handler: Any, options: Mapping[str, Any] | None) -> None:
+    They are started on the Ray of `session`, and on no other one.
+    """
+
+    def __init__(self, handler: Any, options: Mapping[str, Any] | None, session: RaySession | None = None) -> None:
         self._handler = handler
+        self._session = session or ray_session.session()
         self._class = ConsumerActor.options(  # type: ignore[attr-defined]
             **{"scheduling_strategy": "SPREAD", **(options or {})}
         )
@@ -143,7 +156,10 @@ class ActorStarter:
 
     def start(self, spec: MemberSpec) -> StartedActor:
         """Ask Ray for an actor. While nothing has room for it, Ray's autoscaler sees that it is wanted."""
-        return StartedActor(self._class.remote(spec, self._handler, code_version()))
+        return self._session.call(self._started, spec)
+
+    def _started(self, spec: MemberSpec) -> StartedActor:
+        return StartedActor(self._class.remote(spec, self._handler, code_version()), self._session)
 
 
 def why_not_started(error: Exception) -> str:

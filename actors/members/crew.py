@@ -30,6 +30,7 @@ from actors.members.supervision import Supervision
 from actors.members.telling import Clusters, Telling
 from actors.members.watch.heartbeats import Heartbeats
 from actors.members.watch.watching import Watching
+from actors.runtime import ray_session
 from actors.runtime.environment import Environment
 from actors.runtime.logs import about
 
@@ -73,6 +74,7 @@ class Crew:
     ) -> None:
         self._monotonic = environment.clock.monotonic
         self._wall_ms = environment.clock.wall_ms
+        self._ray = ray_session.session()
         self.slots = Supervision(
             version,
             self.remove_members,
@@ -80,6 +82,7 @@ class Crew:
             monotonic=self._monotonic,
             journal=Journal(self._wall_ms),
             notes=notes,
+            left=lambda: self._ray.over,
         )
         self._instance_prefix = instance_prefix
         self._size_changes: deque[SizeChange] = deque(maxlen=_CHANGES_MAX)
@@ -91,7 +94,7 @@ class Crew:
         self._watching = Watching(self.slots, Heartbeats(lambda: self._spec, environment), self._monotonic, leash=leash)
         self._watching.start()
         self._telling = Telling(
-            instance_prefix, self._spec.group_id, self.slots.figures, Clusters(self._monotonic).tell
+            instance_prefix, self._spec.group_id, self.slots.figures, Clusters(self._monotonic, self._ray).tell
         )
         self._telling.begin()
 
@@ -109,6 +112,11 @@ class Crew:
     def follows_load(self) -> bool:
         """Whether its size is its load's."""
         return self._scaling is not None
+
+    def ray_away(self) -> str:
+        """Why no member can be started now, and what to do; "" if they can, or if all members run without Ray."""
+        slots = self.slots.all()
+        return "" if slots and all(slot.link is not None for slot in slots) else self._ray.away
 
     def change_size(
         self,

@@ -222,7 +222,7 @@ class ConsumerPool:
     def wait(self, until: Callable[[], bool] | None = None, timeout_s: float | None = None) -> bool:
         """Block until `until()` is true, which is asked after each report, or `timeout_s` has passed (returns False).
 
-        Raises PoolError if a member has failed, or is about to.
+        Raises PoolError if a member has failed, or is about to, and if the Ray that its members need is away.
         """
         deadline = None if timeout_s is None else self._monotonic() + timeout_s
         while True:
@@ -244,7 +244,7 @@ class ConsumerPool:
         pickled = ray.cloudpickle.dumps(arguments)
         with self._changed:
             slots = self._slots.all()
-            self._changed.wait_for(lambda: all(slot.linked_or_over for slot in slots))
+            self._changed.wait_for(lambda: all(slot.linked_or_over for slot in slots) or self._crew.ray_away())
             slots = [slot for slot in slots if not slot.retiring.is_set()]
             self._check(slots)
             links = [slot.link for slot in slots if slot.link is not None]
@@ -255,10 +255,12 @@ class ConsumerPool:
             raise PoolError(f"{method}: a member has ended before it answered; its successor begins anew") from None
 
     def _check(self, slots: Iterable[Slot]) -> None:
-        """Raise PoolError if a member has failed, or is about to."""
+        """Raise PoolError if a member has failed, or is about to, or no member can be started."""
         for slot in slots:
             if slot.failed:
                 raise PoolError(f"member {slot.number} has stopped: {slot.report.error}")
+        if away := self._crew.ray_away():
+            raise PoolError(away)
 
     def stop(self, timeout_s: float = DRAIN_SECONDS) -> None:
         """Have every member finish its record, commit and leave. Stopping twice is harmless."""

@@ -33,6 +33,7 @@ from actors.members.ray_datasource import ReadReceipts, dataset_of
 from actors.members.reads import ReadBatch, ReadPlan
 from actors.runtime.logs import about
 from actors.runtime.process import code_version
+from actors.runtime.ray_session import RayAwayError, session
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class GroupReader:
             here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
             receipts = ReadReceipts.options(scheduling_strategy=here)  # type: ignore[attr-defined]
             self._receipts: Any = receipts.remote(code_version())
-            made.callback(ray.kill, self._receipts)
+            made.callback(_kill, self._receipts)
             self._made = made.pop_all()
 
     def begin(self, most: int | None = None) -> ReadBatch:
@@ -76,7 +77,7 @@ class GroupReader:
 
     def dataset(self, batch: ReadBatch) -> Dataset:
         """The dataset of a batch."""
-        ray.get(self._receipts.begin.remote(batch.number))
+        session().call(_got, self._receipts.begin.remote, batch.number)
         dataset = dataset_of(batch.ranges, self._plan.reading, self._receipts, batch.number)
         if self._plan.quiet:
             dataset.context.enable_progress_bars = dataset.context.print_on_execution_start = False
@@ -84,7 +85,7 @@ class GroupReader:
 
     def unread(self, batch: ReadBatch) -> list[OffsetRange]:
         """The ranges that were not read to their end, or all while every evaluation had a limit."""
-        read: set[OffsetRange] = ray.get(self._receipts.read.remote())
+        read: set[OffsetRange] = session().call(_got, self._receipts.read.remote)
         return [wanted for wanted in batch.ranges if wanted not in read]
 
     def commit(self, batch: ReadBatch, ranges: Iterable[OffsetRange]) -> tuple[TopicPartition, ...]:
@@ -134,3 +135,13 @@ def _partitions(client: Consumer, topic: str) -> Collection[TopicPartition]:
     if numbers is None:
         raise UnknownTopicOrPartitionError(f"topics: there is no topic {topic!r}")
     return [TopicPartition(topic, number) for number in sorted(numbers)]
+
+
+def _got(method: Any, *arguments: Any) -> Any:
+    return ray.get(method(*arguments))
+
+
+def _kill(actor: Any) -> None:
+    """End it. It has ended with its Ray if that is away, or was left."""
+    with contextlib.suppress(RayAwayError):
+        session().call(ray.kill, actor)

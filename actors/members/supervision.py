@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -24,13 +23,12 @@ from actors.members.hindered import Hindered
 from actors.members.logs.journal import Journal
 from actors.members.member_link import MemberClient
 from actors.members.process_end import await_end
+from actors.members.slot_words import SlotWords
 from actors.members.slots import Slot, Started, Together, Version
 from actors.members.totals import Totals
 from actors.members.watch.overrun import START_SECONDS, overrun
 from actors.runtime.environment import REAL
-from actors.runtime.logs import about
-
-log = logging.getLogger(__name__)
+from actors.runtime.ray_session import RayAwayError
 
 _ROOM_SECONDS = 10.0  # a worker process that Ray starts first takes that long at most, most likely
 _LOOK_SECONDS = 1.0
@@ -38,6 +36,7 @@ _TOGETHER_SECONDS = 30.0
 _SLOW_RESTART_SECONDS = 30.0
 _ENDED: Final = ("Stopped", "Failed")
 _COUNTED_PAUSE_SECONDS: Final = 1.0
+_AWAY_PAUSE_SECONDS = 0.5
 _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 
 
@@ -46,7 +45,8 @@ class Supervision:
 
     New places are of `version`. `remove` takes static members out of the group, by their instance ids, and says why.
     `journal` gets what becomes of them. Who watches over those that say nothing is `watch`. `notes` are of records that
-    were in hand when members of an earlier supervisor died.
+    were in hand when members of an earlier supervisor died. `left` says why this process has left its Ray, "" if it has
+    not.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Supervision:
         connect: Callable[[MemberAddress], MemberClient] | None = None,
         journal: Journal | None = None,
         notes: Iterable[Note] = (),
+        left: Callable[[], str] = lambda: "",
     ) -> None:
         self.journal = journal or Journal(REAL.clock.wall_ms)
         self.changed = threading.Condition(threading.RLock())
@@ -67,6 +68,8 @@ class Supervision:
         self._instance_prefix = instance_prefix
         self._monotonic = monotonic
         self._connect = connect or _connect
+        self._left = left
+        self._words = SlotWords(self.journal, left)
         self._slots: dict[int, Slot] = {}
         self.blame = Blame(notes, self.changed, self._slots.values, self.journal, monotonic)
         self._totals = Totals()
@@ -149,7 +152,7 @@ class Supervision:
             if slot.actor is not None:
                 if slot.thread is not None and slot.thread.is_alive() and slot.link is not None:
                     took = f"it had not finished what it had in hand {timeout_s:g} s after it was told to stop"
-                    self._kills(slot, f"{took} ({limit}={timeout_s:g})")
+                    self._words.kills(slot, f"{took} ({limit}={timeout_s:g})")
                 slot.actor.kill()
         joined = [slot.instance_id for slot in slots if slot.actor is not None and not slot.waits]
         if leave and joined:
@@ -178,7 +181,7 @@ class Supervision:
         with self.changed:
             actor = slot.actor
         if actor is not None:
-            self._kills(slot, why)
+            self._words.kills(slot, why)
             actor.kill()
 
     def _drop(self, slot: Slot) -> None:
@@ -205,6 +208,11 @@ class Supervision:
             failed_starts = 0 if slot.renewing else failed_starts
             try:
                 link = self._start(slot)
+            except RayAwayError as away:
+                pause = _AWAY_PAUSE_SECONDS
+                if self._ray_away(slot, away):
+                    return
+                continue
             except Exception as error:  # whatever it is, the slot must say so: nobody looks at this thread
                 failed_starts += 1
                 pause = min(max(2 * pause, 0.5), _SLOW_RESTART_SECONDS)
@@ -257,7 +265,7 @@ class Supervision:
             if slot.over:
                 slot.ended()  # now: it may be given another thread at once
         if not slot.over and not renewing:
-            self._died(slot)
+            self._words.died(slot)
         return slot.over
 
     def _failed(self, slot: Slot) -> None:
@@ -268,36 +276,24 @@ class Supervision:
         self.journal.note(slot.number, f"the member with pid {slot.pid} has failed: {slot.report.error}")
         self._remove([slot.instance_id], "its member in the pool has failed")
 
-    def _kills(self, slot: Slot, why: str) -> None:
-        """Say why the pool kills this slot's process, or it would seem to have died by itself."""
-        slot.killed = why
-        self._tell(slot, f"is killed by its pool: {why}")
-
-    def _died(self, slot: Slot) -> None:
-        if not slot.killed:
-            self._tell(slot, slot.lost or "has died")
-
-    def _tell(self, slot: Slot, what: str) -> None:
-        text, of_slot = f"the member with pid {slot.pid} {what}", about(group=slot.version.spec.group_id, pid=slot.pid)
-        log.warning("slot %d of group %s: %s", slot.number, slot.version.spec.group_id, text, extra=of_slot)
-        self.journal.note(slot.number, text)
-
     def _start_failed(self, slot: Slot, error: Exception, times: int) -> bool:
         """Say so; returns whether the slot is given up, which it is not if another version is to be tried."""
         slot.kill()  # it may well live, and would be the same static member as the next one
         reason, given_up = why_not_started(error), times >= _STARTS_MAX
-        log.log(
-            logging.WARNING if times == 1 else logging.DEBUG,  # the next starts most likely fail of the same
-            "slot %d of group %s could not be started: %s",
-            slot.number,
-            slot.version.spec.group_id,
-            reason,
-            extra=about(group=slot.version.spec.group_id),
-        )
-        self.journal.note(slot.number, f"could not be started: {reason}")
+        self._words.not_started(slot, reason, times)
+        return self._starts_later(slot, reason, given_up)
+
+    def _ray_away(self, slot: Slot, error: RayAwayError) -> bool:
+        """Ray cannot be asked for an actor. Returns whether the slot is given up: this process has left its Ray."""
+        reason = str(error)
+        if slot.report.error != reason:
+            self.journal.note(slot.number, f"could not be started: {reason}")
+        return self._starts_later(slot, reason, bool(self._left()))
+
+    def _starts_later(self, slot: Slot, reason: str, given_up: bool) -> bool:
         with self.changed:
             slot.waits = False
-            slot.over = given_up and not slot.renewing
+            slot.over = given_up and (not slot.renewing or bool(self._left()))
             slot.report = MemberReport("Failed" if slot.over else "Starting", reason)
             self.changed.notify_all()
             return slot.over
@@ -364,8 +360,7 @@ class Supervision:
             slot.report = MemberReport("Starting", reason)
             self.changed.notify_all()
         if waits:
-            of_group = about(group=slot.version.spec.group_id)
-            log.info("slot %d of group %s %s", slot.number, slot.version.spec.group_id, reason, extra=of_group)
+            self._words.waits(slot, reason)
             slot.together.ready(slot.number)
 
     def _read(self, slot: Slot, link: MemberClient) -> None:
@@ -391,7 +386,7 @@ class Supervision:
             if slot.renewing:  # it may have been chosen before there was a connection
                 link.stop()
             if too_long := overrun(report, most_ms):
-                self._kills(slot, too_long)
+                self._words.kills(slot, too_long)
                 return
 
 

@@ -5,6 +5,7 @@ Where the pool's group is another Kafka's, no cluster knows it, and none shows a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -13,8 +14,10 @@ from typing import Any, Final
 import ray
 
 from actors.links.pools import MemberFigures, PoolFigures
+from actors.runtime import ray_session
 from actors.runtime.logs import about
 from actors.runtime.process import last_line
+from actors.runtime.ray_session import RayAwayError, RaySession
 
 log = logging.getLogger(__name__)
 
@@ -26,15 +29,18 @@ _NAME, _NAMESPACE = "controller", "coterie-"
 class Clusters:
     """The clusters on this Ray, by their controllers' actors. They are looked for once a minute."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(self, monotonic: Callable[[], float], session: RaySession | None = None) -> None:
         self._monotonic = monotonic
+        self._session = session or ray_session.session()
         self._found: list[Any] = []
         self._due = monotonic()
 
     def tell(self, figures: PoolFigures) -> None:
         """Have their controllers told. Raises what Ray does."""
-        if not ray.is_initialized():  # what follows would start one
-            return
+        with contextlib.suppress(RayAwayError):
+            self._session.call(self._tell, figures)
+
+    def _tell(self, figures: PoolFigures) -> None:
         if self._monotonic() >= self._due:
             self._found = [ray.get_actor(_NAME, namespace=each) for each in _namespaces()]
             self._due = self._monotonic() + _FIND_SECONDS

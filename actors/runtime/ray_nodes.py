@@ -14,6 +14,7 @@ from collections.abc import Collection
 import ray
 
 from actors.runtime.process import last_line
+from actors.runtime.ray_session import RayAwayError, session
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ def draining_nodes() -> dict[str, int]:
     Where Ray does not tell, because it is another Ray than we know, or does not answer now, no node is.
     """
     try:
-        found: dict[str, int] = ray._private.state.state.get_draining_nodes()
+        found: dict[str, int] = session().call(ray._private.state.state.get_draining_nodes)
     except Exception as error:  # it is nobody's promise what a private call raises, or that it is there
         log.debug("Ray does not say which nodes are drained: %s", last_line(error))
         return {}
@@ -38,5 +39,9 @@ def is_left(node_id: str) -> bool:
 
 
 def has_others(nodes: Collection[str]) -> bool:
-    """Whether a node lives that is none of these."""
-    return any(node["Alive"] and node["NodeID"] not in nodes for node in ray.nodes())
+    """Whether a node lives that is none of these. Where Ray is away, none does."""
+    try:
+        found = session().call(ray.nodes)
+    except RayAwayError:
+        return False
+    return any(node["Alive"] and node["NodeID"] not in nodes for node in found)

@@ -23,7 +23,7 @@ import psutil
 import ray
 from ray._private import services
 
-from actors.runtime import ray_folder, ray_words, termination
+from actors.runtime import ray_folder, ray_session, ray_words, termination
 from actors.runtime.data_folder import check_folder, place_of, read_trusted
 from actors.runtime.fork_server import executable
 from actors.runtime.private import taken_variables, write_private
@@ -164,7 +164,7 @@ def end() -> None:
     global _fork_server
     family = _processes()
     _ending.set()
-    with ray_words.leaving():
+    with ray_words.leaving(), ray_session.leaving():
         ray.shutdown()  # of a Ray that failed to start it knows nothing, and agents outlive a raylet that is killed
     forget_token()
     limit = time.monotonic() + _END_SECONDS

@@ -22,6 +22,25 @@ with getattr(Cluster, sys.argv[1])(data_dir=sys.argv[2], **more):
     time.sleep(240)
 """
 
+A_POOL = """
+import sys, time
+from coterie import Cluster, ConsumerPool, PoolError
+cluster = Cluster.connect(data_dir=sys.argv[1])
+pool = ConsumerPool(["t"], "g", print, 1, bootstrap_servers=cluster.bootstrap_servers, create_topic=True)
+pool.wait(lambda: pool.status()[0].state == "Running", 240)
+print("ready", flush=True)
+if sys.argv[2] == "waits":
+    try:
+        pool.wait(timeout_s=240)
+    except PoolError as error:
+        while pool.status()[0].error != str(error):
+            time.sleep(0.05)
+        print(error)
+    pool.stop()
+    cluster.disconnect()
+    print("left")
+"""
+
 OF_THE_USERS_RAY = """
 import os, signal, sys, time
 import ray
@@ -64,6 +83,24 @@ def test_a_program_that_is_sent_a_sigterm_ends_without_a_trace_of_rays(tmp_path:
         first.process.send_signal(signal.SIGTERM)
         assert first.ended() == signal.SIGTERM, first.shown
     assert (first.shown.split(), second.shown.split()) == (["ready"], ["ready"])
+
+
+@pytest.mark.timeout(600)
+def test_a_pool_that_nobody_stops_ends_with_its_program_and_one_says_that_its_ray_has_ended(tmp_path: Path) -> None:
+    """The first took the end of its own Ray for deaths, and connected to another. The second did not notice."""
+    with on_a_terminal("-m", "actors.cli.main", "up", "--port", "0", "--data-dir", str(tmp_path / "data")) as up:
+        wait_until(lambda: "ready " in up.shown or up.process.poll() is not None, SLOW, "the ready line")
+        with on_a_terminal("-c", A_POOL, str(tmp_path / "data"), "ends") as first:
+            assert first.ended() == 0, first.shown
+            assert first.shown.split() == ["ready"]
+        with on_a_terminal("-c", A_POOL, str(tmp_path / "data"), "waits") as second:
+            wait_until(lambda: "ready" in second.shown or second.process.poll() is not None, SLOW, "the pool")
+            up.process.send_signal(signal.SIGTERM)
+            assert up.ended() == 0, up.shown
+            assert second.ended() == 0, second.shown
+        assert "has ended, or cannot be reached" in second.shown
+        assert "raylet" not in second.shown
+        assert second.shown.split()[-1] == "left"
 
 
 @pytest.mark.timeout(600)

@@ -24,6 +24,7 @@ from actors.members.deployment.seals import sealable
 from actors.members.plan import PoolError
 from actors.runtime.environment import REAL
 from actors.runtime.process import last_line
+from actors.runtime.ray_session import RayAwayError, session
 from placement.sealed_pools import SealedVersion
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class Home:
     def __init__(self, cluster_id: str) -> None:
         self._cluster_id = cluster_id
         self._controller: Any = None
+        self._call = session().call
 
     def is_here(self) -> bool:
         """Whether its brokers are on this Ray. Raises PoolError if that cannot be told."""
@@ -51,8 +53,11 @@ class Home:
     def _find(self) -> bool:
         """Whether there is its controller. One that Ray starts again just now is waited for. Raises ConnectionError."""
         deadline = REAL.clock.monotonic() + _AWAY_SECONDS
-        while (away := self._look()) and REAL.clock.monotonic() < deadline:
-            threading.Event().wait(_LOOK_SECONDS)
+        try:
+            while (away := self._look()) and REAL.clock.monotonic() < deadline:
+                threading.Event().wait(_LOOK_SECONDS)
+        except RayAwayError as error:
+            raise ConnectionError(last_line(error)) from None
         if away:
             raise ConnectionError("a cluster's controller on this Ray does not answer: see `coterie status`")
         return self._controller is not None
@@ -60,16 +65,18 @@ class Home:
     def _look(self) -> bool:
         """Look for the controller. Returns whether there is one that cannot be asked now."""
         away = False
-        for actor in ray.util.list_named_actors(all_namespaces=True):
+        for actor in self._call(ray.util.list_named_actors, all_namespaces=True):
             if actor["name"] != _CONTROLLER:
                 continue
             try:
-                controller = ray.get_actor(_CONTROLLER, namespace=actor["namespace"])
-                if ray.get(controller.status.remote(), timeout=_ANSWER_SECONDS).cluster_id == self._cluster_id:
+                controller = self._call(ray.get_actor, _CONTROLLER, namespace=actor["namespace"])
+                if self._call(_status, controller).cluster_id == self._cluster_id:
                     self._controller = controller
                     return False
             except (ValueError, AttributeError):  # it has gone, or is somebody else's
                 continue
+            except RayAwayError:
+                raise
             except ray.exceptions.RayError:
                 away = True
         return away
@@ -112,11 +119,19 @@ class Home:
     def _ask(self, wish: Wish) -> Answer:
         try:
             if self._controller is not None or self._find():
-                found: Answer = ray.get(self._controller.answer_pool.remote(wish), timeout=_ANSWER_SECONDS)
-                return found
+                return self._call(_answer, self._controller, wish)
         except ray.exceptions.RayTaskError as error:
             raise PoolError(f"the cluster's controller has no seals for pools: {last_line(error)}") from None
         except ray.exceptions.RayError as error:
             log.info("the controller does not answer: %s", last_line(error))
         self._controller = None
         raise ConnectionError("the cluster's controller, which knows the seals of pools, cannot be asked now")
+
+
+def _status(controller: Any) -> Any:
+    return ray.get(controller.status.remote(), timeout=_ANSWER_SECONDS)
+
+
+def _answer(controller: Any, wish: Wish) -> Answer:
+    found: Answer = ray.get(controller.answer_pool.remote(wish), timeout=_ANSWER_SECONDS)
+    return found

@@ -15,6 +15,7 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from actors.members.logs.journal import MemberLine
 from actors.members.plan import PoolError
 from actors.runtime.logs import TEXT, formatter
 from actors.runtime.process import check_code_version, code_version, last_line
+from actors.runtime.ray_session import RayAwayError, session
 
 log = logging.getLogger(__name__)
 
@@ -121,10 +123,11 @@ def connected() -> bool:
 
 def start(spec: SupervisorSpec) -> None:
     """Start a supervisor, unless there is one. Raises PoolError if Ray does not do it."""
+    made = PoolSupervisor.options(  # type: ignore[attr-defined]
+        name=spec.actor_name, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
+    )
     try:
-        PoolSupervisor.options(  # type: ignore[attr-defined]
-            name=spec.actor_name, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
-        ).remote(spec, code_version())
+        session().call(made.remote, spec, code_version())
     except (ValueError, ray.exceptions.RayError) as error:
         raise PoolError(f"Ray does not start a supervisor for pool {spec.name!r}: {last_line(error)}") from None
 
@@ -136,8 +139,8 @@ def is_there(cluster_id: str, name: str) -> bool:
 
 def _found(cluster_id: str, name: str) -> Any:
     try:
-        return ray.get_actor(_actor_name(cluster_id, name), namespace=NAMESPACE)
-    except ValueError:
+        return session().call(ray.get_actor, _actor_name(cluster_id, name), namespace=NAMESPACE)
+    except (ValueError, RayAwayError):
         return None
 
 
@@ -147,7 +150,7 @@ def describe(cluster_id: str, name: str) -> PoolDescription | None:
     if supervisor is None:
         return None
     with contextlib.suppress(ray.exceptions.RayError):
-        found: PoolDescription | None = ray.get(supervisor.describe.remote(), timeout=_ANSWER_SECONDS)
+        found: PoolDescription | None = session().call(_got, supervisor.describe.remote)
         return found
     return None
 
@@ -160,7 +163,7 @@ def logs(cluster_id: str, name: str, wanted: Wanted) -> list[MemberLine]:
     if supervisor is None:
         raise PoolError(f"pool {name!r} has no supervisor on this Ray that could be asked")
     try:
-        found: list[MemberLine] = ray.get(supervisor.logs.remote(wanted), timeout=_ANSWER_SECONDS)
+        found: list[MemberLine] = session().call(_got, supervisor.logs.remote, wanted)
     except ray.exceptions.RayError as error:
         raise PoolError(f"the supervisor of pool {name!r} does not answer: {last_line(error)}") from None
     return found
@@ -170,12 +173,18 @@ def close_all(cluster_id: str, timeout_s: float = _CLOSE_SECONDS) -> int:
     """End the supervisors of a Kafka cluster's pools on this Ray, after their members. Returns how many there were."""
     names = _names(cluster_id)
     supervisors = [actor for name in names if (actor := _found(cluster_id, name)) is not None]
-    closing = [supervisor.close.remote(timeout_s) for supervisor in supervisors]
     with contextlib.suppress(ray.exceptions.RayError):
-        ray.wait(closing, num_returns=len(closing), timeout=timeout_s + 1) if closing else None
-    for supervisor in supervisors:
-        ray.kill(supervisor)
+        session().call(_close, supervisors, timeout_s)
+    with contextlib.suppress(RayAwayError):
+        for supervisor in supervisors:
+            session().call(ray.kill, supervisor)
     return len(supervisors)
+
+
+def _close(supervisors: list[Any], timeout_s: float) -> None:
+    closing = [supervisor.close.remote(timeout_s) for supervisor in supervisors]
+    if closing:
+        ray.wait(closing, num_returns=len(closing), timeout=timeout_s + 1)
 
 
 def _names(cluster_id: str) -> list[str]:
@@ -185,5 +194,9 @@ def _names(cluster_id: str) -> list[str]:
 
 
 def _named_actors() -> list[dict[str, str]]:
-    found: list[dict[str, str]] = ray.util.list_named_actors(all_namespaces=True)
+    found: list[dict[str, str]] = session().call(ray.util.list_named_actors, all_namespaces=True)
     return found
+
+
+def _got(method: Callable[..., Any], *arguments: Any) -> Any:
+    return ray.get(method(*arguments), timeout=_ANSWER_SECONDS)

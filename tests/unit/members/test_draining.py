@@ -120,6 +120,7 @@ def test_a_ray_that_does_not_tell_has_no_drained_node(monkeypatch: pytest.Monkey
 
 def test_a_node_that_lives_and_stays_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [{"NodeID": "a", "Alive": True}, {"NodeID": "b", "Alive": False}]
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
     assert not ray_nodes.has_others({"a"})
     nodes[1]["Alive"] = True
@@ -138,5 +139,6 @@ def test_a_node_is_left_if_it_is_drained_and_not_alone(
     monkeypatch: pytest.MonkeyPatch, drained: str, others: bool, left: bool
 ) -> None:
     monkeypatch.setattr(ray._private.state.state, "get_draining_nodes", lambda: {drained: 0})
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "nodes", lambda: [{"NodeID": "c", "Alive": others}])
     assert ray_nodes.is_left("a") is left
