@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from actors.client import Admin
 from actors.client.errors import DataLossError, UnknownTopicOrPartitionError
 from actors.client.records import OffsetRange, TopicPartition
+from actors.members.brokers_there import ask_first
 from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition, resolve
 from spark_bridge.executors import check_session
 from spark_bridge.options import OptionError, SourceOptions, source_options
@@ -80,6 +81,7 @@ def planned(wanted: SourceOptions) -> tuple[list[OffsetRange], Reading]:
     if wanted.max_offsets_per_trigger or wanted.min_offsets_per_trigger:
         log.warning("a bounded read ignores maxOffsetsPerTrigger and minOffsetsPerTrigger")
     with Admin(bootstrap_servers=servers, **wanted.admin_settings) as admin:
+        ask_first(admin, "the read")
         ranges = bounded_ranges(admin, wanted)
     reading = Reading(
         servers, wanted.include_headers, wanted.fail_on_data_loss, wanted.poll_timeout_ms, wanted.reader_settings

@@ -22,6 +22,7 @@ from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import consumer_config, security_settings
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.members.autoscale import Autoscale
+from actors.members.brokers_there import check_brokers
 from actors.members.range_group import RangeMemberSpec, member_settings, topics_begun
 from actors.runtime import functions
 from actors.settings.durations import parse_duration
@@ -124,12 +125,14 @@ class GroupStream:
     def start(self) -> GroupQuery:
         """Join the group and begin.
 
-        Raises OptionError, BoundError, SessionError, and UnknownTopicOrPartitionError for a topic that does not exist.
+        Raises OptionError, BoundError, SessionError, UnknownTopicOrPartitionError for a topic that does not exist, and
+        KafkaError within seconds if no broker answers.
         """
         if self._function is None:
             raise OptionError("foreach_batch: a stream needs a function before it can start")
         check_session(self._spark)
         read, run_id = self._options, str(uuid.uuid4())
+        check_brokers(self._servers, read.client, f"the stream of group {self._group_id!r}")
         count = self._count or prepare(self._spark)
         client = Consumer(bootstrap_servers=self._servers, allow_auto_create_topics=False, **read.reader_settings)
         try:

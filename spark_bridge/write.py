@@ -16,6 +16,7 @@ from actors.client import Admin, Producer
 from actors.client.config import ADMIN_SETTINGS
 from actors.client.errors import KafkaError, UnknownTopicOrPartitionError
 from actors.client.records import TopicPartition
+from actors.members.brokers_there import ask_first
 from spark_bridge.executors import check_session
 from spark_bridge.options import OptionError, sink_options
 from spark_bridge.read import merged
@@ -83,6 +84,7 @@ def write_topic(
 def _require(servers: str, topic: str, client: Mapping[str, Any]) -> None:
     settings = {name: value for name, value in client.items() if name in ADMIN_SETTINGS}
     with Admin(bootstrap_servers=servers, **settings) as admin:
+        ask_first(admin, "the write")
         try:
             admin.describe_topics([topic])
         except UnknownTopicOrPartitionError:

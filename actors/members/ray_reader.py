@@ -27,6 +27,7 @@ from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import security_settings
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.client.records import OffsetRange
+from actors.members.brokers_there import check_brokers
 from actors.members.range_group import Holding, SeenTopics, await_settled, limited, positions_and_ends, topics_begun
 from actors.members.range_member import RangeMember
 from actors.members.ray_datasource import ReadReceipts, dataset_of
@@ -41,13 +42,14 @@ log = logging.getLogger(__name__)
 class GroupReader:
     """The member of one read, as the module says. It has joined when it is made; `leave` has to be called.
 
-    Raises UnknownTopicOrPartitionError, KafkaError, and KafkaTimeoutError without an assignment in time.
+    Raises UnknownTopicOrPartitionError, KafkaError (within seconds if no broker answers), and KafkaTimeoutError without an assignment in time.
     """
 
     def __init__(self, plan: ReadPlan) -> None:
         self._plan = plan
         self._batches = 0
         self._seen = SeenTopics()
+        check_brokers(plan.spec.bootstrap_servers, plan.spec.options, f"the read of group {plan.spec.group_id!r}")
         with contextlib.ExitStack() as made:
             self._client = made.enter_context(self._make_client())
             ids = self._client.topic_ids(plan.spec.topics)

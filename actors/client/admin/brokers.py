@@ -12,7 +12,14 @@ from typing import Any, Final, TypeVar
 
 from actors.client.config import network_settings
 from actors.client.error_codes import error_for
-from actors.client.errors import ClosedError, KafkaError, KafkaTimeoutError, NoBrokersAvailable, UnsupportedVersionError
+from actors.client.errors import (
+    ClosedError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoBrokersAvailable,
+    UnsupportedVersionError,
+)
 from actors.client.net.backoff import Backoff
 from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.client.net.network import Network
@@ -62,7 +69,8 @@ class Brokers:
         except TimeoutError as error:
             if isinstance(error, KafkaError):
                 raise
-            raise KafkaTimeoutError(f"not finished within {limit} ms") from error
+            why = f": {self.network.silence()}" if not self.network.cluster.brokers else ""
+            raise KafkaTimeoutError(f"not finished within {limit} ms{why}") from error
 
     async def again(self, attempt: Callable[[], Awaitable[T]], deadline: int) -> T:
         """The first result of `attempt` that is not a retriable error."""
@@ -74,8 +82,13 @@ class Brokers:
                 failures += 1
                 delay = self.backoff.delay_ms(failures)
                 if not error.retriable or self.network.now_ms() + delay >= deadline:
-                    raise
+                    raise self._last(error) from None
                 await asyncio.sleep(delay / 1000)
+
+    def _last(self, error: KafkaError) -> KafkaError:
+        """The error to end with: if no broker has ever answered, one that names the setting and all addresses."""
+        alone = isinstance(error, KafkaConnectionError) and not self.network.cluster.brokers
+        return NoBrokersAvailable(self.network.why(error)) if alone else error
 
     # --- brokers ------------------------------------------------------------------------------------------------------
 
@@ -176,7 +189,7 @@ class Brokers:
         try:
             nodes = await self._coordinators(groups)
         except KafkaError as error:
-            return dict.fromkeys(groups, error)
+            return dict.fromkeys(groups, self._last(error))
         results: dict[str, T | KafkaError] = {}
         by_node: dict[Node, list[str]] = {}
         for group in groups:

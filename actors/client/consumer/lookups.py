@@ -49,10 +49,11 @@ class Lookups:
         async def ask() -> dict[TopicPartition, OffsetAndTimestamp | None]:
             with self._network.holding(tp.topic for tp in wanted):
                 if any(self._network.cluster.partition(tp) is None for tp in wanted):
-                    await self._network.refreshed()
+                    async with asyncio.timeout(timeout_ms / 1000):
+                        await self._network.refreshed()
                 return await list_offsets(self._network, wanted, isolation=isolation_level, timeout_ms=timeout_ms)
 
-        return self.result(ask(), timeout_ms)
+        return self._metadata(ask(), timeout_ms)
 
     def ids(self, names: list[str], timeout_ms: int) -> dict[str, bytes]:
         """The ids of these topics by the newest metadata."""
@@ -64,10 +65,7 @@ class Lookups:
             found = {name: self._network.cluster.topic_id(name) for name in names}
             return {name: topic_id for name, topic_id in found.items() if topic_id}
 
-        try:
-            return self.result(ask(), timeout_ms)
-        except TimeoutError as error:
-            raise KafkaTimeoutError(f"no metadata within {timeout_ms} ms") from error
+        return self._metadata(ask(), timeout_ms)
 
     def topics(self, names: list[str] | None, timeout_ms: int) -> dict[str, TopicInfo]:
         """The metadata of these topics, or of all."""
@@ -86,7 +84,13 @@ class Lookups:
                             raise
                     await asyncio.sleep(self._config["retry_backoff_ms"] / 1000)
 
+        return self._metadata(ask(), timeout_ms)
+
+    def _metadata(self, work: Coroutine[Any, Any, T], timeout_ms: int) -> T:
+        """As `result`, for work that ends by itself with a TimeoutError; the text says why brokers do not answer."""
         try:
-            return self.result(ask(), timeout_ms)
+            return self.result(work, timeout_ms)
         except TimeoutError as error:
-            raise KafkaTimeoutError(f"no metadata within {timeout_ms} ms") from error
+            if isinstance(error, KafkaError):
+                raise
+            raise KafkaTimeoutError(f"no metadata within {timeout_ms} ms: {self._network.silence()}") from None

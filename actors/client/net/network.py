@@ -29,7 +29,7 @@ from actors.client.net.backoff import Backoff
 from actors.client.net.connection import Connection
 from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.client.net.nodes import NodeLoad, least_loaded
-from actors.client.net.outage import Outage
+from actors.client.net.outage import Outage, unreachable
 from actors.client.net.settings import NetworkSettings
 from actors.client.records import Node
 from actors.runtime.environment import REAL, Environment
@@ -212,7 +212,7 @@ class Network:
                 connection.close()
                 raise KafkaConnectionError(f"{peer.node.host}:{peer.node.port} is not where the broker is any more")
             peer.connection = connection
-            peer.failures = 0
+            peer.failures, peer.trouble = 0, ""
             peer.denied = None
             return connection
         except KafkaError as error:
@@ -239,7 +239,8 @@ class Network:
         if self._speaks_otherwise(peer, error):
             error = SecurityProtocolError(str(error))
         peer.failures += 1
-        peer.trouble = str(error)
+        at = f"{peer.node.host}:{peer.node.port}"
+        peer.trouble = str(error) if at in str(error) else f"{at}: {error}"
         peer.denied = error if isinstance(error, AuthenticationError) else None
         if peer.denied is not None:
             peer.not_before_ms = self.now_ms() + self.settings.reconnect_backoff_max_ms
@@ -293,13 +294,17 @@ class Network:
         for peer in (*known, *bootstrap):
             if peer.denied is not None:
                 raise again(peer.denied)
-        raise NoBrokersAvailable(_unreachable((*known, *bootstrap)))
+        raise NoBrokersAvailable(unreachable(peer.trouble for peer in (*known, *bootstrap)))
 
-    def _why(self, error: Exception) -> str:
-        """Why there is no metadata: the text of the error, or of what happened to a connection before."""
+    def why(self, error: Exception) -> str:
+        """Why there is no metadata: the text of the error, or of what happened to connections before."""
         if isinstance(error, (AuthenticationError, NoBrokersAvailable)):
             return str(error)
-        return _unreachable(self._peers.values()) or str(error)
+        return unreachable(peer.trouble for peer in self._peers.values()) or str(error)
+
+    def silence(self) -> str:
+        """Why brokers do not answer, for the text of a timeout. Any thread may ask."""
+        return self.outage.text(self.settings.bootstrap)
 
     def _load(self, peer: _Peer) -> NodeLoad:
         connection = peer.connection
@@ -346,7 +351,7 @@ class Network:
                 # Whatever it is, the task goes on: without it the client would never learn of a new leader.
                 may_pass = isinstance(error, AuthenticationError) or (isinstance(error, KafkaError) and error.retriable)
                 log.log(logging.DEBUG if may_pass else logging.WARNING, "metadata: %r", error)
-                self.outage.failed(self._why(error))
+                self.outage.failed(self.why(error))
                 if isinstance(error, AuthenticationError):
                     self._denied(error, waiting)
                 else:
@@ -385,12 +390,6 @@ class Network:
 
     async def _metadata_pause(self) -> None:
         await asyncio.sleep(self._metadata_delay())
-
-
-def _unreachable(peers: Iterable[_Peer]) -> str:
-    """That no broker can be reached, and why not the first one; nothing if nothing is known of that."""
-    troubles = [peer.trouble for peer in peers if peer.trouble]
-    return f"{NoBrokersAvailable.hint} ({troubles[0]})" if troubles else ""
 
 
 def again(error: AuthenticationError) -> AuthenticationError:

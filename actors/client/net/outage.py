@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+
+from actors.client.errors import NoBrokersAvailable
+
+_NAMED_MAX: Final = 3
 
 
 @dataclass(slots=True)
@@ -29,7 +35,18 @@ class Outage:
         self.since_ms = None
         self.reason = ""
 
+    def text(self, bootstrap: Iterable[tuple[str, int]]) -> str:
+        """Why no broker has answered, for the text of a timeout; it names the addresses that were tried."""
+        return self.reason or f"no answer from bootstrap_servers={','.join(f'{host}:{port}' for host, port in bootstrap)}"
+
     def lasts_ms(self, now_ms: int) -> int:
         """For how long metadata has been waited for; 0 while it comes."""
         since = self.since_ms
         return 0 if since is None else now_ms - since
+
+
+def unreachable(troubles: Iterable[str]) -> str:
+    """The text for brokers of which none can be reached, with the first few causes; empty if no cause is known."""
+    known = list(dict.fromkeys(filter(None, troubles)))
+    more = ["..."] if len(known) > _NAMED_MAX else []
+    return f"{NoBrokersAvailable.hint} ({'; '.join([*known[:_NAMED_MAX], *more])})" if known else ""

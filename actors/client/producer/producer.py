@@ -196,9 +196,16 @@ class Producer:
                     self._topics.pop(topic, None)
                     raise KafkaTimeoutError(
                         f"topic {topic!r} was not found within max_block_ms={self.config['max_block_ms']}: "
-                        "no broker can be reached, or it does not exist and is not created automatically"
+                        f"{self._why_not_found()}"
                     )
                 self._known.wait(left / 1000)
+
+    def _why_not_found(self) -> str:
+        if self._network.outage.reason or not self._network.cluster.brokers:
+            return self._network.silence()
+        if self.config["allow_auto_create_topics"]:
+            return "it does not exist, and the brokers do not create it"
+        return "it does not exist, and allow_auto_create_topics=False"
 
     def _partition(self, topic: str, info: TopicInfo, key: bytes | None, asked: int | None, size: int) -> int:
         count = len(info.partitions)

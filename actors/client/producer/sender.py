@@ -105,7 +105,8 @@ class Sender:
         for batch in failed:
             limit = self.config["delivery_timeout_ms"]
             where = f"{batch.tp.topic}-{batch.tp.partition}"
-            self._finish(batch, KafkaTimeoutError(f"{where}: not delivered within delivery_timeout_ms={limit}"))
+            why = f": {reason}" if (reason := self.network.outage.reason) else ""
+            self._finish(batch, KafkaTimeoutError(f"{where}: not delivered within delivery_timeout_ms={limit}{why}"))
         for node, batches in rounds:
             self.network.loop.create_task(self._send(node, batches))
 
