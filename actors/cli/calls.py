@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from actors.cli import output
-from actors.cli.command_config import client_settings
+from actors.cli.command_config import client_settings, file
 from actors.cli.errors import CliError
 from actors.cli.options import names
 from actors.cli.reset import parse_topics
@@ -42,13 +42,15 @@ def connect(bootstrap_server: str, timeout_ms: int) -> Iterator[Admin]:
 
 @contextmanager
 def hinting() -> Iterator[None]:
-    """Where a broker speaks another security protocol, have the error say which option of the command tells it."""
-    from actors.client.errors import SecurityProtocolError
+    """Where the command's security is at fault, have the error name the option or the file that governs it."""
+    from actors.client.errors import SaslAuthenticationError, SecurityProtocolError
 
     try:
         yield
     except SecurityProtocolError as error:
         raise CliError(str(error) if client_settings() else f"{error}; {_HOW_TO_LOG_IN}") from None
+    except SaslAuthenticationError as error:
+        raise CliError(f"{error} in --command-config {file()}" if file() else str(error)) from None
 
 
 def check_reachable(bootstrap_server: str) -> None:

@@ -63,9 +63,11 @@ def list_pools(bootstrap_server: str, output_format: str, ray_address: str | Non
     from actors.members.deployment.deployed import DeployedPool
 
     calls.check_reachable(bootstrap_server)
-    with _perhaps_on_ray(ray_address, data_dir) as asked, _errors():
+    with _perhaps_on_ray(ray_address, data_dir) as unknown, _errors():
         found = DeployedPool.deployed(bootstrap_server, **_security())
-    output.emit([pool_row(each, asked=asked) for each in found], POOL_COLUMNS, output_format)
+    if found:
+        _say(unknown)
+    output.emit([pool_row(each, asked=not unknown) for each in found], POOL_COLUMNS, output_format)
     if not found:
         output.note("No pool is deployed.")
 
@@ -87,12 +89,15 @@ def describe(
     interval: float,
 ) -> None:
     """Show a pool: what is wished, how it is, its members and what has become of them."""
-    with _perhaps_on_ray(ray_address, data_dir) as asked, _attached(pool, bootstrap_server) as deployed:
-        show = partial(_show, deployed, output_format, asked=asked)
+    with _perhaps_on_ray(ray_address, data_dir) as unknown, _attached(pool, bootstrap_server) as deployed:
+        show = partial(_show, deployed, output_format, asked=not unknown)
         if watch:
+            deployed.describe()  # an error comes alone
+            _say(unknown)
             watched(show, interval)
         else:
             show()
+            _say(unknown)
 
 
 def _show(deployed: DeployedPool, output_format: str, *, asked: bool) -> None:
@@ -165,10 +170,11 @@ def stop(pool: str, bootstrap_server: str, ray_address: str | None, data_dir: st
 
     Without the Ray of its supervisor it is forgotten as well, but nobody can wait for the members.
     """
-    with _perhaps_on_ray(ray_address, data_dir) as asked, _attached(pool, bootstrap_server) as deployed:
+    with _perhaps_on_ray(ray_address, data_dir) as unknown, _attached(pool, bootstrap_server) as deployed:
         with output.working(f"stopping {pool}"):
             deployed.stop(timeout_s=wait_s)
-    output.say(f"stopped {pool}" if asked else f"{pool} is to stop")
+    _say(unknown)
+    output.say(f"{pool} is to stop" if unknown else f"stopped {pool}")
 
 
 @pools.command()
@@ -283,18 +289,22 @@ def _on_ray(ray_address: str | None, data_dir: str) -> Iterator[None]:
 
 
 @contextmanager
-def _perhaps_on_ray(ray_address: str | None, data_dir: str) -> Iterator[bool]:
-    """The same, but without a Ray the command goes on, and says what is not known. Whether there is one.
+def _perhaps_on_ray(ray_address: str | None, data_dir: str) -> Iterator[str]:
+    """The same, but without a Ray the command goes on. Yields what is not known then, to be said if all else is well.
 
     A Ray that was named has to be there.
     """
     with ExitStack() as stack:
-        asked = True
+        unknown = ""
         try:
             stack.enter_context(_on_ray(ray_address, data_dir))
         except CliError as error:
             if ray_address is not None:
                 raise
-            output.note(f"How pools are is not known, because no supervisor could be asked: {error.message}")
-            asked = False
-        yield asked
+            unknown = f"How pools are is not known, because no supervisor could be asked: {error.message}"
+        yield unknown
+
+
+def _say(unknown: str) -> None:
+    if unknown:
+        output.note(unknown)

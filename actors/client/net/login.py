@@ -80,7 +80,7 @@ class Login:
         if newest < 0:
             await self._exchange(broker.ask_raw, password)
             return 0
-        framed = _Framed(broker, min(newest, _AUTHENTICATE_MAX), self._sasl.named)
+        framed = _Framed(broker, min(newest, _AUTHENTICATE_MAX), self._sasl)
         await self._exchange(framed.send, password)
         return framed.lifetime_ms
 
@@ -161,16 +161,16 @@ def bearer_message(token: Secret, extensions: Mapping[str, str]) -> bytes:
 class _Framed:
     """Tokens in SaslAuthenticate requests."""
 
-    def __init__(self, broker: Speaks, version: int, doing: str) -> None:
+    def __init__(self, broker: Speaks, version: int, sasl: Sasl) -> None:
         self._broker = broker
         self._version = version
-        self._doing = doing
+        self._sasl = sasl
         self.lifetime_ms = 0
 
     async def send(self, token: bytes) -> bytes:
         answer = await self._broker.ask(SaslAuthenticateRequest(auth_bytes=token), self._version)
         if answer.error_code:
-            error = error_for(answer.error_code, self._doing, answer.error_message)
-            raise error if isinstance(error, SaslAuthenticationError) else SaslAuthenticationError(str(error))
+            error = error_for(answer.error_code, self._sasl.named, answer.error_message)
+            raise SaslAuthenticationError(f"{error}; check {self._sasl.source}")
         self.lifetime_ms = max(0, answer.session_lifetime_ms)
         return bytes(answer.auth_bytes)

@@ -90,6 +90,19 @@ class Sasl:
         """Who logs in and how, for texts."""
         return f"logging in {f'as {self.username!r} ' if self.username else ''}by {self.mechanism}"
 
+    @property
+    def source(self) -> str:
+        """The settings to check when a broker does not let us in, with their file or variable."""
+        if self.token_provider is not None:
+            return "sasl_oauth_token_provider"
+        if self.token_file is not None:
+            return f"sasl_oauth_token_file={self.token_file}"
+        if self.password_env is not None:
+            return f"sasl_plain_username and sasl_password_env={self.password_env}"
+        if self.password_file is not None:
+            return f"sasl_plain_username and sasl_password_file={self.password_file}"
+        return "sasl_plain_username and sasl_plain_password"
+
     def check(self) -> None:
         """Raise ConfigurationError if the password or the token is not where it should be. A provider is not asked."""
         if self.token_provider is None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from actors.cli import calls
 from actors.cli.main import cli
 from actors.cli.pool_lines import Reader, text_line
+from actors.client.errors import SaslAuthenticationError
 from actors.members.autoscale import Autoscale
 from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
 from actors.members.logs.journal import Cursor, MemberLine
@@ -173,6 +174,27 @@ def test_without_ray_the_list_has_the_records_and_says_what_is_not_known(fake: t
     assert "no supervisor could be asked: no cluster has been started" in done.stderr
     (row,) = json.loads(pools("list", "--format", "json").stdout)
     assert (row["state"], row["running"], row["topics"]) == (None, None, ["clicks", "views"])
+
+
+def test_a_wrong_password_came_second_after_what_no_supervisor_could_say(
+    fake: type[FakePool], rays: Rays, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rays.error = ClusterError("no cluster has been started on data directory d")
+    refused = SaslAuthenticationError("logging in as 'shop' by PLAIN: it is wrong")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise refused
+
+    fake.pools = {"clicks": RECORDED}
+    for verb, method in ((("list",), "deployed"), (("describe", "clicks"), "describe"), (("stop", "clicks"), "stop")):
+        monkeypatch.setattr(FakePool, method, refuse)
+        assert pools(*verb, code=1).stderr == f"coterie: {refused}\n"
+
+
+def test_without_pools_nobody_asks_how_they_are(fake: type[FakePool], rays: Rays) -> None:
+    rays.error = ClusterError("no cluster has been started on data directory d")
+    fake.pools = {}
+    assert pools("list").stderr == "No pool is deployed.\n"
 
 
 def test_a_pool_of_another_ray_is_unsupervised_here(fake: type[FakePool]) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from actors.cli import calls
+from actors.cli import calls, command_config
 from actors.cli import consume as consume_module
 from actors.cli import produce as produce_module
+from actors.cli.errors import CliError
 from actors.cli.main import cli
+from actors.client.errors import SaslAuthenticationError
 from actors.settings.secret import Secret
 from tests.support.fake_admin import FakeAdmin
 
@@ -133,3 +136,11 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     result = run("topics", "list", "--command-config", str(tmp_path / "nothing"))
     assert result.exit_code == 1
     assert f"--command-config {tmp_path}/nothing: No such file or directory" in result.stderr
+
+
+def test_a_refused_login_did_not_name_the_file_that_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    with click.Context(click.Command("topics")) as context:
+        command_config.use(context, {"security_protocol": "SASL_SSL"}, path)
+        with pytest.raises(CliError, match=f"check sasl_plain_password in --command-config {path}$"), calls.hinting():
+            raise SaslAuthenticationError("it is wrong; check sasl_plain_password")

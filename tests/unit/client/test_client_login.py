@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,6 +132,28 @@ async def test_a_wrong_password_is_told_with_the_brokers_words() -> None:
         await login("PLAIN", "wrong password").log_in(Broker())
     assert not raised.value.retriable
     assert "wrong password" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("sasl", "source"),
+    [
+        (Sasl("PLAIN", "alice", Secret("no")), "sasl_plain_username and sasl_plain_password"),
+        (Sasl("PLAIN", "alice", password_file="{path}"), "sasl_plain_username and sasl_password_file={path}"),
+        (Sasl("PLAIN", "alice", password_env="WRONG_ONE"), "sasl_plain_username and sasl_password_env=WRONG_ONE"),
+        (Sasl("OAUTHBEARER", token_file="{path}"), "sasl_oauth_token_file={path}"),
+    ],
+)
+async def test_a_wrong_password_named_neither_its_setting_nor_its_file(
+    sasl: Sasl, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text("d.e.f")
+    path.chmod(0o600)
+    monkeypatch.setenv("WRONG_ONE", "d.e.f")
+    there = {each: str(path) for each in ("password_file", "token_file") if getattr(sasl, each)}
+    with pytest.raises(SaslAuthenticationError) as raised:
+        await Login(replace(sasl, **there), random.Random(1)).log_in(Broker())
+    assert str(raised.value).endswith(f"it is wrong; check {source.format(path=path)}")
 
 
 class Provider:
