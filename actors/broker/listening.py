@@ -10,6 +10,7 @@ import asyncio
 import errno
 import logging
 import os
+import socket
 from collections.abc import Callable
 
 from actors import CoterieError
@@ -45,6 +46,12 @@ async def listen(
 
 def taken(host: str, port: int, chosen_by: str, error: OSError) -> str:
     """The text of the error that the port cannot be listened at."""
+    if (unknown := isinstance(error, socket.gaierror)) or error.errno == errno.EADDRNOTAVAIL:
+        reason = error.strerror if unknown else os.strerror(error.errno or 0)
+        return (
+            f"cannot listen on {host}:{port} ({reason}): {host} is no address of this machine; mend the host, which "
+            "--host or the setting listeners names"
+        )
     reason = os.strerror(error.errno) if error.errno else str(error)
     chosen = f", which {chosen_by} chose" if chosen_by else ""
     return f"cannot listen on {host}:{port}{chosen} ({reason}): choose another port, or 0 for any free one"

@@ -75,20 +75,35 @@ def check_reachable(bootstrap_server: str) -> None:
 def check_topic(bootstrap_server: str, timeout_ms: int, topic: str, *, create: bool | None = None) -> None:
     """Raise CliError unless the topic exists; with `create` it is created. None: the command creates none."""
     from actors.client.admin.types import NewTopic
-    from actors.client.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
+    from actors.client.errors import TopicAlreadyExistsError, TopicAuthorizationError, UnknownTopicOrPartitionError
+    from placement.names import topic_name_error
 
+    if illegal := topic_name_error(topic):
+        raise CliError(illegal)
     with connect(bootstrap_server, timeout_ms) as admin:
         try:
             admin.describe_topics([topic])
             return
         except UnknownTopicOrPartitionError:
             pass
+        except TopicAuthorizationError:
+            raise CliError(_hidden(topic, "--consumer" if create is None else "--producer")) from None
         if not create:
-            way = f": `coterie topics create {topic}` makes it, and so does --create" if create is not None else ""
-            raise CliError(f"there is no topic {topic!r}{way}")
+            way = "`coterie topics list` shows those there are"
+            if create is not None:
+                way = f"`coterie topics create {topic}` makes it, and so does --create"
+            raise CliError(f"there is no topic {topic!r}: {way}")
         with suppress(TopicAlreadyExistsError):
             admin.create_topics([NewTopic(topic)])
     output.note(f"created topic {topic}")
+
+
+def _hidden(topic: str, role: str) -> str:
+    """The text for a topic that the user may not see; brokers do not tell it from one that does not exist."""
+    return (
+        f"there is no topic {topic!r}, or this user may not describe it (TOPIC_AUTHORIZATION_FAILED): an administrator "
+        f"creates it, or grants the right with `coterie acls add {role} --topic {topic} --allow-principal User:NAME`"
+    )
 
 
 def groups_meant(admin: Admin, arguments: Iterable[str], given: Iterable[str], all_groups: bool) -> list[str]:

@@ -92,7 +92,11 @@ def warnings_as_notes() -> Iterator[None]:
     help="How the logs are written: text for people, or JSON, an object a line.  [default: coterie.log.format]",
 )
 @click.option("--insecure", is_flag=True, help="Let other machines connect without asking who they are.")
-@click.option("--console-port", type=click.IntRange(0, 65535), help="Serve the console there, on this machine.")
+@click.option(
+    "--console-port",
+    type=click.IntRange(0, 65535),
+    help="Serve the console there, on this machine; 0: at any free port, which logs/monitor.log names.",
+)
 @click.option("--console-write", is_flag=True, help="Let visitors of the console move the offsets of groups.")
 def up(
     brokers: int,
@@ -156,8 +160,8 @@ def up(
                 signal.signal(number, lambda _number, _frame: _stop(stop))
             for line in cluster.notes:
                 note(line)
-            if console_port:
-                note(f"the console is at http://127.0.0.1:{console_port}/")
+            if console_port is not None:
+                note(_console_at(console_port, data_dir))
             say(f"ready bootstrap.servers={cluster.bootstrap_servers} ray.address={cluster.ray_address}")
             if ray_address is not None:
                 cluster.disconnect()
@@ -166,6 +170,12 @@ def up(
             without_ray.watch(stop, lambda: ray_runtime.watched(core), over)
             while not stop.wait(_CHECK_SECONDS):
                 cluster.check()
+
+
+def _console_at(port: int, data_dir: str) -> str:
+    if port:
+        return f"the console is at http://127.0.0.1:{port}/"
+    return f"the console is at any free port, which logs/monitor.log names (in {data_dir})"
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

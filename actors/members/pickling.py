@@ -11,6 +11,7 @@ from typing import Any, Final
 from actors.runtime.process import error_text
 
 _DEPTH: Final = 8
+_ADVICE: Final = "What each member needs of its own it makes itself: in `setup` or `__init__` of a class as its handler"
 
 
 Dumps = Callable[[Any], bytes]
@@ -22,7 +23,7 @@ def problem(name: str, value: Any, dumps: Dumps) -> str | None:
     if error is None:
         return None
     path = " of ".join([*reversed(_path(value, dumps)), name])
-    return f"{path} cannot be pickled, so it cannot be sent to the actors: {error_text(error)}"
+    return f"{path} cannot be pickled, so it cannot be sent to the actors: {error_text(error)}. {_ADVICE}"
 
 
 def _error(value: Any, dumps: Dumps) -> Exception | None:

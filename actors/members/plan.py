@@ -13,6 +13,7 @@ from ray import cloudpickle
 
 from actors import CoterieError
 from actors.client.net.security import refuse_secrets
+from actors.client.net.settings import parse_bootstrap
 from actors.members import pickling
 from actors.members.autoscale import Autoscale
 from actors.members.consumer_actor import ActorStarter
@@ -90,6 +91,10 @@ class PoolPlan:
 def _check(spec: MemberSpec) -> None:
     if not spec.group_id:
         raise PoolError("group_id must not be empty: the members of a pool divide its topics as a group")
+    try:
+        parse_bootstrap(spec.bootstrap_servers)
+    except ValueError as error:
+        raise PoolError(str(error)) from None
     if not spec.topics:
         raise PoolError("a pool needs at least one topic")
     for topic in spec.topics:

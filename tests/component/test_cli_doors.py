@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from actors.cli.main import cli
+from actors.wire import messages as m
 from tests.support.answering import TLS_ALERT, answering
 from tests.support.client_broker import ScriptedBroker, broker
 
@@ -70,6 +71,24 @@ def test_a_typo_in_a_topic_became_a_topic(kafka: ScriptedBroker, verb: str) -> N
     assert result.exit_code == 1
     assert "there is no topic 'oders'" in result.stderr
     assert ("--create" in result.stderr) == (verb == "produce")
+    assert "`coterie topics " in result.stderr, "what to do"
+
+
+@pytest.mark.parametrize("verb", ["produce", "consume"])
+def test_an_illegal_name_was_told_by_its_code_alone(kafka: ScriptedBroker, verb: str) -> None:
+    result = run(verb, "a/b", at=kafka.bootstrap_servers)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert "'a/b' is illegal: 1 to 249 characters out of letters, digits" in result.stderr
+
+
+@pytest.mark.parametrize(("verb", "role"), [("produce", "--producer"), ("consume", "--consumer")])
+def test_a_topic_that_one_may_not_see_was_told_by_its_code_alone(kafka: ScriptedBroker, verb: str, role: str) -> None:
+    topic = m.MetadataResponse.MetadataResponseTopic(error_code=29, name="ordres")
+    kafka.script(m.MetadataRequest, *[lambda _: m.MetadataResponse(topics=[topic])] * 20)
+    result = run(verb, "ordres", at=kafka.bootstrap_servers)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert "there is no topic 'ordres', or this user may not describe it (TOPIC_AUTHORIZATION_FAILED)" in result.stderr
+    assert f"`coterie acls add {role} --topic ordres --allow-principal User:NAME`" in result.stderr
 
 
 def test_records_go_to_a_topic_that_exists(kafka: ScriptedBroker) -> None:

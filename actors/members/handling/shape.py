@@ -8,6 +8,7 @@ call returns, `handler` treats it as a failure of the record.
 from __future__ import annotations
 
 import inspect
+import reprlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -39,6 +40,8 @@ def wants_context(function: Any) -> bool:
 def problem(handler: Any, arguments: tuple[Any, ...], batch_format: BatchFormat) -> str | None:
     """The reason why this handler cannot do its work, and what to do about it; None if there is none to be seen."""
     what = "record" if batch_format == "record" else "records" if batch_format == "records" else "batch"
+    if type(handler).__module__ == "builtins" and not callable(handler):
+        return f"handler={reprlib.repr(handler)} cannot be called. {_ADVICE}"
     name = functions.name_of(handler)
     if not inspect.isclass(handler):
         return _of_call(name, handler, what) or _of_hooks(type(handler))

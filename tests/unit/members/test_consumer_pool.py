@@ -17,7 +17,7 @@ from actors.members import consumer_actor, supervision
 from actors.members.autoscale import Autoscale
 from actors.members.crew import Crew
 from actors.members.handler_member import MemberSpec
-from actors.members.plan import prefix_of
+from actors.members.plan import PoolPlan, prefix_of
 from actors.members.pool import ConsumerPool, PoolError
 from tests.support.every_topic import EveryTopic
 
@@ -58,6 +58,18 @@ def ignore(_: ConsumerRecord) -> None: ...
 
 def pool(handler: Any = ignore, **settings: Any) -> ConsumerPool:
     return ConsumerPool("t", "g", handler, 1, bootstrap_servers="localhost:1", ask=EveryTopic, **settings)
+
+
+@pytest.mark.parametrize("servers", ["127.0.0.1", "127.0.0.1:9092,broker", "broker:http", ""])
+def test_addresses_that_are_none_were_a_warning_and_then_members_without_records(servers: str) -> None:
+    with pytest.raises(PoolError, match="bootstrap_servers"):
+        PoolPlan.of("t", "g", ignore, 1, bootstrap_servers=servers)
+
+
+@pytest.mark.parametrize("handler", [5, "print", None])
+def test_a_handler_that_is_none_was_shown_as_its_type(handler: Any) -> None:
+    with pytest.raises(PoolError, match=f"handler={handler!r} cannot be called"):
+        PoolPlan.of("t", "g", handler, 1, bootstrap_servers="localhost:1")
 
 
 def test_a_handler_that_cannot_be_pickled_is_refused_at_once(actors: NoActors) -> None:

@@ -224,8 +224,8 @@ def only_keywords(*, record: Any) -> None: ...
         (Database, r"handler Database cannot be made with these handler_args: missing a required argument: 'path'"),
         (functools.partial(Database), r"handler partial of Database makes a new Database of each call.*handler_args"),
         (WrongHook, r"handler WrongHook: its method `on_assigned` cannot be called with \(partitions\)"),
-        (None, r"handler NoneType cannot be called"),
-        ("handle", r"handler str cannot be called"),
+        (None, r"handler=None cannot be called"),
+        ("handle", r"handler='handle' cannot be called"),
     ],
 )
 def test_a_handler_that_cannot_be_called_had_each_record_set_aside(handler: Any, text: str) -> None:

@@ -70,6 +70,7 @@ def test_what_cannot_be_pickled_was_not_named(value: Any, said: str) -> None:
     assert text is not None
     assert text.startswith(f"{said} cannot be pickled, so it cannot be sent to the actors: "), text
     assert "lock" in text
+    assert "`setup` or `__init__`" in text, "where to make it"
 
 
 def test_what_can_be_pickled_is_no_problem() -> None:
