@@ -16,15 +16,20 @@ _MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _SPECIAL: Final = re.compile(r"[^ -~]|\\")
 
 
-def text(name: str, password: Secret, mechanism: ScramMechanism, beside: Path | None) -> str:
+def text(
+    name: str, password: Secret, mechanism: ScramMechanism, beside: Path | None, bootstrap_servers: str | None
+) -> str:
     """The file's lines: how brokers are reached as in the file `beside`, which is read; then the user's own login.
 
-    Without such a file the connection is not encrypted.
+    Without such a file the connection is not encrypted. `bootstrap_servers` are those at which the password was set;
+    None: they were not asked.
     """
     from actors.settings.properties import properties
 
     kept = {key: value for _, key, value in properties(beside.read_text())} if beside is not None else {}
     found = {key: value for key, value in kept.items() if _KEPT.fullmatch(key)}
+    if bootstrap_servers is not None:
+        found["bootstrap.servers"] = bootstrap_servers
     in_tls = found.get("security.protocol", "").upper() in ("SSL", "SASL_SSL")
     found["security.protocol"] = "SASL_SSL" if in_tls else "SASL_PLAINTEXT"
     found["sasl.mechanism"] = mechanism.wire_name

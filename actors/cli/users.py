@@ -112,7 +112,9 @@ def set_user(
     else:
         _set(bootstrap_server, timeout_ms, name, password, mechanisms, iterations)
     if written is not None:
-        user_file.write(written, user_file.text(name, password, mechanisms[-1], command_config.file()))
+        servers = bootstrap_server if data_dir is None else None
+        lines = user_file.text(name, password, mechanisms[-1], command_config.file(), servers)
+        user_file.write(written, lines)
         output.note(f"{name} logs in by --command-config {written}")
 
 

@@ -42,7 +42,8 @@ log = logging.getLogger(__name__)
 class GroupReader:
     """The member of one read, as the module says. It has joined when it is made; `leave` has to be called.
 
-    Raises UnknownTopicOrPartitionError, KafkaError (within seconds if no broker answers), and KafkaTimeoutError without an assignment in time.
+    Raises UnknownTopicOrPartitionError, KafkaError, within seconds if no broker answers, and KafkaTimeoutError without
+    an assignment in time.
     """
 
     def __init__(self, plan: ReadPlan) -> None:

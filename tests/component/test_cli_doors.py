@@ -91,6 +91,16 @@ def test_a_topic_that_one_may_not_see_was_told_by_its_code_alone(kafka: Scripted
     assert f"`coterie acls add {role} --topic ordres --allow-principal User:NAME`" in result.stderr
 
 
+def test_records_of_a_compacted_topic_stayed_without_a_reason(kafka: ScriptedBroker) -> None:
+    refused = m.DeleteRecordsResponse.DeleteRecordsPartitionResult(partition_index=0, error_code=44)
+    topic = m.DeleteRecordsResponse.DeleteRecordsTopicResult(name="orders", partitions=[refused])
+    kafka.versions[m.DeleteRecordsRequest] = (0, 2)
+    kafka.script(m.DeleteRecordsRequest, lambda _: m.DeleteRecordsResponse(topics=[topic]))
+    result = run("topics", "delete-records", "orders:0", "--before-offset", "-1", at=kafka.bootstrap_servers)
+    assert result.exit_code == 1
+    assert "POLICY_VIOLATION (44): its cleanup.policy is compact alone" in result.stdout
+
+
 def test_records_go_to_a_topic_that_exists(kafka: ScriptedBroker) -> None:
     result = CliRunner().invoke(cli, ["produce", "orders", "--bootstrap-server", kafka.bootstrap_servers], input="a\n")
     assert (result.exit_code, result.stderr) == (0, "1 record\n")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from actors.client.admin.brokers import Brokers, outcome
 from actors.client.errors import KafkaError, LeaderNotAvailableError
 from actors.client.net.leaders import by_leader, by_topic, list_offsets
 from actors.client.records import Node, OffsetAndTimestamp, TopicPartition
+from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import DeleteRecordsRequest
 
+_COMPACT: Final = "its cleanup.policy is compact alone, and such a topic's records are not deleted by offset"
 Deleted = dict[TopicPartition, int | KafkaError]
 """The new first offset of each partition, or the error because of which nothing was deleted there."""
 
@@ -69,6 +72,8 @@ class Records:
         results: Deleted = {}
         for t in response.topics:
             for p in t.partitions:
-                error = outcome(p.error_code, f"deleting records of {t.name}-{p.partition_index}", topic=t.name)
+                what = f"deleting records of {t.name}-{p.partition_index}"
+                detail = _COMPACT if p.error_code == Code.POLICY_VIOLATION else None  # the answer has no text
+                error = outcome(p.error_code, what, detail, topic=t.name)
                 results[TopicPartition(t.name, p.partition_index)] = error or p.low_watermark
         return results

@@ -37,7 +37,9 @@ class Outage:
 
     def text(self, bootstrap: Iterable[tuple[str, int]]) -> str:
         """Why no broker has answered, for the text of a timeout; it names the addresses that were tried."""
-        return self.reason or f"no answer from bootstrap_servers={','.join(f'{host}:{port}' for host, port in bootstrap)}"
+        return (
+            self.reason or f"no answer from bootstrap_servers={','.join(f'{host}:{port}' for host, port in bootstrap)}"
+        )
 
     def lasts_ms(self, now_ms: int) -> int:
         """For how long metadata has been waited for; 0 while it comes."""

@@ -177,7 +177,7 @@ def test_a_user_had_to_write_his_own_properties_file(cluster: FakeAdmin, tmp_pat
     given.chmod(0o600)
     said = run(
         *("set", "carl", "--password-file", str(given), "--write", str(own)),
-        *("--command-config", str(admins)),
+        *("--command-config", str(admins), "--bootstrap-server", "broker:9192"),
     )
     assert said.exit_code == 0, said.output
     assert said.stderr.endswith(f"carl logs in by --command-config {own}\n")
@@ -185,6 +185,7 @@ def test_a_user_had_to_write_his_own_properties_file(cluster: FakeAdmin, tmp_pat
     assert "secret" not in own.read_text(), "the administrator's"
     assert "admin.pem" not in own.read_text(), "the administrator's certificate"
     assert _read(own) == {
+        "bootstrap_servers": "broker:9192",  # else the user's commands go to port 9092
         "security_protocol": "SASL_SSL",
         "ssl_cafile": "/data/ca.pem",
         "sasl_mechanism": "SCRAM-SHA-512",
