@@ -82,7 +82,8 @@ class Commits:
         self.run_callbacks()
         future = self.start(offsets, retry=True, timeout_ms=timeout_ms)
         late = f"the commit was not answered within {timeout_ms} ms; it may have happened"
-        self._thread.result(future, self._network.now_ms() + timeout_ms, late)
+        until_ms = self._network.now_ms() + timeout_ms
+        self._thread.result(future, until_ms, lambda: late + self._network.outage.because())
         self.run_callbacks()
 
     # --- without waiting ------------------------------------------------------------------------------------------

@@ -32,9 +32,9 @@ class Lookups:
         """Run a coroutine on the loop and return its result. Raises WakeupError, KafkaTimeoutError and its errors."""
         future = self._network.run(work)
         future.add_done_callback(lambda _: self._changes.tell())
-        return self._thread.result(
-            future, self._network.now_ms() + timeout_ms + _GRACE_MS, f"not finished within {timeout_ms} ms"
-        )
+        until_ms = self._network.now_ms() + timeout_ms + _GRACE_MS
+        late = f"not finished within {timeout_ms} ms"
+        return self._thread.result(future, until_ms, lambda: late + self._network.outage.because())
 
     def offsets(
         self, wanted: dict[TopicPartition, int], timeout_ms: int, isolation_level: int | None = None

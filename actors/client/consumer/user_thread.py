@@ -86,14 +86,14 @@ class UserThread:
                 return False
             self._changes.wait(seen, until_ms)
 
-    def result(self, future: concurrent.futures.Future[T], until_ms: int, late: str) -> T:
+    def result(self, future: concurrent.futures.Future[T], until_ms: int, late: Callable[[], str]) -> T:
         """Wait for a future's result; at the timeout the future is cancelled.
 
-        Raises WakeupError, KafkaTimeoutError with the text `late`, and what the future raises. Whoever completes the
+        Raises WakeupError, KafkaTimeoutError with the text of `late`, and what the future raises. Whoever completes the
         future has to call `Changes.tell`.
         """
         if not self.wait_for(future.done, until_ms):
             future.cancel()
             self.raise_if_woken()
-            raise KafkaTimeoutError(late)
+            raise KafkaTimeoutError(late())
         return future.result()

@@ -149,7 +149,10 @@ class Driver:
     async def _wait(self, until_ms: int, deadline_ms: int) -> None:
         left = deadline_ms - self.network.now_ms()
         if left <= 0:
-            raise KafkaTimeoutError(f"the coordinator of group {self.member.config.group_id} was not found in time")
+            why = self.network.outage.because()
+            raise KafkaTimeoutError(
+                f"the coordinator of group {self.member.config.group_id} was not found in time{why}"
+            )
         waiter: asyncio.Future[None] = self.network.loop.create_future()
         self._waiters.append(waiter)
         await asyncio.wait([waiter], timeout=max(until_ms - self.network.now_ms(), 1) / 1000)

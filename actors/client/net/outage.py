@@ -41,6 +41,10 @@ class Outage:
             self.reason or f"no answer from bootstrap_servers={','.join(f'{host}:{port}' for host, port in bootstrap)}"
         )
 
+    def because(self) -> str:
+        """The end of a timeout's text: why no broker answers; empty while one does."""
+        return f": {self.reason}" if self.reason else ""
+
     def lasts_ms(self, now_ms: int) -> int:
         """For how long metadata has been waited for; 0 while it comes."""
         since = self.since_ms

@@ -16,6 +16,7 @@ import crc32c
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from actors.client.errors import KafkaError, KafkaTimeoutError
+from actors.client.net.outage import Outage
 from actors.client.producer.encoding import Encoder
 from actors.client.records import BatchMetadata, RecordMetadata, TopicPartition
 from actors.records.batch import HEADER_BYTES
@@ -61,6 +62,7 @@ class Batch:
         "error",
         "identity",
         "order",
+        "outage",
         "record_errors",
         "sequence",
         "size",
@@ -78,6 +80,7 @@ class Batch:
         self.identity: Identity | None = None
         self.sequence = -1
         self.order = 0
+        self.outage: Outage | None = None
         self.base_offset = -1
         self.timestamp_ms = -1
         self.error: BaseException | None = None
@@ -163,6 +166,13 @@ class Batch:
         for callback in callbacks:
             callback(self)
 
+    def late(self, timeout_s: float | None) -> KafkaTimeoutError:
+        """The error for somebody who has waited so long and waits no more."""
+        why = self.outage.because() if self.outage is not None else ""
+        return KafkaTimeoutError(
+            f"not delivered within {timeout_s} s; delivery_timeout_ms says how long it is tried{why}"
+        )
+
     def wait(self, timeout_s: float | None) -> bool:
         if self.finished():
             return True
@@ -199,7 +209,7 @@ class FutureBatchMetadata:
         """Wait for the outcome (seconds; None = as long as it takes). Raises what went wrong, or KafkaTimeoutError."""
         batch = self._batch
         if not batch.wait(timeout):
-            raise KafkaTimeoutError(f"not delivered within {timeout} s; delivery_timeout_ms says how long it is tried")
+            raise batch.late(timeout)
         if batch.error is not None:
             raise batch.error
         at = batch.timestamp_ms if batch.timestamp_ms >= 0 else self._timestamp_ms
@@ -242,7 +252,7 @@ class FutureRecordMetadata:
     def get(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the outcome (seconds; None = as long as it takes). Raises what went wrong, or KafkaTimeoutError."""
         if not self._batch.wait(timeout):
-            raise KafkaTimeoutError(f"not delivered within {timeout} s; delivery_timeout_ms says how long it is tried")
+            raise self._batch.late(timeout)
         if (error := self.exception) is not None:
             raise error
         return self.value

@@ -94,8 +94,8 @@ class Producer:
     ) -> FutureRecordMetadata:
         """Queue a record. The future's `get()` returns where it was written, or raises why it was not delivered.
 
-        Waits up to max_block_ms for the topic's metadata and for room in the buffer, and then raises KafkaTimeoutError
-        or BufferExhaustedError. A header's name is str, or bytes that need not be UTF-8. `timestamp_ms` is Unix time;
+        Waits up to max_block_ms for the topic's metadata and for room in the buffer (the timeout of `get` begins only
+        then), and raises KafkaTimeoutError or BufferExhaustedError. A header's name is str, or bytes that need not be UTF-8. `timestamp_ms` is Unix time;
         None: now, -1: the record has no time. Raises SerializationError, MessageTooLargeError, AuthenticationError and
         TopicAuthorizationError at once.
         """
@@ -242,7 +242,8 @@ class Producer:
             for batch in waiting:
                 left = None if deadline is None else max(0, deadline - self._now_ms()) / 1000
                 if not batch.wait(left):
-                    raise KafkaTimeoutError(f"not everything was delivered within {timeout} s")
+                    why = self._network.outage.because()
+                    raise KafkaTimeoutError(f"not everything was delivered within {timeout} s{why}")
         finally:
             with sender.room:
                 sender.flushing -= 1

@@ -68,6 +68,7 @@ class Sender:
             if last.is_open and last.size + size <= self.config["batch_size"]:
                 return last, False
         batch = Batch(tp, self._codec, self._now_ms())
+        batch.outage = self.network.outage
         lane.waiting.append(batch)
         return batch, True
 
@@ -76,6 +77,7 @@ class Sender:
         lane = self.lanes.get(batch.tp)
         if lane is None:
             lane = self.lanes[batch.tp] = Lane(batch.tp)
+        batch.outage = self.network.outage
         lane.waiting.append(batch)
         self.buffered += batch.size
 
@@ -105,8 +107,8 @@ class Sender:
         for batch in failed:
             limit = self.config["delivery_timeout_ms"]
             where = f"{batch.tp.topic}-{batch.tp.partition}"
-            why = f": {reason}" if (reason := self.network.outage.reason) else ""
-            self._finish(batch, KafkaTimeoutError(f"{where}: not delivered within delivery_timeout_ms={limit}{why}"))
+            late = f"{where}: not delivered within delivery_timeout_ms={limit}{self.network.outage.because()}"
+            self._finish(batch, KafkaTimeoutError(late))
         for node, batches in rounds:
             self.network.loop.create_task(self._send(node, batches))
 

@@ -62,7 +62,7 @@ def test_a_wake_up_ends_the_wait_and_is_raised_once() -> None:
     thread.wake()
     future: concurrent.futures.Future[None] = concurrent.futures.Future()
     with pytest.raises(WakeupError):
-        thread.result(future, now_ms() + HOUR_MS, "late")
+        thread.result(future, now_ms() + HOUR_MS, lambda: "late")
     assert future.cancelled()
     thread.raise_if_woken()
 
@@ -72,7 +72,7 @@ def test_what_is_done_already_is_given_though_somebody_woke_the_thread() -> None
     thread.wake()
     future: concurrent.futures.Future[int] = concurrent.futures.Future()
     future.set_result(7)
-    assert thread.result(future, now_ms(), "late") == 7
+    assert thread.result(future, now_ms(), lambda: "late") == 7
     with pytest.raises(WakeupError):
         thread.raise_if_woken()
 
@@ -87,5 +87,5 @@ def test_a_wake_up_may_be_forgotten() -> None:
 def test_what_comes_too_late_is_cancelled() -> None:
     future: concurrent.futures.Future[None] = concurrent.futures.Future()
     with pytest.raises(KafkaTimeoutError, match="too slow"):
-        UserThread(Changes(now_ms)).result(future, now_ms(), "too slow")
+        UserThread(Changes(now_ms)).result(future, now_ms(), lambda: "too slow")
     assert future.cancelled()
