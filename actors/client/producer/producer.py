@@ -95,9 +95,9 @@ class Producer:
         """Queue a record. The future's `get()` returns where it was written, or raises why it was not delivered.
 
         Waits up to max_block_ms for the topic's metadata and for room in the buffer (the timeout of `get` begins only
-        then), and raises KafkaTimeoutError or BufferExhaustedError. A header's name is str, or bytes that need not be UTF-8. `timestamp_ms` is Unix time;
-        None: now, -1: the record has no time. Raises SerializationError, MessageTooLargeError, AuthenticationError and
-        TopicAuthorizationError at once.
+        then), and raises KafkaTimeoutError or BufferExhaustedError. A header's name is str, or bytes that need not be
+        UTF-8. `timestamp_ms` is Unix time; None: now, -1: the record has no time. Raises SerializationError,
+        MessageTooLargeError, AuthenticationError and TopicAuthorizationError at once.
         """
         if self._closed:
             raise ClosedError
