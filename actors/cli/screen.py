@@ -118,7 +118,9 @@ class Keys:
         if self._input is None:
             time.sleep(seconds)
             return None
-        if not select.select([self._input], [], [], seconds)[0]:
+        keys = select.poll()  # select.select knows no file descriptors above 1023
+        keys.register(self._input, select.POLLIN)
+        if not keys.poll(seconds * 1000):
             return None
         pressed = os.read(self._input, 8)
         return _ARROWS.get(pressed) or pressed[:1].decode(errors="replace")

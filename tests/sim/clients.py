@@ -142,7 +142,7 @@ class Member(Client):
         )
         self.positions = {}
         self.member = Watched(config, self.network.jitter)
-        self.driver = Driver(self.member, self.network, Changes(self.network.now_ms))
+        self.driver = Driver(self.member, self.network, Changes(self.network.now_ms), lambda tp: b"")
         self.network.on_metadata = self.driver.on_metadata
         if self.subscribes:
             self.member.subscribe({TOPIC})

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import ray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -92,26 +89,6 @@ def test_a_group_without_commits_begins_where_it_is_told_and_a_new_partition_at_
     new = send(servers, topic_name, range(8, 12))
     run(spark, servers, topic_name, seen, startingOffsets="latest")
     assert sorted(seen.values) == sorted(new)
-
-
-@pytest.mark.filterwarnings("ignore:DataFrame.sql_ctx is an internal property")  # which RayDP uses
-def test_a_batch_can_be_handed_to_ray_data(spark: SparkSession, cluster: Cluster, topic_name: str) -> None:
-    """RayDP's master died of it: its serializer could not look into classes of java.math."""
-    servers = cluster.bootstrap_servers
-    make_topic(servers, topic_name)
-    values = send(servers, topic_name, range(20))
-    handed: list[dict[str, Any]] = []
-
-    def hand_on(df: DataFrame, batch: Batch) -> None:
-        more = df.withColumn("price", f.lit("1.5").cast("decimal(10,2)")).withColumn(
-            "day", f.to_date(f.lit("2026-11-26"))
-        )
-        handed.extend(ray.data.from_spark(more).take_all())
-
-    run(spark, servers, topic_name, hand_on)
-    assert sorted(row["value"] for row in handed) == sorted(values)
-    assert {(row["price"], row["day"]) for row in handed} == {(Decimal("1.50"), date(2026, 11, 26))}
-    assert committed(servers, topic_name) == ends(servers, topic_name)
 
 
 def test_headers_come_when_they_are_asked_for(spark: SparkSession, cluster: Cluster, topic_name: str) -> None:

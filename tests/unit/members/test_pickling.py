@@ -56,8 +56,8 @@ def _class() -> Any:
     [
         (_with_variable(), "variable connection of handler"),
         (_with_helper(), "variable connection of variable helper of handler"),
-        (functools.partial(print, threading.Lock()), "argument 1 of handler"),
-        (functools.partial(print, end=threading.Lock()), "argument end of handler"),
+        (functools.partial(max, threading.Lock()), "argument 1 of handler"),
+        (functools.partial(max, end=threading.Lock()), "argument end of handler"),
         (Holder(threading.Lock()), "attribute lock of handler"),
         (Holder(threading.Lock()).handle, "attribute lock of object of handler"),
         (Holder({"a": [threading.Lock()]}), "element 1 of entry 'a' of attribute lock of handler"),
