@@ -54,6 +54,12 @@ class LoopThread:
         """Run `work` on the loop and wait for its result. What it raises is raised here."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout_s)
 
+    def close(self) -> None:
+        """End the loop and its thread. What runs there goes no further."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run `work` on the loop without waiting for it."""
         asyncio.run_coroutine_threadsafe(work, self.loop)

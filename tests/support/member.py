@@ -12,6 +12,7 @@ from actors.client.errors import KafkaTimeoutError
 from actors.client.records import ConsumerGroupMetadata
 from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.runtime.environment import Environment
+from tests.support.left_open import LEFT_OPEN
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -187,7 +188,12 @@ class Member:
             environment=self.environment,
         )
         self.consumer.loop = self.loop
+        LEFT_OPEN.callback(self._end)
         self.on_sleep: Callable[[], None] = lambda: None
+
+    def _end(self) -> None:
+        if "loop" in vars(self.loop.handler):  # of an async handler: it has three file descriptors
+            self.loop.handler.loop.close()
 
     def _sleep(self, seconds: float) -> None:
         self.sleeps.append(seconds)
