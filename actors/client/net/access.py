@@ -32,6 +32,11 @@ class Access:
         if security.sasl is not None:
             security.sasl.check()
 
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self._contexts is not None
+
     def renew_after_ms(self, lifetime_ms: int) -> float:
         """When to prove again who we are: from 85 to 95 % of a session's lifetime on, so that not all do it at once."""
         return lifetime_ms * self._chance.uniform(0.85, 0.95)

@@ -280,6 +280,8 @@ class Connection(asyncio.BufferedProtocol):
         answered = self._last_id - len(self._calls)
         if not self._calls or answered > 1 or (self._access is not None and self._access.login is not None):
             return ""
+        if not answered and self._access is not None and self._access.has_tls:
+            return ""  # it has TLS, and its alert, which says why, may be lost with the connection
         what = "a login (security_protocol=SASL_SSL or SASL_PLAINTEXT)" if answered else "TLS (security_protocol=SSL)"
         return f" at the first request; it may expect {what}"
 
