@@ -137,7 +137,7 @@ def lag_rows(points: Sequence[LagPoint], block_ms: int) -> Iterator[dict[str, An
 
 
 def _blocks(points: Sequence[LagPoint], block_ms: int) -> dict[int, tuple[int | None, float | None]]:
-    """The greatest lag of each block, in records and in seconds. What stays the same has few points."""
+    """The greatest lag of each block, in records and in seconds. A curve that stays the same has few points."""
     found: dict[int, tuple[int | None, float | None]] = {}
     for before, point in pairwise([points[0], *points]):
         at, last = ((each.wall_ms - points[0].wall_ms) // block_ms for each in (point, before))

@@ -58,7 +58,7 @@ def sorted_groups(groups: Iterable[GroupRow], order: str, *, backwards: bool = F
 
 
 def headlines(found: Overview) -> Iterator[tuple[str, ...]]:
-    """What the cluster is as a whole: lines, each of parts."""
+    """The cluster as a whole: lines, each of parts."""
     alive = sum(broker.alive for broker in found.brokers)
     yield (
         f"{found.name} at {figures.moment(found.wall_ms)}",

@@ -367,7 +367,7 @@ class TopicRecreatedError(DataLossError):
         self.topics = sorted(topics)
         super().__init__(
             message
-            or f"deleted and created again: {', '.join(self.topics)}. What was not read of the old topic is lost. Seek "
+            or f"deleted and created again: {', '.join(self.topics)}. The rest of the old topic is lost. Seek "
             "to go on in the new one, or set auto_offset_reset to earliest or latest"
         )
 

@@ -64,7 +64,7 @@ class Desk(Protocol):
     """A visitor's own way to the brokers. All methods raise DeskError."""
 
     async def rights(self) -> Rights:
-        """What he may see. Raises LoggedOutError once he is no user any more."""
+        """The views that he may see. Raises LoggedOutError once he is no user any more."""
         ...
 
     async def sees_settings(self, topic: str) -> bool:

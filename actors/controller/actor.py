@@ -439,7 +439,7 @@ class Controller:
         return name in self._server.metadata.topics
 
     def answer_pool(self, wish: Wish) -> Answer:
-        """What is asked about the versions of deployed pools. Raises OSError, ValueError."""
+        """Answers questions about the versions of deployed pools. Raises OSError, ValueError."""
         return self._ask(self._pool_seals.answer, wish)
 
     def status(self) -> ClusterStatus:

@@ -26,7 +26,7 @@ WARM = (
     "actors.members.range_member",
     "placement.nodes",
 )
-"""What the processes of a cluster import; not the actors themselves, see fork_server."""
+"""The modules that the processes of a cluster import; not the actors themselves, see fork_server."""
 
 
 def bring_pools_back(controller: Any, bootstrap_servers: str, folder: Path) -> Homecoming | None:

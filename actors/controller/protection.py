@@ -21,7 +21,7 @@ _FILE: Final = Path("controller", "protection.json")
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What every listener has, and whether there are ACLs."""
+    """The protection of every listener, and whether there are ACLs."""
 
     tls: bool = False
     logins: bool = False

@@ -1,4 +1,4 @@
-"""What rebalances were about: who came and went and how, how long each phase took, and whom it waited for.
+"""Describes rebalances: who came and went and how, how long each phase took, and whom it waited for.
 
 It is for people to read. Nothing that the coordinator decides depends on it, nothing of it is in the log, and
 heartbeats and commits do not touch it. All of it is bounded: of many members only some are named, and of many

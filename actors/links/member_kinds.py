@@ -1,4 +1,4 @@
-"""What the members of a group are, as their client ids tell that pools and Spark jobs give them."""
+"""Tells what the members of a group are, as their client ids tell that pools and Spark jobs give them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What members are called where people read it: no two of a group alike, though all may have one client id.
+"""Names members where people read it: no two of a group alike, though all may have one client id.
 
 A name is the instance id of a static member, else the client id, and as much of the member id as tells it from the
 others. Kafka makes a member id of one of the two and a UUID.

@@ -43,7 +43,7 @@ class Blame:
 
     @property
     def notes(self) -> Notes:
-        """What is noted now."""
+        """All present notes."""
         with self._changed:
             return self._deaths.notes
 

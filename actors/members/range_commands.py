@@ -1,4 +1,4 @@
-"""What other threads ask of a range member, in the order in which its own thread does it. No lock is here."""
+"""The commands of other threads for a range member, in the order in which its own thread does it. No lock is here."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class SeenTopics:
         again = sorted({each.topic for each in held if self._is_new(each)})
         if again and fail:
             raise TopicRecreatedError(
-                f"deleted and created again: {', '.join(again)}. What was not read of the old topic is lost; set "
+                f"deleted and created again: {', '.join(again)}. The rest of the old topic is lost; set "
                 f"{setting} to false to go on with what is there",
                 again,
             )

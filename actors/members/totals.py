@@ -1,4 +1,4 @@
-"""What all members of a pool have done, those included whose places have gone."""
+"""Counts the work of all members of a pool, those included whose places have gone."""
 
 from __future__ import annotations
 

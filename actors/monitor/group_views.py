@@ -42,7 +42,7 @@ class GroupSource:
     rebalances: Mapping[str, tuple[RebalanceView, ...]]
     trends: Mapping[str, tuple[int | None, ...]]
     kinds: Mapping[str, str]
-    """What the members of groups are, or were."""
+    """The kinds of groups' members, present or past."""
 
 
 def state_of(group: FollowedGroup, phases: Mapping[str, Phase]) -> str:

@@ -466,7 +466,7 @@ class Consumer:
             return {name for name, info in found.items() if not info.is_internal}
 
     def hindrance(self, *, grace_ms: int = GRACE_MS) -> str | None:
-        """What has kept records away for `grace_ms`, in a sentence: no broker answers, or a topic does not exist.
+        """Why no records have come for `grace_ms`, in a sentence: no broker answers, or a topic does not exist.
 
         None while all is well. A poll warns of it once. May be called from another thread.
         """

@@ -16,7 +16,7 @@ GRACE_MS: Final = 3_000
 
 
 class Hindrance:
-    """What keeps a consumer from records, from metadata alone. `wanted` are the topics it reads or subscribes to."""
+    """Tells by metadata alone what keeps records away. `wanted` are the topics it reads or subscribes to."""
 
     def __init__(
         self, network: Network, wanted: Callable[[], Collection[str]], bootstrap_servers: object, *, creates: bool
@@ -29,7 +29,7 @@ class Hindrance:
         self._warned = ""
 
     def text(self, *, grace_ms: int = GRACE_MS) -> str | None:
-        """What is wrong for `grace_ms` now, and which setting governs it; None while all is well."""
+        """The fault that has lasted for `grace_ms` now, and which setting governs it; None while all is well."""
         now_ms = self._network.now_ms()
         if self._network.outage.lasts_ms(now_ms) >= max(grace_ms, 1):
             return self._network.outage.reason or self._silent(now_ms)

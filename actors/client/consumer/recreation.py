@@ -1,4 +1,4 @@
-"""What a consumer does when a topic it reads was deleted and created again: its positions mean nothing in the new one.
+"""Meets topics that were deleted and created again: a consumer's positions mean nothing in the new one.
 
 A position belongs to the topic that had the name when it was found. The id in the metadata tells whether it is still
 that topic. From version 13 on fetches name topics by id, so that no record of the new topic is ever taken for one of

@@ -188,7 +188,7 @@ class Fetched:
 
 
 def judge_fetch(group_id: str, response: OffsetFetchResponse, ids: Ids = NO_IDS) -> Fetched:
-    """What an OffsetFetch answer says. `ids` are those that were asked by."""
+    """The content of an OffsetFetch answer. `ids` are those that were asked by."""
     answer = response.groups[0] if response.groups else response
     code = answer.error_code
     what = f"fetching the offsets of group {group_id}"

@@ -51,7 +51,7 @@ def _is_another(mine: bytes, present: bytes) -> bool:
 
 
 def _told(recreated: set[TopicPartition], missing: set[TopicPartition]) -> KafkaError | None:
-    """What cannot get better comes first."""
+    """Errors that cannot get better come first."""
     if recreated:
         return CommitFailedError(
             f"not committed: {_named(recreated)} belonged to a topic that was deleted; the one of that name is new"

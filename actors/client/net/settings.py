@@ -1,4 +1,4 @@
-"""What the connections of a client are made with."""
+"""The settings that the connections of a client are made with."""
 
 from __future__ import annotations
 

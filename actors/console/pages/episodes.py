@@ -1,4 +1,4 @@
-"""What a group's rebalances tell: how each ended, whom it waited for, and when each member came and went. Pure."""
+"""Reads a group's rebalances: how each ended, whom it waited for, and when each member came and went. Pure."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _went(view: RebalanceView) -> Iterable[tuple[str, Sequence[str]]]:
 
 
 def changes(view: RebalanceView) -> Iterable[tuple[str, str, Sequence[str]]]:
-    """Who came and who went: how, the sign, and their ids."""
+    """The members that came and went: how, the sign, and their ids."""
     yield "came", "+", view.came
     for how, ids in _went(view):
         yield how, "\N{MINUS SIGN}", ids

@@ -68,7 +68,7 @@ def _band(episode: Episode, window: Window) -> Html:
 
 
 def cause(rebalance: RebalanceView) -> str:
-    """What began it, as a sentence."""
+    """The reason why it began, as a sentence."""
     who = rebalance.client_id or rebalance.member_id
     where = f" on {rebalance.host.lstrip('/')}" if rebalance.host else ""
     return f"{rebalance.reason}: {who}{where}" if who else rebalance.reason

@@ -24,7 +24,7 @@ def state(name: str) -> Html:
 
 
 def kind(name: str) -> Html:
-    """What the members of a group are, as a badge."""
+    """Tells what the members of a group are, as a badge."""
     return el("span", _KINDS.get(name, name), class_=f"kind {name}")
 
 

@@ -22,5 +22,5 @@ class Seals(Protocol):
 
 
 def sealable(deployment: Deployment) -> SealedVersion:
-    """What of a version is sealed."""
+    """The part of a version that is sealed."""
     return SealedVersion(deployment.incarnation, deployment.version, digest_of(deployment))
