@@ -43,7 +43,7 @@ test-fast: check
 
 # Three processes, since they often wait. The folders that share a cluster each stay in one (tests/conftest.py).
 # What takes all of the machine runs alone: starvation, and several Ray nodes with their brokers.
-ALONE := tests/ray/test_starvation.py tests/ray/test_nodes.py
+ALONE := tests/programs/test_starvation.py tests/programs/test_nodes.py
 test: setup lint types conformance
 	$(BIN)/python -m pytest $(ALONE)
 	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder $(addprefix --ignore=,$(ALONE))

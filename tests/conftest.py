@@ -18,7 +18,7 @@ from xdist.workermanage import WorkerController
 
 from tests.support.left_open import LEFT_OPEN
 
-LIVE = ("ray", "compat", "spark", "chaos", "browser")
+LIVE = ("ray", "programs", "spark", "compat", "chaos", "browser")
 """Folders whose tests share a running cluster, or wait for one, the longest first: each runs in one process, in order.
 
 The other tests run file by file beside them, in whichever process has time.
