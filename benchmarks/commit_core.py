@@ -8,7 +8,10 @@ from __future__ import annotations
 import gc
 import time
 
-from actors.coordinator import CoordinatorConfig, Now, OffsetCommitResponse, Shard, Token
+from actors.coordinator.group_types import group_shard
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.messages import OffsetCommitResponse
+from actors.coordinator.turn import Now, Token
 from actors.group_api import Topics, offset_commit
 from actors.group_api.commits import Commits
 from actors.records.building import build_keyed_batch
@@ -82,7 +85,7 @@ class _Core:
         self._frames = frames
         self._commits = Commits()
         self._topics = Topics([("orders", b"o" * 16, 100)])
-        self._shard = Shard(CoordinatorConfig(), lambda: "id")
+        self._shard = group_shard(CoordinatorConfig(), lambda: "id")
         self._shard.start_loading(0, NOW)
         self._shard.finish_loading(NOW, 0)
         self._log_end = 0

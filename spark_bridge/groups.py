@@ -16,13 +16,10 @@ from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.client.consumer.range_columns import Place, microseconds
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.client.records import OffsetAndMetadata, OffsetRange, TopicPartition
-from actors.coordinator.records import (
-    OFFSET_KEY_TYPES,
-    CorruptRecordError,
-    decode_offset_key,
-    decode_offset_value,
-    record_type,
-)
+from actors.coordinator.groups.offset_records import OFFSET_KEY_TYPES
+from actors.coordinator.records import record_type
+from actors.coordinator.groups.offset_records import decode_offset_key, decode_offset_value
+from actors.coordinator.records import CorruptRecordError
 from spark_bridge.executors import check_session
 from spark_bridge.options import source_options
 from spark_bridge.read import merged, planned

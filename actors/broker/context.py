@@ -18,7 +18,7 @@ from actors.broker.counts import Counts
 from actors.broker.fetches import ParkedFetches
 from actors.broker.quotas import Quotas
 from actors.broker.turns import Turns
-from actors.coordinator.messages import ListedGroup
+from actors.coordinator.groups.messages import ListedGroup
 from actors.links.chronicle import Chronicle
 from actors.links.operations import Operation, Result
 from actors.log.config import INTERNAL_SEGMENT_BYTES, LogConfig, config_docs

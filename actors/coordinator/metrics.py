@@ -1,4 +1,4 @@
-"""A shard's counters. Its process sends them to the broker; `coterie status --format json` shows them."""
+"""The counters of a shard's host. Its process sends them to the broker; `coterie status --format json` shows them."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,6 @@ from dataclasses import dataclass
 class Metrics:
     """Counters since the shard was loaded; maxima, and figures of the load. Times in ms."""
 
-    offset_commits: int = 0
-    """Offsets committed, one for each partition."""
-    offset_expirations: int = 0
-    offset_deletions: int = 0
-    group_expirations: int = 0
-    group_deletions: int = 0
-    rebalances_completed: int = 0
-    members_expired: int = 0
-    """Members removed by their session timers, or because they did not sync in time."""
     late_turns: int = 0
     """Turns that came so late that members were given the time back."""
     records_loaded: int = 0

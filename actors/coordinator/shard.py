@@ -1,4 +1,4 @@
-"""A coordinator shard: one partition of `__consumer_offsets` and the groups that hash to it.
+"""A coordinator shard: one partition of a coordinator's topic, and what is kept in it.
 
 The driver (an actor, or a test) owns the socket, the clock and the log. In each turn it hands over what has
 arrived, calls `on_time`, then takes what there is to append and to answer:
@@ -15,54 +15,25 @@ The driver reports the outcome of each append, in their order, by `appended` or 
 high watermark by `high_watermark`. If an outcome is unknown it calls `forget`. If `needs_reload` is set after any call,
 it has the shard load its log again. Every token is answered exactly once, unless it is dropped.
 
-What each request does is in join.py, sync.py, membership.py, offsets.py, topic_deletion.py, sleep.py and admin.py.
+The shard knows nothing of what it coordinates. `Coordinator` says what it needs of that.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Generic, Protocol, TypeVar
 
-from actors.coordinator.admin import Admin
-from actors.coordinator.config import LATE_TURN_MS, CoordinatorConfig
-from actors.coordinator.durable import DurableState, Loader, Records
 from actors.coordinator.errors import Error
-from actors.coordinator.expiry import Expiry
-from actors.coordinator.group import Group, GroupState, RebalanceEvent
-from actors.coordinator.history import RebalanceLog
-from actors.coordinator.join import Join
-from actors.coordinator.membership import Membership
-from actors.coordinator.messages import (
-    DeleteGroupsRequest,
-    DeleteTopicOffsetsRequest,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    ListGroupsRequest,
-    MaySleepRequest,
-    Now,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    Request,
-    Response,
-    SyncGroupRequest,
-    Token,
-    error_response,
-)
+from actors.coordinator.loading import Durable, Loader
 from actors.coordinator.metrics import Metrics
-from actors.coordinator.offsets import Offsets
-from actors.coordinator.rebalance import Rebalancer
-from actors.coordinator.records import CorruptRecordError
+from actors.coordinator.records import CorruptRecordError, Records, RecordTypes
 from actors.coordinator.runtime import Runtime
-from actors.coordinator.sleep import Sleep
-from actors.coordinator.sync import Sync
-from actors.coordinator.topic_deletion import TopicDeletions
-from actors.coordinator.writer import Append, UnexpectedLogEndError
+from actors.coordinator.turn import Handle, Now, Request, Token
+from actors.coordinator.writer import Append, UnexpectedLogEndError, WriteLimits
+
+LATE_TURN_MS = 500
+"""A turn that is later than this is our own stall: clients get the time back."""
 
 
 class ShardState(StrEnum):
@@ -76,58 +47,62 @@ class ShardState(StrEnum):
     """Its log could not be read. Ends at the next election."""
 
 
-class GroupStatus(NamedTuple):
-    """What tells an operator why a group makes no progress."""
+class Coordinator(Protocol):
+    """What a shard hosts: the requests of one kind of coordinator, its durable state and its live state.
 
-    group_id: str
-    state: GroupState
-    generation_id: int
-    awaited_members: tuple[str, ...]
-    """The members and pending member ids that the running phase waits for."""
-    phase_ends_in_ms: int | None
-    """When that phase ends at the latest; None if none is running."""
-    rebalances: tuple[RebalanceEvent, ...]
-    """The last rebalances, oldest first."""
+    It gets a `Runtime`, through which it answers, writes and sets timers. The shard calls it in this order: `adopt`
+    when the log has been read, `start` when all of that has committed, then requests' handlers; `forget` at any time.
+    """
+
+    record_types: RecordTypes
+
+    @property
+    def handlers(self) -> Mapping[type, Handle]:
+        """What carries out each type of request while the shard serves."""
+
+    def new_state(self) -> Durable:
+        """The durable state of an empty log."""
+
+    def adopt(self, state: Any) -> None:
+        """Take a durable state that was loaded. From now on only committed writes change it, by its `replay`."""
+
+    def start(self, now: Now) -> None:
+        """All that was loaded has committed: make the live state of it, and begin to serve."""
+
+    def forget(self) -> None:
+        """Drop all state, durable and live. Requests that are parked have been answered."""
+
+    def unavailable(self, request: Any, *, loading: bool) -> Any:
+        """The answer to a request that comes while the shard does not serve."""
+
+    def give_back(self, ms: int) -> None:
+        """This process stood still for so long and heard nobody: move the deadlines of clients on."""
 
 
-class Shard:
-    """One coordinator shard; the module says how to drive it. `new_id` makes unique texts for member ids."""
+C = TypeVar("C", bound=Coordinator)
 
-    def __init__(self, config: CoordinatorConfig, new_id: Callable[[], str]) -> None:
+
+class Shard(Generic[C]):
+    """One coordinator shard; the module says how to drive it. `make` makes the coordinator that it hosts."""
+
+    def __init__(self, limits: WriteLimits, make: Callable[[Runtime], C]) -> None:
         self.state = ShardState.UNLOADED
         self.epoch = -1
         self.needs_reload = False
         """Whether the log differs from what this shard knew. It has dropped its state and has to load again."""
         self.failure = ""
         """Why the log could not be read; empty unless the state is Failed."""
-        self._runtime = runtime = Runtime(config, new_id)
-        self._rebalancer = rebalancer = Rebalancer(runtime)
-        self._join = join = Join(runtime, rebalancer)
-        self._sync = sync = Sync(runtime, rebalancer)
-        self._membership = membership = Membership(runtime, rebalancer)
-        self._deletions = deletions = TopicDeletions(runtime)
-        offsets = Offsets(runtime, deletions)
-        admin = Admin(runtime, offsets)
-        self._expiry = expiry = Expiry(runtime)
-        self._loader = Loader()
+        self._runtime = Runtime(limits)
+        self.coordinator = make(self._runtime)
+        self._handlers = self.coordinator.handlers
+        self._loader = self._new_loader()
         self._loading_since_ms: int | None = None
         self._high_watermark = 0
         self._active_from: int | None = None
         """The log end offset that has to commit before the state is Active."""
-        self._handlers: dict[type, Callable[[Token, Any, Now], None]] = {
-            HeartbeatRequest: membership.heartbeat,
-            OffsetCommitRequest: offsets.commit,
-            JoinGroupRequest: join.handle,
-            SyncGroupRequest: sync.handle,
-            LeaveGroupRequest: membership.leave,
-            OffsetFetchRequest: offsets.fetch,
-            OffsetDeleteRequest: offsets.delete,
-            DeleteTopicOffsetsRequest: deletions.handle,
-            MaySleepRequest: Sleep(runtime, expiry).may_sleep,
-            ListGroupsRequest: admin.list_groups,
-            DescribeGroupsRequest: admin.describe_groups,
-            DeleteGroupsRequest: admin.delete_groups,
-        }
+
+    def _new_loader(self) -> Loader[Durable]:
+        return Loader(self.coordinator.new_state(), self.coordinator.record_types)
 
     # -- loading and unloading
 
@@ -142,7 +117,7 @@ class Shard:
         self.epoch = epoch
         self.state = ShardState.LOADING
         self.needs_reload = False
-        self._loader = Loader()
+        self._loader = self._new_loader()
         self._loading_since_ms = now.monotonic_ms if now else None
         self._high_watermark = 0
 
@@ -151,10 +126,9 @@ class Shard:
         self._load(lambda loader: loader.add(records))
 
     def load_transactional(self, producer_id: int, records: Records) -> None:
-        """As `load`, for the records of a transactional batch: their offsets are pending until the marker.
+        """As `load`, for the records of a transactional batch: what they say is pending until the marker.
 
-        If the marker never comes, they stay pending until they or their group are deleted: no producer can end a
-        transaction here.
+        If the marker never comes, that stays pending until it is deleted: no producer can end a transaction here.
         """
         self._load(lambda loader: loader.add_transactional(producer_id, records))
 
@@ -162,7 +136,7 @@ class Shard:
         """As `load`, for the marker that ends a transaction."""
         self._load(lambda loader: loader.add_marker(producer_id, committed))
 
-    def _load(self, take: Callable[[Loader], object]) -> bool:
+    def _load(self, take: Callable[[Loader[Durable]], object]) -> bool:
         """Have the loader take something; False if the shard is not, or no longer, loading."""
         if self.state is ShardState.LOADING:
             try:
@@ -180,12 +154,11 @@ class Shard:
         """
         if not self._load(Loader.finish):
             return
-        runtime = self._runtime
-        runtime.durable = self._loader.state
-        runtime.metrics.records_loaded += self._loader.records
-        runtime.metrics.unknown_records += self._loader.unknown_records
-        self._loader = Loader()
-        runtime.writer.start(runtime.durable, log_end_offset)
+        loader, self._loader = self._loader, self._new_loader()
+        self.metrics.records_loaded += loader.records
+        self.metrics.unknown_records += loader.unknown_records
+        self.coordinator.adopt(loader.state)
+        self._runtime.writer.start(loader.state.replay, log_end_offset)
         self._active_from = log_end_offset
         reached = log_end_offset if high_watermark is None else high_watermark
         self._activate(max(reached, self._high_watermark), now)
@@ -195,27 +168,9 @@ class Shard:
             return
         self._active_from = None
         self.state = ShardState.ACTIVE
-        self._measure_load(now)
-        for group_id, durable in self._runtime.durable.items():
-            if durable.persisted is None:
-                self._runtime.groups[group_id] = Group(group_id, now.wall_ms)
-            else:
-                group = Group.from_record(group_id, durable.persisted)
-                self._runtime.groups[group_id] = group
-                self._resume(group, now)
-        self._expiry.schedule(now)
-
-    def _measure_load(self, now: Now) -> None:
         if self._loading_since_ms is not None:
-            self._runtime.metrics.load_time_ms = now.monotonic_ms - self._loading_since_ms
-
-    def _resume(self, group: Group, now: Now) -> None:
-        """Give the members of a loaded group a whole session to find this shard."""
-        for member in group.members.values():
-            self._rebalancer.watch(group, member)
-            self._rebalancer.arm_session(member, now)
-        if len(group.members) > self._runtime.config.group_max_size:
-            self._rebalancer.prepare(group, "group is larger than group.max.size", "", now)
+            self.metrics.load_time_ms = now.monotonic_ms - self._loading_since_ms
+        self.coordinator.start(now)
 
     def unload(self) -> None:
         """This partition is led elsewhere now: answer NOT_COORDINATOR to all that is parked, and drop everything."""
@@ -231,13 +186,10 @@ class Shard:
 
     def _drop(self, error: Error) -> None:
         runtime = self._runtime
-        runtime.answer_all(error)
+        runtime.refuse_all(error)
         runtime.timers.clear()
         runtime.writer.forget()
-        self._deletions.forget()
-        runtime.rebalances.clear()
-        runtime.groups.clear()
-        runtime.durable = DurableState()
+        self.coordinator.forget()
         self._active_from = None
 
     # -- requests
@@ -247,56 +199,29 @@ class Shard:
         if self.state is ShardState.ACTIVE:
             self._handlers[type(request)](token, request, now)
         else:
-            self._runtime.replies.append((token, self._unavailable(request)))
+            answer = self.coordinator.unavailable(request, loading=self.state is ShardState.LOADING)
+            self._runtime.replies.append((token, answer))
 
-    def _unavailable(self, request: Request) -> Response:
-        error = self._entry_error(request)
-        if error:
-            return error_response(request, error)
-        if self.state is not ShardState.LOADING:
-            return error_response(request, Error.NOT_COORDINATOR)
-        match request:
-            case HeartbeatRequest():
-                return HeartbeatResponse(Error.NONE)  # members need not look for another coordinator
-            case SyncGroupRequest():
-                # A rebalance that was under way is lost with the old leader. On REBALANCE_IN_PROGRESS clients join
-                # again; COORDINATOR_LOAD_IN_PROGRESS is fatal to some of them here.
-                return error_response(request, Error.REBALANCE_IN_PROGRESS)
-            case _:
-                return error_response(request, Error.COORDINATOR_LOAD_IN_PROGRESS)
-
-    def _entry_error(self, request: Request) -> Error:
-        match request:
-            case JoinGroupRequest():
-                return self._join.entry_error(request)
-            case SyncGroupRequest():
-                return self._sync.entry_error(request)
-            case HeartbeatRequest() | LeaveGroupRequest() | OffsetDeleteRequest():
-                return Error.NONE if request.group_id else Error.INVALID_GROUP_ID
-            case OffsetCommitRequest() | OffsetFetchRequest():
-                return Error.INVALID_GROUP_ID if request.group_id is None else Error.NONE
-            case _:
-                return Error.NONE
-
-    def take_replies(self) -> list[tuple[Token, Response]]:
+    def take_replies(self) -> list[tuple[Token, Any]]:
         """The answers since the last call, in the order in which they were given."""
-        runtime = self._runtime
-        replies, runtime.replies = runtime.replies, []
-        return replies
+        replies = self._runtime.replies
+        taken = replies[:]
+        replies.clear()
+        return taken
 
     def drop(self, belongs: Callable[[Token], bool]) -> None:
         """A client has gone: requests whose token `belongs` to it are never answered, but still carried out."""
         runtime = self._runtime
         for token in [token for token in runtime.unanswered if belongs(token)]:
             del runtime.unanswered[token]
-        runtime.replies = [reply for reply in runtime.replies if not belongs(reply[0])]
+        runtime.replies[:] = [reply for reply in runtime.replies if not belongs(reply[0])]
 
     # -- the log
 
     def take_records(self) -> Append | None:
         """The next append, to be made atomically, or None.
 
-        Call until it is None: a turn that wrote more than `max_message_bytes` makes several.
+        Call until it is None: a turn that wrote more than one batch takes makes several.
         """
         return self._runtime.writer.take()
 
@@ -333,71 +258,19 @@ class Shard:
     def on_time(self, now: Now) -> None:
         """Do what is due. To be called after the input of the turn has been handled.
 
-        If the turn is late, this process stood still and could not hear the members: they get the time back.
+        If the turn is late, this process stood still and could not hear its clients: they get the time back.
         """
         due_ms = self._runtime.timers.next_due_ms()
         if due_ms is None or due_ms > now.monotonic_ms:
             return
         if now.monotonic_ms - due_ms > LATE_TURN_MS:
+            self.metrics.late_turns += 1
             # A moment more, or the first ones would expire in this turn although their input is unread.
-            self._give_back(now.monotonic_ms - due_ms + LATE_TURN_MS)
+            self.coordinator.give_back(now.monotonic_ms - due_ms + LATE_TURN_MS)
         for timer in self._runtime.timers.pop_due(now.monotonic_ms):
             timer.action(now)
 
-    def _give_back(self, ms: int) -> None:
-        self._runtime.metrics.late_turns += 1
-        for group in self._runtime.groups.values():
-            sessions = [member.session for member in group.members.values()]
-            for timer in (*sessions, *group.pending_joins.values()):
-                if timer.due_ms is not None:
-                    timer.due_ms += ms
-
-    # -- to look at
-
     @property
     def metrics(self) -> Metrics:
+        """The counters of the host; what it hosts has its own."""
         return self._runtime.metrics
-
-    def group_counts(self) -> dict[GroupState, int]:
-        """The number of groups in each state."""
-        return dict(Counter(group.state for group in self._runtime.groups.values()))
-
-    def offset_count(self) -> int:
-        """The number of offsets stored."""
-        return sum(len(group.offsets) for _, group in self._runtime.durable.items())
-
-    def topics(self) -> frozenset[str]:
-        """The topics that offsets are stored for."""
-        return frozenset().union(*(group.topics() for _, group in self._runtime.durable.items()))
-
-    def parked(self) -> dict[str, int]:
-        """How many members wait for the answer to a `join` and to a `sync`."""
-        kinds = Counter(map(type, self._runtime.unanswered.values()))
-        return {"join": kinds[JoinGroupRequest], "sync": kinds[SyncGroupRequest]}
-
-    @property
-    def rebalances(self) -> RebalanceLog:
-        """The rebalances that run, and those that are over and were not fetched yet."""
-        return self._runtime.rebalances
-
-    def awaited(self, group_id: str) -> tuple[tuple[str, ...], int | None]:
-        """Whom a group's running phase waits for, and when it ends at the latest (monotonic ms)."""
-        group = self._runtime.groups.get(group_id)
-        if group is None:
-            return (), None
-        return group.awaited, group.phase_timer.due_ms if group.phase_timer is not None else None
-
-    def group_status(self, group_id: str, now: Now) -> GroupStatus | None:
-        group = self._runtime.groups.get(group_id)
-        if group is None:
-            return None
-        timer = group.phase_timer
-        due_ms = timer.due_ms if timer is not None else None
-        return GroupStatus(
-            group.group_id,
-            group.state,
-            group.generation_id,
-            group.awaited,
-            None if due_ms is None else due_ms - now.monotonic_ms,
-            tuple(group.history),
-        )

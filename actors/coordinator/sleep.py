@@ -1,4 +1,4 @@
-"""Whether a shard's process may be given back: nothing is under way, and no group has a member.
+"""Whether a shard's process may be given back: nothing is under way, and what it hosts needs no process now.
 
 What has expired is removed first. Then the answer holds for as long as nobody asks the shard anything: only time can
 change what it holds, and the answer says when.
@@ -6,72 +6,83 @@ change what it holds, and the answer says when.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final, Protocol
 
-from actors.coordinator.expiry import Expiry
-from actors.coordinator.group import GroupState
-from actors.coordinator.messages import ListedGroup, MaySleepRequest, MaySleepResponse, Now, Token
 from actors.coordinator.runtime import Runtime
 from actors.coordinator.timers import Timer
+from actors.coordinator.turn import Now, Request, Token
 
-GROUPS_MAX: Final = 1_000
-"""A shard with more groups stays awake, because the broker keeps the list of groups of a shard that sleeps."""
 _WRITES_MS: Final = 2_000
-"""How long the answer waits for the writes by which expired offsets and groups that have ended are removed.
+"""How long the answer waits for the writes by which what has expired is removed.
 
 Without that the shard would be busy with them, and asked again after another `coterie.shard.idle.ms` only.
 """
 _LOOK_MS: Final = 50
 _WRITING: Final = "a write is under way"
 
+Looked = Callable[[int | None, Now], None]
+"""Told when the next of what is kept expires (wall ms; in the past: now), or None if nothing ever does."""
+
+
+class Sleeper(Protocol):
+    """What the host has to know of the coordinator."""
+
+    def why_awake(self) -> str:
+        """Why it needs a process now, for people; empty if it does not."""
+
+    def expire(self, done: Looked, now: Now) -> None:
+        """Remove what has expired, and tell `done` what expires next."""
+
+    def stays_awake(self, why: str) -> Any:
+        """The answer that a process is needed."""
+
+    def may_sleep(self, due_ms: int | None) -> Any:
+        """The answer that no process is needed until `due_ms` (wall clock), with what has to be known meanwhile."""
+
 
 class Sleep:
-    """Answers `MaySleepRequest`."""
+    """Answers the broker's question whether the process may be given back."""
 
-    def __init__(self, runtime: Runtime, expiry: Expiry) -> None:
+    def __init__(self, runtime: Runtime, sleeper: Sleeper) -> None:
         self._runtime = runtime
-        self._expiry = expiry
+        self._sleeper = sleeper
+        self._asked: set[Token] = set()
 
-    def may_sleep(self, token: Token, request: MaySleepRequest, now: Now) -> None:
-        """Answer at once if the shard is busy, else when the expired offsets of all groups have been looked for."""
+    def handle(self, token: Token, request: Request, now: Now) -> None:
+        """Answer the question. The answer may wait for the removal of what has expired."""
         self._runtime.park(token, request)
-        if busy := self._busy_because():
-            self._runtime.answer(token, MaySleepResponse(busy))
+        self._asked.add(token)
+        busy = self._busy_because()
+        if busy:
+            self._answer(token, self._sleeper.stays_awake(busy))
         else:
-            self._expiry.run_at_once(partial(self._looked, token, now.monotonic_ms + _WRITES_MS), now)
+            self._sleeper.expire(partial(self._looked, token, now.monotonic_ms + _WRITES_MS), now)
+
+    def forget(self) -> None:
+        """The shard is unloaded: nobody waits for an answer any more."""
+        self._asked.clear()
+
+    def _answer(self, token: Token, response: Any) -> None:
+        self._asked.discard(token)
+        self._runtime.answer(token, response)
 
     def _looked(self, token: Token, until_ms: int, due_ms: int | None, now: Now) -> None:
         busy = self._busy_because()
         if busy == _WRITING and now.monotonic_ms < until_ms:
-            again = Timer(partial(self._expiry.run_at_once, partial(self._looked, token, until_ms)))
+            again = Timer(partial(self._sleeper.expire, partial(self._looked, token, until_ms)))
             self._runtime.timers.arm(again, now.monotonic_ms + _LOOK_MS)
             return
         if not busy and due_ms is not None and due_ms <= now.wall_ms:
-            busy = "offsets have expired"
-        self._runtime.answer(token, MaySleepResponse(busy) if busy else self._rest(due_ms))
-
-    def _rest(self, due_ms: int | None) -> MaySleepResponse:
-        groups = self._runtime.groups
-        found = list(self._runtime.durable.items())
-        topics = frozenset().union(*(durable.topics() for _, durable in found))
-        listed = [
-            ListedGroup(group_id, groups[group_id].protocol_type or "", groups[group_id].state.value)
-            for group_id, _ in found
-        ]
-        return MaySleepResponse("", due_ms, tuple(sorted(topics)), tuple(listed))
+            busy = "something has expired"
+        answer = self._sleeper.stays_awake(busy) if busy else self._sleeper.may_sleep(due_ms)
+        self._answer(token, answer)
 
     def _busy_because(self) -> str:
-        runtime = self._runtime
-        if runtime.writer.pending_groups():
+        if self._runtime.writer.pending_entities():
             return _WRITING
-        if len(runtime.groups) > GROUPS_MAX:
-            return f"it has more than {GROUPS_MAX} groups"
-        for group in runtime.groups.values():
-            if group.state is not GroupState.EMPTY:
-                return f"group {group.group_id} is {group.state}"
-            if not group.is_vacant:
-                return f"a member is about to join group {group.group_id}"
-        if any(not isinstance(request, MaySleepRequest) for request in runtime.unanswered.values()):
+        busy = self._sleeper.why_awake()
+        if not busy and self._runtime.unanswered.keys() - self._asked:
             return "a request is under way"
-        return ""
+        return busy

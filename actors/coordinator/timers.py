@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
-from actors.coordinator.messages import Now
+from actors.coordinator.turn import Now
 
 
 class Timer:

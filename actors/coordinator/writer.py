@@ -3,27 +3,23 @@
 Everything written in one turn shares one append; several appends may be under way. A write's changes become
 durable state, and its answer leaves, when the high watermark has passed them. Until then they are kept here.
 
-If the log refuses an append, those sent after it stay valid, because they do not depend on it: durable state and live
-groups change only when a record has committed; a commit does not look at pending ones; a group's record holds all of
-the group, and the next one waits for it; and a group whose tombstones are under way takes no requests. So nothing has
-to be undone.
+If the log refuses an append, those sent after it stay valid, if what is written keeps to one rule: nothing depends on
+what has not committed. Durable and live state change only when a record has committed, so nothing has to be undone.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from actors import CoterieError
-from actors.coordinator.config import CoordinatorConfig
-from actors.coordinator.durable import DurableState
 from actors.coordinator.errors import Error, client_error
-from actors.coordinator.messages import Now
 from actors.coordinator.metrics import Metrics
-from actors.coordinator.records import Change, Record
+from actors.coordinator.records import Record
 from actors.coordinator.timers import Timer, Timers
+from actors.coordinator.turn import Now
 
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 24
@@ -42,6 +38,15 @@ class Append(NamedTuple):
         return list(map(Record, self.keys, self.values))
 
 
+class WriteLimits(NamedTuple):
+    """What a writer keeps to."""
+
+    commit_timeout_ms: int
+    """Writes that have not committed after this long are answered COORDINATOR_NOT_AVAILABLE."""
+    max_batch_bytes: int
+    """The largest record batch that the log takes. What a turn wrote beyond it goes into further appends."""
+
+
 class UnexpectedLogEndError(CoterieError):
     """The log does not end where this shard expected: somebody else wrote, or an outcome got lost."""
 
@@ -55,7 +60,7 @@ class Write(ABC):
 
     __slots__ = ("changes",)
 
-    def __init__(self, changes: list[Change]) -> None:
+    def __init__(self, changes: list[Any]) -> None:
         self.changes = changes
 
     @abstractmethod
@@ -69,8 +74,8 @@ class Write(ABC):
     def timed_out(self, now: Now) -> None:
         self.failed(Error.COORDINATOR_NOT_AVAILABLE, now)
 
-    def touches(self, group_id: str) -> bool:
-        return any(change.group_id == group_id for change in self.changes)
+    def touches(self, entity: str) -> bool:
+        return any(change.entity == entity for change in self.changes)
 
 
 class Batch:
@@ -101,12 +106,16 @@ class Batch:
         self.written_ms = now.monotonic_ms
 
 
+def _not_loaded(_: Any) -> None:
+    raise AssertionError("a write before the log was loaded")
+
+
 class Writer:
     """The batches of one shard that have not committed yet."""
 
-    def __init__(self, config: CoordinatorConfig, durable: DurableState, timers: Timers, metrics: Metrics) -> None:
-        self._config = config
-        self._durable = durable
+    def __init__(self, limits: WriteLimits, timers: Timers, metrics: Metrics) -> None:
+        self._limits = limits
+        self._replay: Callable[[Any], None] = _not_loaded
         self._timers = timers
         self._metrics = metrics
         self._timer = Timer(self._time_out)
@@ -126,7 +135,7 @@ class Writer:
         """Have the records of `write.changes` appended atomically. `size_bytes`: all their keys and values together."""
         size = RECORD_OVERHEAD_BYTES * len(keys) + size_bytes
         batch = self._open[-1] if self._open else None
-        if batch is None or batch.size_bytes + size > self._config.max_message_bytes:
+        if batch is None or batch.size_bytes + size > self._limits.max_batch_bytes:
             batch = self._start_batch(now)
         batch.size_bytes += size
         batch.keys += keys
@@ -134,7 +143,7 @@ class Writer:
         batch.writes.append(write)
 
     def _start_batch(self, now: Now) -> Batch:
-        due_ms = now.monotonic_ms + self._config.offsets_commit_timeout_ms
+        due_ms = now.monotonic_ms + self._limits.commit_timeout_ms
         batch = Batch(self._next_batch_id, due_ms, now)
         self._next_batch_id += 1
         self._open.append(batch)
@@ -146,27 +155,28 @@ class Writer:
         yield from self._sent
         yield from self._open
 
-    def pending_changes(self, group_id: str) -> list[Change]:
-        """The changes of a group that have been written and not committed yet, oldest first."""
-        return [change for change in self.all_pending_changes() if change.group_id == group_id]
+    def pending_changes(self, entity: str) -> list[Any]:
+        """The changes of, for instance, a group that have been written and not committed yet, oldest first."""
+        return [change for change in self.all_pending_changes() if change.entity == entity]
 
-    def all_pending_changes(self) -> Iterator[Change]:
-        """The changes of all groups that have been written and not committed yet, oldest first."""
+    def all_pending_changes(self) -> Iterator[Any]:
+        """The changes of all entities that have been written and not committed yet, oldest first."""
         for batch in self._batches():
             for write in batch.writes:
                 yield from write.changes
 
-    def pending_groups(self) -> set[str]:
-        return {change.group_id for change in self.all_pending_changes()}
+    def pending_entities(self) -> set[str]:
+        """The ids of all that has changes which have been written and not committed yet."""
+        return {change.entity for change in self.all_pending_changes()}
 
     @property
     def last_batch_id(self) -> int:
         return self._next_batch_id - 1
 
-    def wait_for(self, group_id: str, up_to: int, reader: Write, now: Now) -> bool:
-        """Tell `reader` the outcome of the last batch up to `up_to` that touches a group. False if there is none."""
+    def wait_for(self, entity: str, up_to: int, reader: Write, now: Now) -> bool:
+        """Tell `reader` the outcome of the last batch up to `up_to` that touches `entity`. False if there is none."""
         for batch in reversed(list(self._batches())):
-            if batch.batch_id <= up_to and any(write.touches(group_id) for write in batch.writes):
+            if batch.batch_id <= up_to and any(write.touches(entity) for write in batch.writes):
                 batch.writes.append(reader)
                 if batch.has_timed_out:
                     reader.timed_out(now)
@@ -175,8 +185,9 @@ class Writer:
 
     # -- the driver's side
 
-    def start(self, durable: DurableState, log_end_offset: int) -> None:
-        self._durable = durable
+    def start(self, replay: Callable[[Any], None], log_end_offset: int) -> None:
+        """The log has been read up to `log_end_offset`. `replay` applies a change to what it says."""
+        self._replay = replay
         self._log_end = self._high_watermark = log_end_offset
 
     def take(self) -> Append | None:
@@ -223,7 +234,7 @@ class Writer:
         while sent and sent[0].next_offset is not None and sent[0].next_offset <= self._high_watermark:
             batch = sent.popleft()
             self._measure(now.monotonic_ms - batch.written_ms)
-            replay = self._durable.replay
+            replay = self._replay
             for write in batch.writes:
                 for change in write.changes:
                     replay(change)

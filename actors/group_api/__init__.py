@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from actors.coordinator.messages import error_response
 from actors.group_api import (
     delete_groups,
     describe_groups,
@@ -97,7 +96,7 @@ def error_answer(header: RequestHeader, frame: bytes, code: ErrorCode) -> bytes:
     module = MODULES[header.api_key]
     topics = _AnyTopics(message)
     request = module.parse(header, message, "", topics)
-    response = None if request is None else error_response(request, int(code))
+    response = None if request is None else request.refused(int(code))
     return encode_response(
         module.answer(message, response, header.api_version, topics), header.api_version, header.correlation_id
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.coordinator import messages as core
+from actors.coordinator.groups import messages as core
 from actors.group_api import decode, offset_commit
 from actors.group_api.topics import Topics
 from actors.wire.commit_pattern import CommitPattern

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from actors.coordinator import messages as core
+from actors.coordinator.classic import messages as core
 from actors.group_api.topics import Topics
 from actors.wire.framing import RequestHeader
 from actors.wire.messages import HeartbeatRequest, HeartbeatResponse

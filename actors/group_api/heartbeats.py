@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.coordinator import messages as core
+from actors.coordinator.classic import messages as core
 from actors.group_api import decode, heartbeat
 from actors.group_api.topics import Topics
 from actors.wire.framing import RequestHeader, decode_request_header

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.coordinator import messages as core
-from actors.coordinator.admin import list_response
+from actors.coordinator.groups import messages as core
+from actors.coordinator.groups.admin import list_response
 from actors.group_api.topics import Topics
 from actors.wire.framing import RequestHeader
 from actors.wire.messages import ListGroupsRequest, ListGroupsResponse

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import compress
 
-from actors.coordinator import messages as core
+from actors.coordinator.groups import messages as core
 from actors.group_api.topics import Topics
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import RequestHeader

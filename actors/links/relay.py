@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias, cast
 
-from actors.coordinator.config import CoordinatorConfig
-from actors.coordinator.messages import MaySleepResponse
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.messages import MaySleepResponse
 from actors.links.codec import Codec
 from actors.links.group_status import GroupStatus
 from actors.links.rebalances import Rebalances

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from actors.client.group.assignors.protocol import Assignment
-from actors.coordinator.history import REPLACED
+from actors.coordinator.groups.history import REPLACED
 from actors.links.member_kinds import CONSUMER
 from actors.links.member_process import kind_and_process
 from actors.links.views import GroupRow, GroupView, MemberView, PartitionLag, RebalanceView

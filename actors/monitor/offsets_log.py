@@ -11,18 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from sys import intern
 
-from actors.coordinator.records import (
-    GROUP_KEY_TYPE,
+from actors.coordinator.classic.records import GROUP_KEY_TYPE, GroupMetadata, decode_group_key, decode_group_value
+from actors.coordinator.groups.offset_records import (
     OFFSET_KEY_TYPES,
-    CorruptRecordError,
-    GroupMetadata,
     OffsetAndMetadata,
-    decode_group_key,
-    decode_group_value,
     decode_offset_key,
     decode_offset_value,
-    record_type,
 )
+from actors.coordinator.records import CorruptRecordError, record_type
 
 TopicPartition = tuple[str, int]
 

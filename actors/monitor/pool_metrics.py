@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from actors.coordinator.records import GroupMetadata
+from actors.coordinator.classic.records import GroupMetadata
 from actors.links.pools import MemberFigures, PoolFigures
 from actors.monitor.metric_table import Row
 

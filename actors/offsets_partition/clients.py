@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.coordinator.messages import Request
+from actors.coordinator.turn import Request
 from actors.group_api import MODULES, Topics, decode
 from actors.group_api.commits import Commits
 from actors.group_api.heartbeats import Heartbeats

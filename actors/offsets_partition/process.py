@@ -15,15 +15,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from actors.coordinator.config import CoordinatorConfig
-from actors.coordinator.messages import (
-    DeleteTopicOffsetsRequest,
-    MaySleepRequest,
-    MaySleepResponse,
-    Now,
-    Response,
-)
-from actors.coordinator.shard import Shard, ShardState
+from actors.coordinator.group_types import GroupShard, group_shard
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest, MaySleepRequest, MaySleepResponse
+from actors.coordinator.shard import ShardState
+from actors.coordinator.turn import Now
 from actors.group_api import MODULES, Topics, heartbeat, offset_commit
 from actors.links.group_status import GroupStatus, Rebalance
 from actors.links.relay import (
@@ -111,7 +107,7 @@ class ShardProcess:
         self._protocol: RelayProtocol | None = None
         self._lost = asyncio.Event()
         self._ended = False
-        self._shard: Shard | None = None
+        self._shard: GroupShard | None = None
         self._partition = -1
         self._epoch = -1
         self._topics = Topics()
@@ -266,7 +262,7 @@ class ShardProcess:
         self._gone = frozenset()
         self._partition, self._epoch = partition, epoch
         self._news = RebalanceNews()
-        self._shard = Shard(self._config, lambda: str(new_uuid(self._environment.chance)))
+        self._shard = group_shard(self._config, lambda: str(new_uuid(self._environment.chance)))
         self._shard.start_loading(epoch, self._now())
         gc.disable()  # loading makes millions of objects, none of them garbage
 
@@ -287,7 +283,7 @@ class ShardProcess:
             log.error("offsets partition %d cannot be loaded: %s", self._partition, shard.failure, extra=self._here())
         self._say_if_active(shard)
 
-    def _say_if_active(self, shard: Shard) -> None:
+    def _say_if_active(self, shard: GroupShard) -> None:
         # One that could not be loaded serves, too: it says NOT_COORDINATOR to everything.
         if not self._said_active and shard.state in (ShardState.ACTIVE, ShardState.FAILED):
             self._said_active = True
@@ -296,7 +292,7 @@ class ShardProcess:
                 log.info("offsets partition %d: loaded in %d ms", self._partition, took, extra=self._here())
             # Topics may have been deleted while nobody served the partition. An image of the shard's own election
             # or later has every topic that its former leaders took commits for, unless it is gone.
-            self._drop_offsets((shard.topics() - self._topics.ids.keys()) | self._gone)
+            self._drop_offsets((shard.coordinator.topics() - self._topics.ids.keys()) | self._gone)
             self._send(Kind.ACTIVE, self._partition)
 
     def _note_topics(self, topics: Topics) -> None:
@@ -326,7 +322,7 @@ class ShardProcess:
         self._pong()
 
     def _describe(self, question: int, group_id: str) -> None:
-        found = self._shard.group_status(group_id, self._now()) if self._shard is not None else None
+        found = self._shard.coordinator.group_status(group_id, self._now()) if self._shard is not None else None
         payload = b""
         if found is not None:
             rebalances = tuple(Rebalance(*event) for event in found.rebalances)
@@ -338,11 +334,12 @@ class ShardProcess:
         """The `extra` of a log call in which the partition has a part."""
         return at(OFFSETS_TOPIC, self._partition, **(Fields(epoch=self._epoch) | more))
 
-    def _figures_of(self, shard: Shard) -> Figures:
-        groups = {str(state): count for state, count in shard.group_counts().items()}
+    def _figures_of(self, shard: GroupShard) -> Figures:
+        groups = shard.coordinator
         errors = {str(key): count for key, count in self._errors.items()}
-        counters = asdict(shard.metrics)
-        return Figures(0, str(shard.state), groups, shard.offset_count(), counters, errors, shard.parked())
+        counters = asdict(groups.metrics) | asdict(shard.metrics)
+        counts = groups.group_counts()
+        return Figures(0, str(shard.state), counts, groups.offset_count(), counters, errors, groups.parked())
 
     # --- requests ---
 
@@ -395,7 +392,7 @@ class ShardProcess:
             return
         self._arm(shard)
 
-    def _flush(self, shard: Shard) -> None:
+    def _flush(self, shard: GroupShard) -> None:
         while replies := shard.take_replies():
             for token, response in replies:
                 if isinstance(token, _Asked):
@@ -408,15 +405,15 @@ class ShardProcess:
                 batch = _compressed(batch, codec)
             self._send(Kind.APPEND, self._partition, append.batch_id, batch)
 
-    def _answer(self, asked: _Asked, response: Response) -> None:
+    def _answer(self, asked: _Asked, response: Any) -> None:
         api_key, version, correlation_id, _, _ = asked.header
         module = MODULES[api_key]
         error: int
         if module is offset_commit:
             body = offset_commit.body(asked.message, response, version, asked.topics)  # type: ignore[arg-type]
-            error = any(response.error_codes)  # type: ignore[union-attr]
+            error = any(response.error_codes)
         elif module is heartbeat:
-            error = response.error_code  # type: ignore[union-attr]
+            error = response.error_code
             body = heartbeat.body(error, version)
         else:
             body = module.answer(asked.message, response, version, asked.topics).encode(version)
@@ -434,7 +431,7 @@ class ShardProcess:
             for slot, frame in waiting:
                 self._request(client, slot, frame)
 
-    def _arm(self, shard: Shard) -> None:
+    def _arm(self, shard: GroupShard) -> None:
         due = shard.next_deadline()
         if due is None or (self._timer is not None and self._timer_due <= due):
             return

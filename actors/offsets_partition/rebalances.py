@@ -8,9 +8,9 @@ from itertools import islice
 from operator import attrgetter
 from typing import Final
 
-from actors.coordinator.history import Rebalance
-from actors.coordinator.messages import Now
-from actors.coordinator.shard import Shard
+from actors.coordinator.group_types import GroupShard
+from actors.coordinator.groups.history import Rebalance
+from actors.coordinator.turn import Now
 from actors.links.rebalances import (
     AWAITED_MAX,
     RUNNING_MAX,
@@ -46,10 +46,10 @@ class RebalanceNews:
     def __init__(self) -> None:
         self._told_running = False
 
-    def take(self, shard: Shard, now: Now) -> Rebalances | None:
+    def take(self, shard: GroupShard, now: Now) -> Rebalances | None:
         """What is to be told now; None if there is nothing. What is over is told once."""
-        over, dropped = shard.rebalances.take_over()
-        running = shard.rebalances.running
+        over, dropped = shard.coordinator.rebalances.take_over()
+        running = shard.coordinator.rebalances.running
         if not over and not dropped and not running and not self._told_running:
             return None
         self._told_running = bool(running)
@@ -57,8 +57,8 @@ class RebalanceNews:
         return Rebalances(tuple(map(view, over)), dropped, tuple(_running(shard, each, now) for each in told))
 
 
-def _running(shard: Shard, rebalance: Rebalance, now: Now) -> Rebalancing:
-    awaited, due_ms = shard.awaited(rebalance.group_id)
+def _running(shard: GroupShard, rebalance: Rebalance, now: Now) -> Rebalancing:
+    awaited, due_ms = shard.coordinator.awaited(rebalance.group_id)
     ends_ms = None if due_ms is None else now.wall_ms + due_ms - now.monotonic_ms
     return Rebalancing(view(rebalance), awaited[:AWAITED_MAX], len(awaited), ends_ms)
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final, cast
 
-from actors.coordinator.shard import Shard
+from actors.coordinator.group_types import GroupShard
 from actors.records.batch import CONTROL, HEADER_BYTES, LENGTH_BYTES, TRANSACTIONAL, BatchHeader, iter_batches
 from actors.records.reading import batch_records, iter_key_values
 
@@ -21,7 +21,7 @@ _ABORT: Final = 0
 _COMMIT: Final = 1
 
 
-def replay(shard: Shard, piece: bytes) -> None:
+def replay(shard: GroupShard, piece: bytes) -> None:
     """Give the next whole batches of its log to a shard that loads. Raises CorruptBatchError."""
     plain = 0
     if _has_transactions(piece):
@@ -46,13 +46,13 @@ def _has_transactions(piece: bytes) -> bool:
     return False
 
 
-def _load_plain(shard: Shard, batches: bytes) -> None:
+def _load_plain(shard: GroupShard, batches: bytes) -> None:
     if batches:
         # The topic is compacted, so every record has a key.
         shard.load(cast("Iterable[tuple[bytes, bytes | None]]", iter_key_values(batches)))
 
 
-def _load_of_transaction(shard: Shard, batch: bytes, header: BatchHeader) -> None:
+def _load_of_transaction(shard: GroupShard, batch: bytes, header: BatchHeader) -> None:
     if not header.is_control:
         records = cast("Iterable[tuple[bytes, bytes | None]]", iter_key_values(batch))
         shard.load_transactional(header.producer_id, records)

@@ -15,7 +15,8 @@ from confluent_kafka import Producer as ConfluentProducer
 from actors.client import Admin, Consumer, ConsumerRebalanceListener, Producer, RecordMetadata, TopicPartition
 from actors.client.errors import KafkaError
 from actors.client.group.assignors.protocol import Assignment
-from actors.coordinator.records import GroupPut, decode
+from actors.coordinator.classic.records import GroupPut
+from actors.coordinator.group_types import GROUP_RECORDS
 from tests.chaos.history import History
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -234,7 +235,7 @@ class OwnershipWatcher(Load):
             while not self.stopping.is_set():
                 for records in reader.poll(500, max_records=5000).values():
                     for record in records:
-                        self._note(decode(record.key, record.value))
+                        self._note(GROUP_RECORDS.decode(record.key, record.value))
 
     def _note(self, change: object) -> None:
         if isinstance(change, GroupPut) and change.group_id in self._groups and change.metadata.members:

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from actors.coordinator.membership import Membership
-from actors.coordinator.offsets import Offsets
+from actors.coordinator.classic.membership import Membership
+from actors.coordinator.groups.offsets import Offsets
 from actors.wire import messages as m
 from tests.support.group_model import (
     ID_REQUIRED,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.broker.handlers import fan_out
-from actors.coordinator import messages as core
+from actors.coordinator.classic import messages as core
 from actors.group_api import describe_groups
 from actors.wire.messages import (
     DescribeClusterRequest,

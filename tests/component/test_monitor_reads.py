@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from actors.coordinator.records import OffsetsPut, StoredOffsets, encode, offset_value
+from actors.coordinator.groups.offset_records import OffsetsPut, StoredOffsets, offset_value
+from actors.coordinator.records import encode
 from actors.links.operations import Operation, Result
 from actors.links.reading import HEADS, LogRead, PartitionRow, ReadHeads, ReadLog, ReadPartitions, unpack_rows
 from actors.monitor.looks import Looker, time_of

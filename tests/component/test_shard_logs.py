@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.coordinator.records import OffsetAndMetadata, encode
+from actors.coordinator.groups.offset_records import OffsetAndMetadata
+from actors.coordinator.records import encode
 from actors.links.relay import PAYLOADS, Figures, Kind
 from actors.offsets_partition.process import _compressed
 from actors.records.batch import read_header

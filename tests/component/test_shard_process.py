@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors.coordinator import ListedGroup, MaySleepResponse
+from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
 from actors.coordinator.metrics import Metrics
 from actors.links.group_status import GroupStatus
 from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind

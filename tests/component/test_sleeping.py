@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.broker.handlers.fan_out import list_groups
-from actors.coordinator import ListedGroup, MaySleepResponse
+from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
 from actors.links.relay import PAYLOADS, Kind
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ListGroupsRequest, ListGroupsResponse, OffsetCommitResponse

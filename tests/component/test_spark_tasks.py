@@ -13,7 +13,8 @@ import pytest
 from actors.client import TopicPartition
 from actors.client.errors import DataLossError, KafkaError
 from actors.client.records import OffsetRange
-from actors.coordinator.records import OffsetAndMetadata, group_key, offset_key
+from actors.coordinator.classic.records import group_key
+from actors.coordinator.groups.offset_records import OffsetAndMetadata, offset_key
 from actors.records.building import build_batch
 from actors.settings.secret import Secret
 from actors.wire import messages as m

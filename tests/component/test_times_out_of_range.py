@@ -24,7 +24,7 @@ from actors.console.brokers import BrokerDesk
 from actors.console.kafka import KafkaSource
 from actors.console.pages import records as records_page
 from actors.console.pages.page import Asked
-from actors.coordinator.records import OffsetAndMetadata, offset_key
+from actors.coordinator.groups.offset_records import OffsetAndMetadata, offset_key
 from actors.members.ray_datasource import _as_read_kafka
 from actors.runtime.environment import REAL
 from spark_bridge import worker

@@ -24,16 +24,15 @@ from actors.broker.shards.link import LinkState, ShardLink
 from actors.broker.shards.readiness import Readiness
 from actors.broker.shards.sleeping import Sleeping
 from actors.controller.metadata_log import MetadataLog
-from actors.coordinator import FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
-from actors.coordinator.durable import Loader
+from actors.coordinator.classic.group import ClassicGroup
+from actors.coordinator.classic.member import Member
+from actors.coordinator.classic.membership import Membership
+from actors.coordinator.classic.rebalance import Rebalancer
+from actors.coordinator.classic.type import ClassicOperations
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group
-from actors.coordinator.member import Member
-from actors.coordinator.membership import Membership
-from actors.coordinator.messages import MaySleepResponse
-from actors.coordinator.offsets import Offsets
-from actors.coordinator.rebalance import Rebalancer
-from actors.coordinator.shard import Shard
+from actors.coordinator.groups.coordinator import GroupCoordinator
+from actors.coordinator.groups.messages import FetchedOffset, MaySleepResponse, OffsetFetchRequest, OffsetFetchResponse
+from actors.coordinator.loading import Loader
 from actors.coordinator.writer import Writer
 from actors.links.relay import PAYLOADS
 from actors.log import data_dir
@@ -311,12 +310,12 @@ def appended_after_leadership_was_lost() -> Changes:
 @bug
 def nothing_committed_while_loading() -> Changes:
     """OffsetFetch is answered with -1 while the shard loads."""
-    unavailable, assign = Shard._unavailable, ShardHub._assign
+    unavailable, assign = GroupCoordinator.unavailable, ShardHub._assign
 
-    def answered(self: Shard, request: Any) -> Any:
+    def answered(self: GroupCoordinator, request: Any, *, loading: bool) -> Any:
         if isinstance(request, OffsetFetchRequest):
             return OffsetFetchResponse(Error.NONE, tuple(FetchedOffset(*at) for at in request.partitions or ()))
-        return unavailable(self, request)
+        return unavailable(self, request, loading=loading)
 
     def active_at_once(self: ShardHub, link: Any, partition: int) -> bool:
         assigned = assign(self, link, partition)
@@ -324,32 +323,32 @@ def nothing_committed_while_loading() -> Changes:
             link.activate()
         return assigned
 
-    return [(Shard, "_unavailable", answered), (ShardHub, "_assign", active_at_once)]
+    return [(GroupCoordinator, "unavailable", answered), (ShardHub, "_assign", active_at_once)]
 
 
 @bug
 def generation_reused() -> Changes:
     """After a reload the group goes on from the generation before its last."""
-    resume = Shard._resume
+    resume = ClassicOperations._resume
 
-    def _resume(self: Shard, group: Group, now: Any) -> None:
+    def _resume(self: ClassicOperations, group: ClassicGroup, now: Any) -> None:
         resume(self, group, now)
         self._rebalancer.prepare(group, "planted", "", now)
         group.generation_id -= 1
 
-    return [(Shard, "_resume", _resume)]
+    return [(ClassicOperations, "_resume", _resume)]
 
 
 @bug
 def fenced_generation_commits() -> Changes:
     """A commit of a generation that is over is taken."""
-    check = Offsets._check_commit
+    check = ClassicGroup.check_commit
 
-    def _check_commit(self: Offsets, group: Group | None, request: Any, now: Any) -> int:
-        code = check(self, group, request, now)
+    def check_commit(self: ClassicGroup, request: Any, timers: Any, now: Any) -> int:
+        code = check(self, request, timers, now)
         return 0 if code == Error.ILLEGAL_GENERATION else code
 
-    return [(Offsets, "_check_commit", _check_commit)]
+    return [(ClassicGroup, "check_commit", check_commit)]
 
 
 @bug
@@ -362,10 +361,10 @@ def last_but_one_offset_kept() -> Changes:
 @bug
 def heartbeats_not_heard() -> Changes:
     """After a failover heartbeats do not renew the session the member was given then."""
-    heartbeat, resume = Membership.heartbeat, Shard._resume
+    heartbeat, resume = Membership.heartbeat, ClassicOperations._resume
     loaded: set[str] = set()
 
-    def _resume(self: Shard, group: Group, now: Any) -> None:
+    def _resume(self: ClassicOperations, group: ClassicGroup, now: Any) -> None:
         loaded.update(group.members)
         resume(self, group, now)
 
@@ -377,7 +376,7 @@ def heartbeats_not_heard() -> Changes:
         if member is not None and due_ms is not None and member.member_id in loaded:
             member.session.due_ms = due_ms
 
-    return [(Shard, "_resume", _resume), (Membership, "heartbeat", deaf)]
+    return [(ClassicOperations, "_resume", _resume), (Membership, "heartbeat", deaf)]
 
 
 @bug
@@ -385,7 +384,7 @@ def parked_sync_forgotten() -> Changes:
     """A rebalance that begins anew does not answer those who wait for the assignment."""
     answer_syncs = Rebalancer._answer_syncs
 
-    def forgets(self: Rebalancer, group: Group, error: int, now: Any) -> None:
+    def forgets(self: Rebalancer, group: ClassicGroup, error: int, now: Any) -> None:
         for member in group.members.values():
             member.parked_sync = None
         answer_syncs(self, group, error, now)

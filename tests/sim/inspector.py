@@ -14,10 +14,12 @@ from collections import Counter
 from collections.abc import Callable
 
 from actors.broker.shards.hub import ShardHub
-from actors.coordinator import GroupState, JoinGroupRequest, ShardState, SyncGroupRequest
-from actors.coordinator.join import ReplacementWrite
-from actors.coordinator.records import decode_offset_value
-from actors.coordinator.shard import Shard
+from actors.coordinator.classic.group import GroupState
+from actors.coordinator.classic.join import ReplacementWrite
+from actors.coordinator.classic.messages import JoinGroupRequest, SyncGroupRequest
+from actors.coordinator.group_types import GroupShard
+from actors.coordinator.groups.offset_records import decode_offset_value
+from actors.coordinator.shard import ShardState
 from actors.log.partition_log import PartitionLog
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC
@@ -93,7 +95,7 @@ class Inspector:
         shard = self.shard_of(group_id)
         if shard is None or shard.state is not ShardState.ACTIVE:
             return f"no shard serves {group_id}"
-        group = shard._runtime.groups.get(group_id)
+        group = shard.coordinator.runtime.groups.get(group_id)
         if group is None or group.state is not GroupState.STABLE:
             return f"group {group_id} is {group.state if group is not None else 'not there'}"
         if {m.member.generation.member_id for m in members if m.running} != set(group.members):
@@ -105,7 +107,7 @@ class Inspector:
             return f"group {group_id} reads {held}"
         return ""
 
-    def shard_of(self, group_id: str) -> Shard | None:
+    def shard_of(self, group_id: str) -> GroupShard | None:
         """The shard that serves a group on the broker that leads it."""
         topic = self.cluster.truth.topics.get(OFFSETS_TOPIC)
         if topic is None:
@@ -137,13 +139,13 @@ class Inspector:
                 if shard is not None and log is not None and shard._shard is not None and runs:
                     self._judge_shard(shard._shard, log, f"{broker.host}'s shard {shard._partition}")
 
-    def _judge_shard(self, shard: Shard, log: PartitionLog, name: str) -> None:
+    def _judge_shard(self, shard: GroupShard, log: PartitionLog, name: str) -> None:
         watermark = shard._runtime.writer._high_watermark
         if shard.state is not ShardState.ACTIVE or not log.checkpoint.cleaned_to <= watermark <= log.log_end_offset:
             return
         self._judge_parked(shard, name)
         self.replays += 1
-        state = projection(shard._runtime.durable)
+        state = projection(shard.coordinator.runtime.durable)
         replayed = projection(naive_replay(self.logs.keys_and_values(log, watermark)))
         if state != replayed:
             self.sim.fail("replay", f"{name} holds {state}, its log says {replayed}")
@@ -170,7 +172,7 @@ class Inspector:
             if set(held) != kept or frozenset().union(*held.values()) != frozenset(sleeper.rest.topics):
                 self.sim.fail("replay", f"{broker.host} keeps {sleeper.rest} of {index}, its log says {held}")
 
-    def _judge_parked(self, shard: Shard, name: str) -> None:
+    def _judge_parked(self, shard: GroupShard, name: str) -> None:
         """Whoever waits in a join or a sync is known to somebody who will answer."""
         runtime = shard._runtime
         writes = [write for batch in runtime.writer._batches() for write in batch.writes]

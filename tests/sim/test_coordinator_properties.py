@@ -7,19 +7,21 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from actors.coordinator import (
-    CoordinatorConfig,
-    DeleteGroupsRequest,
-    DeleteTopicOffsetsRequest,
+from actors.coordinator.classic.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     LeavingMember,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    Request,
     SyncGroupRequest,
 )
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.messages import (
+    DeleteGroupsRequest,
+    DeleteTopicOffsetsRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
+from actors.coordinator.turn import Request
 from tests.support.coordination import Driver, subscription
 from tests.support.coordination_invariants import Witness, assert_consistent
 from tests.support.offset_rows import commit_request
@@ -249,7 +251,9 @@ class ShardMachine(RuleBasedStateMachine):
 
 
 def test_random_histories(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.coordinator.sweep.OFFSETS_A_TURN", 1)  # things happen between the turns of a sweep
+    monkeypatch.setattr(
+        "actors.coordinator.groups.sweep.OFFSETS_A_TURN", 1
+    )  # things happen between the turns of a sweep
     run_state_machine_as_test(
         ShardMachine,
         settings=settings(

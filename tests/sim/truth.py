@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.coordinator.records import GroupDeleted, GroupMetadata, GroupPut, decode
+from actors.coordinator.classic.records import GroupDeleted, GroupMetadata, GroupPut
+from actors.coordinator.group_types import GROUP_RECORDS
 from actors.log.partition_log import PartitionLog
 from actors.records.batch import split_batches
 from actors.records.reading import iter_key_values, read_records
@@ -61,7 +62,7 @@ class CommittedLogs:
 
     def _read_groups(self, batch: bytes) -> None:
         for key, value in iter_key_values(batch):
-            change = decode(key, value) if key is not None else None
+            change = GROUP_RECORDS.decode(key, value) if key is not None else None
             if isinstance(change, GroupDeleted):
                 self._groups.pop(change.group_id, None)
             elif isinstance(change, GroupPut):

@@ -23,12 +23,12 @@ from actors.broker.slots import Slot
 from actors.client.net.connection import Connection
 from actors.controller.publisher import Publisher
 from actors.controller.server import ControllerServer
-from actors.coordinator.expiry import ExpiryWrite
-from actors.coordinator.group import Group
-from actors.coordinator.member import Member
-from actors.coordinator.messages import MaySleepResponse
-from actors.coordinator.rebalance import Rebalancer
-from actors.coordinator.shard import Shard
+from actors.coordinator.classic.group import ClassicGroup
+from actors.coordinator.classic.member import Member
+from actors.coordinator.classic.rebalance import Rebalancer
+from actors.coordinator.classic.type import ClassicOperations
+from actors.coordinator.groups.expiry import ExpiryWrite
+from actors.coordinator.groups.messages import MaySleepResponse
 from actors.links.connection import Message
 from actors.links.control import Call, Heartbeat, Hello
 from actors.links.operations import AlterPartitions
@@ -76,7 +76,7 @@ class Witness(Inspector):
             (PartitionLog, "truncate_to", self._watch_truncation(PartitionLog.truncate_to)),
             (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
             (ExpiryWrite, "committed", self._watch_expired(ExpiryWrite.committed)),
-            (Shard, "_resume", self._watch_resume(Shard._resume)),
+            (ClassicOperations, "_resume", self._watch_resume(ClassicOperations._resume)),
             (ShardHub, "_assign", self._watch_assign(ShardHub._assign)),
             (ShardHub, "_sleeps", self._watch_sleeps(ShardHub._sleeps)),
             (ShardProcess, "_answer", self._watch_answer(ShardProcess._answer)),
@@ -192,7 +192,7 @@ class Witness(Inspector):
         return append_admitted
 
     def _watch_expiry(self, product: Any) -> Any:
-        def _session_expired(rebalancer: Rebalancer, group: Group, member: Member, now: Any) -> None:
+        def _session_expired(rebalancer: Rebalancer, group: ClassicGroup, member: Member, now: Any) -> None:
             waits = member.parked_join or member.parked_sync
             heard_us = self._heard.get(self._seen_by_shard(group.group_id, member.member_id))
             if heard_us is not None and not member.is_new and not waits:
@@ -218,10 +218,10 @@ class Witness(Inspector):
         return process.pid, group_id, member_id
 
     def _watch_resume(self, product: Any) -> Any:
-        def _resume(shard: Shard, group: Group, now: Any) -> None:
+        def _resume(operations: ClassicOperations, group: ClassicGroup, now: Any) -> None:
             for member_id in group.members:
                 self._heard[self._seen_by_shard(group.group_id, member_id)] = self.sim.now
-            product(shard, group, now)
+            product(operations, group, now)
 
         return _resume
 

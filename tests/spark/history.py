@@ -6,7 +6,9 @@ from collections import defaultdict
 
 from actors.client import Consumer, TopicPartition
 from actors.client.group.assignors.protocol import Assignment
-from actors.coordinator.records import GroupPut, OffsetsPut, decode, decode_offset_value
+from actors.coordinator.classic.records import GroupPut
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.offset_records import OffsetsPut, decode_offset_value
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -22,7 +24,7 @@ def read_history(servers: str, group_id: str) -> tuple[dict[TopicPartition, list
         while any(reader.position(tp) < end for tp, end in ends.items()):
             for records in reader.poll(500).values():
                 for record in records:
-                    _note(group_id, decode(record.key, record.value), commits, double)
+                    _note(group_id, GROUP_RECORDS.decode(record.key, record.value), commits, double)
     return commits, double
 
 

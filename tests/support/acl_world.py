@@ -13,7 +13,7 @@ from actors.broker.front_door import FrontDoor
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec
 from actors.broker.tls_doors import TlsDoors
-from actors.coordinator.messages import ListedGroup
+from actors.coordinator.groups.messages import ListedGroup
 from actors.security.acl import Acl
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_response, encode_request

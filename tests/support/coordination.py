@@ -9,36 +9,34 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from actors.coordinator import (
-    Append,
-    CoordinatorConfig,
-    DeleteGroupsRequest,
+from actors.coordinator.classic.group import ClassicGroup
+from actors.coordinator.classic.messages import (
     DescribedGroup,
     DescribeGroupsRequest,
-    FetchedOffset,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     LeavingMember,
-    ListedGroup,
-    ListGroupsRequest,
-    Now,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    Request,
-    Response,
-    Shard,
-    ShardState,
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from actors.coordinator.durable import DurableState
-from actors.coordinator.group import Group
-from actors.coordinator.records import (
-    Record,
+from actors.coordinator.group_types import GroupShard, group_shard
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.durable import DurableState
+from actors.coordinator.groups.messages import (
+    DeleteGroupsRequest,
+    FetchedOffset,
+    ListedGroup,
+    ListGroupsRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
 )
+from actors.coordinator.records import Record
+from actors.coordinator.shard import ShardState
+from actors.coordinator.turn import Now, Request, Response
+from actors.coordinator.writer import Append
 from tests.support.offset_rows import commit_request
 
 START_WALL_MS = 1_700_000_000_000
@@ -76,8 +74,8 @@ class Driver:
         if loaded:
             self.load()
 
-    def _new_shard(self) -> Shard:
-        return Shard(self.config, lambda: f"u{next(self._ids)}")
+    def _new_shard(self) -> GroupShard:
+        return group_shard(self.config, lambda: f"u{next(self._ids)}")
 
     # -- life of the shard
 
@@ -87,7 +85,7 @@ class Driver:
         self.shard.finish_loading(self.now, len(self.log))
         self.turn()
 
-    def fail_over(self, config: CoordinatorConfig | None = None) -> Shard:
+    def fail_over(self, config: CoordinatorConfig | None = None) -> GroupShard:
         """Leadership moves: the old shard is unloaded, a new one loads the log. Returns the old one."""
         old = self.shard
         old.unload()
@@ -109,7 +107,7 @@ class Driver:
             self.release()
         self.collect(self.shard)
 
-    def collect(self, shard: Shard) -> None:
+    def collect(self, shard: GroupShard) -> None:
         for token, response in shard.take_replies():
             assert isinstance(token, int)
             assert token not in self.answers, f"{token} was answered twice"
@@ -224,13 +222,13 @@ class Driver:
         group = self.group_or_none(group_id)
         return group.state.value if group else ""
 
-    def group(self, group_id: str = "g") -> Group:
+    def group(self, group_id: str = "g") -> ClassicGroup:
         group = self.group_or_none(group_id)
         assert group is not None, f"no group {group_id}"
         return group
 
-    def group_or_none(self, group_id: str = "g") -> Group | None:
-        return self.shard._runtime.groups.get(group_id)
+    def group_or_none(self, group_id: str = "g") -> ClassicGroup | None:
+        return self.shard.coordinator.runtime.groups.get(group_id)
 
     def list_groups(self, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> tuple[ListedGroup, ...]:
         groups: tuple[ListedGroup, ...] = self.call(ListGroupsRequest(states, types)).groups
@@ -250,7 +248,7 @@ class Driver:
 
     @property
     def durable(self) -> DurableState:
-        return self.shard._runtime.durable
+        return self.shard.coordinator.runtime.durable
 
     def is_active(self) -> bool:
         return self.shard.state is ShardState.ACTIVE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.coordinator import CoordinatorConfig
-from actors.coordinator.records import GroupMetadata, MemberMetadata
+from actors.coordinator.classic.records import GroupMetadata, MemberMetadata
+from actors.coordinator.groups.config import CoordinatorConfig
 from tests.support.coordination import (
     Client,
     Driver,

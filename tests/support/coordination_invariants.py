@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from actors.coordinator import GroupState, OffsetCommitRequest, SyncGroupResponse
-from actors.coordinator.group import Group
-from actors.coordinator.history import LAST_MAX, OVER_MAX, RebalancePhase
-from actors.coordinator.records import GroupDeleted, decode, decode_offset_value, offset_key
+from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.messages import SyncGroupResponse
+from actors.coordinator.classic.records import GroupDeleted
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.history import LAST_MAX, OVER_MAX, RebalancePhase
+from actors.coordinator.groups.messages import OffsetCommitRequest
+from actors.coordinator.groups.offset_records import decode_offset_value, offset_key
 from tests.support.coordination import Driver
 from tests.support.offset_rows import commit_rows, naive_replay, projection
 
@@ -22,14 +25,14 @@ def assert_consistent(driver: Driver) -> None:
         return
     committed = naive_replay(driver.log[: driver.high_watermark])
     assert projection(driver.durable) == projection(committed)
-    for group in driver.shard._runtime.groups.values():
+    for group in driver.shard.coordinator.runtime.groups.values():
         _assert_whole(driver, group)
-    assert set(projection(committed)) <= set(driver.shard._runtime.groups), "in the log, not in memory"
+    assert set(projection(committed)) <= set(driver.shard.coordinator.runtime.groups), "in the log, not in memory"
 
 
 def _assert_history(driver: Driver) -> None:
     """A rebalance is known of each group that has one, as far as the group is, and of no other."""
-    log, groups = driver.shard.rebalances, driver.shard._runtime.groups
+    log, groups = driver.shard.coordinator.rebalances, driver.shard.coordinator.runtime.groups
     phases = {group_id: rebalance.phase for group_id, rebalance in log.running.items()}
     assert phases == {group.group_id: _PHASES[group.state] for group in groups.values() if group.state in _PHASES}, (
         "the history of rebalances does not match the groups"
@@ -47,7 +50,7 @@ _PHASES = {
 }
 
 
-def _assert_whole(driver: Driver, group: Group) -> None:
+def _assert_whole(driver: Driver, group: ClassicGroup) -> None:
     members = group.members
     assert all(member_id == member.member_id for member_id, member in members.items())
     assert {
@@ -62,7 +65,7 @@ def _assert_whole(driver: Driver, group: Group) -> None:
     _assert_as_recorded(driver, group)
 
 
-def _assert_someone_will_act(group: Group) -> None:
+def _assert_someone_will_act(group: ClassicGroup) -> None:
     """Nothing waits without a timer or a write that will end the waiting."""
     for member in group.members.values():
         parked = member.parked_join or member.parked_sync
@@ -80,7 +83,7 @@ def _assert_someone_will_act(group: Group) -> None:
             assert not any(m.parked_join or m.parked_sync for m in group.members.values())
 
 
-def _assert_as_recorded(driver: Driver, group: Group) -> None:
+def _assert_as_recorded(driver: Driver, group: ClassicGroup) -> None:
     """A Stable group is what its record says: a successor would go on with the same."""
     if group.state is not GroupState.STABLE:
         return
@@ -125,7 +128,7 @@ class Witness:
     def _read_deletions(self) -> None:
         """A deleted group begins anew, with generation 0."""
         for key, value in self._driver.log[self._read : self._driver.high_watermark]:
-            change = decode(key, value)
+            change = GROUP_RECORDS.decode(key, value)
             if isinstance(change, GroupDeleted):
                 self._shared.pop(change.group_id, None)
         self._read = self._driver.high_watermark

@@ -7,17 +7,13 @@ from collections.abc import Iterable
 from struct import pack, unpack
 from typing import Any
 
-from actors.coordinator import (
-    OffsetCommitRequest,
-    TopicOffsets,
-)
-from actors.coordinator.durable import DurableState
-from actors.coordinator.messages import Partitions, TopicPartition
-from actors.coordinator.records import (
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.durable import DurableState
+from actors.coordinator.groups.messages import OffsetCommitRequest, Partitions, TopicOffsets, TopicPartition
+from actors.coordinator.groups.offset_records import (
     OffsetAndMetadata,
     OffsetsPut,
     StoredOffsets,
-    decode,
     decode_offset_value,
     offset_value,
 )
@@ -75,7 +71,7 @@ def naive_replay(records: Iterable[tuple[bytes, bytes | None]]) -> DurableState:
     """What a log says, one record after the other: the yardstick for everything faster."""
     state = DurableState()
     for key, value in records:
-        change = decode(key, value)
+        change = GROUP_RECORDS.decode(key, value)
         if change is not None:
             state.replay(change)
     return state

@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from actors.coordinator.config import CoordinatorConfig
+from actors.coordinator.groups.config import CoordinatorConfig
 from actors.links.relay import PAYLOADS, Assignment, Kind, KnownTopics, RelayProtocol, TopicRow
 from actors.offsets_partition.process import ShardProcess
 from actors.records.batch import split_batches

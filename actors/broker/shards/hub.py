@@ -30,7 +30,7 @@ from actors.broker.shards.relaying import Handle, Relaying
 from actors.broker.shards.sleeping import Sleeper, Sleeping
 from actors.broker.shards.topics import TopicNews
 from actors.broker.slots import Slot
-from actors.coordinator.messages import ListedGroup, MaySleepResponse
+from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
 from actors.links.group_status import GroupStatus
 from actors.links.rebalances import Rebalances
 from actors.links.relay import PAYLOADS, ChangedLevels, Figures, Greeting, Kind, RelayProtocol

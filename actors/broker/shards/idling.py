@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from actors.broker.shards.link import LinkState, ShardLink
-from actors.coordinator.messages import MaySleepResponse
+from actors.coordinator.groups.messages import MaySleepResponse
 from actors.links.relay import PAYLOADS, Kind
 
 

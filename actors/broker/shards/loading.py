@@ -11,7 +11,7 @@ from functools import partial
 from actors.broker.context import BrokerContext
 from actors.broker.shards.link import ShardLink
 from actors.broker.shards.topics import send_deleted, topics_of
-from actors.coordinator.config import CoordinatorConfig
+from actors.coordinator.groups.config import CoordinatorConfig
 from actors.links.relay import PAYLOADS, Assignment, Kind
 from actors.records.errors import LogError
 from actors.settings import BrokerConfig

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from actors.coordinator.messages import MaySleepResponse
+from actors.coordinator.groups.messages import MaySleepResponse
 
 _LAST_DATE_MS = 253_402_214_400_000
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from actors.console.axis import Window
-from actors.coordinator.history import REPLACED
+from actors.coordinator.groups.history import REPLACED
 from actors.links.rebalances import named
 from actors.links.views import GroupView, MemberView, RebalanceView, Waited
 

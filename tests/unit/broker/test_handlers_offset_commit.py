@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.coordinator import FetchedOffset
-from actors.coordinator import messages as core
+from actors.coordinator.groups import messages as core
+from actors.coordinator.groups.messages import FetchedOffset
 from actors.group_api import Topics, decode, offset_commit
 from actors.wire.framing import RequestHeader, decode_request_header, encode_request
 from actors.wire.messages import OffsetCommitRequest, OffsetCommitResponse

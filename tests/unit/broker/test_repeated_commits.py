@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.coordinator import messages as core
+from actors.coordinator.groups import messages as core
 from actors.group_api import Topics, offset_commit
 from actors.group_api.commits import Commits
 from actors.wire.errors import WireError

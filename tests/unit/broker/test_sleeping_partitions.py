@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.broker.shards.sleeping import Sleeper, Sleeping
-from actors.coordinator import MaySleepResponse
+from actors.coordinator.groups.messages import MaySleepResponse
 
 NOON = 1_700_000_000_000
 

@@ -15,7 +15,7 @@ from actors.console.pages.episodes import Episode, counted, episodes, lives
 from actors.console.pages.group import with_gaps
 from actors.console.pages.parts import spark
 from actors.console.sessions import Visitor
-from actors.coordinator.history import REPLACED
+from actors.coordinator.groups.history import REPLACED
 from actors.links.operations import Operation
 from actors.links.views import (
     GetGroup,

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import CoordinatorConfig, DeleteGroupsRequest, DescribeGroupsRequest, OffsetDeleteRequest
-from actors.coordinator.records import GroupDeleted, OffsetsDeleted, decode
+from actors.coordinator.classic.messages import DescribeGroupsRequest
+from actors.coordinator.classic.records import GroupDeleted
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.messages import DeleteGroupsRequest, OffsetDeleteRequest
+from actors.coordinator.groups.offset_records import OffsetsDeleted
 from tests.support.coordination import (
     Client,
     Driver,
@@ -124,7 +128,7 @@ def test_delete_groups() -> None:
         "dead": 69,
         "": 24,
     }
-    changes = [decode(*record) for record in driver.log[before:]]
+    changes = [GROUP_RECORDS.decode(*record) for record in driver.log[before:]]
     assert changes == [
         OffsetsDeleted("empty", [("orders", 0)]),
         OffsetsDeleted("empty", [("orders", 1)]),
@@ -189,7 +193,7 @@ def test_offset_delete_in_a_stable_consumer_group() -> None:
     response = driver.delete_offsets("g", ("orders", 0), ("old", 0), ("old", 9))
     assert response.error_code == 0
     assert response.partitions == (("orders", 0, 86), ("old", 0, 0), ("old", 9, 0))
-    assert decode(*driver.log[-1]) == OffsetsDeleted("g", [("old", 0)])
+    assert GROUP_RECORDS.decode(*driver.log[-1]) == OffsetsDeleted("g", [("old", 0)])
     assert [driver.offset("g", "orders"), driver.offset("g", "old")] == [1, -1]
 
 
@@ -235,9 +239,14 @@ def test_groups_with_more_offsets_than_an_append_takes_can_be_deleted() -> None:
     assert len(driver.batch_ends) - before > 2
     assert naive_replay(driver.log).get("g") is None
     assert driver.list_groups() == ()
-    assert (driver.shard.metrics.group_deletions, driver.shard.metrics.offset_deletions) == (2, 60)
+    assert (driver.shard.coordinator.metrics.group_deletions, driver.shard.coordinator.metrics.offset_deletions) == (
+        2,
+        60,
+    )
     for name in ("g", "h"):
-        changes = [change for record in driver.log if (change := decode(*record)) and change.group_id == name]
+        changes = [
+            change for record in driver.log if (change := GROUP_RECORDS.decode(*record)) and change.group_id == name
+        ]
         assert changes[-1] == GroupDeleted(name), "when the group goes, none of its offsets is left"
 
 

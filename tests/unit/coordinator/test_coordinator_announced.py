@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator.config import ANNOUNCED_WAIT_MS
+from actors.coordinator.groups.config import ANNOUNCED_WAIT_MS
 from tests.support.coordination import Client, Driver, form, stable_group
 
 

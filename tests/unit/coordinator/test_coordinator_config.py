@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.coordinator import CoordinatorConfig
+from actors.coordinator.groups.config import CoordinatorConfig
 from tests.support.coordination import NO_DELAY
 
 

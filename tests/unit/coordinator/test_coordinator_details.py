@@ -7,23 +7,14 @@ from typing import Any
 
 import pytest
 
-from actors.coordinator import (
-    CoordinatorConfig,
-    DeleteTopicOffsetsRequest,
-    LeaveGroupRequest,
-    LeavingMember,
-    OffsetDeleteRequest,
-)
+from actors.coordinator.classic.messages import LeaveGroupRequest, LeavingMember
+from actors.coordinator.classic.records import GroupPut, decode_group_value
 from actors.coordinator.errors import Error
-from actors.coordinator.records import (
-    CorruptRecordError,
-    GroupPut,
-    OffsetAndMetadata,
-    decode,
-    decode_group_value,
-    decode_offset_value,
-    encode,
-)
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest, OffsetDeleteRequest
+from actors.coordinator.groups.offset_records import OffsetAndMetadata, decode_offset_value
+from actors.coordinator.records import CorruptRecordError, encode
 from tests.support.coordination import (
     NO_DELAY,
     START_WALL_MS,
@@ -45,7 +36,7 @@ ASSIGNMENT = bytes.fromhex("00000000000100066f7264657273000000020000000000000001
 
 
 def last_group_record(driver: Driver) -> GroupPut:
-    changes = [decode(*record) for record in driver.log]
+    changes = [GROUP_RECORDS.decode(*record) for record in driver.log]
     return next(change for change in reversed(changes) if isinstance(change, GroupPut))
 
 
@@ -156,7 +147,7 @@ def test_a_loaded_group_goes_on_writing_under_its_own_name() -> None:
     record = last_group_record(driver)
     assert (record.group_id, record.metadata.generation_id) == ("g", a.generation)
     assert {member.member_id for member in record.metadata.members} == {a.member_id, b.member_id}
-    assert driver.shard.group_status("g", driver.now) is not None
+    assert driver.shard.coordinator.group_status("g", driver.now) is not None
 
 
 # -- leaving
@@ -176,13 +167,13 @@ def test_members_that_expire_are_counted() -> None:
     driver = Driver()
     stable_group(driver, *(Client(driver, name) for name in "abc"))
     driver.advance(10_000)
-    assert driver.shard.metrics.members_expired == 3
+    assert driver.shard.coordinator.metrics.members_expired == 3
     late = Client(driver, "d").join()
     late.joined()
     for _ in range(7):
         driver.advance(9_000)
         late.heartbeat()
-    assert driver.shard.metrics.members_expired == 4, "as those that never sync are"
+    assert driver.shard.coordinator.metrics.members_expired == 4, "as those that never sync are"
 
 
 # -- offsets
@@ -229,7 +220,7 @@ def test_what_a_transaction_may_still_decide_does_not_expire() -> None:
     driver = with_pending_offset("orders", before=1)
     driver.advance(RETENTION_MS + HOUR)
     assert driver.offset("g") == 1
-    assert driver.shard.metrics.offset_expirations == 0
+    assert driver.shard.coordinator.metrics.offset_expirations == 0
 
 
 @pytest.mark.conformance("C-14", "C-23")
@@ -250,12 +241,12 @@ def test_retention_is_over_at_its_last_millisecond_and_not_before() -> None:
     assert driver.offset("g") == 1
     driver.advance(1)
     assert driver.offset("g") == -1
-    assert driver.shard.metrics.offset_expirations == 1
+    assert driver.shard.coordinator.metrics.offset_expirations == 1
 
 
 @pytest.mark.conformance("C-23")
 def test_an_offset_of_a_new_topic_survives_the_sweep_after_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.coordinator.sweep.OFFSETS_A_TURN", 1)
+    monkeypatch.setattr("actors.coordinator.groups.sweep.OFFSETS_A_TURN", 1)
     driver = Driver(NO_DELAY)
     for n in range(4):
         driver.commit_offset(f"g{n}", 7, topic="gone")
@@ -267,7 +258,7 @@ def test_an_offset_of_a_new_topic_survives_the_sweep_after_the_old_one(monkeypat
     driver.advance(1_000)
     assert driver.answer(token).error_code == 0
     assert [driver.offset(f"g{n}", "gone") for n in range(4)] == [-1, -1, -1, 1]
-    assert driver.shard.metrics.offset_deletions == 8
+    assert driver.shard.coordinator.metrics.offset_deletions == 8
 
 
 # -- records

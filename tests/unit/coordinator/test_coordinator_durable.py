@@ -9,19 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.coordinator import HeartbeatRequest, Record, ShardState
-from actors.coordinator.durable import Loader
-from actors.coordinator.records import (
-    Change,
-    GroupDeleted,
-    GroupMetadata,
-    GroupPut,
-    OffsetAndMetadata,
-    OffsetsDeleted,
-    encode,
-    group_key,
-    offset_key,
-)
+from actors.coordinator.classic.messages import HeartbeatRequest
+from actors.coordinator.classic.records import GroupDeleted, GroupMetadata, GroupPut, group_key
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.durable import DurableState
+from actors.coordinator.groups.offset_records import OffsetAndMetadata, OffsetsDeleted, offset_key
+from actors.coordinator.loading import Loader
+from actors.coordinator.records import Change, Record, encode
+from actors.coordinator.shard import ShardState
 from tests.support.coordination import Driver
 from tests.support.coordination_groups import GROUP, STAMP
 from tests.support.offset_rows import (
@@ -116,7 +111,7 @@ def test_loading_gives_what_replay_in_order_gives(changes: list[Change], chunk: 
         Record(b"\x00\x00" + key[2:], value) if old and key[1] == 1 else Record(key, value)
         for (key, value), old in zip(encode(changes), legacy, strict=False)
     ]
-    loader = Loader()
+    loader = Loader(DurableState(), GROUP_RECORDS)
     for start in range(0, len(records), chunk):
         loader.add(records[start : start + chunk])
     loader.finish()
@@ -134,7 +129,7 @@ def test_a_compacted_log_says_the_same(changes: list[Change], removed: list[bool
         for position, (record, gone) in enumerate(zip(records, removed, strict=False))
         if not gone or last[record.key] == position
     ]
-    loader = Loader()
+    loader = Loader(DurableState(), GROUP_RECORDS)
     loader.add(compacted)
     loader.finish()
     assert projection(loader.state) == projection(naive_replay(records))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator.records import GroupDeleted, OffsetsDeleted, decode, decode_offset_value
+from actors.coordinator.classic.records import GroupDeleted
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.offset_records import OffsetsDeleted, decode_offset_value
 from tests.support.coordination import Client, Driver, stable_group
 from tests.support.coordination_groups import DAY, HOUR, MINUTE, MINUTELY, error_of, wait
 
@@ -25,18 +27,18 @@ def test_an_empty_group_expires_after_seven_days() -> None:
     assert driver.offset("g") == 1
     before = len(driver.log)
     driver.advance(MINUTE)
-    changes = [decode(*record) for record in driver.log[before:]]
+    changes = [GROUP_RECORDS.decode(*record) for record in driver.log[before:]]
     assert changes[-1] == GroupDeleted("g")
     assert all(isinstance(change, OffsetsDeleted) for change in changes[:-1])
     assert len(changes) == 3
     assert driver.group_or_none() is None
-    assert driver.shard.metrics.offset_expirations == 2
-    assert driver.shard.metrics.group_expirations == 1
+    assert driver.shard.coordinator.metrics.offset_expirations == 2
+    assert driver.shard.coordinator.metrics.group_expirations == 1
 
 
 def test_expiry_looks_at_a_share_of_the_offsets_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a million in one turn took over a second: the broker took the shard for dead and killed it."""
-    monkeypatch.setattr("actors.coordinator.sweep.OFFSETS_A_TURN", 2)
+    monkeypatch.setattr("actors.coordinator.groups.sweep.OFFSETS_A_TURN", 2)
     driver = Driver(MINUTELY)
     for name in ("a", "b", "c", "d"):
         driver.commit_offset(name, 7)
@@ -141,7 +143,7 @@ def test_an_empty_group_without_offsets_goes_at_the_next_run() -> None:
     driver.leave("g", (a.member_id, None))
     driver.advance(MINUTE)
     assert driver.group_or_none() is None
-    assert decode(*driver.log[-1]) == GroupDeleted("g")
+    assert GROUP_RECORDS.decode(*driver.log[-1]) == GroupDeleted("g")
 
 
 def test_a_group_that_is_being_joined_does_not_expire() -> None:

@@ -6,19 +6,21 @@ from typing import Any
 
 import pytest
 
-from actors.coordinator import (
-    DeleteGroupsRequest,
+from actors.coordinator.classic.messages import (
     DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     LeavingMember,
+    SyncGroupRequest,
+)
+from actors.coordinator.classic.records import group_key
+from actors.coordinator.groups.messages import (
+    DeleteGroupsRequest,
     ListGroupsRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
-    SyncGroupRequest,
 )
-from actors.coordinator.records import group_key
 from tests.support.coordination import (
     Client,
     Driver,

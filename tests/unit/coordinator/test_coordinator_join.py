@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.coordinator import CoordinatorConfig, LeaveGroupRequest, LeavingMember
-from actors.coordinator.records import GroupPut, decode
+from actors.coordinator.classic.messages import LeaveGroupRequest, LeavingMember
+from actors.coordinator.classic.records import GroupPut
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.config import CoordinatorConfig
 from tests.support.coordination import (
     NO_DELAY,
     Client,
@@ -43,7 +45,7 @@ def test_first_join_is_given_an_id_and_the_group_is_recorded() -> None:
     assert driver.state() == "Empty"
     assert driver.group().members == {}
     (record,) = driver.log
-    change = decode(*record)
+    change = GROUP_RECORDS.decode(*record)
     assert isinstance(change, GroupPut)
     assert (change.metadata.generation_id, change.metadata.protocol_type) == (0, "")
     assert (change.metadata.protocol_name, change.metadata.members) == (None, ())

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from actors.coordinator import CoordinatorConfig, GroupState, IllegalTransitionError, Now
-from actors.coordinator.group import TRANSITIONS, Group
+from actors.coordinator.classic.group import TRANSITIONS, ClassicGroup, GroupState
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.group import IllegalTransitionError
+from actors.coordinator.turn import Now
 from tests.support.coordination import (
     Client,
     Driver,
@@ -252,7 +254,7 @@ def test_a_full_group(state: str, kind: str, want: int) -> None:
     scene = Scene(state)
     full = 3 if state != PREPARING else 1
     config = CoordinatorConfig(group_initial_rebalance_delay_ms=0, group_max_size=full)
-    scene.driver.shard._runtime.config = config
+    scene.driver.shard.coordinator.runtime.config = config
     client = Client(scene.driver, "n")
     client.member_id, client.instance = scene.identity(kind)
     answer = scene.driver.answer(client.ask_join())
@@ -271,7 +273,7 @@ LEGAL = {
     (COMPLETING, PREPARING),
     (STABLE, PREPARING),
 }
-ENTER: dict[str, Callable[[Group], None]] = {
+ENTER: dict[str, Callable[[ClassicGroup], None]] = {
     EMPTY: lambda group: group.become_empty(2),
     PREPARING: lambda group: group.begin_rebalance("a reason", "m", Now(2, 2), 3_000),
     COMPLETING: lambda group: group.begin_generation(2),
@@ -282,7 +284,7 @@ ENTER: dict[str, Callable[[Group], None]] = {
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(STATES, STATES)))
 def test_transitions(before: str, after: str) -> None:
-    group = Group("g", 1)
+    group = ClassicGroup("g", 1)
     group.state = GroupState(before)
     group.pending_sync.add("m")
     as_it_was = {name: copy(value) for name, value in vars(group).items()}

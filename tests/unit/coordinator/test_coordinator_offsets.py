@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import FetchedOffset, OffsetFetchRequest
-from actors.coordinator.records import decode_offset_value
+from actors.coordinator.groups.messages import FetchedOffset, OffsetFetchRequest
+from actors.coordinator.groups.offset_records import decode_offset_value
 from tests.support.coordination import Client, Driver, stable_group
 from tests.support.coordination_groups import error_of
 from tests.support.offset_rows import commit_request
@@ -111,7 +111,7 @@ def test_metadata_too_large_is_refused_for_its_partition_only() -> None:
     offsets = [("t", 0, 1, -1, "m" * 4_097), ("t", 1, 2, -1, "m" * 4_096)]
     response = driver.call(commit_request("g", -1, "", None, offsets))
     assert response.error_codes == [12, 0]
-    assert driver.shard.metrics.offset_commits == 1
+    assert driver.shard.coordinator.metrics.offset_commits == 1
     assert driver.fetch("g") == (FetchedOffset("t", 1, 2, -1, "m" * 4_096),)
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator.group import MAX_GENERATION
-from actors.coordinator.records import GroupPut, decode
+from actors.coordinator.classic.group import MAX_GENERATION
+from actors.coordinator.classic.records import GroupPut
+from actors.coordinator.group_types import GROUP_RECORDS
 from tests.support.coordination import (
     Client,
     Driver,
@@ -307,7 +308,7 @@ def test_a_group_all_of_whose_members_time_out_becomes_empty() -> None:
     trio(driver)
     driver.advance(10_000)
     assert driver.state() == "Empty"
-    change = decode(*driver.log[-1])
+    change = GROUP_RECORDS.decode(*driver.log[-1])
     assert isinstance(change, GroupPut)
     assert (change.metadata.generation_id, change.metadata.members) == (3, ())
     assert (change.metadata.protocol_type, change.metadata.protocol_name) == ("consumer", None)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import Record
-from actors.coordinator.records import (
-    CorruptRecordError,
+from actors.coordinator.classic.records import (
     GroupDeleted,
     GroupMetadata,
-    OffsetAndMetadata,
-    decode,
     decode_group_value,
-    decode_offset_key,
-    decode_offset_value,
     group_key,
     group_value,
-    offset_key,
     subscribed_topics,
 )
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.offset_records import (
+    OffsetAndMetadata,
+    decode_offset_key,
+    decode_offset_value,
+    offset_key,
+)
+from actors.coordinator.records import CorruptRecordError, Record
 from tests.support.coordination import Client, Driver, subscription
 from tests.support.coordination_groups import ASSIGNMENT, GROUP, STAMP, SUBSCRIPTION
 from tests.support.offset_rows import commit_request, value_bytes
@@ -39,7 +40,7 @@ def test_keys() -> None:
     assert offset_key("g1", "orders", 3) == key
     assert decode_offset_key(key) == ("g1", "orders", 3)
     assert group_key("g1") == bytes.fromhex("000200026731")
-    assert decode(group_key("g1"), None) == GroupDeleted("g1")
+    assert GROUP_RECORDS.decode(group_key("g1"), None) == GroupDeleted("g1")
 
 
 @pytest.mark.conformance("D-01")
@@ -151,7 +152,7 @@ CUT += [(group_key("g"), group_value(GROUP), n) for n in (1, 8, 20, 30, 40, 80, 
 @pytest.mark.parametrize(("key", "value", "length"), CUT)
 def test_a_value_cut_short_is_corrupt(key: bytes, value: bytes, length: int) -> None:
     with pytest.raises(CorruptRecordError):
-        decode(key, value[:length])
+        GROUP_RECORDS.decode(key, value[:length])
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_a_value_cut_short_is_corrupt(key: bytes, value: bytes, length: int) -> 
 )
 def test_nonsense_is_corrupt(key: bytes, value: bytes | None) -> None:
     with pytest.raises(CorruptRecordError):
-        decode(key, value)
+        GROUP_RECORDS.decode(key, value)
 
 
 @pytest.mark.parametrize(

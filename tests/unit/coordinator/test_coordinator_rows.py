@@ -114,7 +114,7 @@ def test_a_later_joiner_does_not_move_the_deadline_of_the_join_phase(rebalance_m
     driver = Driver()
     a, b, c = (Client(driver, name, session_ms=PATIENT_MS, rebalance_ms=REBALANCE_MS) for name in "abc")
     stable_group(driver, a, b)
-    begun = driver.shard.metrics.rebalances_completed
+    begun = driver.shard.coordinator.metrics.rebalances_completed
     c.join()  # begins a rebalance; a and b never join again
     driver.advance(REBALANCE_MS // 2)
     late = Client(driver, "late", session_ms=PATIENT_MS, rebalance_ms=rebalance_ms).join()
@@ -124,7 +124,7 @@ def test_a_later_joiner_does_not_move_the_deadline_of_the_join_phase(rebalance_m
     driver.advance(1)
     form(driver, [c, late])
     assert set(driver.group().members) == {c.member_id, late.member_id}
-    assert driver.shard.metrics.rebalances_completed == begun + 1
+    assert driver.shard.coordinator.metrics.rebalances_completed == begun + 1
     assert [event.member_id for event in driver.group().history][-1] == c.member_id
     driver.advance(REBALANCE_MS)
     assert driver.state() == "Stable"  # no second timer is left over

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import (
-    CoordinatorConfig,
-    DeleteTopicOffsetsRequest,
-    GroupState,
-    JoinGroupResponse,
-    Now,
-    OffsetDeleteRequest,
-    Shard,
-    ShardState,
-)
-from actors.coordinator.records import GroupMetadata, GroupPut, OffsetsDeleted, decode, encode
+from actors.coordinator.classic.group import GroupState
+from actors.coordinator.classic.messages import JoinGroupResponse
+from actors.coordinator.classic.records import GroupMetadata, GroupPut
+from actors.coordinator.group_types import GROUP_RECORDS, group_shard
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest, OffsetDeleteRequest
+from actors.coordinator.groups.offset_records import OffsetsDeleted
+from actors.coordinator.records import encode
+from actors.coordinator.shard import ShardState
 from actors.coordinator.timers import Timer, Timers
+from actors.coordinator.turn import Now
 from tests.support.coordination import Client, Driver, stable_group
 from tests.support.offset_rows import commit_request, commit_rows
 
@@ -134,7 +133,7 @@ def test_deleting_covers_what_is_under_way() -> None:
     driver.release()
     assert driver.answer(delete).partitions == (("orders", 0, 0),)
     assert driver.answer(topics).error_code == 0
-    said = [decode(*record) for record in driver.log]
+    said = [GROUP_RECORDS.decode(*record) for record in driver.log]
     deleted = [change for change in said if isinstance(change, OffsetsDeleted)]
     assert deleted == [OffsetsDeleted("g", [("orders", 0)]), OffsetsDeleted("h", [("gone", 0)])]
     assert [driver.fetch("g"), driver.fetch("h")] == [(), ()]
@@ -142,7 +141,7 @@ def test_deleting_covers_what_is_under_way() -> None:
     driver.commit_offset("k", 1)
     driver.delete_group("k")
     driver.release()
-    assert OffsetsDeleted("k", [("orders", 0)]) in [decode(*record) for record in driver.log]
+    assert OffsetsDeleted("k", [("orders", 0)]) in [GROUP_RECORDS.decode(*record) for record in driver.log]
 
 
 def test_expiry_leaves_groups_alone_that_are_being_written() -> None:
@@ -377,7 +376,7 @@ def test_group_status_tells_whom_a_rebalance_waits_for() -> None:
     driver = Driver()
     a, b = stable_group(driver, Client(driver, "a"), Client(driver, "b"))
     driver.advance(1_000)
-    status = driver.shard.group_status("g", driver.now)
+    status = driver.shard.coordinator.group_status("g", driver.now)
     assert status is not None
     assert (status.state, status.generation_id, status.awaited_members, status.phase_ends_in_ms) == (
         GroupState.STABLE,
@@ -388,7 +387,7 @@ def test_group_status_tells_whom_a_rebalance_waits_for() -> None:
     c = Client(driver, "c").join()
     pending = driver.answer(Client(driver, "d").ask_join()).member_id
     driver.advance(1_000)
-    status = driver.shard.group_status("g", driver.now)
+    status = driver.shard.coordinator.group_status("g", driver.now)
     assert status is not None
     assert status.awaited_members == (a.member_id, b.member_id, pending)
     assert status.phase_ends_in_ms == 59_000
@@ -397,10 +396,10 @@ def test_group_status_tells_whom_a_rebalance_waits_for() -> None:
     assert status.rebalances[-1].generation_id == 2
     driver.leave("g", (pending, None))
     a.ask_join(), b.ask_join(reason="scaling")
-    status = driver.shard.group_status("g", driver.now)
+    status = driver.shard.coordinator.group_status("g", driver.now)
     assert status is not None
     assert set(status.awaited_members) == {a.member_id, b.member_id, c.member_id}
-    assert driver.shard.group_status("missing", driver.now) is None
+    assert driver.shard.coordinator.group_status("missing", driver.now) is None
 
 
 def test_the_history_is_bounded_and_gives_the_clients_reason() -> None:
@@ -428,18 +427,18 @@ def test_metrics() -> None:
     driver.append()
     driver.advance(40)
     driver.commit()
-    metrics = driver.shard.metrics
-    assert (metrics.offset_commits, metrics.offset_deletions, metrics.group_deletions) == (4, 2, 1)
-    assert (metrics.rebalances_completed, metrics.members_expired) == (1, 0)
+    of_groups, metrics = driver.shard.coordinator.metrics, driver.shard.metrics
+    assert (of_groups.offset_commits, of_groups.offset_deletions, of_groups.group_deletions) == (4, 2, 1)
+    assert (of_groups.rebalances_completed, of_groups.members_expired) == (1, 0)
     assert metrics.replication_wait_max_ms == 40
     assert metrics.appends == metrics.appends_committed > 0
-    assert driver.shard.group_counts() == {GroupState.STABLE: 1, GroupState.EMPTY: 1}
-    assert driver.shard.offset_count() == 2
+    assert driver.shard.coordinator.group_counts() == {GroupState.STABLE: 1, GroupState.EMPTY: 1}
+    assert driver.shard.coordinator.offset_count() == 2
 
 
 def test_shards_are_told_apart_by_the_ids_they_are_given() -> None:
     ids = iter("xyz")
-    shard = Shard(CoordinatorConfig(), lambda: next(ids))
+    shard = group_shard(CoordinatorConfig(), lambda: next(ids))
     shard.start_loading(0)
     shard.finish_loading(Now(0, 0), 0)
     driver = Driver()

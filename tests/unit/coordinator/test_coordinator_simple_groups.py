@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import CoordinatorConfig, DeleteTopicOffsetsRequest, OffsetDeleteRequest
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest, OffsetDeleteRequest
 from tests.support.coordination import Client, Driver, stable_group
 from tests.support.offset_rows import naive_replay
 
@@ -50,7 +51,7 @@ def test_a_group_without_offsets_goes_at_the_next_check(moved: bool) -> None:
     driver.advance(CHECK_MS)
     assert driver.group_or_none() is None
     assert list(naive_replay(driver.log).items()) == []
-    assert driver.shard.metrics.group_expirations == 1
+    assert driver.shard.coordinator.metrics.group_expirations == 1
 
 
 def test_a_group_without_offsets_takes_commits_and_members_as_before() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import DeleteTopicOffsetsRequest, ListedGroup, MaySleepRequest, MaySleepResponse
-from actors.coordinator.sleep import GROUPS_MAX
+from actors.coordinator.groups.coordinator import GROUPS_ASLEEP_MAX
+from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest, ListedGroup, MaySleepRequest, MaySleepResponse
 from tests.support.coordination import START_WALL_MS, Client, Driver, stable_group
 from tests.support.coordination_groups import DAY, trio, wait
 
@@ -121,7 +121,7 @@ def test_a_write_that_has_not_committed_keeps_the_shard_awake() -> None:
 
 
 def test_a_deletion_under_way_keeps_the_shard_awake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.coordinator.sweep.OFFSETS_A_TURN", 1)
+    monkeypatch.setattr("actors.coordinator.groups.sweep.OFFSETS_A_TURN", 1)
     driver = Driver()
     for name in ("a", "b", "c"):
         driver.commit_offset(name, 7)
@@ -134,7 +134,7 @@ def test_a_deletion_under_way_keeps_the_shard_awake(monkeypatch: pytest.MonkeyPa
 
 
 def test_all_groups_are_looked_at_before_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.coordinator.sweep.OFFSETS_A_TURN", 1)
+    monkeypatch.setattr("actors.coordinator.groups.sweep.OFFSETS_A_TURN", 1)
     driver = Driver()
     for i, name in enumerate("abc"):
         driver.commit_offset(name, 7, timestamp=START_WALL_MS - i * DAY)
@@ -149,13 +149,13 @@ def test_all_groups_are_looked_at_before_the_answer(monkeypatch: pytest.MonkeyPa
 
 def test_more_groups_than_a_broker_lists_keep_the_shard_awake() -> None:
     driver = Driver()
-    for i in range(GROUPS_MAX):
+    for i in range(GROUPS_ASLEEP_MAX):
         driver.commit_offset(f"g{i}", 7)
     answer = driver.ask(MaySleepRequest())
     driver.advance(1000)
-    assert len(driver.answer(answer).groups) == GROUPS_MAX
+    assert len(driver.answer(answer).groups) == GROUPS_ASLEEP_MAX
     driver.commit_offset("one more", 7)
-    assert asked(driver).busy == f"it has more than {GROUPS_MAX} groups"
+    assert asked(driver).busy == f"it has more than {GROUPS_ASLEEP_MAX} groups"
 
 
 def test_a_shard_that_does_not_serve_says_so() -> None:

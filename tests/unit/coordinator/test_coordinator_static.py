@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import CoordinatorConfig
+from actors.coordinator.groups.config import CoordinatorConfig
 from tests.support.coordination import (
     Client,
     Driver,

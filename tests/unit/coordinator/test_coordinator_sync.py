@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import HeartbeatRequest, LeaveGroupRequest, LeavingMember, SyncGroupRequest
-from actors.coordinator.records import GroupPut, decode
+from actors.coordinator.classic.messages import HeartbeatRequest, LeaveGroupRequest, LeavingMember, SyncGroupRequest
+from actors.coordinator.classic.records import GroupPut
+from actors.coordinator.group_types import GROUP_RECORDS
 from tests.support.coordination import (
     Client,
     Driver,
@@ -67,7 +68,7 @@ def test_an_assignment_for_a_stranger_is_not_stored() -> None:
     driver = Driver()
     a, b, c = members = completing(driver)
     a.ask_sync({**assign(members), "ghost": b"boo"})
-    change = decode(*driver.log[-1])
+    change = GROUP_RECORDS.decode(*driver.log[-1])
     assert isinstance(change, GroupPut)
     assert {m.member_id for m in change.metadata.members} == {a.member_id, b.member_id, c.member_id}
 
@@ -359,7 +360,7 @@ def test_the_last_member_leaves() -> None:
     (a,) = stable_group(driver, Client(driver, "a"))
     driver.leave("g", (a.member_id, None))
     assert driver.state() == "Empty"
-    change = decode(*driver.log[-1])
+    change = GROUP_RECORDS.decode(*driver.log[-1])
     assert isinstance(change, GroupPut)
     assert (change.metadata.generation_id, change.metadata.members, change.metadata.leader_id) == (2, (), None)
 

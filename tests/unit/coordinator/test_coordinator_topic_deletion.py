@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import CoordinatorConfig, DeleteTopicOffsetsRequest
-from actors.coordinator.records import OffsetsDeleted, decode, decode_offset_value
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest
+from actors.coordinator.groups.offset_records import OffsetsDeleted, decode_offset_value
 from tests.support.coordination import (
     Client,
     Driver,
@@ -23,7 +25,7 @@ def test_offsets_of_a_deleted_topic_go_from_all_groups() -> None:
     driver.commit_offset("simple", 3, topic="gone")
     before = len(driver.log)
     assert driver.call(DeleteTopicOffsetsRequest(frozenset({"gone"}))).error_code == 0
-    said = [decode(*record) for record in driver.log[before:]]
+    said = [GROUP_RECORDS.decode(*record) for record in driver.log[before:]]
     assert [change for change in said if isinstance(change, OffsetsDeleted)] == [
         OffsetsDeleted("g", [("gone", 0)]),
         OffsetsDeleted("simple", [("gone", 0)]),
@@ -46,7 +48,7 @@ def with_offsets_of_a_topic(groups: int, **config: int) -> Driver:
 
 def test_a_topics_deletion_looks_at_a_share_of_the_offsets_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """A million at once took a second: the broker took the shard for dead and killed it."""
-    monkeypatch.setattr("actors.coordinator.sweep.OFFSETS_A_TURN", 2)
+    monkeypatch.setattr("actors.coordinator.groups.sweep.OFFSETS_A_TURN", 2)
     driver = with_offsets_of_a_topic(4)
     token = topic_gone(driver)
     assert driver.answer(token) is None
@@ -56,13 +58,13 @@ def test_a_topics_deletion_looks_at_a_share_of_the_offsets_in_a_turn(monkeypatch
     assert driver.answer(token).error_code == 0
     assert [driver.offset(f"g{n}", "gone") for n in range(4)] == [-1] * 4
     assert [driver.offset(f"g{n}", "kept") for n in range(4)] == [8] * 4
-    assert driver.shard.metrics.offset_deletions == 4
+    assert driver.shard.coordinator.metrics.offset_deletions == 4
 
 
 def test_a_new_topic_of_the_same_name_keeps_what_is_committed_while_the_old_one_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actors.coordinator.sweep.OFFSETS_A_TURN", 1)
+    monkeypatch.setattr("actors.coordinator.groups.sweep.OFFSETS_A_TURN", 1)
     driver = with_offsets_of_a_topic(3)
     token = topic_gone(driver)
     driver.commit_offset("g2", 1, topic="gone")
@@ -114,7 +116,7 @@ def test_a_refused_deletion_of_a_topics_offsets_is_answered_once_all_is_decided(
 
 
 def test_a_shard_that_is_unloaded_while_a_topic_goes_answers_and_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.coordinator.sweep.OFFSETS_A_TURN", 1)
+    monkeypatch.setattr("actors.coordinator.groups.sweep.OFFSETS_A_TURN", 1)
     driver = with_offsets_of_a_topic(3)
     token = topic_gone(driver)
     old = driver.fail_over()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import CoordinatorConfig
-from actors.coordinator.records import GroupPut, decode
+from actors.coordinator.classic.records import GroupPut
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.config import CoordinatorConfig
 from tests.support.coordination import Client, Driver, subscription
 
 DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=3_000)
@@ -35,7 +36,7 @@ class Story:
         assert answer.error_code == 79
         a.member_id = answer.member_id
         assert (driver.state(), list(group().pending_joins)) == ("Empty", [a.member_id])
-        assert isinstance(decode(*driver.log[-1]), GroupPut)
+        assert isinstance(GROUP_RECORDS.decode(*driver.log[-1]), GroupPut)
         self.at(5)
         a.ask_join()
         assert (driver.state(), group().generation_id) == ("PreparingRebalance", 0)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import FetchedOffset
-from actors.coordinator.records import (
-    GroupDeleted,
-    OffsetAndMetadata,
-    OffsetsDeleted,
-    Record,
-    decode,
-    encode,
-)
+from actors.coordinator.classic.records import GroupDeleted
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.messages import FetchedOffset
+from actors.coordinator.groups.offset_records import OffsetAndMetadata, OffsetsDeleted
+from actors.coordinator.records import Record, encode
 from tests.support.coordination import START_WALL_MS, Driver
 from tests.support.coordination_groups import DAY, MINUTELY, wait
 from tests.support.offset_rows import offsets_put
@@ -86,4 +82,7 @@ def test_an_open_transaction_keeps_its_group() -> None:
     assert driver.state() == "Empty"
     driver.delete_group("g")
     assert driver.group_or_none() is None
-    assert [decode(*record) for record in driver.log] == [OffsetsDeleted("g", [("orders", 0)]), GroupDeleted("g")]
+    assert [GROUP_RECORDS.decode(*record) for record in driver.log] == [
+        OffsetsDeleted("g", [("orders", 0)]),
+        GroupDeleted("g"),
+    ]

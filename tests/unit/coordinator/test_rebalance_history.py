@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator.group import IllegalTransitionError
-from actors.coordinator.history import LAST_MAX, NAMED_MAX, OVER_MAX, REPLACED, Rebalance, RebalanceLog, RebalancePhase
-from actors.coordinator.member import Member
-from actors.coordinator.messages import JoinGroupRequest, Now
+from actors.coordinator.classic.member import Member
+from actors.coordinator.classic.messages import JoinGroupRequest
+from actors.coordinator.groups.group import IllegalTransitionError
+from actors.coordinator.groups.history import (
+    LAST_MAX,
+    NAMED_MAX,
+    OVER_MAX,
+    REPLACED,
+    Rebalance,
+    RebalanceLog,
+    RebalancePhase,
+)
+from actors.coordinator.turn import Now
 from tests.support.coordination import Client, Driver, form, stable_group
 from tests.support.coordination_groups import DELAY, completing, preparing, trio
 
 
 def over(driver: Driver) -> list[Rebalance]:
     """The rebalances that are over, which are fetched by it."""
-    return driver.shard.rebalances.take_over()[0]
+    return driver.shard.coordinator.rebalances.take_over()[0]
 
 
 def last(driver: Driver) -> Rebalance:
@@ -26,7 +35,7 @@ def member(member_id: str) -> Member:
 
 
 def running(driver: Driver) -> Rebalance:
-    (found,) = driver.shard.rebalances.running.values()
+    (found,) = driver.shard.coordinator.rebalances.running.values()
     return found
 
 
@@ -46,7 +55,7 @@ def test_a_first_rebalance_says_who_came_and_when_the_assignment_was_safe() -> N
     assert told.ended is not None
     assert told.began.wall_ms < told.joined.wall_ms <= told.ended.wall_ms == driver.now.wall_ms
     assert [(each.member_id, each.ms) for each in told.joins] == [(b.member_id, 2_000)]
-    assert driver.shard.rebalances.running == {}
+    assert driver.shard.coordinator.rebalances.running == {}
     assert over(driver) == [], "it is told once"
 
 
@@ -200,7 +209,7 @@ def test_a_static_member_that_comes_back_to_its_share_is_remembered_with_how_lon
     assert (told.joins[-1].client_id, told.joins[-1].ms) == (heir.name, 1_700)
     assert told.ended is not None
     assert (told.ended.wall_ms - told.began.wall_ms, told.members) == (1_700, 2)
-    assert not driver.shard.rebalances.running
+    assert not driver.shard.coordinator.rebalances.running
 
 
 def test_a_shard_that_gives_its_partition_up_tells_of_what_it_breaks_off() -> None:
@@ -208,9 +217,9 @@ def test_a_shard_that_gives_its_partition_up_tells_of_what_it_breaks_off() -> No
     preparing(driver)
     over(driver)
     old = driver.fail_over()
-    (broken,), dropped = old.rebalances.take_over()
+    (broken,), dropped = old.coordinator.rebalances.take_over()
     assert (broken.phase, broken.ended, dropped) == (RebalancePhase.OVER, None, 0)
-    assert driver.shard.rebalances.running == {}
+    assert driver.shard.coordinator.rebalances.running == {}
 
 
 def test_of_many_members_some_are_named_and_all_are_counted() -> None:

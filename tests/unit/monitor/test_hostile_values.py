@@ -17,15 +17,8 @@ from actors.client.group.assignors.protocol import Assignment
 from actors.console import figures
 from actors.console.pages import group, groups, topics
 from actors.console.pages.page import Asked, Page
-from actors.coordinator.records import (
-    GroupMetadata,
-    MemberMetadata,
-    OffsetAndMetadata,
-    group_key,
-    group_value,
-    offset_key,
-    offset_value,
-)
+from actors.coordinator.classic.records import GroupMetadata, MemberMetadata, group_key, group_value
+from actors.coordinator.groups.offset_records import OffsetAndMetadata, offset_key, offset_value
 from actors.links.control import CODEC, Answer
 from actors.links.operations import Operation
 from actors.links.reading import PartitionRow

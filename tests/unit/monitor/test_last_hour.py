@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.coordinator.records import GroupMetadata, MemberMetadata
+from actors.coordinator.classic.records import GroupMetadata, MemberMetadata
 from actors.links.observations import ClusterObserved, Happenings, NumberedRebalance
 from actors.links.pools import PoolFigures
 from actors.links.status import ClusterStatus

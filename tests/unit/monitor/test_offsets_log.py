@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from actors.coordinator.records import (
-    Change,
-    GroupDeleted,
-    GroupMetadata,
-    GroupPut,
-    MemberMetadata,
-    OffsetsDeleted,
-    OffsetsPut,
-    Record,
-    StoredOffsets,
-    encode,
-    offset_value,
-)
+from actors.coordinator.classic.records import GroupDeleted, GroupMetadata, GroupPut, MemberMetadata
+from actors.coordinator.groups.offset_records import OffsetsDeleted, OffsetsPut, StoredOffsets, offset_value
+from actors.coordinator.records import Change, Record, encode
 from actors.links.reading import LogRead
 from actors.monitor.follower import Follower
 from actors.monitor.offsets_log import OffsetsLog, OffsetsPartition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.coordinator.records import GroupMetadata, MemberMetadata
+from actors.coordinator.classic.records import GroupMetadata, MemberMetadata
 from actors.links.pools import MemberFigures, PoolFigures
 from actors.monitor.metric_table import BY_NAME
 from actors.monitor.pool_metrics import pool_families

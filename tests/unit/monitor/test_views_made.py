@@ -8,7 +8,8 @@ import pytest
 
 from actors.client.group.assignors.protocol import Assignment
 from actors.client.records import TopicPartition
-from actors.coordinator.records import GroupMetadata, MemberMetadata, OffsetAndMetadata
+from actors.coordinator.classic.records import GroupMetadata, MemberMetadata
+from actors.coordinator.groups.offset_records import OffsetAndMetadata
 from actors.links import views
 from actors.links.operations import Operation, Result
 from actors.links.reading import PartitionRow

@@ -6,15 +6,15 @@ topics in topic_deletion.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import compress
+from typing import Any
 
-from actors.coordinator.durable import DurableGroup
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, GroupState
-from actors.coordinator.messages import (
+from actors.coordinator.groups.durable import DurableGroup
+from actors.coordinator.groups.group import Group
+from actors.coordinator.groups.messages import (
     FetchedOffset,
-    Now,
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetDeleteRequest,
@@ -22,37 +22,33 @@ from actors.coordinator.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     Partitions,
-    Token,
     TopicPartition,
-    error_response,
 )
-from actors.coordinator.records import (
-    MAX_STRING_BYTES,
+from actors.coordinator.groups.offset_records import (
     NO_TIMESTAMP,
-    Change,
     OffsetsDeleted,
     OffsetsPut,
     StoredOffsets,
     decode_offset_value,
-    fits,
     offset_key_prefix,
     offset_value,
     plain_offset_values,
 )
-from actors.coordinator.runtime import Runtime
-from actors.coordinator.topic_deletion import TopicDeletions
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.groups.topic_deletion import TopicDeletions
+from actors.coordinator.record_fields import MAX_STRING_BYTES, fits
+from actors.coordinator.turn import Now, Token
 from actors.coordinator.writer import Write
 
 _new = tuple.__new__  # takes half the time of a named tuple's own constructor
 _Accepted = tuple[str, Partitions, Sequence[bytes]]  # a topic, and the values of the records of its partitions
-_DEAD, _EMPTY, _COMPLETING = GroupState.DEAD, GroupState.EMPTY, GroupState.COMPLETING_REBALANCE
 
 NO_RETENTION = -1
 END_OF_TIME_MS = 2**63 - 1
 
 
 class Offsets:
-    def __init__(self, runtime: Runtime, deletions: TopicDeletions) -> None:
+    def __init__(self, runtime: GroupRuntime, deletions: TopicDeletions) -> None:
         self._runtime = runtime
         self._deletions = deletions
 
@@ -62,9 +58,9 @@ class Offsets:
         runtime = self._runtime
         group_id = request.group_id
         group = runtime.groups.get(group_id)  # type: ignore[arg-type]
-        error = self._check_commit(group, request, now)
+        error = _check_new(request) if group is None else group.check_commit(request, runtime.timers, now)
         if error:
-            runtime.replies.append((token, error_response(request, error)))
+            runtime.replies.append((token, request.refused(error)))
             return
         errors, accepted = self._accept(request, now)
         if not accepted:
@@ -72,7 +68,7 @@ class Offsets:
             return
         assert group_id is not None
         if group is None:
-            group = runtime.groups[group_id] = Group(group_id, now.wall_ms)
+            group = runtime.groups[group_id] = runtime.new_simple(group_id, now.wall_ms)
         if self._deletions.under_way:
             self._deletions.before_commit(group_id, {topic for topic, _, _ in accepted}, now)
         keys: list[bytes] = []
@@ -89,36 +85,6 @@ class Offsets:
         runtime.unanswered[token] = request
         write = CommitWrite(runtime, token, errors, _new(OffsetsPut, (group_id, stored)))
         runtime.writer.submit(write, keys, values, len(b"".join(keys)) + len(b"".join(values)), now)
-
-    def _check_commit(self, group: Group | None, request: OffsetCommitRequest, now: Now) -> int:
-        _, generation_id, member_id, group_instance_id = request[:4]
-        if group is None:
-            return self._check_new(request)
-        state = group.state
-        if state is _DEAD:
-            return Error.COORDINATOR_NOT_AVAILABLE
-        if generation_id < 0 and state is _EMPTY:
-            return 0  # admin tools, and consumers that assign themselves
-        if generation_id < 0 and not member_id and group_instance_id is None:
-            return Error.UNKNOWN_MEMBER_ID
-        member = group.roster.identify(member_id, group_instance_id)
-        if isinstance(member, Error):
-            return member
-        if generation_id != group.generation_id:
-            return Error.ILLEGAL_GENERATION
-        if state is _COMPLETING:
-            return Error.REBALANCE_IN_PROGRESS
-        self._runtime.timers.arm(member.session, now.monotonic_ms + member.session_timeout_ms)
-        return 0
-
-    @staticmethod
-    def _check_new(request: OffsetCommitRequest) -> int:
-        """The error of a commit to an unknown group. Without a generation it makes one, even with an empty id."""
-        if request.group_id is None or not fits(request.group_id):
-            return Error.INVALID_GROUP_ID
-        if request.generation_id < 0:
-            return 0
-        return Error.GROUP_ID_NOT_FOUND if request.api_version >= 9 else Error.ILLEGAL_GENERATION
 
     def _accept(self, request: OffsetCommitRequest, now: Now) -> tuple[list[int], list[_Accepted]]:
         """The error code of each offset, and what is to be stored."""
@@ -210,8 +176,7 @@ class Offsets:
             runtime.answer(token, OffsetDeleteResponse(error))
             return
         assert group is not None
-        keeps = self._keeps(group)
-        results = tuple((t, p, Error.GROUP_SUBSCRIBED_TO_TOPIC if keeps(t) else Error.NONE)
+        results = tuple((t, p, Error.GROUP_SUBSCRIBED_TO_TOPIC if group.reads(t) else Error.NONE)
                         for t, p in request.partitions)  # fmt: skip
         stored = self.stored(group.group_id)
         gone = [(t, p) for t, p, error in results if not error and (t, p) in stored]
@@ -226,25 +191,24 @@ class Offsets:
     def _check_delete(group: Group | None, request: OffsetDeleteRequest) -> Error:
         if not request.group_id:
             return Error.INVALID_GROUP_ID
-        if group is None or group.state is GroupState.DEAD:
+        if group is None or group.is_dead:
             return Error.GROUP_ID_NOT_FOUND
-        if group.state is not GroupState.EMPTY and group.protocol_type != "consumer":
-            return Error.NON_EMPTY_GROUP  # what its members read cannot be told
-        return Error.NONE
+        return group.check_offset_delete()
 
-    @staticmethod
-    def _keeps(group: Group) -> Callable[[str], bool]:
-        """A function that says whether the group's members read a topic."""
-        if group.state is GroupState.EMPTY:
-            return lambda _: False
-        topics = group.subscribed_topics
-        return lambda topic: topics is None or topic in topics
+
+def _check_new(request: OffsetCommitRequest) -> int:
+    """The error of a commit to an unknown group. Without a generation it makes one, even with an empty id."""
+    if request.group_id is None or not fits(request.group_id):
+        return Error.INVALID_GROUP_ID
+    if request.generation_id < 0:
+        return 0
+    return Error.GROUP_ID_NOT_FOUND if request.api_version >= 9 else Error.ILLEGAL_GENERATION
 
 
 class CommitWrite(Write):
     __slots__ = ("_errors", "_runtime", "_token")
 
-    def __init__(self, runtime: Runtime, token: Token, errors: list[int], change: OffsetsPut) -> None:
+    def __init__(self, runtime: GroupRuntime, token: Token, errors: list[int], change: OffsetsPut) -> None:
         self.changes = [change]
         self._runtime = runtime
         self._token = token
@@ -271,10 +235,10 @@ class OffsetDeleteWrite(Write):
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: GroupRuntime,
         token: Token,
         response: OffsetDeleteResponse,
-        changes: list[Change],
+        changes: list[Any],
     ) -> None:
         super().__init__(changes)
         self._runtime = runtime
@@ -287,12 +251,12 @@ class OffsetDeleteWrite(Write):
         )
         self._runtime.answer(self._token, self._response)
         for change in self.changes:
-            self._runtime.reap(change.group_id)
+            self._runtime.reap(change.entity)
 
     def failed(self, error: int, now: Now) -> None:
         request = self._runtime.unanswered.get(self._token)
         if request is not None:
-            self._runtime.answer(self._token, error_response(request, error))
+            self._runtime.answer(self._token, request.refused(error))
 
 
 class StableRead(Write):

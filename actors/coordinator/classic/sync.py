@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.member import Member, ParkedSync
+from actors.coordinator.classic.messages import SyncGroupRequest, SyncGroupResponse
+from actors.coordinator.classic.rebalance import Rebalancer
+from actors.coordinator.classic.records import GroupPut
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, GroupState
-from actors.coordinator.member import Member, ParkedSync
-from actors.coordinator.messages import Now, SyncGroupRequest, SyncGroupResponse, Token
-from actors.coordinator.rebalance import Rebalancer
-from actors.coordinator.records import GroupPut
-from actors.coordinator.runtime import Runtime
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.turn import Now, Token
 from actors.coordinator.writer import Write
 
 
 class Sync:
-    def __init__(self, runtime: Runtime, rebalancer: Rebalancer) -> None:
+    def __init__(self, runtime: GroupRuntime, rebalancer: Rebalancer) -> None:
         self._runtime = runtime
         self._rebalancer = rebalancer
 
@@ -26,16 +27,16 @@ class Sync:
     def handle(self, token: Token, request: SyncGroupRequest, now: Now) -> None:
         self._runtime.park(token, request)
         error = self.entry_error(request)
-        group = self._runtime.groups.get(request.group_id or "")
-        if not error and group is not None:
+        group = self._runtime.find(ClassicGroup, request.group_id or "", Error.UNKNOWN_MEMBER_ID)
+        if not error and isinstance(group, ClassicGroup):
             error = self._check(group, request)
-        if error or group is None:
+        if error or not isinstance(group, ClassicGroup):
             self._runtime.answer(token, SyncGroupResponse(error or Error.UNKNOWN_MEMBER_ID))
         else:
             self._sync(group, group.members[request.member_id], ParkedSync(token, request), now)
 
     @staticmethod
-    def _check(group: Group, request: SyncGroupRequest) -> Error:
+    def _check(group: ClassicGroup, request: SyncGroupRequest) -> Error:
         member = group.identify(request.member_id, request.group_instance_id, request.generation_id)
         if isinstance(member, Error):
             return member
@@ -46,7 +47,7 @@ class Sync:
             return Error.REBALANCE_IN_PROGRESS
         return Error.NONE
 
-    def _sync(self, group: Group, member: Member, parked: ParkedSync, now: Now) -> None:
+    def _sync(self, group: ClassicGroup, member: Member, parked: ParkedSync, now: Now) -> None:
         if group.state is GroupState.STABLE:
             group.synced(member)
             self._rebalancer.arm_session(member, now)
@@ -56,7 +57,7 @@ class Sync:
         if member.member_id == group.leader_id and not group.assignment_in_flight:
             self._write_assignment(group, parked.request, now)
 
-    def _write_assignment(self, group: Group, request: SyncGroupRequest, now: Now) -> None:
+    def _write_assignment(self, group: ClassicGroup, request: SyncGroupRequest, now: Now) -> None:
         """Write the leader's assignment. If the leader sends another one meanwhile, that waits for this one."""
         given = dict(request.assignments)
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
@@ -65,19 +66,19 @@ class Sync:
         changes = [GroupPut(group.group_id, record)]
         self._runtime.write(AssignmentWrite(self, group, assignments, changes), now)
 
-    def assignment_committed(self, group: Group, assignments: dict[str, bytes], now: Now) -> None:
+    def assignment_committed(self, group: ClassicGroup, assignments: dict[str, bytes], now: Now) -> None:
         group.complete_assignment(assignments, now.wall_ms)
         self._runtime.rebalances.complete(group.group_id, now)
         for member in group.members.values():
             if self._rebalancer.answer_sync(member, _assignment(group, member)):
                 self._rebalancer.arm_session(member, now)
 
-    def assignment_failed(self, group: Group, error: int, now: Now) -> None:
+    def assignment_failed(self, group: ClassicGroup, error: int, now: Now) -> None:
         leader_id = group.leader_id or ""
         self._rebalancer.prepare(group, "assignment could not be written", leader_id, now, error)
 
 
-def _assignment(group: Group, member: Member) -> SyncGroupResponse:
+def _assignment(group: ClassicGroup, member: Member) -> SyncGroupResponse:
     return SyncGroupResponse(Error.NONE, group.protocol_type, group.protocol_name, member.assignment)
 
 
@@ -86,7 +87,7 @@ class AssignmentWrite(Write):
 
     __slots__ = ("_assignments", "_generation", "_group", "_sync")
 
-    def __init__(self, sync: Sync, group: Group, assignments: dict[str, bytes], changes: list[GroupPut]) -> None:
+    def __init__(self, sync: Sync, group: ClassicGroup, assignments: dict[str, bytes], changes: list[GroupPut]) -> None:
         super().__init__([*changes])
         self._sync = sync
         self._group = group

@@ -1,34 +1,29 @@
-"""ListGroups, DescribeGroups and DeleteGroups."""
+"""ListGroups and DeleteGroups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, GroupState
-from actors.coordinator.member import Member
-from actors.coordinator.messages import (
+from actors.coordinator.groups.group import Group
+from actors.coordinator.groups.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
-    DescribedGroup,
-    DescribedMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
-    Now,
-    Token,
 )
-from actors.coordinator.offsets import Offsets
-from actors.coordinator.records import Change, GroupDeleted, OffsetsDeleted
-from actors.coordinator.runtime import Runtime
-from actors.coordinator.sweep import in_writes
+from actors.coordinator.groups.offset_records import OffsetsDeleted
+from actors.coordinator.groups.offsets import Offsets
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.groups.sweep import in_writes
+from actors.coordinator.turn import Now, Token
 from actors.coordinator.writer import Write
 
 
 class Admin:
-    def __init__(self, runtime: Runtime, offsets: Offsets) -> None:
+    def __init__(self, runtime: GroupRuntime, offsets: Offsets) -> None:
         self._runtime = runtime
         self._offsets = offsets
 
@@ -36,36 +31,11 @@ class Admin:
 
     def list_groups(self, token: Token, request: ListGroupsRequest, now: Now) -> None:
         """Lists the groups that exist by records that have committed."""
-        listed = [
-            ListedGroup(group.group_id, group.protocol_type or "", group.state.value) for group in self._committed()
-        ]
-        self._runtime.replies.append((token, list_response(request, listed)))
+        self._runtime.replies.append((token, list_response(request, map(listing, self._committed()))))
 
     def _committed(self) -> list[Group]:
         groups = self._runtime.groups
         return [groups[group_id] for group_id, _ in self._runtime.durable.items() if group_id in groups]
-
-    # -- DescribeGroups, versions 0 to 5
-
-    def describe_groups(self, token: Token, request: DescribeGroupsRequest, now: Now) -> None:
-        described = tuple(self._describe(group_id) for group_id in request.group_ids)
-        self._runtime.replies.append((token, DescribeGroupsResponse(described)))
-
-    def _describe(self, group_id: str | None) -> DescribedGroup:
-        if group_id is None:
-            return DescribedGroup(Error.INVALID_GROUP_ID, "")
-        group = self._runtime.groups.get(group_id)
-        if group is None or group.state is GroupState.DEAD or self._runtime.durable.get(group_id) is None:
-            return DescribedGroup(Error.NONE, group_id, GroupState.DEAD.value)
-        stable = group.state is GroupState.STABLE
-        return DescribedGroup(
-            error_code=Error.NONE,
-            group_id=group_id,
-            group_state=group.state.value,
-            protocol_type=group.protocol_type or "",
-            protocol_data=(group.protocol_name or "") if stable else "",
-            members=tuple(_described(m, group.protocol_name, stable) for m in group.members.values()),
-        )
 
     # -- DeleteGroups, versions 0 to 2
 
@@ -92,17 +62,22 @@ class Admin:
     def _check_delete(group_id: str | None, group: Group | None) -> int:
         if group_id is None:
             return Error.INVALID_GROUP_ID
-        if group is None or group.state is GroupState.DEAD:
+        if group is None or group.is_dead:
             return Error.GROUP_ID_NOT_FOUND
-        return Error.NONE if group.state is GroupState.EMPTY else Error.NON_EMPTY_GROUP
+        return Error.NONE if group.is_empty else Error.NON_EMPTY_GROUP
 
     def _write_tombstones(self, deletion: _Deletion, group: Group, now: Now) -> None:
         """Write the offsets' tombstones before the group's, so that none outlives it, in appends that the log takes."""
         stored = sorted(self._offsets.stored(group.group_id))
         pieces = in_writes(OffsetsDeleted(group.group_id, stored), self._runtime.config)
-        parts: list[list[Change]] = [[piece] for piece in pieces] or [[]]
-        parts[-1].append(GroupDeleted(group.group_id))
+        parts: list[list[Any]] = [[piece] for piece in pieces] or [[]]
+        parts[-1] += group.tombstones()
         self._runtime.write(DeleteGroupWrite(deletion, group, parts), now)
+
+
+def listing(group: Group) -> ListedGroup:
+    """A group as it is listed."""
+    return ListedGroup(group.group_id, group.listed_protocol_type, group.state_name, group.type_name)
 
 
 def list_response(request: ListGroupsRequest, groups: Iterable[ListedGroup]) -> ListGroupsResponse:
@@ -117,35 +92,12 @@ def list_response(request: ListGroupsRequest, groups: Iterable[ListedGroup]) -> 
     return ListGroupsResponse(Error.NONE, listed)
 
 
-def _described(member: Member, protocol_name: str | None, stable: bool) -> DescribedMember:
-    return DescribedMember(
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        member_metadata=member.metadata(protocol_name) if stable else b"",
-        member_assignment=member.assignment,
-    )
-
-
-def bury(runtime: Runtime, group: Group) -> None:
-    """Drop a group whose tombstone has committed."""
-    runtime.cancel_timers(group)
-    if runtime.groups.get(group.group_id) is group:
-        del runtime.groups[group.group_id]
-
-
-def revive(runtime: Runtime, group: Group) -> None:
-    """Put an Empty group back in the place of one whose tombstone could not be written."""
-    bury(runtime, group)
-    runtime.groups[group.group_id] = group.reborn()
-    runtime.reap(group.group_id)
-
-
 class _Deletion:
     """One DeleteGroups request. It is answered when the outcome of all its groups is known, or one has timed out."""
 
-    def __init__(self, runtime: Runtime, token: Token, results: list[tuple[str, int]], undecided: set[str]) -> None:
+    def __init__(
+        self, runtime: GroupRuntime, token: Token, results: list[tuple[str, int]], undecided: set[str]
+    ) -> None:
         self.runtime = runtime
         self._token = token
         self._results = results
@@ -173,7 +125,7 @@ class DeleteGroupWrite(Write):
 
     __slots__ = ("_deletion", "_group", "_rest")
 
-    def __init__(self, deletion: _Deletion, group: Group, parts: list[list[Change]]) -> None:
+    def __init__(self, deletion: _Deletion, group: Group, parts: list[list[Any]]) -> None:
         super().__init__(parts[0])
         self._deletion = deletion
         self._group = group
@@ -188,12 +140,12 @@ class DeleteGroupWrite(Write):
             runtime.write(DeleteGroupWrite(self._deletion, self._group, self._rest), now)
             return
         runtime.metrics.group_deletions += 1
-        bury(runtime, self._group)
+        runtime.bury(self._group)
         self._deletion.decided(self._group.group_id, Error.NONE)
 
     def failed(self, error: int, now: Now) -> None:
         self._deletion.decided(self._group.group_id, error)
-        revive(self._deletion.runtime, self._group)
+        self._deletion.runtime.revive(self._group)
 
     def timed_out(self, now: Now) -> None:
         self._deletion.timed_out()

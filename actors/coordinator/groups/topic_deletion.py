@@ -9,28 +9,27 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from itertools import chain
+from typing import Any
 
-from actors.coordinator.durable import DurableGroup
 from actors.coordinator.errors import Error
-from actors.coordinator.messages import (
+from actors.coordinator.groups.durable import DurableGroup
+from actors.coordinator.groups.messages import (
     DeleteTopicOffsetsRequest,
     DeleteTopicOffsetsResponse,
-    Now,
-    Token,
     TopicPartition,
-    error_response,
 )
-from actors.coordinator.records import Change, OffsetsDeleted, OffsetsPut
-from actors.coordinator.runtime import Runtime
-from actors.coordinator.sweep import PAUSE_MS, in_writes, share
+from actors.coordinator.groups.offset_records import OffsetsDeleted, OffsetsPut
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.groups.sweep import PAUSE_MS, in_writes, share
 from actors.coordinator.timers import Timer
+from actors.coordinator.turn import Now, Token
 from actors.coordinator.writer import Write
 
 
 class TopicDeletions:
     """The deletions under way in one shard."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: GroupRuntime) -> None:
         self._runtime = runtime
         self._sweeps: list[_Sweep] = []
 
@@ -61,7 +60,7 @@ class TopicDeletions:
 
 
 class _Sweep:
-    def __init__(self, runtime: Runtime, token: Token, request: DeleteTopicOffsetsRequest) -> None:
+    def __init__(self, runtime: GroupRuntime, token: Token, request: DeleteTopicOffsetsRequest) -> None:
         self.topics = request.topics
         self.left: deque[str] = deque()
         """The groups to look at. Those that are not in `_unseen` have been looked at already, by `before_commit`."""
@@ -113,7 +112,7 @@ class _Sweep:
     def _delete(self, group_id: str, gone: set[TopicPartition], now: Now) -> None:
         if not gone:
             return
-        changes = self._runtime.record_of_its_own(group_id)
+        changes: list[Any] = [*self._runtime.record_of_its_own(group_id)]
         changes += in_writes(OffsetsDeleted(group_id, sorted(gone)), self._runtime.config)
         for change in changes:
             write = _TombstonesWrite(self, [change])
@@ -129,9 +128,9 @@ class _Sweep:
         if self.left or self._undecided:
             return
         response = DeleteTopicOffsetsResponse(Error.NONE)
-        self._runtime.answer(self._token, error_response(self._request, self._error) if self._error else response)
+        self._runtime.answer(self._token, self._request.refused(self._error) if self._error else response)
 
-    def committed(self, deleted: list[Change]) -> None:
+    def committed(self, deleted: list[Any]) -> None:
         for change in deleted:
             if isinstance(change, OffsetsDeleted):
                 self._runtime.metrics.offset_deletions += len(change.partitions)
@@ -141,7 +140,7 @@ class _Sweep:
 class _TombstonesWrite(Write):
     __slots__ = ("_sweep",)
 
-    def __init__(self, sweep: _Sweep, changes: list[Change]) -> None:
+    def __init__(self, sweep: _Sweep, changes: list[Any]) -> None:
         super().__init__(changes)
         self._sweep = sweep
 

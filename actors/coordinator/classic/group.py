@@ -1,31 +1,33 @@
 """A classic group as it lives in memory: its state, its generation, and what may happen to it when.
 
 Not here: who is in it (roster.py, member.py), what requests and timers do to it (join.py, sync.py, membership.py,
-rebalance.py, admin.py, expiry.py), and its durable side (durable.py). Nothing here reads a clock, answers a request
-or writes a record.
+rebalance.py, and what groups of all types share), and its durable side (records.py). Nothing here reads a clock,
+answers a request or writes a record.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import ClassVar
 
-from actors import CoterieError
-from actors.coordinator.config import HISTORY_LENGTH
+from actors.coordinator.classic.member import Member, ParkedJoin, Protocols
+from actors.coordinator.classic.messages import JoinGroupRequest, JoinGroupResponse
+from actors.coordinator.classic.records import CLASSIC, NO_TIMESTAMP, GroupDeleted, GroupMetadata, GroupPut
+from actors.coordinator.classic.roster import Roster
 from actors.coordinator.errors import Error
-from actors.coordinator.member import Member, ParkedJoin, Protocols
-from actors.coordinator.messages import JoinGroupRequest, JoinGroupResponse, Now
-from actors.coordinator.records import GroupMetadata
-from actors.coordinator.roster import Roster
-from actors.coordinator.timers import Timer, nothing
+from actors.coordinator.groups.config import HISTORY_LENGTH
+from actors.coordinator.groups.group import GroupStatus, IllegalTransitionError, RebalanceEvent, RetentionBase
+from actors.coordinator.groups.messages import OffsetCommitRequest
+from actors.coordinator.timers import Timer, Timers, nothing
+from actors.coordinator.turn import Now
 
 MAX_GENERATION = 2_147_483_647
 
 
 class GroupState(StrEnum):
-    """A group's state. The third column names the method of `Group` that moves it on.
+    """A group's state. The third column names the method of `ClassicGroup` that moves it on.
 
     ====================  ==========================================  ====================  =======================
     state                 what ends it                                transition            who may make it
@@ -63,20 +65,6 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.DEAD: frozenset(),
 }
 """The states that may follow each."""
-
-
-class IllegalTransitionError(CoterieError):
-    """A group was told to enter a state that cannot follow its own. That is a bug; nothing was changed."""
-
-
-class RebalanceEvent(NamedTuple):
-    """Why a rebalance began, and which member caused it."""
-
-    wall_ms: int
-    generation_id: int
-    """The generation that ended."""
-    reason: str
-    member_id: str
 
 
 class InitialDelay:
@@ -129,11 +117,16 @@ class Replacement:
         return waiting
 
 
-class Group:
+_DEAD, _EMPTY, _COMPLETING = GroupState.DEAD, GroupState.EMPTY, GroupState.COMPLETING_REBALANCE
+
+
+class ClassicGroup:
     """One group. Others read its fields; only its own methods change them (`GroupState` has the table).
 
     It has more fields than most classes: those of Kafka's classic group, and what a rebalance can wait for.
     """
+
+    type_name: ClassVar[str] = CLASSIC
 
     def __init__(self, group_id: str, wall_ms: int) -> None:
         self.group_id = group_id
@@ -162,11 +155,11 @@ class Group:
         """Whether the leader's assignment of this generation was handed to the log."""
         self.replacement = Replacement()
         self.key_prefixes: dict[str, bytes] = {}
-        """The beginnings of the keys of offset records, by topic. records.py fills it."""
+        """The beginnings of the keys of offset records, by topic."""
         self.history: deque[RebalanceEvent] = deque(maxlen=HISTORY_LENGTH)
 
     @classmethod
-    def from_record(cls, group_id: str, record: GroupMetadata) -> Group:
+    def from_record(cls, group_id: str, record: GroupMetadata) -> ClassicGroup:
         """The group as its last record describes it."""
         group = cls(group_id, record.state_timestamp_ms)
         group.generation_id = record.generation_id
@@ -179,13 +172,13 @@ class Group:
         group._note_subscribed_topics()
         return group
 
-    def reborn(self) -> Group:
+    def reborn(self) -> ClassicGroup:
         """The Empty group that takes a Dead one's place when its tombstone could not be written.
 
         Dead is final, so this is a new object. Pending member ids are forgotten; their clients get UNKNOWN_MEMBER_ID
         and join anew.
         """
-        group = Group(self.group_id, self.state_timestamp_ms)
+        group = ClassicGroup(self.group_id, self.state_timestamp_ms)
         group.protocol_type = self.protocol_type
         group.generation_id = self.generation_id
         group.history = self.history
@@ -361,6 +354,100 @@ class Group:
             member_id=member.member_id,
             members=self.roster.listed(self.protocol_name) if leads else (),
         )
+
+    # -- what groups of all types have (groups/group.py)
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def listed_protocol_type(self) -> str:
+        return self.protocol_type or ""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_dead(self) -> bool:
+        return self.state is GroupState.DEAD
+
+    @property
+    def phase_ends_ms(self) -> int | None:
+        timer = self.phase_timer
+        return None if timer is None else timer.due_ms
+
+    def status(self, now: Now) -> GroupStatus:
+        due_ms = self.phase_ends_ms
+        return GroupStatus(
+            self.group_id,
+            self.state_name,
+            self.generation_id,
+            self.awaited,
+            None if due_ms is None else due_ms - now.monotonic_ms,
+            tuple(self.history),
+        )
+
+    def timers(self) -> Iterator[Timer]:
+        yield self.join_timer
+        yield self.sync_timer
+        yield from self.client_timers()
+
+    def client_timers(self) -> Iterator[Timer]:
+        for member in self.members.values():
+            yield member.session
+        yield from self.pending_joins.values()
+
+    def tombstones(self) -> list[GroupDeleted]:
+        return [GroupDeleted(self.group_id)]
+
+    def own_record(self) -> list[GroupPut]:
+        if self.state is not GroupState.EMPTY or self.protocol_type is not None:
+            return []
+        return [GroupPut(self.group_id, self.to_record(lambda _: b""))]
+
+    def check_commit(self, request: OffsetCommitRequest, timers: Timers, now: Now) -> int:
+        _, generation_id, member_id, group_instance_id = request[:4]
+        state = self.state
+        if state is _DEAD:
+            return Error.COORDINATOR_NOT_AVAILABLE
+        if generation_id < 0 and state is _EMPTY:
+            return 0  # admin tools, and consumers that assign themselves
+        if generation_id < 0 and not member_id and group_instance_id is None:
+            return Error.UNKNOWN_MEMBER_ID
+        member = self.roster.identify(member_id, group_instance_id)
+        if isinstance(member, Error):
+            return member
+        if generation_id != self.generation_id:
+            return Error.ILLEGAL_GENERATION
+        if state is _COMPLETING:
+            return Error.REBALANCE_IN_PROGRESS
+        timers.arm(member.session, now.monotonic_ms + member.session_timeout_ms)
+        return 0
+
+    def check_offset_delete(self) -> Error:
+        if self.state is not GroupState.EMPTY and self.protocol_type != "consumer":
+            return Error.NON_EMPTY_GROUP  # what its members read cannot be told
+        return Error.NONE
+
+    def reads(self, topic: str) -> bool:
+        if self.state is GroupState.EMPTY:
+            return False
+        return self.subscribed_topics is None or topic in self.subscribed_topics
+
+    def retention_base(self) -> RetentionBase | None:
+        topics = self.subscribed_topics
+        if self.is_simple:
+            return lambda _, value: value.commit_timestamp_ms
+        if self.state is GroupState.EMPTY and self.protocol_type is not None:
+            emptied_ms = self.state_timestamp_ms
+            if emptied_ms == NO_TIMESTAMP:
+                return lambda _, value: value.commit_timestamp_ms
+            return lambda _, value: emptied_ms
+        if self.state is GroupState.STABLE and self.protocol_type == "consumer" and topics is not None:
+            return lambda topic, value: None if topic in topics else value.commit_timestamp_ms
+        return None
 
     # -- members
 

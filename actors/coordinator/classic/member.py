@@ -1,12 +1,13 @@
-"""One member of a group: what it said of itself when it joined, and what it waits for."""
+"""One member of a classic group: what it said of itself when it joined, and what it waits for."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.coordinator.messages import JoinGroupRequest, Now, SyncGroupRequest, Token
-from actors.coordinator.records import MemberMetadata
+from actors.coordinator.classic.messages import JoinGroupRequest, SyncGroupRequest
+from actors.coordinator.classic.records import MemberMetadata
 from actors.coordinator.timers import Timer, nothing
+from actors.coordinator.turn import Now, Token
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata), most wanted first."""
@@ -27,7 +28,7 @@ class ParkedSync(NamedTuple):
 
 
 class Member:
-    """A member. Only `Group` and `Roster` change it, but for its session timer."""
+    """A member. Only `ClassicGroup` and `Roster` change it, but for its session timer."""
 
     __slots__ = (
         "assignment",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from sys import intern
 
-from actors.coordinator.messages import TopicPartition
-from actors.coordinator.records import StoredOffsets
+from actors.coordinator.groups.messages import TopicPartition
+from actors.coordinator.groups.offset_records import StoredOffsets
 
 
 class OffsetTable:

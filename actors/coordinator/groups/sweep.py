@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from actors.coordinator.config import CoordinatorConfig
-from actors.coordinator.durable import DurableGroup
-from actors.coordinator.group import Group
-from actors.coordinator.records import OffsetsDeleted
-from actors.coordinator.runtime import Runtime
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.durable import DurableGroup
+from actors.coordinator.groups.group import Group
+from actors.coordinator.groups.offset_records import OffsetsDeleted
+from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.writer import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
 
 OFFSETS_A_TURN = 5_000
@@ -23,7 +23,7 @@ _TOPIC_NAME_MAX_BYTES: Final = 249
 _KEY_OVERHEAD_BYTES: Final = 10
 
 
-def share(left: deque[str], runtime: Runtime) -> Iterator[tuple[Group, DurableGroup]]:
+def share(left: deque[str], runtime: GroupRuntime) -> Iterator[tuple[Group, DurableGroup]]:
     """The groups of one turn, taken out of `left`: about `OFFSETS_A_TURN` offsets, or one group that has more."""
     seen = 0
     while left and seen < OFFSETS_A_TURN:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.coordinator.config import ANNOUNCED_WAIT_MS, NEW_MEMBER_JOIN_TIMEOUT_MS
+from actors.coordinator.classic.group import ClassicGroup, GroupState, InitialDelay
+from actors.coordinator.classic.member import Member, ParkedJoin, ParkedSync
+from actors.coordinator.classic.messages import SyncGroupResponse, join_error
+from actors.coordinator.classic.records import GroupPut
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, GroupState, InitialDelay
-from actors.coordinator.history import RebalancePhase
-from actors.coordinator.member import Member, ParkedJoin, ParkedSync
-from actors.coordinator.messages import Now, SyncGroupResponse, join_error
-from actors.coordinator.records import GroupPut
-from actors.coordinator.runtime import Runtime
+from actors.coordinator.groups.config import ANNOUNCED_WAIT_MS, NEW_MEMBER_JOIN_TIMEOUT_MS
+from actors.coordinator.groups.history import RebalancePhase
+from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.timers import Timer
+from actors.coordinator.turn import Now
 from actors.coordinator.writer import Write
 
 
@@ -35,7 +36,7 @@ class EmptiedGroupWrite(Write):
 
 
 class Rebalancer:
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: GroupRuntime) -> None:
         self._runtime = runtime
         self._timers = runtime.timers
         self._history = runtime.rebalances
@@ -45,14 +46,14 @@ class Rebalancer:
     def arm_session(self, member: Member, now: Now) -> None:
         self._timers.arm(member.session, now.monotonic_ms + member.session_timeout_ms)
 
-    def watch(self, group: Group, member: Member) -> None:
+    def watch(self, group: ClassicGroup, member: Member) -> None:
         """Have the member's session timer remove it from `group` when it is due."""
         member.session.action = partial(self._session_expired, group, member)
 
     def arm_new_member(self, member: Member, now: Now) -> None:
         self._timers.arm(member.session, now.monotonic_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
 
-    def _session_expired(self, group: Group, member: Member, now: Now) -> None:
+    def _session_expired(self, group: ClassicGroup, member: Member, now: Now) -> None:
         if not member.is_new and (member.parked_join or member.parked_sync):
             return  # the member waits for our answer; the end of the phase arms the timer again
         self._runtime.metrics.members_expired += 1
@@ -61,13 +62,13 @@ class Rebalancer:
         reason = "new member timed out" if member.is_new else "session expired"
         self.membership_changed(group, reason, member.member_id, now, even_initially=True)
 
-    def expect_join(self, group: Group, member_id: str, session_timeout_ms: int, now: Now) -> None:
+    def expect_join(self, group: ClassicGroup, member_id: str, session_timeout_ms: int, now: Now) -> None:
         """Keep a place for a member id that was just given out, for one session timeout."""
         timer = Timer(partial(self._pending_expired, group, member_id))
         group.expect(member_id, timer)
         self._timers.arm(timer, now.monotonic_ms + session_timeout_ms)
 
-    def _pending_expired(self, group: Group, member_id: str, now: Now) -> None:
+    def _pending_expired(self, group: ClassicGroup, member_id: str, now: Now) -> None:
         group.forget_pending(member_id)
         self._history.never_came(group.group_id, member_id, now)
         self.check_join_phase(group, now, even_initially=True)
@@ -75,7 +76,7 @@ class Rebalancer:
 
     # -- membership
 
-    def remove(self, group: Group, member: Member, *, expelled: bool) -> None:
+    def remove(self, group: ClassicGroup, member: Member, *, expelled: bool) -> None:
         """Take a member out and answer what it has parked. `expelled`: it has not asked for that."""
         member.session.cancel()
         parked = group.remove(member)
@@ -86,7 +87,7 @@ class Rebalancer:
         self.answer_sync(member, SyncGroupResponse(Error.UNKNOWN_MEMBER_ID))
 
     def membership_changed(
-        self, group: Group, reason: str, member_id: str, now: Now, *, even_initially: bool = False
+        self, group: ClassicGroup, reason: str, member_id: str, now: Now, *, even_initially: bool = False
     ) -> None:
         """A member came, changed or went: begin a rebalance, or check whether the running one is complete."""
         match group.state:
@@ -97,7 +98,7 @@ class Rebalancer:
             case GroupState.EMPTY if group.members:
                 self.prepare(group, reason, member_id, now)
 
-    def park_join(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
+    def park_join(self, group: ClassicGroup, member: Member, parked: ParkedJoin, now: Now) -> None:
         """Park a join. If it supersedes one, that is answered REBALANCE_IN_PROGRESS.
 
         Kafka leaves the older request unanswered. Here answers leave a connection in the order of its requests, so a
@@ -108,7 +109,7 @@ class Rebalancer:
         if older is not None:
             self._runtime.answer(older.token, join_error(older.request, Error.REBALANCE_IN_PROGRESS))
 
-    def park_sync(self, group: Group, member: Member, parked: ParkedSync, now: Now) -> None:
+    def park_sync(self, group: ClassicGroup, member: Member, parked: ParkedSync, now: Now) -> None:
         """Park a sync. If it supersedes one, that is answered as in `park_join`."""
         self.answer_sync(member, SyncGroupResponse(Error.REBALANCE_IN_PROGRESS))
         member.park_sync(parked)
@@ -126,7 +127,7 @@ class Rebalancer:
     # -- the join phase
 
     def prepare(
-        self, group: Group, reason: str, member_id: str, now: Now, error: int = Error.REBALANCE_IN_PROGRESS
+        self, group: ClassicGroup, reason: str, member_id: str, now: Now, error: int = Error.REBALANCE_IN_PROGRESS
     ) -> None:
         """Ask all members to join again. Parked syncs are answered `error`."""
         if group.state is GroupState.COMPLETING_REBALANCE:
@@ -141,26 +142,26 @@ class Rebalancer:
         elif not self._awaits_announced(group, now):
             self._complete_join(group, now)
 
-    def _answer_syncs(self, group: Group, error: int, now: Now) -> None:
+    def _answer_syncs(self, group: ClassicGroup, error: int, now: Now) -> None:
         for member in group.members.values():
             if self.answer_sync(member, SyncGroupResponse(error)):
                 self.arm_session(member, now)
 
-    def _wait_for_members(self, group: Group, now: Now) -> None:
+    def _wait_for_members(self, group: ClassicGroup, now: Now) -> None:
         delay_ms = max(group.roster.rebalance_timeout_ms, 1)  # with 0 it would be due again and again
         self._timers.start(group.join_timer, now.monotonic_ms + delay_ms, partial(self._complete_join, group))
 
-    def _wait_for_others(self, group: Group, delay: InitialDelay, now: Now) -> None:
+    def _wait_for_others(self, group: ClassicGroup, delay: InitialDelay, now: Now) -> None:
         over = partial(self._initial_delay_over, group, delay)
         self._timers.start(group.join_timer, now.monotonic_ms + delay.wait_ms, over)
 
-    def _initial_delay_over(self, group: Group, delay: InitialDelay, now: Now) -> None:
+    def _initial_delay_over(self, group: ClassicGroup, delay: InitialDelay, now: Now) -> None:
         if delay.prolong():
             self._wait_for_others(group, delay, now)
         else:
             self._complete_join(group, now)
 
-    def check_join_phase(self, group: Group, now: Now, *, even_initially: bool = False) -> None:
+    def check_join_phase(self, group: ClassicGroup, now: Now, *, even_initially: bool = False) -> None:
         """Complete the join phase if nobody is awaited any more.
 
         The initial delay is waited for to its end, unless all members that were announced have come, or
@@ -175,7 +176,7 @@ class Rebalancer:
         if complete:
             self._complete_join(group, now)
 
-    def _awaits_announced(self, group: Group, now: Now) -> bool:
+    def _awaits_announced(self, group: ClassicGroup, now: Now) -> bool:
         """Whether a moment is given to members that newcomers of this rebalance have announced.
 
         Several that a pool starts together join within moments. A group whose members are quick to join again would
@@ -189,14 +190,14 @@ class Rebalancer:
             self._timers.start(group.join_timer, now.monotonic_ms + ANNOUNCED_WAIT_MS, over)
         return True
 
-    def _announced_wait_over(self, group: Group, now: Now) -> None:
+    def _announced_wait_over(self, group: ClassicGroup, now: Now) -> None:
         group.announced_wait_over = True
         if group.all_joined:
             self._complete_join(group, now)
         else:  # somebody has come meanwhile, and is still to join
             self._wait_for_members(group, now)
 
-    def _complete_join(self, group: Group, now: Now) -> None:
+    def _complete_join(self, group: ClassicGroup, now: Now) -> None:
         self._remove_absent(group, now)
         if not group.members:
             self._become_empty(group, now)
@@ -205,21 +206,21 @@ class Rebalancer:
         else:
             self._wait_for_members(group, now)  # only absent static members are left, and they have sessions
 
-    def _remove_absent(self, group: Group, now: Now) -> None:
+    def _remove_absent(self, group: ClassicGroup, now: Now) -> None:
         """Remove dynamic members that have not joined again. Static ones keep their place (KIP-345)."""
         for member in group.roster.absent():
             self._history.wait_ended(group.group_id, RebalancePhase.JOINING, member, now)
             if member.group_instance_id is None:
                 self.remove(group, member, expelled=True)
 
-    def _become_empty(self, group: Group, now: Now) -> None:
+    def _become_empty(self, group: ClassicGroup, now: Now) -> None:
         group.become_empty(now.wall_ms)
         self._history.complete(group.group_id, now)
         self._runtime.metrics.rebalances_completed += 1
         record = group.to_record(lambda _: b"")
         self._runtime.write(EmptiedGroupWrite([GroupPut(group.group_id, record)]), now)
 
-    def _begin_generation(self, group: Group, now: Now) -> None:
+    def _begin_generation(self, group: ClassicGroup, now: Now) -> None:
         group.begin_generation(now.wall_ms)
         self._history.end_join(group.group_id, len(group.members), now)
         self._runtime.metrics.rebalances_completed += 1
@@ -233,7 +234,7 @@ class Rebalancer:
 
     # -- the sync phase
 
-    def _sync_overdue(self, group: Group, generation: int, now: Now) -> None:
+    def _sync_overdue(self, group: ClassicGroup, generation: int, now: Now) -> None:
         """Remove members, static or not, that have not sent SyncGroup within the rebalance timeout."""
         if group.generation_id != generation or not group.pending_sync:
             return

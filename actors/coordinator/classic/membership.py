@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, GroupState
-from actors.coordinator.messages import (
+from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     LeavingMember,
     LeftMember,
-    Now,
-    Token,
     leave_response,
 )
-from actors.coordinator.rebalance import Rebalancer
-from actors.coordinator.runtime import Runtime
+from actors.coordinator.classic.rebalance import Rebalancer
+from actors.coordinator.errors import Error
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.turn import Now, Token
 
 HEARTBEAT_OK = HeartbeatResponse(Error.NONE)
 
 
 class Membership:
-    def __init__(self, runtime: Runtime, rebalancer: Rebalancer) -> None:
+    def __init__(self, runtime: GroupRuntime, rebalancer: Rebalancer) -> None:
         self._runtime = runtime
         self._rebalancer = rebalancer
 
@@ -32,8 +31,8 @@ class Membership:
         """Answered at once, for a heartbeat makes no record."""
         group_id, generation_id, member_id, group_instance_id = request
         runtime = self._runtime
-        group = runtime.groups.get(group_id)  # type: ignore[arg-type]
-        if group is not None and group.state is GroupState.STABLE and group_instance_id is None:
+        group = runtime.find(ClassicGroup, group_id or "", Error.UNKNOWN_MEMBER_ID)
+        if isinstance(group, ClassicGroup) and group.state is GroupState.STABLE and group_instance_id is None:
             member = group.members.get(member_id)
             if member is not None and generation_id == group.generation_id:
                 runtime.timers.arm(member.session, now.monotonic_ms + member.session_timeout_ms)
@@ -42,8 +41,8 @@ class Membership:
         error = self._heartbeat(group, request, now) if group_id else Error.INVALID_GROUP_ID
         runtime.replies.append((token, HeartbeatResponse(error)))
 
-    def _heartbeat(self, group: Group | None, request: HeartbeatRequest, now: Now) -> Error:
-        if group is None:
+    def _heartbeat(self, group: ClassicGroup | Error | None, request: HeartbeatRequest, now: Now) -> Error:
+        if not isinstance(group, ClassicGroup):
             return Error.UNKNOWN_MEMBER_ID
         member = group.identify(request.member_id, request.group_instance_id, request.generation_id)
         if isinstance(member, Error):
@@ -60,8 +59,8 @@ class Membership:
     def _leave(self, request: LeaveGroupRequest, now: Now) -> LeaveGroupResponse:
         if not request.group_id:
             return LeaveGroupResponse(Error.INVALID_GROUP_ID)
-        group = self._runtime.groups.get(request.group_id)
-        if group is None:
+        group = self._runtime.find(ClassicGroup, request.group_id, Error.UNKNOWN_MEMBER_ID)
+        if not isinstance(group, ClassicGroup):
             return leave_response(request, (_left(m, Error.UNKNOWN_MEMBER_ID) for m in request.members))
         if group.state is GroupState.DEAD:
             return LeaveGroupResponse(Error.COORDINATOR_NOT_AVAILABLE)
@@ -71,14 +70,14 @@ class Membership:
             self._look_again(group, gone, now)
         return leave_response(request, left)
 
-    def _look_again(self, group: Group, gone: list[LeavingMember], now: Now) -> None:
+    def _look_again(self, group: ClassicGroup, gone: list[LeavingMember], now: Now) -> None:
         """Begin one rebalance for the whole batch."""
         reason = next((entry.reason for entry in gone if entry.reason), "member left")
         who = ",".join(entry.member_id or entry.group_instance_id or "" for entry in gone)
         self._rebalancer.membership_changed(group, reason, who, now)
         self._runtime.reap(group.group_id)
 
-    def _leave_one(self, group: Group, entry: LeavingMember) -> Error:
+    def _leave_one(self, group: ClassicGroup, entry: LeavingMember) -> Error:
         if not entry.member_id:
             owner = group.roster.by_instance.get(entry.group_instance_id or "")
             if owner is None:

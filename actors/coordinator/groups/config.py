@@ -6,14 +6,13 @@ without settings.
 
 from dataclasses import dataclass
 
+from actors.coordinator.writer import WriteLimits
+
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a member may wait in its first join phase. Fixed in Kafka as well."""
 
 ANNOUNCED_WAIT_MS = 2_000
 """How long a rebalance of a group that has members waits for more newcomers, if the first ones have announced them."""
-
-LATE_TURN_MS = 500
-"""A turn that is later than this is our own stall: members get the time back."""
 
 HISTORY_LENGTH = 20
 """How many rebalances of each group are remembered."""
@@ -39,3 +38,8 @@ class CoordinatorConfig:
     @property
     def offsets_retention_ms(self) -> int:
         return self.offsets_retention_minutes * 60_000
+
+    @property
+    def write_limits(self) -> WriteLimits:
+        """What the shard's writer keeps to."""
+        return WriteLimits(self.offsets_commit_timeout_ms, self.max_message_bytes)

@@ -1,22 +1,31 @@
-"""The members of a group, and what follows from them alone: the leader, and the protocols that all support."""
+"""The members of a classic group, and what follows from them alone: the leader, and the protocols that all support."""
 
 from __future__ import annotations
 
-from actors.coordinator.errors import Error
-from actors.coordinator.member import Member, ParkedJoin, Protocols
-from actors.coordinator.messages import JoinGroupMember, JoinGroupRequest
-from actors.coordinator.records import subscribed_topics
+from actors.coordinator.classic.member import Member, ParkedJoin, Protocols
+from actors.coordinator.classic.messages import JoinGroupMember, JoinGroupRequest
+from actors.coordinator.classic.records import subscribed_topics
+from actors.coordinator.groups.roster import Places
 
 
 class Roster:
     """The members. Its methods keep the counters in step with them."""
 
-    __slots__ = ("awaiting_join", "by_id", "by_instance", "expected", "leader_id", "supported_protocols")
+    __slots__ = (
+        "_places",
+        "awaiting_join",
+        "by_id",
+        "by_instance",
+        "expected",
+        "identify",
+        "leader_id",
+        "supported_protocols",
+    )
 
     def __init__(self) -> None:
-        self.by_id: dict[str, Member] = {}
-        self.by_instance: dict[str, str] = {}
-        """The member ids of static members (KIP-345), by their instance ids."""
+        self._places: Places[Member] = Places()
+        self.by_id, self.by_instance = self._places.by_id, self._places.by_instance
+        self.identify = self._places.identify
         self.leader_id: str | None = None
         self.awaiting_join = 0
         """How many members have a parked join."""
@@ -24,16 +33,6 @@ class Roster:
         """How many members those that are new have announced, at most; 0 if they have announced nothing."""
         self.supported_protocols: dict[str, int] = {}
         """How many members support each protocol."""
-
-    def identify(self, member_id: str, group_instance_id: str | None) -> Member | Error:
-        """The member that sent a request, or the error for it. An instance id is checked before the member id."""
-        if group_instance_id is not None:
-            owner = self.by_instance.get(group_instance_id)
-            if owner is None:
-                return Error.UNKNOWN_MEMBER_ID
-            if owner != member_id:
-                return Error.FENCED_INSTANCE_ID
-        return self.by_id.get(member_id) or Error.UNKNOWN_MEMBER_ID
 
     # -- places
 
@@ -45,9 +44,7 @@ class Roster:
         self._place(member)
 
     def _place(self, member: Member) -> None:
-        self.by_id[member.member_id] = member
-        if member.group_instance_id is not None:
-            self.by_instance[member.group_instance_id] = member.member_id
+        self._places.put(member)
         self.awaiting_join += member.parked_join is not None
 
     def remove(self, member: Member) -> ParkedJoin | None:
@@ -60,9 +57,7 @@ class Roster:
         return parked
 
     def _displace(self, member: Member) -> None:
-        del self.by_id[member.member_id]
-        if member.group_instance_id is not None:
-            self.by_instance.pop(member.group_instance_id, None)
+        self._places.take(member)
         self.awaiting_join -= member.parked_join is not None
 
     def replace(self, member: Member, member_id: str) -> None:

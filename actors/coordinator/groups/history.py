@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from actors.coordinator.group import IllegalTransitionError
-from actors.coordinator.member import Member
-from actors.coordinator.messages import Now
+from actors.coordinator.groups.group import IllegalTransitionError
+from actors.coordinator.turn import Now
 
 PROCESSES_MAX: Final = 500
 """Of how many members it is kept what they have said of their processes."""
@@ -28,6 +27,20 @@ OVER_MAX: Final = 1_000
 REPLACED: Final = "static member replaced without a rebalance"
 """The reason of what is remembered in the manner of a rebalance, and was none (KIP-345)."""
 _TEXT_MAX: Final = 255
+
+
+class Member(Protocol):
+    """What is told of a member, whatever the type of its group."""
+
+    @property
+    def member_id(self) -> str: ...
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def client_host(self) -> str: ...
+    @property
+    def process(self) -> str:
+        """What it says of its process; empty if it has said nothing."""
 
 
 class RebalancePhase(StrEnum):

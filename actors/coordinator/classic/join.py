@@ -9,20 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.member import Member, ParkedJoin
+from actors.coordinator.classic.messages import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse, join_error
+from actors.coordinator.classic.rebalance import Rebalancer
+from actors.coordinator.classic.records import GroupPut
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, GroupState
-from actors.coordinator.member import Member, ParkedJoin
-from actors.coordinator.messages import (
-    JoinGroupRequest,
-    JoinGroupResponse,
-    Now,
-    SyncGroupResponse,
-    Token,
-    join_error,
-)
-from actors.coordinator.rebalance import Rebalancer
-from actors.coordinator.records import GroupPut, fits
-from actors.coordinator.runtime import Runtime
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.record_fields import fits
+from actors.coordinator.turn import Now, Token
 from actors.coordinator.writer import Write
 
 _ID_SUFFIX = "-" + "0" * 36
@@ -30,7 +25,7 @@ _ID_SUFFIX = "-" + "0" * 36
 
 
 class Join:
-    def __init__(self, runtime: Runtime, rebalancer: Rebalancer) -> None:
+    def __init__(self, runtime: GroupRuntime, rebalancer: Rebalancer) -> None:
         self._runtime = runtime
         self._rebalancer = rebalancer
 
@@ -55,8 +50,10 @@ class Join:
         if error:
             self._refuse(token, request, error)
             return
-        group = self._runtime.groups.get(request.group_id or "")
-        if group is None:
+        group = self._runtime.find(ClassicGroup, request.group_id or "", Error.INCONSISTENT_GROUP_PROTOCOL)
+        if isinstance(group, Error):
+            self._refuse(token, request, group)
+        elif group is None:
             self._join_new_group(token, request, now)
         else:
             self._join(group, token, request, now)
@@ -68,7 +65,7 @@ class Join:
         if request.member_id:
             self._refuse(token, request, Error.UNKNOWN_MEMBER_ID)
             return
-        group = Group(request.group_id or "", now.wall_ms)
+        group = ClassicGroup(request.group_id or "", now.wall_ms)
         if not group.supports(request.protocol_type, request.protocols):
             self._refuse(token, request, Error.INCONSISTENT_GROUP_PROTOCOL)
             return
@@ -78,7 +75,7 @@ class Join:
         write = NewGroupWrite(self._runtime, group, [GroupPut(group.group_id, record)])
         self._runtime.write(write, now)
 
-    def _join(self, group: Group, token: Token, request: JoinGroupRequest, now: Now) -> None:
+    def _join(self, group: ClassicGroup, token: Token, request: JoinGroupRequest, now: Now) -> None:
         if not group.accepts(request, self._runtime.config.group_max_size):
             self._turn_away(group, token, request, now)
         elif group.state is GroupState.DEAD:
@@ -90,7 +87,7 @@ class Join:
         else:
             self._join_unknown(group, ParkedJoin(token, request), now)
 
-    def _turn_away(self, group: Group, token: Token, request: JoinGroupRequest, now: Now) -> None:
+    def _turn_away(self, group: ClassicGroup, token: Token, request: JoinGroupRequest, now: Now) -> None:
         """Refuse a join because the group is full. The join phase may have waited for this client only."""
         self._runtime.answer(token, join_error(request, Error.GROUP_MAX_SIZE_REACHED, member_id=""))
         group.forget_pending(request.member_id)
@@ -101,7 +98,7 @@ class Join:
 
     # -- without a member id
 
-    def _join_unknown(self, group: Group, parked: ParkedJoin, now: Now) -> None:
+    def _join_unknown(self, group: ClassicGroup, parked: ParkedJoin, now: Now) -> None:
         request = parked.request
         if request.group_instance_id is not None:
             if request.group_instance_id in group.roster.by_instance:
@@ -116,14 +113,14 @@ class Join:
     def _new_id(self, prefix: str) -> str:
         return f"{prefix}-{self._runtime.new_id()}"
 
-    def _require_member_id(self, group: Group, parked: ParkedJoin, now: Now) -> None:
+    def _require_member_id(self, group: ClassicGroup, parked: ParkedJoin, now: Now) -> None:
         """Give the client an id to come back with: then it has received at least one answer (KIP-394)."""
         member_id = self._new_id(parked.request.client_id)
         self._rebalancer.expect_join(group, member_id, parked.request.session_timeout_ms, now)
         response = join_error(parked.request, Error.MEMBER_ID_REQUIRED, member_id=member_id)
         self._runtime.answer(parked.token, response)
 
-    def _add(self, group: Group, member_id: str, parked: ParkedJoin, now: Now) -> None:
+    def _add(self, group: ClassicGroup, member_id: str, parked: ParkedJoin, now: Now) -> None:
         member = Member(member_id, parked.request)
         group.admit(member, parked.request.protocol_type)
         self._runtime.rebalances.came(group.group_id, member)
@@ -135,7 +132,7 @@ class Join:
 
     # -- with a member id
 
-    def _join_known(self, group: Group, parked: ParkedJoin, now: Now) -> None:
+    def _join_known(self, group: ClassicGroup, parked: ParkedJoin, now: Now) -> None:
         token, request = parked
         if request.member_id in group.pending_joins:
             if request.group_instance_id is not None:  # only dynamic members are ever pending
@@ -153,7 +150,7 @@ class Join:
             self._rejoin(group, member, parked, now)
 
     @staticmethod
-    def _may_answer_at_once(group: Group, member: Member, request: JoinGroupRequest) -> bool:
+    def _may_answer_at_once(group: ClassicGroup, member: Member, request: JoinGroupRequest) -> bool:
         """Whether the join changes nothing, so that no rebalance is needed: a repeat, or a follower that asks again.
 
         A leader that joins again in Stable wants a rebalance, for instance because the topics have changed.
@@ -168,7 +165,7 @@ class Join:
             case _:
                 return False
 
-    def _rejoin(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
+    def _rejoin(self, group: ClassicGroup, member: Member, parked: ParkedJoin, now: Now) -> None:
         changed = member.protocols != parked.request.protocols
         reason = parked.request.reason or ("metadata changed" if changed else "leader rejoined")
         unheard = not member.process
@@ -180,7 +177,7 @@ class Join:
 
     # -- a static member's next incarnation (KIP-345)
 
-    def _replace(self, group: Group, parked: ParkedJoin, now: Now) -> None:
+    def _replace(self, group: ClassicGroup, parked: ParkedJoin, now: Now) -> None:
         request = parked.request
         member = group.members[group.roster.by_instance[request.group_instance_id or ""]]
         if group.state is not GroupState.STABLE:
@@ -192,7 +189,7 @@ class Join:
         else:
             self._replace_now(group, member, parked, now)
 
-    def _replace_now(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
+    def _replace_now(self, group: ClassicGroup, member: Member, parked: ParkedJoin, now: Now) -> None:
         member_id = self._new_id(parked.request.group_instance_id or "")
         self._runtime.rebalances.replaced(group.group_id, member.member_id, member_id)
         self._take_over(group, member, member_id, parked.request, now)
@@ -200,21 +197,23 @@ class Join:
         reason = parked.request.reason or "static member replaced"
         self._rebalancer.membership_changed(group, reason, member_id, now)
 
-    def _take_over(self, group: Group, member: Member, member_id: str, request: JoinGroupRequest, now: Now) -> None:
+    def _take_over(
+        self, group: ClassicGroup, member: Member, member_id: str, request: JoinGroupRequest, now: Now
+    ) -> None:
         """Let the member go on under a new id. Requests that its old incarnation has parked get FENCED_INSTANCE_ID."""
         self._fence(group, member)
         group.replace(member, member_id)
         self._rebalancer.arm_session(member, now)
         group.roster.update(member, request)
 
-    def _fence(self, group: Group, member: Member) -> None:
+    def _fence(self, group: ClassicGroup, member: Member) -> None:
         parked = group.roster.take_join(member)
         if parked is not None:
             response = join_error(parked.request, Error.FENCED_INSTANCE_ID, member_id=member.member_id)
             self._runtime.answer(parked.token, response)
         self._rebalancer.answer_sync(member, SyncGroupResponse(Error.FENCED_INSTANCE_ID))
 
-    def _replace_quietly(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
+    def _replace_quietly(self, group: ClassicGroup, member: Member, parked: ParkedJoin, now: Now) -> None:
         """Replace the member without a rebalance, which is possible because the selected protocol stays.
 
         Until the record has committed the old id is the valid one, so a write that fails leaves nothing to undo.
@@ -233,7 +232,7 @@ class Join:
         self._runtime.write(write, now)
 
     def replacement_committed(
-        self, group: Group, old_id: str, new_id: str, generation: int, parked: ParkedJoin, now: Now
+        self, group: ClassicGroup, old_id: str, new_id: str, generation: int, parked: ParkedJoin, now: Now
     ) -> None:
         request = parked.request
         owner = group.roster.by_instance.get(request.group_instance_id or "")
@@ -251,7 +250,7 @@ class Join:
             self._again(parked, now)  # the group has moved on meanwhile: an ordinary join
         self.replacement_settled(group, now)
 
-    def replacement_settled(self, group: Group, now: Now) -> None:
+    def replacement_settled(self, group: ClassicGroup, now: Now) -> None:
         for parked in group.replacement.end():
             if parked.token in self._runtime.unanswered:
                 self._again(parked, now)
@@ -263,7 +262,7 @@ class Join:
         self._runtime.answer(parked.token, join_error(parked.request, error, member_id=""))
 
     @staticmethod
-    def _replaced(group: Group, member: Member, leader_before: str, api_version: int) -> JoinGroupResponse:
+    def _replaced(group: ClassicGroup, member: Member, leader_before: str, api_version: int) -> JoinGroupResponse:
         """The answer to the new incarnation. Version 9 can tell a leader to skip the assignment (KIP-814).
 
         In older versions the answer names the leader's old id as the leader, so that the new one behaves as a follower.
@@ -288,7 +287,7 @@ class NewGroupWrite(Write):
 
     __slots__ = ("_group", "_runtime")
 
-    def __init__(self, runtime: Runtime, group: Group, changes: list[GroupPut]) -> None:
+    def __init__(self, runtime: GroupRuntime, group: ClassicGroup, changes: list[GroupPut]) -> None:
         super().__init__([*changes])
         self._runtime = runtime
         self._group = group
@@ -313,7 +312,7 @@ class NewGroupWrite(Write):
 _YOUNG = (GroupState.EMPTY, GroupState.PREPARING_REBALANCE)
 
 
-def _parked_joins(group: Group) -> Iterator[ParkedJoin]:
+def _parked_joins(group: ClassicGroup) -> Iterator[ParkedJoin]:
     return (m.parked_join for m in group.members.values() if m.parked_join is not None)
 
 
@@ -323,7 +322,7 @@ class ReplacementWrite(Write):
     def __init__(
         self,
         join: Join,
-        group: Group,
+        group: ClassicGroup,
         member: Member,
         new_id: str,
         parked: ParkedJoin,

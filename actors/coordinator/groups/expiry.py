@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from typing import Any
 
-from actors.coordinator.admin import bury, revive
-from actors.coordinator.durable import DurableGroup
-from actors.coordinator.group import Group, GroupState
-from actors.coordinator.messages import Now, TopicPartition
-from actors.coordinator.records import (
+from actors.coordinator.groups.durable import DurableGroup
+from actors.coordinator.groups.group import Group
+from actors.coordinator.groups.messages import TopicPartition
+from actors.coordinator.groups.offset_records import (
     NO_TIMESTAMP,
-    Change,
-    GroupDeleted,
     OffsetAndMetadata,
     OffsetsDeleted,
     decode_offset_value,
 )
-from actors.coordinator.runtime import Runtime
-from actors.coordinator.sweep import PAUSE_MS, share, tombstones_a_write
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.groups.sweep import PAUSE_MS, share, tombstones_a_write
+from actors.coordinator.sleep import Looked
 from actors.coordinator.timers import Timer
+from actors.coordinator.turn import Now
 from actors.coordinator.writer import Write
-
-Done = Callable[[int | None, Now], None]
-"""Told when the next offset or group expires (wall ms; in the past: now), or None if none ever does."""
-
-Base = Callable[[str, OffsetAndMetadata], int | None]
-"""(topic, offset) -> the time from which retention counts, or None for an offset that is in use."""
 
 
 class Expiry:
     """Looks for what has expired, a share of all offsets in each turn (sweep.py)."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: GroupRuntime) -> None:
         self._runtime = runtime
         self._timer = Timer(self.run)
         self._left: deque[str] = deque()
         """Groups this run has not looked at yet."""
         self._next_ms: int | None = None
         """When the first of what this run has looked at expires."""
-        self._done: list[Done] = []
+        self._done: list[Looked] = []
 
     def schedule(self, now: Now) -> None:
         """Begin a run when `offsets.retention.check.interval.ms` is over. A run that is under way is given up."""
@@ -48,7 +41,7 @@ class Expiry:
         interval_ms = self._runtime.config.offsets_retention_check_interval_ms
         self._runtime.timers.arm(self._timer, now.monotonic_ms + interval_ms)
 
-    def run_at_once(self, done: Done, now: Now) -> None:
+    def run_at_once(self, done: Looked, now: Now) -> None:
         """Begin a run now. `done` is told at its end what expires next, from what the run saw."""
         self._left.clear()
         self._done.append(done)
@@ -63,7 +56,7 @@ class Expiry:
         if not left:
             left.extend(runtime.groups)
             self._next_ms = None
-        busy = runtime.writer.pending_groups()
+        busy = runtime.writer.pending_entities()
         for group, durable in share(left, runtime):
             if group.group_id in busy:
                 self._expires(now.wall_ms)
@@ -81,7 +74,7 @@ class Expiry:
             self._next_ms = at_ms
 
     def _expire(self, group: Group, durable: DurableGroup, now: Now) -> None:
-        base = self._base(group)
+        base = group.retention_base()
         if base is None:
             return
         retention_ms = self._runtime.config.offsets_retention_ms
@@ -97,30 +90,15 @@ class Expiry:
         expired = [at for at, due_ms in dues if due_ms <= now.wall_ms]
         # A larger append is refused as a whole; the rest goes at the next run.
         expired = expired[: tombstones_a_write(group.group_id, self._runtime.config)]
-        changes: list[Change] = [OffsetsDeleted(group.group_id, expired)] if expired else []
+        changes: list[Any] = [OffsetsDeleted(group.group_id, expired)] if expired else []
         nothing_left = len(expired) == len(durable.offsets) and not durable.pending
-        ends = group.state is GroupState.EMPTY and group.is_vacant and nothing_left
+        ends = group.is_empty and group.is_vacant and nothing_left
         if ends:
-            changes.append(GroupDeleted(group.group_id))
+            changes += group.tombstones()
             group.begin_deletion()
             self._expires(now.wall_ms)
         if changes:
             self._runtime.write(ExpiryWrite(self._runtime, group if ends else None, changes), now)
-
-    @staticmethod
-    def _base(group: Group) -> Base | None:
-        """From when retention counts for this group's offsets; None if none can expire now."""
-        topics = group.subscribed_topics
-        if group.is_simple:
-            return lambda _, value: value.commit_timestamp_ms
-        if group.state is GroupState.EMPTY and group.protocol_type is not None:
-            emptied_ms = group.state_timestamp_ms
-            if emptied_ms == NO_TIMESTAMP:
-                return lambda _, value: value.commit_timestamp_ms
-            return lambda _, value: emptied_ms
-        if group.state is GroupState.STABLE and group.protocol_type == "consumer" and topics is not None:
-            return lambda topic, value: None if topic in topics else value.commit_timestamp_ms
-        return None
 
 
 def _read(stored: tuple[TopicPartition, bytes]) -> tuple[TopicPartition, OffsetAndMetadata]:
@@ -141,7 +119,7 @@ class ExpiryWrite(Write):
 
     __slots__ = ("_group", "_runtime")
 
-    def __init__(self, runtime: Runtime, group: Group | None, changes: list[Change]) -> None:
+    def __init__(self, runtime: GroupRuntime, group: Group | None, changes: list[Any]) -> None:
         super().__init__(changes)
         self._runtime = runtime
         self._group = group
@@ -153,11 +131,11 @@ class ExpiryWrite(Write):
         )
         if self._group is not None:
             metrics.group_expirations += 1
-            bury(self._runtime, self._group)
+            self._runtime.bury(self._group)
 
     def failed(self, error: int, now: Now) -> None:
         if self._group is not None:
-            revive(self._runtime, self._group)
+            self._runtime.revive(self._group)
 
     def timed_out(self, now: Now) -> None:
         """It may still commit; until that is decided the group stays Dead."""

@@ -1,0 +1,33 @@
+"""The types of groups that a shard of `__consumer_offsets` knows. A new type is a room, and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from actors.coordinator.classic.group import ClassicGroup
+from actors.coordinator.classic.type import Classic
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.coordinator import GroupCoordinator
+from actors.coordinator.groups.offset_records import OFFSET_RECORDS
+from actors.coordinator.groups.types import GroupType
+from actors.coordinator.records import RecordTypes
+from actors.coordinator.runtime import Runtime
+from actors.coordinator.shard import Shard
+
+GROUP_TYPES: Sequence[GroupType] = (Classic(),)
+
+GROUP_RECORDS = RecordTypes((*OFFSET_RECORDS, *(each for known in GROUP_TYPES for each in known.record_types)))
+"""How the records of `__consumer_offsets` are read."""
+
+GroupShard = Shard[GroupCoordinator]
+
+
+def group_shard(
+    config: CoordinatorConfig, new_id: Callable[[], str], types: Sequence[GroupType] = GROUP_TYPES
+) -> GroupShard:
+    """Make a shard of `__consumer_offsets`. `new_id` makes unique texts for member ids."""
+
+    def make(host: Runtime) -> GroupCoordinator:
+        return GroupCoordinator(host, config, new_id, types, ClassicGroup)
+
+    return Shard(config.write_limits, make)

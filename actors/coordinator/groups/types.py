@@ -1,0 +1,51 @@
+"""What a type of group brings along. `actors.coordinator.group_types` has the table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from actors.coordinator.errors import Error
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.records import RecordType
+from actors.coordinator.turn import Handle, Now
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """How requests are carried out, by their types."""
+
+    handlers: Mapping[type, Handle]
+    entry_errors: Mapping[type, Callable[[Any], Error]] = field(default_factory=dict)
+    """The error of a request that no group would take. It comes before the error that the shard does not serve."""
+    while_loading: Mapping[type, Callable[[Any], Any]] = field(default_factory=dict)
+    """The answer while the shard loads, where it is not COORDINATOR_LOAD_IN_PROGRESS."""
+    parked: Mapping[str, type] = field(default_factory=dict)
+    """The types of requests that members may have parked, with the names under which they are counted."""
+
+
+class Operations(Protocol):
+    """What one shard does for the groups of one type."""
+
+    @property
+    def requests(self) -> Requests:
+        """How it carries out the requests of its own."""
+
+    def resume(self, group_id: str, persisted: Any, now: Now) -> None:
+        """Put the live group of what was loaded among the runtime's groups, and set its timers."""
+
+
+class GroupType(Protocol):
+    """One type of group."""
+
+    @property
+    def name(self) -> str:
+        """Kafka's name, in lower case as ListGroups has it."""
+
+    @property
+    def record_types(self) -> Sequence[RecordType]:
+        """The types of the records that describe its groups."""
+
+    def operations(self, runtime: GroupRuntime) -> Operations:
+        """What a new shard does for groups of this type."""
