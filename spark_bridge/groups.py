@@ -16,10 +16,8 @@ from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.client.consumer.range_columns import Place, microseconds
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.client.records import OffsetAndMetadata, OffsetRange, TopicPartition
-from actors.coordinator.groups.offset_records import OFFSET_KEY_TYPES
-from actors.coordinator.records import record_type
-from actors.coordinator.groups.offset_records import decode_offset_key, decode_offset_value
-from actors.coordinator.records import CorruptRecordError
+from actors.coordinator.groups.offset_records import OFFSET_KEY_TYPES, decode_offset_key, decode_offset_value
+from actors.coordinator.records import CorruptRecordError, record_type
 from spark_bridge.executors import check_session
 from spark_bridge.options import source_options
 from spark_bridge.read import merged, planned

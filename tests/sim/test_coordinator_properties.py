@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from actors.coordinator.classic.messages import (
     LeavingMember,
     SyncGroupRequest,
 )
+from actors.coordinator.group_types import GROUP_TYPES
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.messages import (
     DeleteGroupsRequest,
@@ -21,10 +24,12 @@ from actors.coordinator.groups.messages import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
 )
+from actors.coordinator.groups.types import GroupType
 from actors.coordinator.turn import Request
 from tests.support.coordination import Driver, subscription
 from tests.support.coordination_invariants import Witness, assert_consistent
 from tests.support.offset_rows import commit_request
+from tests.support.tiny_groups import TYPES, Beat, Enter, Leave, TinyGroup, TinyState
 
 CONFIG = CoordinatorConfig(
     group_initial_rebalance_delay_ms=500,
@@ -35,6 +40,7 @@ CONFIG = CoordinatorConfig(
 )
 MEMBERS = st.integers(0, 4)
 GROUPS = st.sampled_from(["g", "h"])
+TINY_GROUPS = st.sampled_from(["h", "s"])
 PROTOCOLS = st.sampled_from(
     [
         (("range", subscription("t")),),
@@ -48,9 +54,11 @@ INSTANCES = {3: "i3", 4: "i4"}
 
 
 class ShardMachine(RuleBasedStateMachine):
+    types: Sequence[GroupType] = GROUP_TYPES
+
     def __init__(self) -> None:
         super().__init__()
-        self.driver = Driver(CONFIG)
+        self.driver = Driver(CONFIG, types=self.types)
         self.driver.holds = True
         self.witness = Witness(self.driver)
         self.asked: list[int] = []
@@ -250,14 +258,54 @@ class ShardMachine(RuleBasedStateMachine):
         assert driver.shard._runtime.unanswered == {}
 
 
-def test_random_histories(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "actors.coordinator.groups.sweep.OFFSETS_A_TURN", 1
-    )  # things happen between the turns of a sweep
+class TwoTypesMachine(ShardMachine):
+    """Groups of a second type stand beside the classic ones, or in their places."""
+
+    types = TYPES
+
+    @rule(group=TINY_GROUPS, member=MEMBERS)
+    def enter(self, group: str, member: int) -> None:
+        self.ask(Enter(group, f"m{member}"))
+
+    @rule(group=TINY_GROUPS, member=MEMBERS)
+    def beat(self, group: str, member: int) -> None:
+        self.ask(Beat(group, f"m{member}"))
+
+    @rule(group=TINY_GROUPS, member=MEMBERS)
+    def go(self, group: str, member: int) -> None:
+        self.ask(Leave(group, f"m{member}"))
+
+    @rule(group=TINY_GROUPS, member=MEMBERS)
+    def commit_tiny(self, group: str, member: int) -> None:
+        self.offsets += 1
+        self.ask(commit_request(group, 0, f"m{member}", None, [("t", 0, self.offsets, -1, "")], 4))
+
+    @rule(group=TINY_GROUPS)
+    def delete_tiny(self, group: str) -> None:
+        self.ask(DeleteGroupsRequest((group,)))
+
+    @invariant()
+    def tiny_groups_are_what_their_records_say(self) -> None:
+        driver = self.driver
+        if not driver.is_active():
+            return
+        for group in driver.shard.coordinator.runtime.groups.values():
+            if isinstance(group, TinyGroup) and not group.entering and not group.is_dead:
+                durable = driver.durable.get(group.group_id)
+                state = durable.persisted if durable is not None else None
+                assert set(group.members) == (set(state.members) if isinstance(state, TinyState) else set())
+
+    def teardown(self) -> None:
+        super().teardown()
+        groups = self.driver.shard.coordinator.runtime.groups.values()
+        assert not any(group.entering for group in groups if isinstance(group, TinyGroup)), "somebody enters for ever"
+
+
+def histories(machine: type[RuleBasedStateMachine], examples: int) -> None:
     run_state_machine_as_test(
-        ShardMachine,
+        machine,
         settings=settings(
-            max_examples=250,
+            max_examples=examples,
             stateful_step_count=50,
             deadline=None,
             derandomize=True,  # the simulator beside this explores; here a red run stays red
@@ -265,3 +313,17 @@ def test_random_histories(monkeypatch: pytest.MonkeyPatch) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+@pytest.fixture(autouse=True)
+def _a_sweep_of_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Things happen between the turns of a sweep."""
+    monkeypatch.setattr("actors.coordinator.groups.sweep.OFFSETS_A_TURN", 1)
+
+
+def test_random_histories() -> None:
+    histories(ShardMachine, 250)
+
+
+def test_random_histories_of_two_types_of_groups() -> None:
+    histories(TwoTypesMachine, 150)

@@ -6,7 +6,7 @@ Shared by tests/unit/test_coordinator_*.py and tests/sim. Holds no tests.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from actors.coordinator.classic.group import ClassicGroup
@@ -22,7 +22,7 @@ from actors.coordinator.classic.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from actors.coordinator.group_types import GroupShard, group_shard
+from actors.coordinator.group_types import GROUP_TYPES, GroupShard, group_shard
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.durable import DurableState
 from actors.coordinator.groups.messages import (
@@ -33,6 +33,7 @@ from actors.coordinator.groups.messages import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
 )
+from actors.coordinator.groups.types import GroupType
 from actors.coordinator.records import Record
 from actors.coordinator.shard import ShardState
 from actors.coordinator.turn import Now, Request, Response
@@ -57,9 +58,14 @@ class Driver:
     """
 
     def __init__(
-        self, config: CoordinatorConfig = NO_DELAY, log: Iterable[tuple[bytes, bytes | None]] = (), loaded: bool = True
+        self,
+        config: CoordinatorConfig = NO_DELAY,
+        log: Iterable[tuple[bytes, bytes | None]] = (),
+        loaded: bool = True,
+        types: Sequence[GroupType] = GROUP_TYPES,
     ) -> None:
         self.config = config
+        self.types = types
         self.log: list[Record] = [Record(*record) for record in log]
         self.high_watermark = len(self.log)
         self.batch_ends = [len(self.log)]
@@ -75,7 +81,7 @@ class Driver:
             self.load()
 
     def _new_shard(self) -> GroupShard:
-        return group_shard(self.config, lambda: f"u{next(self._ids)}")
+        return group_shard(self.config, lambda: f"u{next(self._ids)}", self.types)
 
     # -- life of the shard
 
@@ -228,7 +234,10 @@ class Driver:
         return group
 
     def group_or_none(self, group_id: str = "g") -> ClassicGroup | None:
-        return self.shard.coordinator.runtime.groups.get(group_id)
+        """The live group, if it is a classic one."""
+        group = self.shard.coordinator.runtime.groups.get(group_id)
+        assert group is None or isinstance(group, ClassicGroup)
+        return group
 
     def list_groups(self, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> tuple[ListedGroup, ...]:
         groups: tuple[ListedGroup, ...] = self.call(ListGroupsRequest(states, types)).groups

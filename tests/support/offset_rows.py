@@ -17,6 +17,7 @@ from actors.coordinator.groups.offset_records import (
     decode_offset_value,
     offset_value,
 )
+from actors.coordinator.records import RecordTypes
 
 CommitRow = tuple[str, int, int, int, str | None]
 """One partition of an OffsetCommit: topic, partition, offset, leader epoch, metadata."""
@@ -67,11 +68,11 @@ def offsets_put(group_id: str, *entries: tuple[TopicPartition, OffsetAndMetadata
     return OffsetsPut(group_id, topics)
 
 
-def naive_replay(records: Iterable[tuple[bytes, bytes | None]]) -> DurableState:
+def naive_replay(records: Iterable[tuple[bytes, bytes | None]], types: RecordTypes = GROUP_RECORDS) -> DurableState:
     """What a log says, one record after the other: the yardstick for everything faster."""
     state = DurableState()
     for key, value in records:
-        change = GROUP_RECORDS.decode(key, value)
+        change = types.decode(key, value)
         if change is not None:
             state.replay(change)
     return state
