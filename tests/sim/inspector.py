@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from actors.broker.shards.hub import ShardHub
-from actors.coordinator.classic.group import GroupState
+from actors.coordinator.classic.group import ClassicGroup, GroupState
 from actors.coordinator.classic.join import ReplacementWrite
 from actors.coordinator.classic.messages import JoinGroupRequest, SyncGroupRequest
 from actors.coordinator.group_types import GroupShard
@@ -96,8 +96,8 @@ class Inspector:
         if shard is None or shard.state is not ShardState.ACTIVE:
             return f"no shard serves {group_id}"
         group = shard.coordinator.runtime.groups.get(group_id)
-        if group is None or group.state is not GroupState.STABLE:
-            return f"group {group_id} is {group.state if group is not None else 'not there'}"
+        if not isinstance(group, ClassicGroup) or group.state is not GroupState.STABLE:
+            return f"group {group_id} is {group.state_name if group is not None else 'not there'}"
         if {m.member.generation.member_id for m in members if m.running} != set(group.members):
             return f"group {group_id} has members {sorted(group.members)}"
         if {m.member.generation.id for m in members} != {group.generation_id}:
@@ -177,7 +177,9 @@ class Inspector:
         runtime = shard._runtime
         writes = [write for batch in runtime.writer._batches() for write in batch.writes]
         known = {id(write._parked.token) for write in writes if isinstance(write, ReplacementWrite)}
-        for group in runtime.groups.values():
+        for group in shard.coordinator.runtime.groups.values():
+            if not isinstance(group, ClassicGroup):
+                continue
             known.update(id(parked.token) for parked in group.replacement.waiting)
             for member in group.members.values():
                 known.update(id(parked.token) for parked in (member.parked_join, member.parked_sync) if parked)
