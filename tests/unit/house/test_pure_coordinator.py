@@ -13,7 +13,7 @@ def test_the_coordinator_does_no_io() -> None:
     folder = Path(actors.coordinator.__file__).parent
     imported = {
         (path.name, name.partition(".")[0])
-        for path in folder.glob("*.py")
+        for path in folder.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
