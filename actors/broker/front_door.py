@@ -13,6 +13,7 @@ from typing import Any
 from actors.broker.clients import Clients
 from actors.broker.connection import Connection
 from actors.broker.connection_rates import ConnectionRates
+from actors.broker.coordinators.hub import ShardHub
 from actors.broker.handlers import api_versions, group_guard
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.registry import APIS, ENTRIES_LIMIT, Api
@@ -20,7 +21,6 @@ from actors.broker.listening import PortTakenError, listen
 from actors.broker.over_quota import OverQuota
 from actors.broker.reception import Reception
 from actors.broker.request_time import RequestTime
-from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.broker.tls_doors import TlsDoors

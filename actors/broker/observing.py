@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from actors.broker.context import BrokerContext
+from actors.broker.coordinators.history import parked, running
+from actors.broker.coordinators.hub import ShardHub
 from actors.broker.front_door import FrontDoor
 from actors.broker.read_for_monitor import MonitorReads
-from actors.broker.shards.history import parked, running
-from actors.broker.shards.hub import ShardHub
 from actors.links.observations import BrokerObserved, LookAtBroker
 from actors.links.rebalances import RUNNING_MAX
 

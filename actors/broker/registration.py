@@ -13,12 +13,12 @@ from typing import TypeAlias, TypeVar
 
 from actors.broker.context import BrokerContext
 from actors.broker.controller_link import ControllerLink
+from actors.broker.coordinators.hub import ShardHub
 from actors.broker.front_door import FrontDoor
 from actors.broker.images import Images
 from actors.broker.observing import Observing
 from actors.broker.replication import ReplicaManager
 from actors.broker.rhythm import Rhythm, heartbeat_seconds
-from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.connection import ControlProtocol
 from actors.links.control import Hello, Joined

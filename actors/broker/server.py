@@ -18,6 +18,7 @@ from actors.broker.authorization import Authorization
 from actors.broker.clients import Clients
 from actors.broker.commits import Commits
 from actors.broker.context import BrokerContext, log_config
+from actors.broker.coordinators.hub import ShardHub
 from actors.broker.fetches import ParkedFetches
 from actors.broker.front_door import FrontDoor
 from actors.broker.handlers.auto_creation import AutoCreation
@@ -34,7 +35,6 @@ from actors.broker.quotas import quotas_of
 from actors.broker.read_for_monitor import MonitorReads
 from actors.broker.registration import Contact, FindController, Registration
 from actors.broker.replication import ReplicaManager
-from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
 from actors.broker.tls_doors import TlsDoors
 from actors.links.control import WantSpares

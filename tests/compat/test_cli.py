@@ -323,4 +323,4 @@ def test_each_line_of_a_clusters_logs_is_an_object_that_names_its_process(kafka:
 def _served(logs: Path) -> list[dict[str, Any]]:
     """What the brokers of a cluster have logged of shards that serve."""
     lines = [json.loads(line) for path in logs.glob("broker-*.log") for line in path.read_text().splitlines()]
-    return [line for line in lines if line["logger"] == "actors.broker.shards.hub" and "serves" in line["msg"]]
+    return [line for line in lines if line["logger"] == "actors.broker.coordinators.hub" and "serves" in line["msg"]]

@@ -11,7 +11,7 @@ from tests.compat.peers import Peer
 from tests.compat.remote import CONFIGS, Remote, run_tools
 from tests.compat.support import against
 
-HUB = "actors.broker.shards.hub"
+HUB = "actors.broker.coordinators.hub"
 OFFSETS_PARTITION = "actors.offsets_partition"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.broker.shards.parking import Parking
+from actors.broker.coordinators.parking import Parking
 from actors.links.relay import Kind
 from actors.wire import messages
 from actors.wire.errors import ErrorCode

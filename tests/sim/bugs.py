@@ -15,14 +15,14 @@ import actors.controller.deaths
 import actors.controller.decisions.elections
 import actors.controller.decisions.reassignments
 import actors.runtime.liveness
+from actors.broker.coordinators.hub import ShardHub
+from actors.broker.coordinators.idling import Idling
+from actors.broker.coordinators.link import LinkState, ShardLink
+from actors.broker.coordinators.readiness import Readiness
+from actors.broker.coordinators.sleeping import Sleeping
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.leaders import Leaders
 from actors.broker.replication.manager import ReplicaManager
-from actors.broker.shards.hub import ShardHub
-from actors.broker.shards.idling import Idling
-from actors.broker.shards.link import LinkState, ShardLink
-from actors.broker.shards.readiness import Readiness
-from actors.broker.shards.sleeping import Sleeping
 from actors.controller.metadata_log import MetadataLog
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.member import Member

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from actors.broker.shards.hub import ShardHub
+
+from actors.broker.coordinators.hub import ShardHub
 from actors.coordinator.classic.group import ClassicGroup, GroupState
 from actors.coordinator.classic.join import ReplacementWrite
 from actors.coordinator.classic.messages import JoinGroupRequest, SyncGroupRequest

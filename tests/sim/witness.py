@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from actors.broker.coordinators.hub import ShardHub
+from actors.broker.coordinators.link import ShardLink
 from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
-from actors.broker.shards.hub import ShardHub
-from actors.broker.shards.link import ShardLink
 from actors.broker.slots import Slot
 from actors.client.net.connection import Connection
 from actors.controller.publisher import Publisher

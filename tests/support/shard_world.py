@@ -16,10 +16,10 @@ from actors.broker.clients import Clients
 from actors.broker.commits import Commits
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
+from actors.broker.coordinators.hub import ShardHub
 from actors.broker.fetches import ParkedFetches
 from actors.broker.handlers import find_coordinator
 from actors.broker.led import LedPartitions
-from actors.broker.shards.hub import ShardHub
 from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind, RelayProtocol
 from actors.links.strangers import FailureLog
 from actors.log.data_dir import DataDir

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.broker.shards.link import LinkState, LinkStateError, Question, ShardLink
+from actors.broker.coordinators.link import LinkState, LinkStateError, Question, ShardLink
 from actors.wire.messages import HeartbeatResponse
 
 MOVES: dict[LinkState, Callable[[ShardLink], Any]] = {

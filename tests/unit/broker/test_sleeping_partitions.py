@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from actors.broker.shards.sleeping import Sleeper, Sleeping
+
+from actors.broker.coordinators.sleeping import Sleeper, Sleeping
 from actors.coordinator.groups.messages import MaySleepResponse
 
 NOON = 1_700_000_000_000

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.broker.shards.link import ShardLink
+from actors.broker.coordinators.link import ShardLink
 from actors.client.records import ConsumerGroupMetadata
 from actors.links.rebalances import Rebalances, RebalanceView
 from actors.members.whom import about_member
@@ -87,7 +87,7 @@ def test_a_secret_is_hidden_in_both() -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["actors.broker.shards.hub", "coterie.audit", "asyncio"])
+@pytest.mark.parametrize("name", ["actors.broker.coordinators.hub", "coterie.audit", "asyncio"])
 def test_a_process_writes_what_its_code_and_its_audit_say(tmp_path: Path, name: str) -> None:
     """What was denied went nowhere: only loggers below `actors` were written."""
     roots = [logging.getLogger(each) for each in (None, "actors", "coterie", "asyncio")]

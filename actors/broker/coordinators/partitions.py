@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from actors.broker.context import BrokerContext
+from actors.broker.coordinators.link import LinkState, ShardLink
 from actors.broker.led import LedPartitions
-from actors.broker.shards.link import LinkState, ShardLink
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from functools import partial
 
 from actors.broker.context import BrokerContext
-from actors.broker.shards.link import ShardLink
-from actors.broker.shards.topics import send_deleted, topics_of
+from actors.broker.coordinators.link import ShardLink
+from actors.broker.coordinators.topics import send_deleted, topics_of
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.links.relay import PAYLOADS, Assignment, Kind
 from actors.records.errors import LogError

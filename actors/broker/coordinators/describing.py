@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from actors.broker.shards.link import ShardLink
+from actors.broker.coordinators.link import ShardLink
 from actors.links.group_status import GroupStatus
 from actors.links.relay import PAYLOADS, Kind
 

@@ -16,19 +16,19 @@ from itertools import count
 
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
+from actors.broker.coordinators.appending import Appending
+from actors.broker.coordinators.describing import Describing
+from actors.broker.coordinators.history import ShardHistory
+from actors.broker.coordinators.idling import Idling
+from actors.broker.coordinators.link import LinkState, Question, ShardLink
+from actors.broker.coordinators.loading import Loading
+from actors.broker.coordinators.partitions import Groups, Partitions
+from actors.broker.coordinators.processes import Processes, WantProcesses
+from actors.broker.coordinators.readiness import Readiness
+from actors.broker.coordinators.relaying import Handle, Relaying
+from actors.broker.coordinators.sleeping import Sleeper, Sleeping
+from actors.broker.coordinators.topics import TopicNews
 from actors.broker.led import LedPartitions
-from actors.broker.shards.appending import Appending
-from actors.broker.shards.describing import Describing
-from actors.broker.shards.history import ShardHistory
-from actors.broker.shards.idling import Idling
-from actors.broker.shards.link import LinkState, Question, ShardLink
-from actors.broker.shards.loading import Loading
-from actors.broker.shards.partitions import Groups, Partitions
-from actors.broker.shards.processes import Processes, WantProcesses
-from actors.broker.shards.readiness import Readiness
-from actors.broker.shards.relaying import Handle, Relaying
-from actors.broker.shards.sleeping import Sleeper, Sleeping
-from actors.broker.shards.topics import TopicNews
 from actors.broker.slots import Slot
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
 from actors.links.group_status import GroupStatus

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from actors.broker.context import BrokerContext
-from actors.broker.shards.parking import Parking, Settled
-from actors.broker.shards.partitions import Partitions
-from actors.broker.shards.processes import Processes
+from actors.broker.coordinators.parking import Parking, Settled
+from actors.broker.coordinators.partitions import Partitions
+from actors.broker.coordinators.processes import Processes
 from actors.wire.errors import ErrorCode
 from placement.metadata import OFFSETS_TOPIC
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from actors.broker.shards.link import LinkState, ShardLink
+from actors.broker.coordinators.link import LinkState, ShardLink
 from actors.coordinator.groups.messages import MaySleepResponse
 from actors.links.relay import PAYLOADS, Kind
 

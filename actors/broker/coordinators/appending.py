@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 
 from actors.broker.context import BrokerContext
+from actors.broker.coordinators.link import ShardLink
+from actors.broker.coordinators.partitions import Partitions
 from actors.broker.led import LedPartitions
-from actors.broker.shards.link import ShardLink
-from actors.broker.shards.partitions import Partitions
 from actors.links.relay import Kind
 from actors.records.errors import LogError
 from actors.runtime.logs import at

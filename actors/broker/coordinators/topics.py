@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from actors.broker.context import BrokerContext
-from actors.broker.shards.link import ShardLink
-from actors.broker.shards.partitions import Partitions
-from actors.broker.shards.sleeping import Sleeping
+from actors.broker.coordinators.link import ShardLink
+from actors.broker.coordinators.partitions import Partitions
+from actors.broker.coordinators.sleeping import Sleeping
 from actors.links.relay import PAYLOADS, DeletedTopics, Kind, KnownTopics, TopicRow
 from placement.metadata import NO_LEADER, OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from actors.broker.connection import Connection
-from actors.broker.shards.link import Question, ShardLink
+from actors.broker.coordinators.link import Question, ShardLink
 from actors.broker.slots import Slot
 from actors.group_api import error_answer
 from actors.links.relay import Kind, RelayProtocol

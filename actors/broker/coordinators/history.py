@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from actors.broker.shards.link import ShardLink
+from actors.broker.coordinators.link import ShardLink
 from actors.links.chronicle import Chronicle
 from actors.links.rebalances import Rebalances, Rebalancing
 from actors.links.relay import Figures

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from actors.broker.shards.link import LinkState, ShardLink
+from actors.broker.coordinators.link import LinkState, ShardLink
 from actors.links.relay import Kind, RelayProtocol
 from actors.runtime.environment import Kernel
 from actors.runtime.liveness import Pings
