@@ -6,7 +6,7 @@ The protocols say what the parts can ask of one another: of the shards, the repl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -19,6 +19,7 @@ from actors.broker.fetches import ParkedFetches
 from actors.broker.quotas import Quotas
 from actors.broker.turns import Turns
 from actors.coordinator.groups.messages import ListedGroup
+from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.chronicle import Chronicle
 from actors.links.operations import Operation, Result
 from actors.log.config import INTERNAL_SEGMENT_BYTES, LogConfig, config_docs
@@ -28,7 +29,7 @@ from actors.runtime.environment import Environment
 from actors.settings import BrokerConfig, topic_configs, topic_value
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
-from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
+from placement.metadata import ClusterMetadata, PartitionInfo
 
 R = TypeVar("R", bound=Result)
 _LOG_SETTINGS = frozenset((*config_docs(), INTERNAL_SEGMENT_BYTES))
@@ -48,7 +49,7 @@ class Controller(Protocol):
 
 
 class Shards(Protocol):
-    """The shards of this broker."""
+    """The shards of one kind of coordinator at this broker."""
 
     def ask(self, partition: int, message: ApiMessage, version: int, done: Callable[[ApiMessage], None]) -> None:
         """Send the broker's own request to a shard. `done` gets the answer, or an error answer if there is no shard."""
@@ -57,12 +58,20 @@ class Shards(Protocol):
         """Start the shard; `done` is called with NONE when it serves, or with the reason why it does not."""
 
     def led(self) -> list[int]:
-        """The offsets partitions led here that have a shard, or records for which they need one. Sleepers have not."""
+        """The partitions led here that have a shard, or records for which they need one. Sleepers have not."""
 
     def asleep(self) -> list[ListedGroup]:
-        """The groups of the offsets partitions led here that sleep: their shards have given their processes back."""
+        """The groups of the partitions led here that sleep: their shards have given their processes back."""
 
-    def reload(self, partition: int) -> None:
+
+class Coordinators(Protocol):
+    """The coordinators of this broker: the shards of each kind, and the kinds there are."""
+
+    def __getitem__(self, kind: CoordinatorKind) -> Shards: ...
+
+    def __iter__(self) -> Iterator[CoordinatorKind]: ...
+
+    def reload(self, topic: str, partition: int) -> None:
         """Have the partition's shard, if there is one, forget everything and read its log again."""
 
     def note_topics(self) -> None:
@@ -179,7 +188,11 @@ class BrokerContext:
         """`min.insync.replicas` of a topic."""
         return int(topic_value("min.insync.replicas", self.metadata.topics[topic].configs, self.config))
 
-    def offsets_partition_count(self) -> int:
-        """How many partitions `__consumer_offsets` has; the setting as long as it does not exist."""
-        topic = self.metadata.topics.get(OFFSETS_TOPIC)
-        return len(topic.partitions) if topic else int(self.config["offsets.topic.num.partitions"])
+    def partition_count(self, kind: CoordinatorKind) -> int:
+        """How many partitions the topic of a kind of coordinator has; the setting as long as it does not exist."""
+        topic = self.metadata.topics.get(kind.topic)
+        return len(topic.partitions) if topic else int(self.config[kind.partitions_setting])
+
+    def partition_of(self, kind: CoordinatorKind, key: str) -> int:
+        """The partition of its topic in which a kind of coordinator has a key."""
+        return kind.partition_of(key, self.partition_count(kind))

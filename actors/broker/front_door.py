@@ -8,11 +8,12 @@ import socket
 import struct
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.broker.clients import Clients
 from actors.broker.connection import Connection
 from actors.broker.connection_rates import ConnectionRates
+from actors.broker.coordinators.host import Coordinators
 from actors.broker.coordinators.hub import ShardHub
 from actors.broker.handlers import api_versions, group_guard
 from actors.broker.handlers.context import HandlerContext, Request
@@ -27,6 +28,7 @@ from actors.broker.tls_doors import TlsDoors
 from actors.links.status import Connections, Load
 from actors.links.strangers import FailureLog
 from actors.runtime.logs import about
+from actors.settings import BrokerConfig
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, TooManyEntriesError, WireError
 from actors.wire.framing import decode_request_header, encode_large_response, encode_response
@@ -43,15 +45,36 @@ _PRODUCE = ApiKey.PRODUCE
 _OFFSET_FETCH = ApiKey.OFFSET_FETCH
 
 
+class _Route(NamedTuple):
+    """Where requests of an API go, and what they may be."""
+
+    api: Api
+    first: int
+    last: int
+    flexible_from: int
+    limit: int
+    """In bytes."""
+    limited_by: str
+    shards: ShardHub | None
+    """Those of the kind that its first field names a key of; None if a handler answers all of its requests."""
+
+    @staticmethod
+    def of(api: Api, config: BrokerConfig, coordinators: Coordinators) -> _Route:
+        """The way of an API's requests."""
+        shards = coordinators[api.kind] if api.kind is not None else None
+        limit = config.integer(api.limit)
+        return _Route(api, api.served_from, api.last, api.request.flexible_from, limit, api.limit, shards)
+
+
 class FrontDoor:
-    """The clients of one broker. Requests go to the handlers, those of groups to the shards."""
+    """The clients of one broker. Requests go to the handlers, those about a key of coordinators to the shards."""
 
     def __init__(
         self,
         spec: BrokerSpec,
         context: HandlerContext,
         clients: Clients,
-        shards: ShardHub,
+        coordinators: Coordinators,
         tls: TlsDoors,
         tick_seconds: float,
     ) -> None:
@@ -61,18 +84,14 @@ class FrontDoor:
         self.failures = FailureLog(broker.loop.time)
         """Of connections, whoever has them."""
         self._entries_max = config.integer(ENTRIES_LIMIT)
-        # By API key, so that a request needs one lookup: row, first and last version, first flexible version, limit in
-        # bytes, and the setting of that limit.
-        self._routes = {
-            int(key): (api, api.served_from, api.last, api.request.flexible_from, config.integer(api.limit), api.limit)
-            for key, api in APIS.items()
-        }
+        # By API key, so that a request needs one lookup.
+        self._routes = {int(key): _Route.of(api, config, coordinators) for key, api in APIS.items()}
         self._idle_seconds = config.integer("connections.max.idle.ms") / 1000
         self._spec = spec
         self._context = context
         self._broker = broker
         self._clients = clients
-        self._shards = shards
+        self._coordinators = coordinators
         self._reception = Reception(broker)
         self._rates = ConnectionRates(broker)
         self._over_quota = OverQuota(broker, self.on_frame)
@@ -218,7 +237,7 @@ class FrontDoor:
         self._tls.gone(connection)
         self._reception.dismiss(connection)
         self._broker.fetches.forget(connection)
-        self._shards.disconnected(connection, unanswered)
+        self._coordinators.disconnected(connection, unanswered)
 
     # --- requests ---
 
@@ -234,14 +253,14 @@ class FrontDoor:
         route = self._routes.get(api_key)
         if route is None:
             raise WireError(f"{api_name(api_key)} is not served")
-        api, first, last, flexible_from, limit, limited_by = route
+        api, first, last, flexible_from, limit, limited_by, shards = route
         count = self._counted[api_key] = self._counted[api_key] + 1
         if not first <= version <= last:
             self._refuse_version(connection, data[start:end], api)
             return
         if end - start > limit:
             raise WireError(f"{api.key.label} of {end - start} bytes exceeds {limited_by}={limit}")
-        if api.relayed:
+        if shards is not None:
             group = self._group_of(data, start, end, api_key, version, length, version >= flexible_from)
             if group is not None:
                 authorizer = self._broker.authorizer
@@ -251,8 +270,8 @@ class FrontDoor:
                     and group_guard.answers(self._context, authorizer, connection, api_key, data[start:end], group)
                 ):
                     return
-                partition = self._shards.partition_of(group)
-                self._shards.relay(connection, partition, data[start:end], version, api_key, correlation_id)
+                partition = shards.partition_of(group)
+                shards.relay(connection, partition, data[start:end], version, api_key, correlation_id)
                 if not count & self._masks[api_key]:
                     self._sample(connection, api_key, correlation_id)
                 return

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
-from actors.broker.context import BrokerContext, Replication, Shards
+from actors.broker.context import BrokerContext, Coordinators, Replication
 from actors.log.compaction import CompactionPlan, CompactionResult
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.partition_log import PartitionLog
 from actors.runtime.logs import at
-from placement.metadata import OFFSETS_TOPIC
 
 log = logging.getLogger(__name__)
 
@@ -67,13 +66,13 @@ class Housekeeper:
         self,
         context: BrokerContext,
         replication: Replication,
-        shards: Shards,
+        coordinators: Coordinators,
         compact: Compact,
         intervals: Intervals = _INTERVALS,
     ) -> None:
         self._context = context
         self._replication = replication
-        self._shards = shards
+        self._coordinators = coordinators
         self._compaction = compact
         self._intervals = intervals
         self._tasks: list[asyncio.Task[None]] = []
@@ -157,8 +156,8 @@ class Housekeeper:
         if lost:
             log.error("%s: the disk has lost the last %d records", each.directory.name, lost, extra=at(topic, index))
             self._replication.lost(topic, index)
-        if topic == OFFSETS_TOPIC:  # its shard knows records that are lost, or takes some for refused that are there
-            self._shards.reload(index)
+        # A shard knows records that are lost, or takes some for refused that are there.
+        self._coordinators.reload(topic, index)
 
     async def _retain(self, topic: str, index: int, each: PartitionLog) -> None:
         self._remove_later(each, each.apply_retention(self._context.now_ms()))

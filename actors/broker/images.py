@@ -7,7 +7,7 @@ import logging
 from itertools import islice
 from pathlib import Path
 
-from actors.broker.context import BrokerContext, Shards, log_config
+from actors.broker.context import BrokerContext, Coordinators, log_config
 from actors.broker.quotas import quotas_of
 from actors.broker.replication import ReplicaManager
 from actors.log.data_dir import remove_folders
@@ -33,10 +33,10 @@ def with_dynamic(config: BrokerConfig, metadata: ClusterMetadata, broker_id: int
 class Images:
     """Applies the controller's images, each newer than the one before."""
 
-    def __init__(self, context: BrokerContext, replicas: ReplicaManager, shards: Shards) -> None:
+    def __init__(self, context: BrokerContext, replicas: ReplicaManager, coordinators: Coordinators) -> None:
         self._context = context
         self._replicas = replicas
-        self._shards = shards
+        self._coordinators = coordinators
         self._doomed: dict[tuple[str, int], None] = {}  # logs of deleted topics that are still here
         self._dropping: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -74,7 +74,7 @@ class Images:
             if older.partition(name, index) != metadata.partition(name, index):
                 context.fetches.wake(name, index)
         self._configure_logs(older, everywhere=log_config({}, before) != log_config({}, context.config))
-        self._shards.note_topics()
+        self._coordinators.note_topics()
 
     def _configure_logs(self, older: ClusterMetadata, *, everywhere: bool) -> None:
         """Give logs their new settings: all logs, or those of topics whose settings have changed."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from actors.broker.context import BrokerContext
 from actors.broker.coordinators.history import parked, running
-from actors.broker.coordinators.hub import ShardHub
+from actors.broker.coordinators.host import Coordinators
 from actors.broker.front_door import FrontDoor
 from actors.broker.read_for_monitor import MonitorReads
+from actors.coordinator_kinds.groups import GROUPS
 from actors.links.observations import BrokerObserved, LookAtBroker
 from actors.links.rebalances import RUNNING_MAX
 
@@ -14,17 +15,19 @@ from actors.links.rebalances import RUNNING_MAX
 class Observing:
     """Answers a Monitor's questions about this broker. No request waits for it, and it asks no shard."""
 
-    def __init__(self, context: BrokerContext, shards: ShardHub, front_door: FrontDoor, reads: MonitorReads) -> None:
+    def __init__(
+        self, context: BrokerContext, coordinators: Coordinators, front_door: FrontDoor, reads: MonitorReads
+    ) -> None:
         self.reads = reads
         """What it may read of partitions."""
         self._context = context
-        self._shards = shards
+        self._coordinators = coordinators
         self._front_door = front_door
 
     def look(self, asked: LookAtBroker) -> BrokerObserved:
         """All there is to see."""
-        context, links = self._context, list(self._shards.processes.links.values())
-        counts, history = context.counts, self._shards.history
+        context, links = self._context, list(self._coordinators.processes.links.values())
+        counts, history = context.counts, self._coordinators.history
         topics, left_out = counts.topics.figures(context.metadata.topics)
         return BrokerObserved(
             context.broker_id,
@@ -38,10 +41,10 @@ class Observing:
             {
                 "fetch": len(context.fetches),
                 "produce": len(counts.waiting),
-                "start": self._shards.waiting,
+                "start": self._coordinators.waiting,
                 **parked(links),
             },
             history.counters(links),
-            tuple(self._shards.status()),
+            tuple(self._coordinators.status(GROUPS)),
             running(links, RUNNING_MAX),
         )

@@ -13,13 +13,14 @@ from typing import TypeAlias, TypeVar
 
 from actors.broker.context import BrokerContext
 from actors.broker.controller_link import ControllerLink
-from actors.broker.coordinators.hub import ShardHub
+from actors.broker.coordinators.host import Coordinators
 from actors.broker.front_door import FrontDoor
 from actors.broker.images import Images
 from actors.broker.observing import Observing
 from actors.broker.replication import ReplicaManager
 from actors.broker.rhythm import Rhythm, heartbeat_seconds
 from actors.broker.spec import BrokerSpec, StartError
+from actors.coordinator_kinds.groups import GROUPS
 from actors.links.connection import ControlProtocol
 from actors.links.control import Hello, Joined
 from actors.links.observations import LookAtBroker
@@ -143,7 +144,7 @@ class Registration:
         context: BrokerContext,
         images: Images,
         replicas: ReplicaManager,
-        shards: ShardHub,
+        coordinators: Coordinators,
         front_door: FrontDoor,
         observing: Observing,
         tick_seconds: float,
@@ -153,7 +154,7 @@ class Registration:
         self._context = context
         self._images = images
         self._replicas = replicas
-        self._shards = shards
+        self._coordinators = coordinators
         self._front_door = front_door
         self._observing = observing
         self._tick_seconds = tick_seconds
@@ -208,7 +209,7 @@ class Registration:
         self._registered = True
         # The answer comes after the image. Without that, this broker might think it leads what it led before.
         self.heartbeat()
-        self._shards.processes.report()  # what was said without a connection was not heard
+        self._coordinators.processes.report()  # what was said without a connection was not heard
 
     # --- what the controller link calls (controller_link.Broker) ---
 
@@ -233,9 +234,9 @@ class Registration:
                 await self._learn(marks)
                 return Done()
             case ListShards():
-                return Shards(tuple(self._shards.status()))
+                return Shards(tuple(self._coordinators.status(GROUPS)))
             case LookAtGroup(group_id):
-                return GroupSeen(await self._shards.group_status(group_id, _LOOK_SECONDS))
+                return GroupSeen(await self._coordinators[GROUPS].group_status(group_id, _LOOK_SECONDS))
             case LookAtBroker():
                 return self._observing.look(operation)
             case ReadPartitions():

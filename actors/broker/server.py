@@ -18,13 +18,13 @@ from actors.broker.authorization import Authorization
 from actors.broker.clients import Clients
 from actors.broker.commits import Commits
 from actors.broker.context import BrokerContext, log_config
-from actors.broker.coordinators.hub import ShardHub
+from actors.broker.coordinators.host import Coordinators
 from actors.broker.fetches import ParkedFetches
 from actors.broker.front_door import FrontDoor
 from actors.broker.handlers.auto_creation import AutoCreation
 from actors.broker.handlers.context import HandlerContext
 from actors.broker.handlers.idle_settings import IdleSettings
-from actors.broker.handlers.offsets_topic import OffsetsTopic
+from actors.broker.handlers.internal_topics import InternalTopics
 from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.handlers.registry import ADVERTISED
 from actors.broker.housekeeping import Compact, Housekeeper, compact_in_process
@@ -67,29 +67,37 @@ class BrokerServer:
             _TICK_SECONDS,
         )
         led = LedPartitions(context, self.replicas)
-        self.shards = ShardHub(context, led, lambda *wanted: contact.link.send(WantSpares(*wanted)))
-        self.images = Images(context, self.replicas, self.shards)
+        self.coordinators = Coordinators(context, led, lambda *wanted: contact.link.send(WantSpares(*wanted)))
+        self.images = Images(context, self.replicas, self.coordinators)
         self.clients = Clients(context)
         tls = TlsDoors(context, lambda: contact.secrets)
         handlers = HandlerContext(
             context,
             led,
             self.replicas,
-            self.shards,
+            self.coordinators,
             self.clients,
             ProducerIds(context.controller),
-            OffsetsTopic(context.controller),
+            InternalTopics(context.controller),
             AutoCreation(context.controller),
             IdleSettings(),
             ADVERTISED,
             tls,
         )
-        self.front_door = FrontDoor(spec, handlers, self.clients, self.shards, tls, _TICK_SECONDS)
-        observing = Observing(context, self.shards, self.front_door, MonitorReads(context, led))
+        self.front_door = FrontDoor(spec, handlers, self.clients, self.coordinators, tls, _TICK_SECONDS)
+        observing = Observing(context, self.coordinators, self.front_door, MonitorReads(context, led))
         self.registration = Registration(
-            spec, contact, context, self.images, self.replicas, self.shards, self.front_door, observing, _TICK_SECONDS
+            spec,
+            contact,
+            context,
+            self.images,
+            self.replicas,
+            self.coordinators,
+            self.front_door,
+            observing,
+            _TICK_SECONDS,
         )
-        self.housekeeper = Housekeeper(context, self.replicas, self.shards, compact)
+        self.housekeeper = Housekeeper(context, self.replicas, self.coordinators, compact)
         self._loop = context.loop
         self._relay_listener: asyncio.AbstractServer | None = None
         self._stopping = False
@@ -167,7 +175,7 @@ class BrokerServer:
             private_folder(Path(path).parent)
             with suppress(FileNotFoundError):
                 os.unlink(path)
-            return await self._loop.create_unix_server(self.shards.accept, path)
+            return await self._loop.create_unix_server(self.coordinators.accept, path)
         except OSError as error:
             raise StartError(f"broker {self.spec.broker_id} cannot listen for its shards: {error}") from error
 
@@ -181,7 +189,7 @@ class BrokerServer:
                 self._loop.call_later(_TICK_SECONDS, self._tick)
             return
         self.registration.tick()
-        self.shards.tick()
+        self.coordinators.tick()
         self.replicas.tick()
         self.front_door.close_idle()
         self._loop.call_later(_TICK_SECONDS, self._tick)
@@ -214,7 +222,7 @@ class BrokerServer:
         if self._relay_listener is not None:
             self._relay_listener.close()
         self.housekeeper.stop()
-        self.shards.close()
+        self.coordinators.close()
         self.replicas.close()
         self.context.admissions.close()
 

@@ -21,6 +21,7 @@ from actors.links.codec import Codec
 from actors.links.group_status import GroupStatus
 from actors.links.rebalances import Rebalances
 from actors.wire.gathering import Gathering
+from placement.metadata import ClusterMetadata
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class Kind(IntEnum):
     """What a message says. `a` and `b` are 0 in kinds that do not mention them."""
 
     HELLO = 1  # shard -> broker; payload: Greeting
-    BECOME = 2  # broker -> shard: host partition a at leader epoch b; payload: Assignment
+    BECOME = 2  # broker -> shard: host partition a at leader epoch b; payload: what its kind says; of groups Assignment
     LOAD = 3  # broker -> shard: a piece of the partition's log; payload: record batches
     LOADED = 4  # broker -> shard: that was all; b is the log end offset
     ACTIVE = 5  # shard -> broker: partition a serves
@@ -58,6 +59,7 @@ class Kind(IntEnum):
     TOPICS_DELETED = 24  # broker -> shard that loads partition a: deleted since it was served; payload: DeletedTopics
     REBALANCES = 25  # shard -> broker, before a PONG, if there is something to tell; payload: Rebalances
     LOG_LEVELS = 26  # broker -> shard: levels of loggers have changed; payload: ChangedLevels
+    HOST = 27  # broker -> shard, before BECOME: what it is to host; payload: the name of a kind of coordinator
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,11 @@ class KnownTopics:
     topics: tuple[TopicRow, ...]
 
 
+def topic_rows(metadata: ClusterMetadata) -> tuple[TopicRow, ...]:
+    """All topics, in the form in which shards are told."""
+    return tuple((t.name, t.id, len(t.partitions)) for t in metadata.topics.values())
+
+
 @dataclass(frozen=True, slots=True)
 class DeletedTopics:
     """Topics that were deleted. There may be new ones of the same names."""
@@ -96,7 +103,7 @@ class ChangedLevels:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The settings for a shard that is to host a partition, and all topics of the cluster."""
+    """The settings for a shard that is to host an offsets partition, and all topics of the cluster."""
 
     config: CoordinatorConfig
     topics: tuple[TopicRow, ...]

@@ -1,4 +1,5 @@
-"""One partition of `__consumer_offsets` as an actor: `actor` is the Ray actor, `process` what it runs.
+"""One partition of a coordinator's topic as an actor: `actor` is the Ray actor, `process` what it runs.
 
-It hosts the coordinator shard of the groups whose offsets that partition holds (`actors.coordinator`).
+It hosts the shard of any kind of coordinator (`actors.coordinator_kinds`). Today these are groups, whose offsets the
+partition holds.
 """

@@ -1,4 +1,4 @@
-"""OffsetsPartition: the Ray actor that hosts one `__consumer_offsets` partition's coordinator shard.
+"""OffsetsPartition: the Ray actor that hosts one partition of a coordinator's topic, such as an offsets partition.
 
 It has no files: what has committed is in the broker's log. When it dies, the broker answers its open requests and gives
 the partition to another process, which loads the log. Ray never restarts it (max_restarts=0).

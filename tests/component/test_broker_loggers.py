@@ -209,7 +209,7 @@ async def test_processes_that_are_there_and_those_to_come_have_the_brokers_level
     async with world(tmp_path) as w:
         early = await w.spare()
         assert early.of(Kind.LOG_LEVELS) == []
-        w.hub.set_log_levels({HUB: logging.DEBUG})
+        w.coordinators.set_log_levels({HUB: logging.DEBUG})
         late = await w.spare()
         for each in (early, late):
             _, _, payload = await each.hear(Kind.LOG_LEVELS)

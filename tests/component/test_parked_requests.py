@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.broker.coordinators.parking import Parking
+from actors.broker.coordinators.parking import Parking, Place
+from actors.coordinator_kinds.groups import GROUPS
 from actors.links.relay import Kind
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
@@ -41,6 +42,10 @@ def join(group: str = GROUP) -> ApiMessage:
 # --- the bookkeeping ---
 
 
+def place(partition: int) -> Place:
+    return Place(GROUPS, partition)
+
+
 class Waiters:
     """Parked requests that note what they were told."""
 
@@ -49,26 +54,26 @@ class Waiters:
         self.told: list[tuple[int, ErrorCode]] = []
 
     def park(self, number: int, partition: int = 1, size: int = 10, now: float = 0.0) -> bool:
-        return self.parking.park(partition, number, size, lambda code: self.told.append((number, code)), now)
+        return self.parking.park(place(partition), number, size, lambda code: self.told.append((number, code)), now)
 
 
 def test_what_is_parked_goes_in_order_of_arrival_and_once() -> None:
     w = Waiters()
     assert all(w.park(number) for number in (5, 3, 4))
     w.park(9, partition=2)
-    w.parking.settle(1, ErrorCode.NONE)
-    w.parking.settle(1, ErrorCode.NONE)
+    w.parking.settle(place(1), ErrorCode.NONE)
+    w.parking.settle(place(1), ErrorCode.NONE)
     assert w.told == [(5, 0), (3, 0), (4, 0)]
-    assert w.parking.partitions() == [2]
+    assert w.parking.places() == [place(2)]
 
 
 def test_what_has_waited_for_long_enough_is_answered_the_rest_stays() -> None:
     w = Waiters(wait_s=5)
     w.park(1, now=0.0)
     w.park(2, now=1.0)
-    w.parking.expire(1, 4.9, LATE)
+    w.parking.expire(place(1), 4.9, LATE)
     assert w.told == []
-    w.parking.expire(1, 5.0, LATE)
+    w.parking.expire(place(1), 5.0, LATE)
     assert w.told == [(1, LATE)]
     assert len(w.parking) == 1
 
@@ -80,7 +85,7 @@ def test_beyond_its_limits_nothing_is_parked_until_there_is_room(limit: dict[str
     assert [w.park(number) for number in range(3)] == [True] * room + [False] * (3 - room)
     w.parking.forget(range(3))
     assert [w.park(number) for number in range(3)] == [True] * room + [False] * (3 - room)
-    w.parking.settle(1, LATE)
+    w.parking.settle(place(1), LATE)
     assert len(w.told) == room
     assert w.park(7) == bool(room)
 
@@ -91,11 +96,11 @@ def test_beyond_its_limits_nothing_is_parked_until_there_is_room(limit: dict[str
 async def test_requests_for_a_shard_that_is_being_started_reach_it_in_order_and_once(tmp_path: Path) -> None:
     """Eight of eight first groups were told 14, which kafkajs takes for the end of its consumer."""
     async with world(tmp_path) as w:
-        clients = [Client(w.hub, number) for number in (1, 2)]
+        clients = [Client(w.coordinators, number) for number in (1, 2)]
         sent: list[bytes] = []
         for number, message, version in ((0, join(), 5), (1, commit(), 8), (0, fetch_offsets(), 7)):
             clients[number].send(message, version)
-        w.hub.tick()
+        w.coordinators.tick()
         assert [c.written for c in clients] == [b"", b""], "nobody is refused"
         shard = await w.shard()
         await shard.hear(Kind.BECOME)
@@ -104,7 +109,7 @@ async def test_requests_for_a_shard_that_is_being_started_reach_it_in_order_and_
         await shard.hear(Kind.REQUEST, 4)
         clients[0].send(commit(), 8)  # and behind them what comes later
         await shard.hear(Kind.REQUEST, 5)
-        w.hub.tick()
+        w.coordinators.tick()
         shard.protocol.send(Kind.ACTIVE, 1)  # said twice
         await until(lambda: len(w.states("Active")) == 1)
         requests = shard.of(Kind.REQUEST)
@@ -127,7 +132,7 @@ async def test_requests_for_a_shard_that_is_being_started_reach_it_in_order_and_
 async def test_heartbeats_and_syncs_do_not_wait_for_a_shard(tmp_path: Path) -> None:
     """A heartbeat that waited would count for a session long over; Kafka answers both at once while it loads."""
     async with world(tmp_path) as w:
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         client.send(heartbeat(), 3)
         client.send(Sync(group_id=GROUP, generation_id=1, member_id="m"), 3)
         beat, sync = client.answers((Heartbeat, 3), (Sync, 3))
@@ -138,7 +143,7 @@ async def test_heartbeats_and_syncs_do_not_wait_for_a_shard(tmp_path: Path) -> N
 async def test_who_has_waited_for_too_long_is_told_why(tmp_path: Path, loading: bool) -> None:
     async with world(tmp_path, coterie_shard_wait_ms="300") as w:
         shard = await w.shard() if loading else None
-        client, told, described = Client(w.hub), [], []
+        client, told, described = Client(w.coordinators), [], []
         client.send(join(), 5)
         w.hub.ask(1, messages.DescribeGroupsRequest(groups=[GROUP]), 5, described.append)
         w.hub.await_serving(1, told.append)
@@ -146,7 +151,7 @@ async def test_who_has_waited_for_too_long_is_told_why(tmp_path: Path, loading: 
             await shard.hear(Kind.BECOME)
         deadline = asyncio.get_running_loop().time() + 60
         while not (client.written and told and described) and asyncio.get_running_loop().time() < deadline:
-            w.hub.tick()
+            w.coordinators.tick()
             await asyncio.sleep(0.02)
         code = LOADING if loading else LATE
         assert client.answers((Join, 5))[0].error_code == code
@@ -157,7 +162,7 @@ async def test_who_has_waited_for_too_long_is_told_why(tmp_path: Path, loading: 
 
 async def test_a_parked_request_whose_client_has_gone_is_dropped(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
-        gone, other = Client(w.hub, 1), Client(w.hub, 2)
+        gone, other = Client(w.coordinators, 1), Client(w.coordinators, 2)
         gone.send(commit(), 8)
         other.send(fetch_offsets(), 7)
         gone.go()
@@ -172,7 +177,7 @@ async def test_a_parked_request_whose_client_has_gone_is_dropped(tmp_path: Path)
 @pytest.mark.parametrize("how", ["moves away", "lease", "topic deleted"])
 async def test_parked_requests_are_sent_on_when_this_broker_leads_no_longer(tmp_path: Path, how: str) -> None:
     async with world(tmp_path) as w:
-        client, told = Client(w.hub), []
+        client, told = Client(w.coordinators), []
         client.send(join(), 5)
         w.hub.await_serving(1, told.append)
         if how == "moves away":
@@ -181,7 +186,7 @@ async def test_parked_requests_are_sent_on_when_this_broker_leads_no_longer(tmp_
             shared = PartitionInfo(0, 5, (0, 1), (0, 1))
             w.context.metadata.apply(partition_record(OFFSETS_TOPIC, 1, shared))
             w.replication.leading = False
-            w.hub.tick()
+            w.coordinators.tick()
         else:
             del w.context.metadata.topics[OFFSETS_TOPIC]
             w.hub.note_topics()
@@ -192,7 +197,7 @@ async def test_parked_requests_are_sent_on_when_this_broker_leads_no_longer(tmp_
 
 async def test_parked_requests_outlive_the_process_that_was_to_serve_them(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         client.send(commit(), 8)
         first = await w.shard()
         await first.hear(Kind.BECOME)
@@ -211,7 +216,7 @@ async def test_a_log_that_cannot_be_read_answers_those_who_wait_for_it(
     async with world(tmp_path) as w:
         w.write(1, 3)
         tries = w.break_log(monkeypatch, 1)
-        early, late = Client(w.hub, 1), Client(w.hub, 2)
+        early, late = Client(w.coordinators, 1), Client(w.coordinators, 2)
         early.send(join(), 5)
         shard = await w.shard()
         await shard.hear(Kind.RESIGN)
@@ -219,13 +224,13 @@ async def test_a_log_that_cannot_be_read_answers_those_who_wait_for_it(
         await w.spare_again(shard)
         late.send(join(), 5)
         assert late.answers((Join, 5))[0].error_code == LATE
-        w.hub.tick()
+        w.coordinators.tick()
         assert len(tries) == 2, "not in a circle"
 
 
 async def test_beyond_the_limit_requests_are_answered_at_once(tmp_path: Path) -> None:
     async with world(tmp_path, coterie_shard_wait_max_requests="2") as w:
-        client, other = Client(w.hub, 1), Client(w.hub, 2)
+        client, other = Client(w.coordinators, 1), Client(w.coordinators, 2)
         client.send(join(), 5)
         client.send(commit(), 8)
         other.send(join(OTHER), 5, OTHER)
@@ -235,7 +240,7 @@ async def test_beyond_the_limit_requests_are_answered_at_once(tmp_path: Path) ->
 
 async def test_what_is_read_when_a_lookup_is_answered_does_not_overtake_what_waited_beside_it(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         w.hub.await_serving(1, lambda code: client.send(fetch_offsets(), 7))  # as if it stood behind the lookup
         client.send(commit(), 8)
         shard = await w.serving(1)

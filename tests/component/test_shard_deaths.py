@@ -43,7 +43,7 @@ async def test_a_shards_death_answers_everything_it_owed_with_16_in_each_request
 
     async with world(tmp_path) as w:
         shard = await w.serving(1)
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         for message, version in requests:
             client.send(message, version)
         await shard.hear(Kind.REQUEST, len(requests))
@@ -84,7 +84,7 @@ async def test_a_silent_shard_is_killed_and_succeeded(tmp_path: Path) -> None:
         silent.pongs = False
         deadline = asyncio.get_running_loop().time() + 60
         while not w.killed and asyncio.get_running_loop().time() < deadline:
-            w.hub.tick()
+            w.coordinators.tick()
             await asyncio.sleep(0.04)
         assert w.killed == [123_456]
         assert (await spare.hear(Kind.BECOME))[0] == 1
@@ -99,7 +99,7 @@ async def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_la
         await loading.hear(Kind.BECOME)
         loading.pongs = False
         while not w.killed and loop.time() < begun + 60:
-            w.hub.tick()
+            w.coordinators.tick()
             await asyncio.sleep(0.03)
         assert w.killed == [55]
         assert loop.time() - begun >= 0.9
@@ -116,17 +116,17 @@ async def test_shards_that_are_silent_for_less_than_their_time_after_a_stall_of_
         for shard in shards:
             await shard.serve()
         await until(lambda: len(w.states("Active")) == 3)
-        w.hub.tick()
+        w.coordinators.tick()
         await until(lambda: all(row.figures for row in w.states("Active")))
         for shard in shards:
             shard.pongs = False
         clock.ahead += 18.0  # the broker is stopped
         for _ in range(3):
-            w.hub.tick()
+            w.coordinators.tick()
             clock.ahead += 2.0
         assert w.killed == []
         for _ in range(6):
-            w.hub.tick()
+            w.coordinators.tick()
             clock.ahead += 2.0
         assert len(w.killed) == 1, "one at a time"
 
@@ -134,11 +134,11 @@ async def test_shards_that_are_silent_for_less_than_their_time_after_a_stall_of_
 async def test_a_stall_of_the_broker_kills_no_shard(tmp_path: Path) -> None:
     async with world(tmp_path, coterie_shard_silence_ms="200") as w:
         await w.serving(1)
-        w.hub.tick()
+        w.coordinators.tick()
         await asyncio.sleep(0.02)
         time.sleep(0.6)  # noqa: ASYNC251 - the loop stands still, as under SIGSTOP
-        w.hub.tick()
+        w.coordinators.tick()
         await asyncio.sleep(0.02)
-        w.hub.tick()
+        w.coordinators.tick()
         assert w.killed == []
         await until(lambda: w.states("Active")[0].figures == Figures(counters={"offset_commits": 3}))

@@ -152,7 +152,7 @@ async def test_what_clients_are_told_while_a_shard_loads(tmp_path: Path) -> None
         shard = await w.shard()
         w.ensure(1)
         await shard.hear(Kind.BECOME)
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         requests: list[tuple[ApiMessage, int]] = [
             (Join(group_id=GROUP, session_timeout_ms=10_000, protocol_type="consumer"), 5),
             (Sync(group_id=GROUP, generation_id=1, member_id="m"), 3),
@@ -179,7 +179,7 @@ async def test_a_log_that_cannot_be_read_is_tried_again_by_the_next_request_not_
         w.write(1, 3)
         shard = await w.spare()
         tries = w.break_log(monkeypatch, 1)
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         client.send(heartbeat(), 3)
         await shard.hear(Kind.RESIGN)
         await w.spare_again(shard)

@@ -11,8 +11,8 @@ import pytest
 
 from actors.coordinator.groups.offset_records import OffsetAndMetadata
 from actors.coordinator.records import encode
+from actors.coordinator_kinds.groups.record_codec import compressed
 from actors.links.relay import PAYLOADS, Figures, Kind
-from actors.offsets_partition.process import _compressed
 from actors.records.batch import read_header
 from actors.records.building import build_batch
 from actors.records.reading import iter_key_values
@@ -83,9 +83,9 @@ def test_only_what_is_shorter_for_it_is_compressed() -> None:
     noise = build_batch([(b"k", random.Random(1).randbytes(5_000), (), 1)])
     plain = build_batch([(b"k", b"m" * 5_000, (), 1)])
     for codec in range(1, 5):
-        assert _compressed(noise, codec) == noise
-        assert len(_compressed(plain, codec)) < len(plain)
-        assert list(iter_key_values(_compressed(plain, codec))) == [(b"k", b"m" * 5_000)]
+        assert compressed(noise, codec) == noise
+        assert len(compressed(plain, codec)) < len(plain)
+        assert list(iter_key_values(compressed(plain, codec))) == [(b"k", b"m" * 5_000)]
 
 
 @pytest.mark.conformance("C-11")

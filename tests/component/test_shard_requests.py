@@ -30,7 +30,7 @@ from tests.support.shard_world import GROUP, OTHER, PARTITIONS, Client, Heartbea
 async def test_a_request_and_its_answer_pass_through_unchanged(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         shard = await w.serving(1)
-        client = Client(w.hub, 77)
+        client = Client(w.coordinators, 77)
         client.send(heartbeat(), 4, correlation_id=4242)
         connection, slot, frame = await shard.hear(Kind.REQUEST)
         assert (await shard.hear(Kind.OPEN)) == (77, 0, b"10.0.0.9")
@@ -48,7 +48,7 @@ async def test_a_request_and_its_answer_pass_through_unchanged(tmp_path: Path) -
 async def test_answers_from_two_shards_leave_in_the_clients_order(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         one, two = await w.serving(1), await w.serving(2)
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         client.send(heartbeat(), 3, GROUP, correlation_id=1)
         client.send(heartbeat(group=OTHER), 3, OTHER, correlation_id=2)
         _, slot, frame = await two.hear(Kind.REQUEST)
@@ -64,7 +64,7 @@ async def test_answers_from_two_shards_leave_in_the_clients_order(tmp_path: Path
 async def test_a_request_the_shard_cannot_read_closes_that_clients_connection_alone(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         shard = await w.serving(1)
-        bad, good = Client(w.hub, 1), Client(w.hub, 2)
+        bad, good = Client(w.coordinators, 1), Client(w.coordinators, 2)
         bad.send(heartbeat(), 3)
         good.send(heartbeat(), 3)
         _, slot, _ = await shard.hear(Kind.REQUEST)
@@ -79,7 +79,7 @@ async def test_a_request_the_shard_cannot_read_closes_that_clients_connection_al
 async def test_a_client_that_goes_is_forgotten_by_the_shards_it_talked_to(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         one, two = await w.serving(1), await w.serving(2)
-        client = Client(w.hub, 5)
+        client = Client(w.coordinators, 5)
         client.send(heartbeat(), 3)
         _, slot, frame = await one.hear(Kind.REQUEST)
         client.go()
@@ -87,7 +87,7 @@ async def test_a_client_that_goes_is_forgotten_by_the_shards_it_talked_to(tmp_pa
         assert two.of(Kind.CLOSE) == []
         assert w.hub.partitions.links[1].pending == {}
         one.answer(slot, frame, messages.HeartbeatResponse())  # too late, and harmless
-        other = Client(w.hub, 6)
+        other = Client(w.coordinators, 6)
         other.send(heartbeat(), 3)
         _, slot, frame = await one.hear(Kind.REQUEST, 2)
         one.answer(slot, frame, messages.HeartbeatResponse())
@@ -207,7 +207,7 @@ async def test_clients_of_a_shard_whose_queue_is_full_are_not_read_until_it_drai
         await w.serving(1)
         await w.serving(2)
         link = w.hub.partitions.links[1]
-        busy, other = Client(w.hub, 1), Client(w.hub, 2)
+        busy, other = Client(w.coordinators, 1), Client(w.coordinators, 2)
         link.protocol.pause_writing()  # as the transport does beyond 8 MiB
         busy.send(heartbeat(), 3)
         busy.send(heartbeat(), 3)
@@ -221,7 +221,7 @@ async def test_clients_of_a_shard_whose_queue_is_full_are_not_read_until_it_drai
 async def test_the_death_of_a_full_shard_lets_its_clients_go_on(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         shard = await w.serving(1)
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         w.hub.partitions.links[1].protocol.pause_writing()
         client.send(heartbeat(), 3)
         assert not client.reading
@@ -235,8 +235,8 @@ async def test_long_group_ids_are_hashed_each_time_not_remembered(tmp_path: Path
         for i in range(300):
             name = f"{i}-" + "x" * 5000
             assert w.hub.partition_of(name.encode()) == partition_for_group(name, PARTITIONS)
-        assert len(w.hub.groups) == 0
+        assert len(w.hub.keys) == 0
         w.hub.partition_of(b"short")
-        assert len(w.hub.groups) == 1
+        assert len(w.hub.keys) == 1
         with pytest.raises(ValueError, match="utf-8"):
             w.hub.partition_of(b"\xff\xfe")

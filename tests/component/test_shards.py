@@ -44,19 +44,19 @@ async def test_as_many_processes_are_asked_for_as_partitions_and_spares_want(tmp
         assert (w.asked[-1], w.urgent) == (4, 2)
         await w.shard()
         await until(lambda: w.asked[-1] == 3)
-        w.hub.tick()  # says it again: the controller may not have heard
+        w.coordinators.tick()  # says it again: the controller may not have heard
         assert w.asked[-2:] == [3, 3]
         for _ in range(3):
             await w.shard()
         await until(lambda: len(w.states("Spare")) == 2)
         asked = len(w.asked)
-        w.hub.tick()
+        w.coordinators.tick()
         assert len(w.asked) == asked, "enough"
 
 
 async def test_a_broker_that_hosts_nothing_keeps_one_spare(tmp_path: Path) -> None:
     async with world(tmp_path, coterie_spare_shards="3") as w:
-        w.hub.tick()
+        w.coordinators.tick()
         assert w.asked[-1] == 1
         shard = await w.shard()
         await until(lambda: w.asked[-1] == 0)
@@ -67,23 +67,23 @@ async def test_a_broker_that_hosts_nothing_keeps_one_spare(tmp_path: Path) -> No
 
 async def test_no_spare_is_kept_where_none_is_wanted(tmp_path: Path) -> None:
     async with world(tmp_path, coterie_spare_shards="0") as w:
-        w.hub.tick()
+        w.coordinators.tick()
         assert not any(w.asked)
 
 
 async def test_who_is_needed_less_is_asked_less_often_for_a_sign_of_life(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         serving, spare = await w.serving(1), await w.spare()
-        asked = w.hub.processes._pings._asked
+        asked = w.coordinators.processes._pings._asked
 
         async def tick() -> None:
-            w.hub.tick()
+            w.coordinators.tick()
             await until(lambda: not asked, what="answers")
 
         for _ in range(16):
             await tick()
         assert (serving.pings, spare.pings) == (8, 2)
-        Client(w.hub).send(heartbeat(), 3)
+        Client(w.coordinators).send(heartbeat(), 3)
         for _ in range(16):
             await tick()
         assert (serving.pings, spare.pings) == (8 + 16, 4), "a client waits"
@@ -101,7 +101,7 @@ async def test_the_launcher_is_told_which_processes_have_come(tmp_path: Path) ->
         w.shards[-1].hello()
         await until(lambda: w.here == (f"shard-{first.pid}", "shard-77"))
         asked = len(w.asked)
-        w.hub.processes.report()  # as after each registration
+        w.coordinators.processes.report()  # as after each registration
         assert len(w.asked) == asked + 1
 
 
@@ -109,7 +109,7 @@ async def test_spares_beyond_the_target_end_after_a_while_and_get_no_partition_m
     """One that had been told to end could still be given a partition, whose requests it took with it."""
     async with world(tmp_path) as w:
         kept, ended = await w.spare(), await w.spare()
-        processes, now = w.hub.processes, w.context.loop.time()
+        processes, now = w.coordinators.processes, w.context.loop.time()
         for later in (0, 29):
             processes.end_surplus(now + later)
         assert ended.of(Kind.END) == []
@@ -173,7 +173,7 @@ async def test_an_empty_partition_gets_no_process_before_it_is_asked_for(tmp_pat
 async def test_all_requests_of_a_group_reach_the_groups_one_partition(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         shard = await w.serving(1)
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         topics = []
         for name in ("a", "b", "c"):
             topic = Commit.OffsetCommitRequestTopic(
@@ -195,7 +195,7 @@ async def test_all_requests_of_a_group_reach_the_groups_one_partition(tmp_path: 
 async def test_a_shard_whose_partition_moves_away_resigns_and_its_clients_are_sent_on(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         shard = await w.serving(1)
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         client.send(heartbeat(), 3)
         await shard.hear(Kind.REQUEST)
         assert w.coordinator(GROUP) == (0, 0)
@@ -312,7 +312,7 @@ async def test_closing_hangs_up_on_every_shard_and_asks_for_no_more(tmp_path: Pa
     async with world(tmp_path) as w:
         one, spare = await w.serving(1), await w.spare()
         asked = len(w.asked)
-        w.hub.close()
+        w.coordinators.close()
         await one.lost.wait()
         await spare.lost.wait()
         assert len(w.asked) == asked

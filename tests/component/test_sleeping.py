@@ -26,7 +26,7 @@ async def question(w: World, shard: FakeShard) -> int:
     before = len(shard.of(Kind.MAY_SLEEP))
 
     def asked() -> bool:
-        w.hub.tick()
+        w.coordinators.tick()
         return len(shard.of(Kind.MAY_SLEEP)) > before
 
     await until(asked, what="the question")
@@ -74,7 +74,7 @@ async def test_a_shard_that_nobody_asks_gives_its_process_back(tmp_path: Path) -
         assert w.hub.led() == []
         await w.spare_again(shard)
         w.hub.note_topics()
-        w.hub.tick()
+        w.coordinators.tick()
         assert len(shard.of(Kind.BECOME)) == 1, "it sleeps on"
 
 
@@ -82,7 +82,7 @@ async def test_with_an_idle_time_of_zero_no_shard_is_asked(tmp_path: Path) -> No
     async with world(tmp_path, coterie_shard_idle_ms="0") as w:
         shard = await w.serving(1)
         for _ in range(3):
-            w.hub.tick()
+            w.coordinators.tick()
         await asyncio.sleep(0.02)
         assert shard.of(Kind.MAY_SLEEP) == []
         assert w.states("Active")[0].why == "coterie.shard.idle.ms is 0"
@@ -95,7 +95,7 @@ async def test_a_request_begins_the_idle_time_anew(tmp_path: Path) -> None:
         idling, links = w.hub._idling, w.hub.partitions.links
         idling.tick(links.values(), now)
         idling.tick(links.values(), now + 99)
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         client.send(commit(), 8)
         slot, frame = (await shard.hear(Kind.REQUEST))[1:]
         idling.tick(links.values(), now + 150)
@@ -139,7 +139,7 @@ async def test_an_answer_from_before_a_request_counts_no_more(tmp_path: Path) ->
     async with world(tmp_path, **IDLE) as w:
         shard = await w.serving(1)
         number = await question(w, shard)
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         client.send(commit(), 8)
         say(shard, number)
         slot, frame = (await shard.hear(Kind.REQUEST))[1:]
@@ -170,11 +170,11 @@ async def test_a_request_wakes_a_partition_in_one_process(tmp_path: Path, messag
     async with world(tmp_path, **IDLE, coterie_spare_shards="2") as w:
         shard = await asleep(w)
         other = await w.spare()
-        client = Client(w.hub)
+        client = Client(w.coordinators)
         client.send(message, 7)
         client.send(message, 7, correlation_id=2)
         w.hub.note_topics()
-        w.hub.tick()
+        w.coordinators.tick()
         await until(lambda: len(shard.of(Kind.BECOME)) + len(other.of(Kind.BECOME)) > 1)
         woken = shard if len(shard.of(Kind.BECOME)) > 1 else other
         woken.protocol.send(Kind.ACTIVE, 1)
@@ -196,10 +196,10 @@ async def test_what_expires_wakes_a_partition(tmp_path: Path) -> None:
     async with world(tmp_path, **IDLE) as w:
         due_ms = time.time_ns() // 10**6 + 1_000_000
         shard = await asleep(w, due_ms=due_ms)
-        w.hub.tick()
+        w.coordinators.tick()
         assert w.states("Asleep")
         w.context.now_ms = lambda: due_ms
-        w.hub.tick()
+        w.coordinators.tick()
         await shard.serve()
         await until(lambda: w.states("Active"))
         assert not shard.of(Kind.TOPICS_DELETED)
@@ -212,13 +212,13 @@ async def test_the_deletion_of_one_of_its_topics_wakes_a_partition_and_it_is_tol
         w.topic("other", b"o" * 16)
         shard = await asleep(w)
         w.delete_topic("other")
-        w.hub.tick()
+        w.coordinators.tick()
         assert w.states("Asleep"), "it has no offsets of that one"
         w.context.metadata.apply(["delete_topic", "t"])
         if again:
             w.topic("t", b"T" * 16)
         w.hub.note_topics()
-        w.hub.tick()
+        w.coordinators.tick()
         assert await shard.hear_deleted() == ("t",)
         shard.protocol.close()  # before it could delete the offsets
         successor = await w.shard()
@@ -274,7 +274,7 @@ async def test_a_deletion_while_a_partition_slept_outlives_what_else_was_known_o
         else:
             with monkeypatch.context() as patch:
                 w.break_log(patch, 1)
-                w.hub.tick()
+                w.coordinators.tick()
                 await shard.hear(Kind.RESIGN, 2)
             await w.spare_again(shard)
             w.ensure(1)
@@ -291,10 +291,10 @@ async def test_a_log_that_cannot_be_read_does_not_wake_its_partition_in_a_circle
     async with world(tmp_path, **IDLE) as w:
         shard = await asleep(w, due_ms=1)
         tries = w.break_log(monkeypatch, 1)
-        w.hub.tick()
+        w.coordinators.tick()
         await shard.hear(Kind.RESIGN, 2)
         await w.spare_again(shard)
-        w.hub.tick()
+        w.coordinators.tick()
         assert tries == [1]
 
 

@@ -18,6 +18,7 @@ import actors.runtime.liveness
 from actors.broker.coordinators.hub import ShardHub
 from actors.broker.coordinators.idling import Idling
 from actors.broker.coordinators.link import LinkState, ShardLink
+from actors.broker.coordinators.parking import Place
 from actors.broker.coordinators.readiness import Readiness
 from actors.broker.coordinators.sleeping import Sleeping
 from actors.broker.replication.followers import Followers
@@ -310,7 +311,7 @@ def appended_after_leadership_was_lost() -> Changes:
 @bug
 def nothing_committed_while_loading() -> Changes:
     """OffsetFetch is answered with -1 while the shard loads."""
-    unavailable, assign = GroupCoordinator.unavailable, ShardHub._assign
+    unavailable, assign = GroupCoordinator.unavailable, ShardHub.assign
 
     def answered(self: GroupCoordinator, request: Any, *, loading: bool) -> Any:
         if isinstance(request, OffsetFetchRequest):
@@ -323,7 +324,7 @@ def nothing_committed_while_loading() -> Changes:
             link.activate()
         return assigned
 
-    return [(GroupCoordinator, "unavailable", answered), (ShardHub, "_assign", active_at_once)]
+    return [(GroupCoordinator, "unavailable", answered), (ShardHub, "assign", active_at_once)]
 
 
 @bug
@@ -418,7 +419,7 @@ def commit_lost_by_sleep() -> Changes:
     def done(self: ShardHub, link: ShardLink, rest: MaySleepResponse) -> None:
         owed, link.pending = link.pending, {}
         for waiter, frame in owed.values():
-            self._relaying.answer(waiter, frame, ErrorCode.NONE)
+            self._relaying.answer(self.kind, waiter, frame, ErrorCode.NONE)
         sleeps(self, link, rest)
 
     return [(Idling, "answered", answered), (ShardHub, "_sleeps", done)]
@@ -431,7 +432,7 @@ def woken_twice() -> Changes:
 
     def again(self: Readiness, partition: int, *, urgent: bool) -> None:
         if urgent and partition in self._partitions.links:
-            self._processes.want(partition, urgent=True)
+            self._processes.want(Place(self._kind, partition), urgent=True)
         start(self, partition, urgent=urgent)
 
     return [(Readiness, "start", again)]

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from actors.broker.shards.hub import ShardHub
-
+from actors.broker.coordinators.host import Coordinators
 from actors.broker.coordinators.hub import ShardHub
 from actors.coordinator.classic.group import ClassicGroup, GroupState
 from actors.coordinator.classic.join import ReplacementWrite
@@ -22,6 +21,7 @@ from actors.coordinator.classic.messages import JoinGroupRequest, SyncGroupReque
 from actors.coordinator.group_types import GroupShard
 from actors.coordinator.groups.offset_records import decode_offset_value
 from actors.coordinator.shard import ShardState
+from actors.coordinator_kinds.groups import GROUPS
 from actors.log.partition_log import PartitionLog
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC
@@ -132,8 +132,8 @@ class Inspector:
         """Every active shard holds what its log says, and forgets nobody who waits."""
         for broker in self.cluster.brokers:
             if broker.server is not None:
-                self.judge_links(broker.server.shards)
-                self._judge_sleepers(broker, broker.server.shards)
+                self.judge_links(broker.server.coordinators)
+                self._judge_sleepers(broker, broker.server.coordinators[GROUPS])
             for process, shard in list(broker.shards.items()):
                 log = broker.log(OFFSETS_TOPIC, shard._partition) if shard is not None else None
                 # While one is stopped, its broker's log may be compacted beyond what it knows: nothing to compare.
@@ -189,9 +189,9 @@ class Inspector:
             if isinstance(request, JoinGroupRequest | SyncGroupRequest) and id(token) not in known:
                 self.sim.fail("answered-once", f"nobody will answer a {type(request).__name__} that {name} holds")
 
-    def judge_links(self, hub: ShardHub) -> None:
+    def judge_links(self, coordinators: Coordinators) -> None:
         """No two processes were given the same partition by a broker that has not taken it back from one."""
-        given = Counter(link.partition for link in hub.processes.links.values() if link.partition >= 0)
+        given = Counter(link.partition for link in coordinators.processes.links.values() if link.partition >= 0)
         for partition, count in given.items():
             if count > 1:
                 self.sim.fail("one-shard", f"{count} processes were given offsets partition {partition}")
@@ -214,7 +214,7 @@ class Inspector:
         """At rest, what shards owe is what they park, and that is not old."""
         for broker in self.cluster.brokers:
             if broker.server is not None:
-                for link in broker.server.shards.partitions.links.values():
+                for link in broker.server.coordinators[GROUPS].partitions.links.values():
                     if len(link.pending) > 20:
                         self.sim.fail(
                             "answered-once", f"{broker.host} waits for {len(link.pending)} answers of a shard"

@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from actors.broker.coordinators.host import Coordinators
 from actors.broker.coordinators.hub import ShardHub
 from actors.broker.coordinators.link import ShardLink
+from actors.broker.coordinators.parking import Place
 from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
 from actors.broker.slots import Slot
@@ -29,13 +31,14 @@ from actors.coordinator.classic.rebalance import Rebalancer
 from actors.coordinator.classic.type import ClassicOperations
 from actors.coordinator.groups.expiry import ExpiryWrite
 from actors.coordinator.groups.messages import MaySleepResponse
+from actors.coordinator.turn import Now
+from actors.coordinator_kinds.groups.service import GroupService
 from actors.links.connection import Message
 from actors.links.control import Call, Heartbeat, Hello
 from actors.links.operations import AlterPartitions
 from actors.links.replication import Acks, Pong, Pushes
 from actors.log.partition_log import PartitionLog
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
-from actors.offsets_partition.process import ShardProcess
 from actors.wire.api_keys import ApiKey
 from placement.metadata import PartitionInfo
 from tests.sim.cluster import Cluster, SimBroker
@@ -77,9 +80,9 @@ class Witness(Inspector):
             (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
             (ExpiryWrite, "committed", self._watch_expired(ExpiryWrite.committed)),
             (ClassicOperations, "_resume", self._watch_resume(ClassicOperations._resume)),
-            (ShardHub, "_assign", self._watch_assign(ShardHub._assign)),
+            (Coordinators, "_assign", self._watch_assign(Coordinators._assign)),
             (ShardHub, "_sleeps", self._watch_sleeps(ShardHub._sleeps)),
-            (ShardProcess, "_answer", self._watch_answer(ShardProcess._answer)),
+            (GroupService, "_answer", self._watch_answer(GroupService._answer)),
             (Slot, "finish", self._watch_slot(Slot.finish)),
             (Connection, "_timed_out", self._watch_timeout(Connection._timed_out)),
             (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
@@ -116,9 +119,9 @@ class Witness(Inspector):
         return on_push
 
     def _watch_assign(self, product: Any) -> Any:
-        def _assign(hub: ShardHub, link: ShardLink, partition: int) -> bool:
-            assigned: bool = product(hub, link, partition)
-            self.judge_links(hub)
+        def _assign(coordinators: Coordinators, link: ShardLink, place: Place) -> bool:
+            assigned: bool = product(coordinators, link, place)
+            self.judge_links(coordinators)
             return assigned
 
         return _assign
@@ -226,13 +229,13 @@ class Witness(Inspector):
         return _resume
 
     def _watch_answer(self, product: Any) -> Any:
-        def _answer(shard: ShardProcess, asked: Any, response: Any) -> None:
+        def _answer(service: GroupService, asked: Any, response: Any, now: Now) -> None:
             if id(asked) in self._answered:
                 self.sim.fail("answered-once", f"{type(response).__name__} for slot {asked.slot} comes twice")
             self._answered[id(asked)] = asked
             if asked.header.api_key == _HEARTBEAT and not response.error_code:
                 self._heard[self._seen_by_shard(asked.message.group_id, asked.message.member_id)] = self.sim.now
-            product(shard, asked, response)
+            product(service, asked, response, now)
 
         return _answer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -14,6 +14,8 @@ from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec
 from actors.broker.tls_doors import TlsDoors
 from actors.coordinator.groups.messages import ListedGroup
+from actors.coordinator_kinds import groups
+from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.security.acl import Acl
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_response, encode_request
@@ -50,6 +52,13 @@ class Shards:
         self.asked: list[ApiMessage] = []
         self.awake: dict[int, list[str]] = {}
         """The groups of each shard that is awake. Without any, all shards sleep."""
+
+    def __getitem__(self, kind: CoordinatorKind) -> Any:
+        assert kind is groups.GROUPS
+        return self
+
+    def __iter__(self) -> Iterator[CoordinatorKind]:
+        return iter((groups.GROUPS,))
 
     def partition_of(self, group: bytes) -> int:
         return 0
@@ -178,7 +187,7 @@ class World:
         if self.broker.context.authorizer is not None:
             self.broker.allow(*acls)
         self.shards: Any = Shards()
-        self.handlers = replace(self.broker.handlers, shards=self.shards)
+        self.handlers = replace(self.broker.handlers, coordinators=self.shards)
         spec = BrokerSpec(0, "127.0.0.1", (), str(path), "", {})
         self.door = FrontDoor(
             spec, self.handlers, self.broker.clients, self.shards, TlsDoors(self.handlers.broker, lambda: b""), 0.25

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,14 @@ from actors.broker.fetches import ParkedFetches
 from actors.broker.handlers.auto_creation import AutoCreation
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.idle_settings import IdleSettings
-from actors.broker.handlers.offsets_topic import OffsetsTopic
+from actors.broker.handlers.internal_topics import InternalTopics
 from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.handlers.registry import ADVERTISED, APIS
 from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
 from actors.controller.decisions import topics
+from actors.coordinator_kinds.groups import GROUPS
+from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.operations import Operation
 from actors.links.strangers import FailureLog
 from actors.log.data_dir import DataDir
@@ -208,13 +210,23 @@ class Controller:
 
 
 class Shards:
-    """Shards that serve, but those in `starting`: who waits for one of them stands in `waiters`."""
+    """Shards that serve, but those in `starting`: who waits for one of them stands in `waiters`.
+
+    They are the coordinators of a broker, too: those of groups alone.
+    """
 
     def __init__(self) -> None:
         self.awaited: list[int] = []
         self.starting: set[int] = set()
         self.waiters: dict[int, list[Callable[[ErrorCode], None]]] = {}
         self.log_levels: list[dict[str, int]] = []
+
+    def __getitem__(self, kind: CoordinatorKind) -> Any:
+        assert kind is GROUPS
+        return self
+
+    def __iter__(self) -> Iterator[CoordinatorKind]:
+        return iter((GROUPS,))
 
     def await_serving(self, partition: int, done: Callable[[ErrorCode], None]) -> None:
         self.awaited.append(partition)
@@ -368,7 +380,7 @@ class Broker:
 
 
 def handler_context(
-    context: BrokerContext, led: LedPartitions, replication: Any, shards: Any, clients: Clients
+    context: BrokerContext, led: LedPartitions, replication: Any, coordinators: Any, clients: Clients
 ) -> HandlerContext:
     """What handlers are given, made of these parts as a broker does it."""
     controller = context.controller
@@ -376,10 +388,10 @@ def handler_context(
         context,
         led,
         replication,
-        shards,
+        coordinators,
         clients,
         ProducerIds(controller),
-        OffsetsTopic(controller),
+        InternalTopics(controller),
         AutoCreation(controller),
         IdleSettings(),
         ADVERTISED,

@@ -16,10 +16,11 @@ from actors.broker.clients import Clients
 from actors.broker.commits import Commits
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
-from actors.broker.coordinators.hub import ShardHub
+from actors.broker.coordinators.host import Coordinators
 from actors.broker.fetches import ParkedFetches
 from actors.broker.handlers import find_coordinator
 from actors.broker.led import LedPartitions
+from actors.coordinator_kinds.groups import GROUPS
 from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind, RelayProtocol
 from actors.links.strangers import FailureLog
 from actors.log.data_dir import DataDir
@@ -116,8 +117,8 @@ class Client:
 
     socket_request_max_bytes = 1 << 20
 
-    def __init__(self, hub: ShardHub, number: int = 1) -> None:
-        self.hub = hub
+    def __init__(self, coordinators: Coordinators, number: int = 1) -> None:
+        self.coordinators = coordinators
         self.failures = FailureLog(lambda: 0.0)
         self.written = b""
         self.aborted = False
@@ -151,8 +152,9 @@ class Client:
     # what tests call
     def send(self, message: ApiMessage, version: int, group: str = GROUP, correlation_id: int = 1) -> None:
         frame = encode_request(message, version, correlation_id, "tests")[4:]
-        partition = self.hub.partition_of(group.encode())
-        self.hub.relay(self.connection, partition, frame, version, message.api_key, correlation_id)
+        hub = self.coordinators[GROUPS]
+        partition = hub.partition_of(group.encode())
+        hub.relay(self.connection, partition, frame, version, message.api_key, correlation_id)
         self.connection.flush()
 
     def answers(self, *requests: tuple[type[ApiMessage], int]) -> list[Any]:
@@ -166,7 +168,7 @@ class Client:
         return found
 
     def go(self) -> None:
-        self.hub.disconnected(self.connection, self.connection.slots.clear())
+        self.coordinators.disconnected(self.connection, self.connection.slots.clear())
 
 
 class World:
@@ -205,8 +207,9 @@ class World:
         self.asked: list[int] = []
         self.urgent = 0
         self.here: tuple[str, ...] = ()
-        self.hub = ShardHub(self.context, led, self._want)
-        self.handlers = handler_context(self.context, led, replication, self.hub, Clients(self.context))
+        self.coordinators = Coordinators(self.context, led, self._want)
+        self.hub = self.coordinators[GROUPS]
+        self.handlers = handler_context(self.context, led, replication, self.coordinators, Clients(self.context))
         self.socket = str(path / "s")
         self.shards: list[FakeShard] = []
 
@@ -233,7 +236,7 @@ class World:
         await until(lambda: len(self.states("Spare")) == 1)
 
     def states(self, *wanted: str) -> list[Any]:
-        return [s for s in self.hub.status() if s.state in wanted]
+        return [s for s in self.coordinators.status(GROUPS) if s.state in wanted]
 
     def lead(self, partition: int, leader: int, epoch: int) -> None:
         """An image that says who leads a partition."""
@@ -303,11 +306,11 @@ def batch(key: bytes, value: bytes = b"v") -> bytes:
 @asynccontextmanager
 async def world(path: Path, **settings: str) -> AsyncIterator[World]:
     made = World(path, **settings)
-    server = await made.context.loop.create_unix_server(made.hub.accept, made.socket)
+    server = await made.context.loop.create_unix_server(made.coordinators.accept, made.socket)
     try:
         yield made
     finally:
-        made.hub.close()
+        made.coordinators.close()
         for shard in made.shards:
             shard.protocol.close()
         server.close()

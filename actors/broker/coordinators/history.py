@@ -35,26 +35,27 @@ class ShardHistory:
         self._happened["loads"] += 1
         self._happened["wakes"] += woken
         word = "wake" if woken else "load"
-        self._note(word, link.partition, f"Process {link.pid} has loaded the partition and serves.")
+        self._note(word, link, f"Process {link.pid} has loaded the partition and serves.")
 
     def slept(self, link: ShardLink) -> None:
         """A partition falls asleep."""
         self._happened["sleeps"] += 1
-        self._note("sleep", link.partition, f"Nobody needs process {link.pid} now: the partition sleeps.")
+        self._note("sleep", link, f"Nobody needs process {link.pid} now: the partition sleeps.")
 
     def died(self, link: ShardLink) -> None:
         """A process that hosted a partition has died. Its rebalances were cut short."""
         self._happened["deaths"] += 1
-        self._note("death", link.partition, f"The partition's process {link.pid} has ended.")
+        self._note("death", link, f"The partition's process {link.pid} has ended.")
         self._cut_short(link)
 
     def left(self, link: ShardLink) -> None:
         """A process gives its partition up, which is led elsewhere now, or is loaded again."""
-        self._note("unload", link.partition, f"Process {link.pid} no longer serves the partition.")
+        self._note("unload", link, f"Process {link.pid} no longer serves the partition.")
         self._cut_short(link)
 
-    def _note(self, kind: str, partition: int, text: str) -> None:
-        self._chronicle.note(kind, f"__consumer_offsets-{partition}", text)
+    def _note(self, event: str, link: ShardLink, text: str) -> None:
+        topic = link.kind.topic if link.kind is not None else ""
+        self._chronicle.note(event, f"{topic}-{link.partition}", text)
 
     def _cut_short(self, link: ShardLink) -> None:
         for each in link.rebalancing:
@@ -65,7 +66,7 @@ class ShardHistory:
         """A process has told of rebalances."""
         if told.dropped:
             text = f"{told.dropped} rebalances before the next ones were not kept: there were too many at once."
-            self._note("missed", link.partition, text)
+            self._note("missed", link, text)
         for each in told.over:
             self._chronicle.note_rebalance(each)
         link.rebalancing = told.running

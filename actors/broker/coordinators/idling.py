@@ -1,4 +1,4 @@
-"""Asks shards that nobody has asked anything for `coterie.shard.idle.ms` whether they may sleep.
+"""Asks shards that nobody has asked anything for a while, by the rule of their kind, whether they may sleep.
 
 A shard says what it is busy with, or what has to be known of it while it sleeps. The answer counts only if the shard
 has been sent neither a request nor news of the topics since it was asked: these may reach it after it has answered.
@@ -11,15 +11,21 @@ from collections.abc import Callable, Iterable
 from actors.broker.coordinators.link import LinkState, ShardLink
 from actors.coordinator.groups.messages import MaySleepResponse
 from actors.links.relay import PAYLOADS, Kind
+from actors.settings import BrokerConfig
 
 
 class Idling:
-    """`sleeps` is called for a shard that may sleep, with what it has said."""
+    """`sleeps` is called for a shard that may sleep, with what it has said. `setting` says when a shard is idle."""
 
     def __init__(
-        self, idle_s: float, number: Callable[[], int], sleeps: Callable[[ShardLink, MaySleepResponse], None]
+        self,
+        config: BrokerConfig,
+        setting: str,
+        number: Callable[[], int],
+        sleeps: Callable[[ShardLink, MaySleepResponse], None],
     ) -> None:
-        self._idle_s = idle_s
+        self._setting = setting
+        self._idle_s = config.integer(setting) / 1000
         self._number = number
         self._sleeps = sleeps
 
@@ -58,7 +64,7 @@ class Idling:
         if not link.active:
             return ""
         if self._idle_s <= 0:
-            return "coterie.shard.idle.ms is 0"
+            return f"{self._setting} is 0"
         if link.idle.busy:
             return link.idle.busy
         return f"asked {max(now - link.idle.since, 0):.0f} s ago" if link.idle.since else ""

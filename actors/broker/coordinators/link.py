@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from actors import CoterieError
 from actors.broker.slots import Slot
+from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.rebalances import Rebalancing
 from actors.links.relay import Figures, RelayProtocol
 from actors.runtime.logs import Fields, about, at
 from actors.wire.messages import ApiMessage
-from placement.metadata import OFFSETS_TOPIC
 
 
 class LinkState(Enum):
@@ -62,12 +62,16 @@ class LinkStateError(CoterieError):
 class Question:
     """A request of the broker's own to a shard. It stands where a client's request has a slot."""
 
-    __slots__ = ("done", "response", "version")
+    __slots__ = ("done", "response", "rouses", "version")
 
-    def __init__(self, response: type[ApiMessage], version: int, done: Callable[[ApiMessage], None]) -> None:
+    def __init__(
+        self, response: type[ApiMessage], version: int, done: Callable[[ApiMessage], None], *, rouses: bool = True
+    ) -> None:
         self.response = response
         self.version = version
         self.done = done
+        self.rouses = rouses
+        """Whether it keeps the shard awake."""
 
 
 @dataclass(slots=True)
@@ -86,13 +90,22 @@ class Idle:
     """Why it could not sleep when it was last asked."""
 
 
+Handle = Callable[["ShardLink", int, int, bytes], None]
+"""Handles messages of one kind; called with the sender, a, b and the payload."""
+
+
 class ShardLink:
-    """One shard process. `partition` is the one it hosts while it loads or is active, else -1."""
+    """One shard process. `partition` is the one it hosts while it loads or is active, else -1.
+
+    `kind` and `handlers` are those of the partition that it hosts, or has hosted last: it may still speak of that one.
+    """
 
     __slots__ = (
         "epoch",
         "figures",
+        "handlers",
         "idle",
+        "kind",
         "name",
         "opened",
         "partition",
@@ -104,8 +117,10 @@ class ShardLink:
         "state",
     )
 
-    def __init__(self, protocol: RelayProtocol) -> None:
+    def __init__(self, protocol: RelayProtocol, handlers: Mapping[int, Handle]) -> None:
         self.protocol = protocol
+        self.handlers = handlers
+        self.kind: CoordinatorKind | None = None
         self.state = LinkState.CONNECTED
         self.partition = -1
         self.epoch = -1
@@ -120,9 +135,14 @@ class ShardLink:
 
     def fields(self) -> dict[str, Fields]:
         """The `extra` of a log call whose line is about this process and the partition it hosts."""
-        if self.partition < 0:
+        if self.kind is None or self.partition < 0:
             return about(pid=self.pid)
-        return at(OFFSETS_TOPIC, self.partition, epoch=self.epoch, pid=self.pid)
+        return at(self.kind.topic, self.partition, epoch=self.epoch, pid=self.pid)
+
+    @property
+    def where(self) -> str:
+        """The partition that it hosts, for people."""
+        return f"{self.kind.partition_name} {self.partition}" if self.kind is not None else "no partition"
 
     @property
     def active(self) -> bool:
@@ -134,9 +154,10 @@ class ShardLink:
         self._move(LinkState.SPARE)
         self.pid, self.name = pid, name
 
-    def assign(self, partition: int, epoch: int) -> None:
-        """Note that the process is to host a partition at this leader epoch."""
+    def assign(self, kind: CoordinatorKind, partition: int, epoch: int, handlers: Mapping[int, Handle]) -> None:
+        """Note that the process is to host a partition at this leader epoch. `handlers` have what it says of it."""
         self._move(LinkState.LOADING)
+        self.kind, self.handlers = kind, handlers
         self.partition, self.epoch = partition, epoch
         self.idle = Idle()
 

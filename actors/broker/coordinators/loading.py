@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 
 from actors.broker.context import BrokerContext
 from actors.broker.coordinators.link import ShardLink
-from actors.broker.coordinators.topics import send_deleted, topics_of
-from actors.coordinator.groups.config import CoordinatorConfig
-from actors.links.relay import PAYLOADS, Assignment, Kind
+from actors.broker.coordinators.topics import send_deleted
+from actors.coordinator_kinds.kind import CoordinatorKind
+from actors.links.relay import Kind
 from actors.records.errors import LogError
-from actors.settings import BrokerConfig
-from placement.metadata import OFFSETS_TOPIC
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +32,11 @@ class _Load:
 
 
 class Loading:
-    """The logs that are being sent. `failed` is called for a link whose log cannot be read."""
+    """The logs of a kind that are being sent. `failed` is called for a link whose log cannot be read."""
 
-    def __init__(self, context: BrokerContext, failed: Callable[[ShardLink], None]) -> None:
+    def __init__(self, context: BrokerContext, kind: CoordinatorKind, failed: Callable[[ShardLink], None]) -> None:
         self._context = context
+        self._kind = kind
         self._failed = failed
         self._piece_bytes = context.config.integer("offsets.load.buffer.size")
         self._loads: dict[ShardLink, _Load] = {}
@@ -58,10 +57,11 @@ class Loading:
         `gone` are topics that were deleted since the partition was served: there may be new ones of the same names.
         """
         try:
-            partition_log = self._context.log(OFFSETS_TOPIC, link.partition)
+            partition_log = self._context.log(self._kind.topic, link.partition)
             load = _Load(partition_log.log_start_offset, partition_log.log_end_offset)
-            told = Assignment(_group_settings(self._context.config), topics_of(self._context.metadata))
-            link.protocol.send(Kind.BECOME, link.partition, link.epoch, PAYLOADS.encode(told))
+            assignment = self._kind.assignment(self._context.config, self._context.metadata)
+            link.protocol.send(Kind.HOST, payload=self._kind.name.encode())
+            link.protocol.send(Kind.BECOME, link.partition, link.epoch, assignment)
             if gone:
                 send_deleted(link, gone)
             self._loads[link] = load
@@ -92,7 +92,7 @@ class Loading:
 
     def _read_piece(self, link: ShardLink, load: _Load) -> None:
         """Read the next piece in another thread, one piece at a time: a slow disk may need long for megabytes."""
-        partition_log = self._context.log(OFFSETS_TOPIC, link.partition)
+        partition_log = self._context.log(self._kind.topic, link.partition)
         if load.offset >= load.end:
             del self._loads[link]
             link.protocol.send(Kind.LOADED, link.partition, load.end)
@@ -119,13 +119,6 @@ class Loading:
             self._fail(link)
 
     def _fail(self, link: ShardLink) -> None:
-        log.exception("offsets partition %d cannot be loaded", link.partition, extra=link.fields())
+        log.exception("%s cannot be loaded", link.where, extra=link.fields())
         self.stop(link)
         self._failed(link)
-
-
-def _group_settings(config: BrokerConfig) -> CoordinatorConfig:
-    """The settings of a shard, from those of its broker."""
-    keys = {"max_message_bytes": "message.max.bytes"}
-    names = [field.name for field in fields(CoordinatorConfig)]
-    return CoordinatorConfig(**{name: config.integer(keys.get(name, name.replace("_", "."))) for name in names})

@@ -1,4 +1,4 @@
-"""Requests for offsets partitions whose shard does not serve yet: kept in order, for a bounded time, up to a limit.
+"""Requests for partitions whose shard does not serve yet: kept in order, for a bounded time, up to a limit.
 
 If a client asks while its group's process starts, it is better off with a late answer than with an error,
 COORDINATOR_LOAD_IN_PROGRESS. Here is bookkeeping only: `readiness` knows whether a shard serves, `relaying` answers.
@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.wire.errors import ErrorCode
+
+
+class Place(NamedTuple):
+    """A partition of the topic of a kind of coordinator."""
+
+    kind: CoordinatorKind
+    partition: int
+
 
 Settled = Callable[[ErrorCode], None]
 """Called once: with NONE when the shard serves and the request can go to it, else with the error to answer."""
@@ -23,45 +33,45 @@ class _Parked:
 
 
 class Parking:
-    """All parked requests of one broker, by partition and by a number that the caller gives."""
+    """All parked requests of one broker, by their place and by a number that the caller gives."""
 
     def __init__(self, wait_s: float, max_requests: int, max_bytes: int) -> None:
         self._wait_s = wait_s
         self._max_requests = max_requests
         self._max_bytes = max_bytes
-        self._parked: dict[int, dict[int, _Parked]] = {}  # the inner ones in order of arrival, so of deadlines
+        self._parked: dict[Place, dict[int, _Parked]] = {}  # the inner ones in order of arrival, so of deadlines
         self._requests = 0
         self._bytes = 0
 
     def __len__(self) -> int:
         return self._requests
 
-    def partitions(self) -> list[int]:
-        """The partitions for which requests wait."""
+    def places(self) -> list[Place]:
+        """The places for which requests wait."""
         return list(self._parked)
 
-    def park(self, partition: int, number: int, size: int, settled: Settled, now: float) -> bool:
+    def park(self, place: Place, number: int, size: int, settled: Settled, now: float) -> bool:
         """Keep a request of `size` bytes; False if there is no room for it."""
         if self._wait_s <= 0 or self._requests >= self._max_requests or self._bytes + size > self._max_bytes:
             return False
-        self._parked.setdefault(partition, {})[number] = _Parked(now + self._wait_s, size, settled)
+        self._parked.setdefault(place, {})[number] = _Parked(now + self._wait_s, size, settled)
         self._requests += 1
         self._bytes += size
         return True
 
-    def settle(self, partition: int, code: ErrorCode) -> None:
-        """Call `settled` for all requests that wait for a partition, in order of arrival."""
-        waiting = self._parked.pop(partition, {})
+    def settle(self, place: Place, code: ErrorCode) -> None:
+        """Call `settled` for all requests that wait for a place, in order of arrival."""
+        waiting = self._parked.pop(place, {})
         for parked in waiting.values():  # first: what is settled may have others come
             self._release(parked)
         for parked in waiting.values():
             parked.settled(code)
 
-    def expire(self, partition: int, now: float, code: ErrorCode) -> None:
-        """Call `settled` with `code` for the partition's requests that have waited for too long."""
-        waiting = self._parked.get(partition, {})
+    def expire(self, place: Place, now: float, code: ErrorCode) -> None:
+        """Call `settled` with `code` for the place's requests that have waited for too long."""
+        waiting = self._parked.get(place, {})
         late = [number for number, parked in waiting.items() if parked.deadline <= now]
-        for parked in [self._take(partition, number) for number in late]:
+        for parked in [self._take(place, number) for number in late]:
             parked.settled(code)
 
     def forget(self, numbers: Iterable[int]) -> None:
@@ -69,14 +79,14 @@ class Parking:
         if not self._parked:
             return
         for number in numbers:
-            for partition in [key for key, waiting in self._parked.items() if number in waiting]:
-                self._take(partition, number)
+            for place in [key for key, waiting in self._parked.items() if number in waiting]:
+                self._take(place, number)
 
-    def _take(self, partition: int, number: int) -> _Parked:
-        waiting = self._parked[partition]
+    def _take(self, place: Place, number: int) -> _Parked:
+        waiting = self._parked[place]
         parked = waiting.pop(number)
         if not waiting:
-            del self._parked[partition]
+            del self._parked[place]
         self._release(parked)
         return parked
 

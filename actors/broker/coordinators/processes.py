@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from actors.broker.coordinators.link import LinkState, ShardLink
+from actors.broker.coordinators.link import Handle, LinkState, ShardLink
+from actors.broker.coordinators.parking import Place
 from actors.links.relay import Kind, RelayProtocol
 from actors.runtime.environment import Kernel
 from actors.runtime.liveness import Pings
@@ -27,11 +28,11 @@ WantProcesses: TypeAlias = Callable[[int, int, tuple[str, ...]], None]
 
 
 class Processes:
-    """The connected processes, and the partitions that wait for one.
+    """The connected processes, and the partitions of all kinds that wait for one.
 
     `assign` gives a partition to a spare. It returns False if the partition needs none any more. `is_loading` says
     whether a log is being sent. `want_spares` is told how many are missing, for how many of them clients wait, and
-    the names of those that are here.
+    the names of those that are here. `handlers` have what processes say that host nothing.
     """
 
     def __init__(
@@ -39,19 +40,21 @@ class Processes:
         config: BrokerConfig,
         kernel: Kernel,
         want_spares: WantProcesses,
-        assign: Callable[[ShardLink, int], bool],
+        assign: Callable[[ShardLink, Place], bool],
         is_loading: Callable[[], bool],
+        handlers: Mapping[int, Handle],
     ) -> None:
         self._kernel = kernel
         self._want_spares = want_spares
         self._assign = assign
         self._is_loading = is_loading
+        self._handlers = handlers
         self._spares_kept = config.integer("coterie.spare.shards")
         self._pings: Pings[ShardLink] = Pings(config.integer("coterie.shard.silence.ms") / 1000, kernel.look)
         self.links: dict[RelayProtocol, ShardLink] = {}
         self.spares: list[ShardLink] = []
-        self._asked_for: deque[int] = deque()  # clients wait for them
-        self._others: deque[int] = deque()
+        self._asked_for: deque[Place] = deque()  # clients wait for them
+        self._others: deque[Place] = deque()
         self._surplus_since: float | None = None
         self.closed = False
 
@@ -59,7 +62,7 @@ class Processes:
 
     def connect(self, protocol: RelayProtocol) -> None:
         """A process has connected. It has not said HELLO yet."""
-        self.links[protocol] = ShardLink(protocol)
+        self.links[protocol] = ShardLink(protocol, self._handlers)
 
     def heard(self, protocol: RelayProtocol) -> None:
         """A process has sent a message, which counts as a sign of life."""
@@ -87,18 +90,18 @@ class Processes:
 
     # --- who wants one ---
 
-    def is_wanted(self, partition: int) -> bool:
+    def is_wanted(self, place: Place) -> bool:
         """Whether a partition waits for a process."""
-        return partition in self._asked_for or partition in self._others
+        return place in self._asked_for or place in self._others
 
-    def want(self, partition: int, *, urgent: bool) -> None:
+    def want(self, place: Place, *, urgent: bool) -> None:
         """A partition that has no process wants one: `urgent`, in its turn; else when nothing else loads."""
-        if urgent and partition not in self._asked_for:
-            if partition in self._others:
-                self._others.remove(partition)
-            self._asked_for.append(partition)
-        elif not self.is_wanted(partition):
-            self._others.append(partition)
+        if urgent and place not in self._asked_for:
+            if place in self._others:
+                self._others.remove(place)
+            self._asked_for.append(place)
+        elif not self.is_wanted(place):
+            self._others.append(place)
         self.match()
 
     def match(self) -> None:
@@ -128,7 +131,7 @@ class Processes:
             if not self._assign(link, waiting.popleft()):
                 self.spares.append(link)
 
-    def _next_waiting(self) -> deque[int]:
+    def _next_waiting(self) -> deque[Place]:
         """The queue whose first partition gets the next process. Clients do not share the CPU with what can wait."""
         return self._others if not self._asked_for and not self._is_loading() else self._asked_for
 
@@ -142,9 +145,7 @@ class Processes:
         for link in asked:
             link.protocol.send(Kind.PING)
         if dead is not None:
-            log.warning(
-                "offsets partition %d: shard pid %d silent, killed", dead.partition, dead.pid, extra=dead.fields()
-            )
+            log.warning("%s: shard pid %d silent, killed", dead.where, dead.pid, extra=dead.fields())
             dead.protocol.close()
             self._kernel.kill(dead.pid)
 

@@ -1,6 +1,6 @@
 """Requests on their way to shards, and answers on their way back into their slots.
 
-Each request of a group comes through here, and its answer too: so little is done for one, in few calls.
+Each request to a shard comes through here, and its answer too: so little is done for one, in few calls.
 """
 
 from __future__ import annotations
@@ -11,33 +11,23 @@ from collections.abc import Callable, Iterable, Mapping
 from actors.broker.connection import Connection
 from actors.broker.coordinators.link import Question, ShardLink
 from actors.broker.slots import Slot
-from actors.group_api import error_answer
+from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.relay import Kind, RelayProtocol
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, decode_response
-from actors.wire.messages import ListGroupsResponse
 
 log = logging.getLogger(__name__)
 
 _REQUEST = Kind.REQUEST
 _RESPONSE = Kind.RESPONSE
 
-Handle = Callable[[ShardLink, int, int, bytes], None]
-"""Handles messages of one kind; called with the sender, a, b and the payload."""
-
 
 class Relaying:
-    """The relay to all shards. `links` has the shards, `handlers` the functions for messages that are not answers."""
+    """The relay to the shards of all kinds."""
 
-    def __init__(
-        self,
-        links: Mapping[RelayProtocol, ShardLink],
-        handlers: Mapping[int, Handle],
-        failed: Callable[[int], None],
-    ) -> None:
+    def __init__(self, links: Mapping[RelayProtocol, ShardLink], failed: Callable[[int], None]) -> None:
         self._failed = failed  # told the API key of a client's request that is answered here, with an error
         self._links = links
-        self._handlers = handlers
         self._dirty: dict[Connection, None] = {}  # connections that answers were finished for, in that order
         self._holding: dict[ShardLink, list[Connection]] = {}  # by shards whose queue is full
 
@@ -59,8 +49,7 @@ class Relaying:
 
     def ask(self, link: ShardLink, number: int, question: Question, frame: bytes) -> None:
         """Send a request of the broker's own, by a number as a slot has."""
-        if question.response is not ListGroupsResponse:  # it means all groups and needs none; nobody is to stay awake
-            link.sent += 1
+        link.sent += question.rouses
         link.pending[number] = (question, frame)
         link.protocol.send(_REQUEST, 0, number, frame)
 
@@ -91,7 +80,7 @@ class Relaying:
         """Handle a message from a shard."""
         link = self._links[protocol]
         if kind != _RESPONSE:
-            handle = self._handlers.get(kind)
+            handle = link.handlers.get(kind)
             if handle is not None:
                 handle(link, a, b, payload)
             return
@@ -108,9 +97,9 @@ class Relaying:
         else:
             _tell(slot, payload)
 
-    def answer(self, waiter: Slot | Question, frame: bytes, code: ErrorCode) -> None:
+    def answer(self, kind: CoordinatorKind, waiter: Slot | Question, frame: bytes, code: ErrorCode) -> None:
         """Answer a request instead of a shard, with an error."""
-        answer = error_answer(decode_request_header(frame), frame, code)
+        answer = kind.requests.error_answer(decode_request_header(frame), frame, code)
         if isinstance(waiter, Question):
             _tell(waiter, answer)
         else:
@@ -120,8 +109,9 @@ class Relaying:
 
     def give_up(self, link: ShardLink, owed: Mapping[int, tuple[Slot | Question, bytes]]) -> None:
         """A shard does not serve any more: answer its open requests, and read from its clients again."""
-        for waiter, frame in owed.values():
-            self.answer(waiter, frame, ErrorCode.NOT_COORDINATOR)
+        if link.kind is not None:
+            for waiter, frame in owed.values():
+                self.answer(link.kind, waiter, frame, ErrorCode.NOT_COORDINATOR)
         self._release(link)
         self.flush()
 

@@ -1,4 +1,4 @@
-"""The offsets partitions led here whose shard has given its process back, and what wakes each.
+"""The partitions led here whose shard has given its process back, and what wakes each.
 
 A partition sleeps until a client asks for it, until something of it expires, or until one of its topics is deleted;
 then a process loads it, as after a failover. Nothing of a sleeper is in memory but what is here, and its log cannot
@@ -17,11 +17,15 @@ _LAST_DATE_MS = 253_402_214_400_000
 
 @dataclass(slots=True)
 class Sleeper:
-    """A partition that sleeps, at the leader epoch at which it fell asleep. `rest` is what its shard said last."""
+    """A partition that sleeps, at the leader epoch at which it fell asleep. `rest` is what its shard said last.
+
+    `expires` is what wakes it unasked, for people.
+    """
 
     epoch: int
     since_ms: int
     rest: MaySleepResponse
+    expires: str
 
     def is_due(self, now_ms: int) -> bool:
         """Whether something expires. `now_ms` is Unix time."""
@@ -31,7 +35,7 @@ class Sleeper:
     def why(self) -> str:
         """For people: since when it sleeps, and until when if nobody asks."""
         due_ms = self.rest.due_ms
-        expires = f", or until offsets expire at {_date(due_ms)}" if due_ms is not None else ""
+        expires = f", or until {self.expires} at {_date(due_ms)}" if due_ms is not None else ""
         return f"since {_date(self.since_ms)}, until asked{expires}"
 
 
@@ -57,7 +61,7 @@ class Sleeping:
         self._sleepers.pop(partition, None)
 
     def concerned(self, partition: int, topics: frozenset[str]) -> frozenset[str]:
-        """Those of the topics that a partition may have offsets of: all, unless it sleeps and has said which."""
+        """Those of the topics that a partition may have to do with: all, unless it sleeps and has said which."""
         sleeper = self._sleepers.get(partition)
         return topics.intersection(sleeper.rest.topics) if sleeper is not None else topics
 

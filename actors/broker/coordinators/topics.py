@@ -1,4 +1,4 @@
-"""Tells shards what topics there are, so that they drop the offsets of deleted ones."""
+"""Tells shards what topics there are, so that they drop what they have of deleted ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from actors.broker.context import BrokerContext
 from actors.broker.coordinators.link import ShardLink
 from actors.broker.coordinators.partitions import Partitions
 from actors.broker.coordinators.sleeping import Sleeping
-from actors.links.relay import PAYLOADS, DeletedTopics, Kind, KnownTopics, TopicRow
-from placement.metadata import NO_LEADER, OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
-
-
-def topics_of(metadata: ClusterMetadata) -> tuple[TopicRow, ...]:
-    """All topics, in the form in which shards are told."""
-    return tuple((t.name, t.id, len(t.partitions)) for t in metadata.topics.values())
+from actors.links.relay import PAYLOADS, DeletedTopics, Kind, KnownTopics, topic_rows
+from placement.metadata import NO_LEADER, PartitionInfo
 
 
 def send_deleted(link: ShardLink, names: Collection[str]) -> None:
@@ -32,8 +27,9 @@ class TopicNews:
     broker, or the process that was told died or resigned before it had written.
     """
 
-    def __init__(self, context: BrokerContext, partitions: Partitions, sleeping: Sleeping) -> None:
+    def __init__(self, context: BrokerContext, topic: str, partitions: Partitions, sleeping: Sleeping) -> None:
         self._context = context
+        self._topic = topic
         self._partitions = partitions
         self._sleeping = sleeping
         self._told: dict[str, tuple[bytes, int]] = {}
@@ -46,11 +42,11 @@ class TopicNews:
         gone = frozenset(name for name, (id_, _) in self._told.items() if name not in now or now[name][0] != id_)
         changed, self._told = now != self._told, now
         if changed:
-            payload = PAYLOADS.encode(KnownTopics(topics_of(metadata)))
+            payload = PAYLOADS.encode(KnownTopics(topic_rows(metadata)))
             for link in self._partitions.links.values():
                 link.protocol.send(Kind.TOPICS, 0, 0, payload)
-        offsets = metadata.topics.get(OFFSETS_TOPIC)
-        for partition, info in enumerate(offsets.partitions if offsets is not None else ()):
+        own = metadata.topics.get(self._topic)
+        for partition, info in enumerate(own.partitions if own is not None else ()):
             if info.leader not in (self._context.broker_id, NO_LEADER):
                 self.forget(partition)
             elif gone and self._partitions.has_records(partition):

@@ -55,7 +55,7 @@ def altered(
     if refusal is None and not validate_only:
         for change in resource.configs:
             _change(context.log_levels, change)
-        context.shards.set_log_levels(context.log_levels.changed)
+        context.coordinators.set_log_levels(context.log_levels.changed)
     code, text = refusal or (0, None)
     return ResourceOutcome(ConfigResourceType.BROKER_LOGGER, resource.resource_name, code, text)
 

@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol
 
 from actors.broker.clients import Clients
 from actors.broker.connection import Connection
-from actors.broker.context import BrokerContext, Replication, Shards
+from actors.broker.context import BrokerContext, Coordinators, Replication
 from actors.broker.handlers.auto_creation import AutoCreation
 from actors.broker.handlers.idle_settings import IdleSettings
-from actors.broker.handlers.offsets_topic import OffsetsTopic
+from actors.broker.handlers.internal_topics import InternalTopics
 from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
@@ -77,10 +77,10 @@ class HandlerContext:
     broker: BrokerContext
     led: LedPartitions
     replication: Replication
-    shards: Shards
+    coordinators: Coordinators
     clients: Clients
     producer_ids: ProducerIds
-    offsets_topic: OffsetsTopic
+    internal_topics: InternalTopics
     auto_creation: AutoCreation
     idle_settings: IdleSettings
     advertised: Mapping[int, tuple[int, int]]

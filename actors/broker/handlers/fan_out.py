@@ -14,6 +14,7 @@ from actors.broker.handlers import judged_offsets
 from actors.broker.handlers.authorization import denied, operations, would
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.rights import DELETE_GROUP, DESCRIBE_CLUSTER, DESCRIBE_GROUP
+from actors.coordinator_kinds.groups import GROUPS
 from actors.group_api import offset_fetch
 from actors.group_api.list_groups import listed
 from actors.security.acl import ResourceType
@@ -29,7 +30,6 @@ from actors.wire.messages import (
     OffsetFetchResponse,
 )
 from actors.wire.operations import NOT_ASKED
-from placement.hashing import partition_for_group
 
 
 def _gather(
@@ -56,14 +56,13 @@ def _gather(
         return done
 
     for index, (partition, message) in enumerate(parts):
-        context.shards.ask(partition, message, version, collect(index))
+        context.coordinators[GROUPS].ask(partition, message, version, collect(index))
 
 
 def _by_partition(broker: BrokerContext, groups: Iterable[str]) -> dict[int, list[str]]:
-    count = broker.offsets_partition_count()
     shares: dict[int, list[str]] = {}
     for group in groups:
-        shares.setdefault(partition_for_group(group, count), []).append(group)
+        shares.setdefault(broker.partition_of(GROUPS, group), []).append(group)
     return shares
 
 
@@ -121,8 +120,10 @@ def list_groups(context: HandlerContext, request: Request) -> None:
 
     The groups of shards that sleep are known, so these sleep on.
     """
-    asleep = listed(request.message, context.shards.asleep())
-    parts: list[tuple[int, ApiMessage]] = [(partition, request.message) for partition in context.shards.led()]
+    asleep = listed(request.message, context.coordinators[GROUPS].asleep())
+    parts: list[tuple[int, ApiMessage]] = [
+        (partition, request.message) for partition in context.coordinators[GROUPS].led()
+    ]
 
     def merge(answers: list[ListGroupsResponse]) -> ListGroupsResponse:
         errors = [a.error_code for a in answers if a.error_code not in (0, ErrorCode.NOT_COORDINATOR)]
@@ -144,9 +145,8 @@ def offset_fetch_groups(context: HandlerContext, request: Request) -> None:
     if context.broker.authorizer is not None:
         _judged_groups(context, request)
         return
-    count = context.broker.offsets_partition_count()
     parts: list[tuple[int, ApiMessage]] = [
-        (partition_for_group(part.groups[0].group_id, count), part) for part in offset_fetch.split(m)
+        (context.broker.partition_of(GROUPS, part.groups[0].group_id), part) for part in offset_fetch.split(m)
     ]
 
     def merge(answers: list[OffsetFetchResponse]) -> OffsetFetchResponse:

@@ -1,28 +1,27 @@
-"""FindCoordinator: which broker leads the offsets partition of a group. Any broker answers.
+"""FindCoordinator: which broker leads the partition in which a key, a group's id, is coordinated. Any broker answers.
 
-If the group is coordinated here and its shard is still being started, the answer waits for the shard.
+If the key is coordinated here and its shard is still being started, the answer waits for the shard.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from actors.broker.context import BrokerContext
 from actors.broker.handlers.authorization import DENIED, may
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.in_turns import Work, in_turns
-from actors.broker.handlers.rights import CLUSTER_ACTION, DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
-from actors.security.acl import CLUSTER_NAME
+from actors.broker.handlers.rights import CLUSTER_ACTION, DESCRIBE_TRANSACTIONAL_ID, Right
+from actors.coordinator_kinds.kind import CoordinatorKind
+from actors.security.acl import CLUSTER_NAME, AclOperation
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, FindCoordinatorRequest, FindCoordinatorResponse
-from placement.hashing import partition_for_group
-from placement.metadata import OFFSETS_TOPIC
 
 API = FindCoordinatorRequest
 VERSIONS = (0, 6)
 
-GROUP, TRANSACTION, SHARE = 0, 1, 2
-_RIGHTS = {GROUP: DESCRIBE_GROUP, TRANSACTION: DESCRIBE_TRANSACTIONAL_ID, SHARE: CLUSTER_ACTION}
+TRANSACTION, SHARE = 1, 2
+_RIGHTS = {TRANSACTION: DESCRIBE_TRANSACTIONAL_ID, SHARE: CLUSTER_ACTION}
+"""What is asked for keys that have no kind of coordinator here."""
 # An error that is fatal to all clients, and whose text most of them show. With the retriable COORDINATOR_NOT_AVAILABLE
 # a transactional producer would wait for its whole timeout.
 NO_TRANSACTIONS = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
@@ -39,29 +38,36 @@ def handle(context: HandlerContext, request: Request) -> ApiMessage | None:
 def _work(context: HandlerContext, request: Request) -> Work:
     m: FindCoordinatorRequest = request.message
     keys = m.coordinator_keys if request.version >= 4 else [m.key]
+    kind = next((kind for kind in context.coordinators if kind.key_type == m.key_type), None)
     found: list[Coordinator] = []
     for key in keys:
         if len(found) % _KEYS_A_TURN == _KEYS_A_TURN - 1:
             yield None
-        found.append(_find(context, request, m.key_type, key))
-    return _Lookup(context, request, found).begin()
+        found.append(_refuse(context, request, key) if kind is None else _find(context, request, kind, key))
+    if kind is None:
+        return _response(request, found)
+    return _Lookup(context, request, kind, found).begin()
 
 
 class _Lookup:
-    """One request. It waits until it is known whether the shards of its groups serve, as far as they are here."""
+    """One request. It waits until it is known whether the shards of its keys serve, as far as they are here."""
 
-    def __init__(self, context: HandlerContext, request: Request, found: list[Coordinator]) -> None:
+    def __init__(
+        self, context: HandlerContext, request: Request, kind: CoordinatorKind, found: list[Coordinator]
+    ) -> None:
         self._context = context
         self._request = request
+        self._kind = kind
         self._listener = request.connection.listener
         self._found = found
-        self._here: dict[str, int] = {}  # offsets partitions led here, by key
-        self._codes: dict[int, ErrorCode] = {}  # by offsets partition led here
+        self._here: dict[str, int] = {}  # partitions led here, by key
+        self._codes: dict[int, ErrorCode] = {}  # by partition led here
         self._parked = False
 
     def begin(self) -> FindCoordinatorResponse | None:
         """The answer, or None if it comes later."""
-        self._here = {c.key: _partition(self._context.broker, c.key) for c in self._found if self._is_here(c)}
+        partition_of = partial(self._context.broker.partition_of, self._kind)
+        self._here = {c.key: partition_of(c.key) for c in self._found if self._is_here(c)}
         led = dict.fromkeys(self._here.values())
         missing = set(led)
 
@@ -72,7 +78,7 @@ class _Lookup:
                 self._request.reply(self._answer())
 
         for partition in led:
-            self._context.shards.await_serving(partition, partial(settled, partition))
+            self._context.coordinators[self._kind].await_serving(partition, partial(settled, partition))
         self._parked = bool(missing)
         return None if missing else self._answer()
 
@@ -83,15 +89,13 @@ class _Lookup:
             found if found.key not in self._here else _for(found.key, placed[self._here[found.key]])
             for found in self._found
         ]
-        if self._request.version >= 4:
-            return FindCoordinatorResponse(coordinators=coordinators)
-        return _single(coordinators[0])
+        return _response(self._request, coordinators)
 
     def _settled(self, key: str, partition: int) -> Coordinator:
         """The answer for a key by the present metadata: the partition may have moved away while we waited."""
-        found = _placed(self._context, self._listener, key)
+        found = _placed(self._context, self._listener, self._kind, key)
         if self._is_here(found) and self._codes.get(partition) is not ErrorCode.NONE:
-            text = f"{OFFSETS_TOPIC}-{partition} is being started"
+            text = f"{self._kind.topic}-{partition} is being started"
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
         return found
 
@@ -99,33 +103,44 @@ class _Lookup:
         return found.node_id == self._context.broker.broker_id
 
 
-def _partition(broker: BrokerContext, key: str) -> int:
-    return partition_for_group(key, broker.offsets_partition_count())
+def _response(request: Request, coordinators: list[Coordinator]) -> FindCoordinatorResponse:
+    if request.version >= 4:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    return _single(coordinators[0])
 
 
-def _find(context: HandlerContext, request: Request, key_type: int, key: str) -> Coordinator:
+def _refuse(context: HandlerContext, request: Request, key: str) -> Coordinator:
+    """The answer for a key that has no kind of coordinator here."""
+    key_type = request.message.key_type
     right = _RIGHTS.get(key_type)
     if right is not None and not may(context, request, right, CLUSTER_NAME if key_type == SHARE else key):
         return _refused(key, DENIED[right.resource], None)
     if key_type == TRANSACTION:
         return _refused(key, *NO_TRANSACTIONS)
-    if key_type != GROUP:
-        return _refused(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} has no coordinator: only groups (0) have")
-    return _placed(context, request.connection.listener, key)
+    served = ", ".join(f"{kind.name} ({kind.key_type})" for kind in context.coordinators)
+    text = f"key type {key_type} has no coordinator: only {served} have"
+    return _refused(key, ErrorCode.INVALID_REQUEST, text)
 
 
-def _placed(context: HandlerContext, listener: str, key: str) -> Coordinator:
-    if OFFSETS_TOPIC not in context.broker.metadata.topics:
-        context.offsets_topic.ensure()
-        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is being created")
-    index = _partition(context.broker, key)
-    partition = context.broker.metadata.partition(OFFSETS_TOPIC, index)
+def _find(context: HandlerContext, request: Request, kind: CoordinatorKind, key: str) -> Coordinator:
+    if not may(context, request, Right(AclOperation.DESCRIBE, kind.resource), key):
+        return _refused(key, DENIED[kind.resource], None)
+    return _placed(context, request.connection.listener, kind, key)
+
+
+def _placed(context: HandlerContext, listener: str, kind: CoordinatorKind, key: str) -> Coordinator:
+    topic = kind.topic
+    if topic not in context.broker.metadata.topics:
+        context.internal_topics.ensure(kind)
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} is being created")
+    index = context.broker.partition_of(kind, key)
+    partition = context.broker.metadata.partition(topic, index)
     leader = context.broker.metadata.brokers.get(partition.leader) if partition else None
     if leader is None or not leader.alive:
-        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC}-{index} has no leader")
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic}-{index} has no leader")
     at = leader.endpoint(listener)
     if at is None:
-        text = f"broker {leader.id}, which leads {OFFSETS_TOPIC}-{index}, has no listener {listener}"
+        text = f"broker {leader.id}, which leads {topic}-{index}, has no listener {listener}"
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
     return Coordinator(key=key, node_id=leader.id, host=at.host, port=at.port, error_message=None)
 

@@ -32,7 +32,7 @@ _Judge = Callable[[HandlerContext, Request, bytes], bool]
 _OF_GROUP: Final = {
     int(key): next(right for right in api.rights if right.resource is ResourceType.GROUP)
     for key, api in APIS.items()
-    if api.relayed
+    if api.kind is not None
 }
 """The right on the group that each request needs."""
 _OF_TOPICS: Final[dict[int, tuple[Right, _Judge]]] = {

@@ -13,6 +13,7 @@ from typing import Any
 from actors.broker.handlers.authorization import denied, would
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.rights import DESCRIBE_TOPIC, READ_TOPIC, Right
+from actors.coordinator_kinds.groups import GROUPS
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     ApiMessage,
@@ -24,7 +25,6 @@ from actors.wire.messages import (
     OffsetFetchResponse,
 )
 from actors.wire.offset_columns import OffsetCommitColumns
-from placement.hashing import partition_for_group
 
 _IDS_FROM = 10
 _GROUPS_FROM = 8
@@ -123,7 +123,7 @@ class Judged:
         def answered(r: Any) -> None:
             done(self._merged(r.groups[0]))
 
-        self._context.shards.ask(partition, m, self._request.version, answered)
+        self._context.coordinators[GROUPS].ask(partition, m, self._request.version, answered)
 
     def _merged(self, answer: GroupAnswer) -> GroupAnswer:
         if self._topics is None:
@@ -193,11 +193,13 @@ def _open(request: Request) -> None:
 
 def _ask(context: HandlerContext, request: Request, group: str, merge: Callable[[Any], ApiMessage]) -> None:
     partition = _partition(context, group)
-    context.shards.ask(partition, request.message, request.version, lambda answer: request.reply(merge(answer)))
+    context.coordinators[GROUPS].ask(
+        partition, request.message, request.version, lambda answer: request.reply(merge(answer))
+    )
 
 
 def _partition(context: HandlerContext, group: str) -> int:
-    return partition_for_group(group, context.broker.offsets_partition_count())
+    return context.broker.partition_of(GROUPS, group)
 
 
 def _uncommitted(

@@ -13,7 +13,7 @@ from actors.security.acl import ResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, MetadataRequest, MetadataResponse
 from actors.wire.operations import NOT_ASKED
-from placement.metadata import OFFSETS_TOPIC, TopicInfo, topic_name_error
+from placement.metadata import INTERNAL_TOPICS, TopicInfo, topic_name_error
 
 API = MetadataRequest
 VERSIONS = (0, 13)
@@ -66,9 +66,10 @@ def _may_be_created(context: HandlerContext, request: Request) -> list[str]:
 
 def _create(context: HandlerContext, request: Request, missing: list[str]) -> None:
     names = [name for name in missing if topic_name_error(name) is None]
-    if OFFSETS_TOPIC in names:  # it has settings of its own
-        names.remove(OFFSETS_TOPIC)
-        context.offsets_topic.ensure()
+    for kind in context.coordinators:
+        if kind.topic in names:  # it has settings of its own
+            names.remove(kind.topic)
+            context.internal_topics.ensure(kind)
     context.auto_creation.begin(names, request.connection.principal)
 
 
@@ -103,7 +104,7 @@ def _found(shown: _Shown, m: MetadataRequest, forbidden: Collection[str]) -> lis
             key: str | bytes | None = asked.topic_id if name is None else name
         else:
             name = key = asked.name
-            missing = Topic(error_code=_why_missing(name), name=name, is_internal=name == OFFSETS_TOPIC)
+            missing = Topic(error_code=_why_missing(name), name=name, is_internal=name in INTERNAL_TOPICS)
         if key in answers:  # else a large topic that is named ten thousand times is described ten thousand times
             continue
         topic = metadata.topics.get(name) if name is not None else None

@@ -83,6 +83,8 @@ from actors.broker.handlers.rights import (
     WRITE_TRANSACTIONAL_ID,
     Right,
 )
+from actors.coordinator_kinds.groups import GROUPS
+from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.security.acl import ResourceType
 from actors.wire.api_keys import ApiKey
 from actors.wire.messages import ApiMessage
@@ -110,7 +112,7 @@ class Api:
     """One API. Versions `first` to `last` are advertised, but those below `served_from` are not served.
 
     `handle` returns the response, or None if it answers later (`Request.reply`) or never (acks=0). Without it each
-    request goes to its group's shard as it came. `failed(message, version, code, text)` is the response that refuses
+    request goes to its key's shard as it came. `failed(message, version, code, text)` is the response that refuses
     a whole request; without it the connection is closed when a handler raises.
     """
 
@@ -124,8 +126,8 @@ class Api:
     request: type[ApiMessage]
     handle: Handle | None
     failed: Failed | None
-    relayed: bool = False
-    """Whether it is about one group, named by its first field, and goes to that group's shard as it came."""
+    kind: CoordinatorKind | None = None
+    """If its first field names a key of this kind of coordinator: it goes to that key's shard as it came."""
     limit: str = SOCKET_LIMIT
     """The setting that limits its size."""
 
@@ -160,7 +162,7 @@ def _decided(module: ModuleType, needs: _Needs) -> Api:
 
 def _relayed(module: ModuleType, needs: _Needs, several: Handle | None = None) -> Api:
     """The group's shard answers; `several` handles a request that names several groups."""
-    return _api(module, Runs.SHARD, needs, several, None, relayed=True, limit=GROUP_LIMIT)
+    return _api(module, Runs.SHARD, needs, several, None, kind=GROUPS, limit=GROUP_LIMIT)
 
 
 def _cut(module: ModuleType, needs: _Needs, handle: Handle) -> Api:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from actors.broker.coordinators.link import LinkState, LinkStateError, Question, ShardLink
+from actors.coordinator_kinds.groups import GROUPS
 from actors.wire.messages import HeartbeatResponse
 
 MOVES: dict[LinkState, Callable[[ShardLink], Any]] = {
     LinkState.SPARE: lambda link: link.greet(7),
-    LinkState.LOADING: lambda link: link.assign(1, 5),
+    LinkState.LOADING: lambda link: link.assign(GROUPS, 1, 5, {}),
     LinkState.ACTIVE: lambda link: link.rouse() if link.active else link.activate(),
     LinkState.DROWSY: lambda link: link.doze(3),
     LinkState.RESIGNED: lambda link: link.leave(LinkState.RESIGNED),
@@ -40,7 +41,7 @@ WAYS: dict[LinkState, tuple[LinkState, ...]] = {
 
 def link_in(state: LinkState) -> ShardLink:
     protocol: Any = None
-    link = ShardLink(protocol)
+    link = ShardLink(protocol, {})
     for step in WAYS[state]:
         MOVES[step](link)
     assert link.state is state

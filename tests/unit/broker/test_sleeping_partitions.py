@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from actors.broker.shards.sleeping import Sleeper, Sleeping
 
 from actors.broker.coordinators.sleeping import Sleeper, Sleeping
 from actors.coordinator.groups.messages import MaySleepResponse
@@ -15,7 +14,7 @@ def sleeping(**rests: MaySleepResponse) -> Sleeping:
     """Partitions p1, p2, ... that fell asleep at noon."""
     made = Sleeping()
     for name, rest in rests.items():
-        made.add(int(name[1:]), Sleeper(5, NOON, rest))
+        made.add(int(name[1:]), Sleeper(5, NOON, rest, "offsets expire"))
     return made
 
 
@@ -43,4 +42,4 @@ def test_deleted_topics_concern_a_partition_that_had_offsets_of_them_when_it_fel
     ],
 )
 def test_why_a_partition_sleeps_can_be_read(due_ms: int | None, text: str) -> None:
-    assert Sleeper(5, NOON, MaySleepResponse(due_ms=due_ms)).why == text
+    assert Sleeper(5, NOON, MaySleepResponse(due_ms=due_ms), "offsets expire").why == text

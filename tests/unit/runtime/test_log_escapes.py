@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import actors
+from actors.coordinator_kinds.groups.rebalances import log_rebalances
 from actors.links.rebalances import Rebalances, RebalanceView
 from actors.members.logs.capture import RingHandler
 from actors.members.logs.ring import Ring
-from actors.offsets_partition.rebalances import log_rebalances
 from actors.runtime.escaping import escaped, escaped_json
 from actors.runtime.logs import JSON, TEXT, about, formatter
 
@@ -80,7 +80,7 @@ def test_the_reason_of_a_join_forged_a_line_of_the_audit_log() -> None:
         def emit(self, record: logging.LogRecord) -> None:
             lines.extend(formatter(TEXT, {}).format(record).splitlines())
 
-    log, kept = logging.getLogger("actors.offsets_partition.rebalances"), Kept()
+    log, kept = logging.getLogger("actors.coordinator_kinds.groups.rebalances"), Kept()
     log.addHandler(kept)
     level, log.level = log.level, logging.INFO
     try:

@@ -12,9 +12,10 @@ import pytest
 
 from actors.broker.coordinators.link import ShardLink
 from actors.client.records import ConsumerGroupMetadata
+from actors.coordinator_kinds.groups import GROUPS
+from actors.coordinator_kinds.groups.rebalances import log_rebalances
 from actors.links.rebalances import Rebalances, RebalanceView
 from actors.members.whom import about_member
-from actors.offsets_partition.rebalances import log_rebalances
 from actors.runtime.logs import JSON, TEXT, Fields, LogPlace, about, at, formatter
 from actors.runtime.process import log_to
 from actors.settings.secret import Secret
@@ -107,10 +108,10 @@ def test_a_process_writes_what_its_code_and_its_audit_say(tmp_path: Path, name: 
 
 
 def test_what_a_broker_says_of_a_shard_names_its_partition_while_it_has_one() -> None:
-    link = ShardLink(protocol=None)  # type: ignore[arg-type]
-    link.pid = 41
+    link = ShardLink(protocol=None, handlers={})  # type: ignore[arg-type]
+    link.greet(41)
     assert link.fields() == about(pid=41)
-    link.partition, link.epoch = 3, 5
+    link.assign(GROUPS, 3, 5, {})
     assert link.fields() == at("__consumer_offsets", 3, epoch=5, pid=41)
 
 

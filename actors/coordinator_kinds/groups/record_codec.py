@@ -1,4 +1,4 @@
-"""Gives a piece of the partition's log to the shard: plain records, those of transactions, and their markers.
+"""From the log of an offsets partition to its shard, and back: pieces of the log are replayed, appends become batches.
 
 Our brokers take no transactions, but a log that was copied from Kafka may hold them: offsets that a producer wrote
 with TxnOffsetCommit (KIP-98) count once the marker of its transaction follows, and not at all if that says abort.
@@ -11,7 +11,18 @@ from collections.abc import Iterable
 from typing import Final, cast
 
 from actors.coordinator.group_types import GroupShard
-from actors.records.batch import CONTROL, HEADER_BYTES, LENGTH_BYTES, TRANSACTIONAL, BatchHeader, iter_batches
+from actors.coordinator.writer import Append
+from actors.records.batch import (
+    CONTROL,
+    HEADER_BYTES,
+    LENGTH_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    assembled,
+    iter_batches,
+    read_header,
+)
+from actors.records.building import build_keyed_batch, recompressed
 from actors.records.reading import batch_records, iter_key_values
 
 _OF_TRANSACTIONS: Final = TRANSACTIONAL | CONTROL
@@ -61,3 +72,15 @@ def _load_of_transaction(shard: GroupShard, batch: bytes, header: BatchHeader) -
         _, kind = _MARKER.unpack_from(record.key or b"\xff\xff\xff\xff")
         if kind in (_ABORT, _COMMIT):  # others concern no transaction
             shard.load_marker(header.producer_id, committed=kind == _COMMIT)
+
+
+def batch(append: Append, now_ms: int, compression: int) -> bytes:
+    """The record batch of an append. It is compressed if that makes it smaller, because its size is limited."""
+    plain = build_keyed_batch(append.keys, append.values, now_ms)
+    return compressed(plain, compression) if compression else plain
+
+
+def compressed(plain: bytes, compression: int) -> bytes:
+    """The batch with its records compressed; the batch itself if that is not smaller."""
+    header, payload = recompressed(read_header(plain), memoryview(plain)[HEADER_BYTES:], compression)
+    return assembled(header, payload) if HEADER_BYTES + len(payload) < len(plain) else plain

@@ -1,0 +1,79 @@
+"""The kind of coordinator that consumer groups have: `__consumer_offsets`, whose partitions are coordinated by a shard.
+
+`service` is what stands before the shard in its process, `rebalances` what it tells the broker of them, and
+`record_codec` how the log becomes state and changes of the state records. `actors.group_api` reads the requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Final
+
+from actors.coordinator.group_types import group_shard
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator_kinds.groups import record_codec
+from actors.coordinator_kinds.groups.service import GroupService
+from actors.coordinator_kinds.kind import (
+    CoordinatorKind,
+    Hosted,
+    RecordCodec,
+    RelayedRequests,
+    SleepRule,
+    Surroundings,
+)
+from actors.group_api import error_answer
+from actors.links.relay import PAYLOADS, Assignment, topic_rows
+from actors.security.acl import ResourceType
+from actors.wire.api_keys import ApiKey
+from placement.hashing import partition_for_group
+from placement.metadata import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from actors.links.operations import CreateOffsetsTopic
+    from actors.settings import BrokerConfig
+    from placement.metadata import ClusterMetadata
+
+
+def _creation() -> CreateOffsetsTopic:
+    from actors.links.operations import CreateOffsetsTopic  # a shard's process asks no controller
+
+    return CreateOffsetsTopic()
+
+
+def _assignment(config: BrokerConfig, metadata: ClusterMetadata) -> bytes:
+    return PAYLOADS.encode(Assignment(_settings(config), topic_rows(metadata)))
+
+
+def _settings(config: BrokerConfig) -> CoordinatorConfig:
+    """The settings of a shard, from those of its broker."""
+    keys = {"max_message_bytes": "message.max.bytes"}
+    names = [field.name for field in fields(CoordinatorConfig)]
+    return CoordinatorConfig(**{name: config.integer(keys.get(name, name.replace("_", "."))) for name in names})
+
+
+def _host(assignment: bytes, around: Surroundings) -> Hosted:
+    told = PAYLOADS.read(Assignment, assignment)
+    shard = group_shard(told.config, around.new_id)
+    return Hosted(shard, GroupService(shard, told.topics, around), told.config.offsets_topic_compression_codec)
+
+
+GROUPS: Final = CoordinatorKind(
+    name="groups",
+    key_type=0,
+    resource=ResourceType.GROUP,
+    topic=OFFSETS_TOPIC,
+    partition_name="offsets partition",
+    partitions_setting="offsets.topic.num.partitions",
+    partition_of=partition_for_group,
+    creation=_creation,
+    assignment=_assignment,
+    host=_host,
+    codec=RecordCodec(record_codec.replay, record_codec.batch),
+    # Not parked: a shard that loads lets heartbeats pass and sends members that sync back to join, as `error_answer`.
+    requests=RelayedRequests(
+        error_answer,
+        never_parked=frozenset((ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP)),
+        rouse_nobody=frozenset((ApiKey.LIST_GROUPS,)),
+    ),
+    sleep=SleepRule("coterie.shard.idle.ms", "offsets expire"),
+)

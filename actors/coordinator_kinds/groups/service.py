@@ -1,0 +1,261 @@
+"""What stands before the shard of an offsets partition: it reads the clients' requests, and sends the shard's answers.
+
+It also has the shard drop the offsets of topics that were deleted, and answers what the broker asks of groups.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, TypeAlias
+
+from actors.coordinator.group_types import GroupShard
+from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest, MaySleepRequest, MaySleepResponse
+from actors.coordinator.turn import Now, Request
+from actors.coordinator_kinds.groups.rebalances import RebalanceNews, log_rebalances
+from actors.coordinator_kinds.kind import Surroundings, Tell
+from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
+from actors.group_api.commits import Commits
+from actors.group_api.heartbeats import Heartbeats
+from actors.links.group_status import GroupStatus, Rebalance
+from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Kind, KnownTopics, TopicRow
+from actors.wire.api_keys import ApiKey
+from actors.wire.errors import WireError
+from actors.wire.framing import RequestHeader, decode_request_header, encode_response, frame_response
+from actors.wire.messages import ApiMessage
+
+log = logging.getLogger(__name__)
+
+# How the frames of these requests begin.
+_HEARTBEAT = ApiKey.HEARTBEAT.to_bytes(2, "big")
+_OFFSET_COMMIT = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
+_OFFSET_FETCH = ApiKey.OFFSET_FETCH.to_bytes(2, "big")
+
+_BROKER = 0  # as a connection: it asks itself
+_RESPONSE = int(Kind.RESPONSE)  # an enum's member costs more to look up
+
+
+class Client:
+    """A client's connection to the broker. `many`: the broker's own requests, made for many clients."""
+
+    __slots__ = ("_commits", "_heartbeats", "after_commits", "host", "many", "open_commits")
+
+    def __init__(self, host: str, *, many: bool = False) -> None:
+        self.host = host
+        self.many = many
+        self._heartbeats = Heartbeats()
+        self._commits = Commits()
+        self.open_commits = 0
+        """Its commits that are not answered yet."""
+        self.after_commits: list[tuple[int, bytes]] = []
+        """Its offset fetches (slot, frame) that wait for them."""
+
+    def read(self, frame: bytes, topics: Topics) -> tuple[RequestHeader, ApiMessage, Request | None]:
+        """A request's header, what its answer is made of, and what the coordinator is asked, if anything.
+
+        Raises WireError if it is malformed or of a version not served.
+        """
+        if frame.startswith(_HEARTBEAT):
+            return self._heartbeats.read(frame)
+        if frame.startswith(_OFFSET_COMMIT):
+            return self._commits.read(frame, topics)
+        header = decode_request_header(frame)
+        message = decode(header, frame)
+        return header, message, MODULES[header.api_key].parse(header, message, self.host, topics)
+
+    def has_to_wait(self, frame: bytes) -> bool:
+        """A client that asks after it has committed, without waiting, expects to see what it committed.
+
+        The broker does not: some client's commit may always be open, and others would never be answered.
+        """
+        return self.open_commits > 0 and not self.many and frame.startswith(_OFFSET_FETCH)
+
+
+class _Asked:
+    """A request that the shard has not answered yet. It is its token in the shard."""
+
+    __slots__ = ("client", "header", "message", "slot", "topics")
+
+    def __init__(self, client: Client, slot: int, header: RequestHeader, message: ApiMessage, topics: Topics) -> None:
+        self.client = client
+        self.slot = slot
+        self.header = header
+        self.message = message
+        self.topics = topics  # it was parsed by these; answered by others its errors would go to other partitions
+
+
+class _TopicsGone:
+    """The token of our own request to drop the offsets of deleted topics; nobody waits for its answer."""
+
+    __slots__ = ()
+
+
+class _MaySleep:
+    """The token of the broker's question whether the process is needed."""
+
+    __slots__ = ("question",)
+
+    def __init__(self, question: int) -> None:
+        self.question = question
+
+
+_TopicRows: TypeAlias = tuple[TopicRow, ...]
+
+
+class GroupService:
+    """The clients of one shard, the topics that it knows of, and what it tells its broker."""
+
+    def __init__(self, shard: GroupShard, topics: _TopicRows, around: Surroundings) -> None:
+        self.requests = 0
+        self.handlers: Mapping[int, Tell] = {
+            Kind.OPEN: self._open,
+            Kind.CLOSE: self._close,
+            Kind.TOPICS: self._note_topics,
+            Kind.TOPICS_DELETED: self._topics_deleted,
+            Kind.MAY_SLEEP: self._may_sleep,
+            Kind.DESCRIBE: self._describe,
+        }
+        self._shard = shard
+        self._partition = around.partition
+        self._send = around.send
+        self._here = around.here
+        self._topics = Topics(topics)
+        self._gone: frozenset[str] = frozenset()  # topics deleted before the shard has loaded
+        self._loaded = False
+        self._clients: dict[int, Client] = {}  # by connection
+        self._errors: Counter[int] = Counter()  # answers to clients, by API key
+        self._news = RebalanceNews()
+
+    # --- topics ---
+
+    def loaded(self, now: Now) -> None:
+        """Drop the offsets of topics that were deleted while nobody served the partition.
+
+        An image of the shard's own election or later has every topic that its former leaders took commits for, unless
+        it is gone.
+        """
+        self._loaded = True
+        self._drop_offsets((self._shard.coordinator.topics() - self._topics.ids.keys()) | self._gone, now)
+
+    def _note_topics(self, _a: int, _b: int, payload: bytes, now: Now) -> None:
+        topics = Topics(PAYLOADS.read(KnownTopics, payload).topics)
+        gone = topics.deleted_since(self._topics)
+        self._topics = topics
+        self._drop_offsets(gone, now)
+
+    def _topics_deleted(self, _a: int, _b: int, payload: bytes, now: Now) -> None:
+        self._drop_offsets(frozenset(PAYLOADS.read(DeletedTopics, payload).names), now)
+
+    def _drop_offsets(self, gone: frozenset[str], now: Now) -> None:
+        if not self._loaded:
+            self._gone |= gone  # once all is loaded
+        elif gone:
+            self._shard.handle(_TopicsGone(), DeleteTopicOffsetsRequest(gone), now)
+
+    # --- what the broker asks, and is told ---
+
+    def _may_sleep(self, _a: int, question: int, _payload: bytes, now: Now) -> None:
+        self._shard.handle(_MaySleep(question), MaySleepRequest(), now)
+
+    def _describe(self, _a: int, question: int, group_id: bytes, now: Now) -> None:
+        found = self._shard.coordinator.group_status(group_id.decode(), now)
+        payload = b""
+        if found is not None:
+            rebalances = tuple(Rebalance(*event) for event in found.rebalances)
+            status = GroupStatus(found.generation_id, tuple(found.awaited_members), found.phase_ends_in_ms, rebalances)
+            payload = PAYLOADS.encode(status)
+        self._send(Kind.DESCRIBED, 0, question, payload)
+
+    def send_news(self, now: Now) -> None:
+        """Tell the broker of rebalances."""
+        news = self._news.take(self._shard, now)
+        if news is not None:
+            log_rebalances(news, self._here)
+            self._send(Kind.REBALANCES, 0, 0, PAYLOADS.encode(news))
+
+    def figures(self) -> Figures:
+        """What was done since the partition is hosted, and what is held."""
+        shard, groups = self._shard, self._shard.coordinator
+        errors = {str(key): count for key, count in self._errors.items()}
+        counters = asdict(groups.metrics) | asdict(shard.metrics)
+        counts = groups.group_counts()
+        return Figures(0, str(shard.state), counts, groups.offset_count(), counters, errors, groups.parked())
+
+    # --- clients ---
+
+    def _open(self, connection: int, _b: int, peer: bytes, _now: Now) -> None:
+        self._clients[connection] = Client("/" + peer.decode())
+
+    def _close(self, connection: int, _b: int, _payload: bytes, _now: Now) -> None:
+        client = self._clients.pop(connection, None)
+        self._shard.drop(lambda token: isinstance(token, _Asked) and token.client is client)
+
+    def peer(self, connection: int) -> str:
+        """The client at the other end of a connection, for people; empty if it is not known."""
+        client = self._clients.get(connection)
+        return client.host if client is not None else ""
+
+    def request(self, connection: int, slot: int, frame: bytes, now: Now) -> None:
+        """Read a client's request, and ask the shard."""
+        client = self._clients.get(connection)
+        if client is None:
+            client = self._clients[connection] = Client("", many=connection == _BROKER)
+        self._ask(client, slot, frame, now)
+
+    def _ask(self, client: Client, slot: int, frame: bytes, now: Now) -> None:
+        if client.has_to_wait(frame):
+            client.after_commits.append((slot, frame))
+            return
+        self.requests += 1
+        try:
+            header, message, request = client.read(frame, self._topics)
+        except WireError as error:
+            host = client.host or "?"
+            log.warning("a malformed group request from %s: %s", host, error, extra=self._here(peer=host))
+            self._send(_RESPONSE, 0, slot, b"")  # an empty answer: the broker closes that connection
+            return
+        if request is None:
+            answer = MODULES[header.api_key].answer(message, None, header.api_version, self._topics)
+            self._send(_RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id))
+            return
+        client.open_commits += header.api_key == offset_commit.API.api_key
+        self._shard.handle(_Asked(client, slot, header, message, self._topics), request, now)
+
+    # --- answers ---
+
+    def send_answers(self, now: Now) -> None:
+        """Send what the shard has answered."""
+        while replies := self._shard.take_replies():
+            for token, response in replies:
+                if isinstance(token, _Asked):
+                    self._answer(token, response, now)
+                elif isinstance(token, _MaySleep) and isinstance(response, MaySleepResponse):
+                    self._send(Kind.RESTS, self._partition, token.question, PAYLOADS.encode(response))
+
+    def _answer(self, asked: _Asked, response: Any, now: Now) -> None:
+        api_key, version, correlation_id, _, _ = asked.header
+        module = MODULES[api_key]
+        error: int
+        if module is offset_commit:
+            body = offset_commit.body(asked.message, response, version, asked.topics)  # type: ignore[arg-type]
+            error = any(response.error_codes)
+        elif module is heartbeat:
+            error = response.error_code
+            body = heartbeat.body(error, version)
+        else:
+            body = module.answer(asked.message, response, version, asked.topics).encode(version)
+            error = getattr(response, "error_code", 0)
+        if error and not asked.client.many:  # the broker counts those of its own requests
+            self._errors[api_key] += 1
+        self._send(_RESPONSE, 0, asked.slot, frame_response(body, api_key, version, correlation_id))
+        if module is offset_commit:
+            self._committed(asked.client, now)
+
+    def _committed(self, client: Client, now: Now) -> None:
+        client.open_commits -= 1
+        if client.after_commits and not client.open_commits:
+            waiting, client.after_commits = client.after_commits, []
+            for slot, frame in waiting:
+                self._ask(client, slot, frame, now)

@@ -1,0 +1,165 @@
+"""A kind of coordinator, as its hosts know it: the broker that leads its topic, and the process that runs its shard.
+
+The process drives two objects. A `HostedShard` is the state machine over one partition's log, without I/O. A `Service`
+is what stands before it: it reads requests from the relay, asks the shard, and sends the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actors.coordinator.shard import ShardState
+from actors.coordinator.turn import Now
+from actors.coordinator.writer import Append
+from actors.links.relay import Figures
+from actors.security.acl import ResourceType
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import RequestHeader
+
+if TYPE_CHECKING:  # a shard's process reads no settings, and asks no controller
+    from actors.links.operations import Operation
+    from actors.settings import BrokerConfig
+    from placement.metadata import ClusterMetadata
+
+
+class HostedShard(Protocol):
+    """The coordinator of one partition. `coordinator/shard.py` says when which method is called."""
+
+    needs_reload: bool
+    failure: str
+
+    @property
+    def state(self) -> ShardState: ...
+
+    def start_loading(self, epoch: int, now: Now | None = None) -> None: ...
+
+    def finish_loading(self, now: Now, log_end_offset: int, high_watermark: int | None = None) -> None: ...
+
+    def take_records(self) -> Append | None: ...
+
+    def appended(self, batch_id: int, base_offset: int, next_offset: int, now: Now) -> None: ...
+
+    def append_refused(self, batch_id: int, error_code: int, now: Now) -> None: ...
+
+    def high_watermark(self, offset: int, now: Now) -> None: ...
+
+    def next_deadline(self) -> int | None: ...
+
+    def on_time(self, now: Now) -> None: ...
+
+
+Tell = Callable[[int, int, bytes, Now], None]
+"""Takes a message of the relay: its a, its b, its payload."""
+
+
+class Service(Protocol):
+    """What a shard's process does for its clients and its broker. It sends over the relay by itself."""
+
+    requests: int
+    """How many requests of clients it has read."""
+    handlers: Mapping[int, Tell]
+    """What takes each message of the relay that is neither a client's request nor about the log."""
+
+    def request(self, connection: int, slot: int, frame: bytes, now: Now) -> None:
+        """Read a client's request. Connection 0 is the broker's own."""
+
+    def peer(self, connection: int) -> str:
+        """The client at the other end of a connection, for people; empty if it is not known."""
+
+    def loaded(self, now: Now) -> None:
+        """The shard has loaded its log and serves from now on."""
+
+    def send_answers(self, now: Now) -> None:
+        """Send what the shard has answered."""
+
+    def send_news(self, now: Now) -> None:
+        """Tell the broker what has happened since it was told last."""
+
+    def figures(self) -> Figures:
+        """What was done since the partition is hosted, and what is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a process gives to the shard that it hosts."""
+
+    partition: int
+    send: Callable[[int, int, int, bytes], None]
+    """Sends a message over the relay: kind, a, b, payload."""
+    here: Callable[..., dict[str, Any]]
+    """The `extra` of a log call in which the partition has a part."""
+    new_id: Callable[[], str]
+    """Makes unique texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """A shard and what stands before it, as a process hosts them."""
+
+    shard: HostedShard
+    service: Service
+    compression: int = 0
+    """Kafka's number of the codec in which its appends are compressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCodec:
+    """How what a shard knows lies in the log."""
+
+    replay: Callable[[Any, bytes], None]
+    """Gives the next whole batches of the log to a shard that loads. Raises CorruptBatchError."""
+    batch: Callable[[Append, int, int], bytes]
+    """The record batch of an append, made at a Unix time in ms, in a compression."""
+
+
+@dataclass(frozen=True, slots=True)
+class SleepRule:
+    """When a shard is asked whether its partition may sleep. The shard knows whether it may."""
+
+    idle_setting: str
+    """The setting that says after how long unasked, in ms; 0 for never."""
+    expires: str
+    """What wakes it unasked, for people: `offsets expire`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedRequests:
+    """The requests that go to shards."""
+
+    error_answer: Callable[[RequestHeader, bytes, ErrorCode], bytes]
+    """The whole response frame that says an error to the request in a frame, without asking any shard."""
+    never_parked: frozenset[int]
+    """API keys of requests that are answered at once while the shard loads."""
+    rouse_nobody: frozenset[int]
+    """API keys of requests about all that there is, which keep no shard awake."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoordinatorKind:
+    """All that a host has to know of a kind of coordinator. There is one object of each kind."""
+
+    name: str
+    """What is coordinated, in the plural. A process is told by it what to host."""
+    key_type: int
+    """FindCoordinator's."""
+    resource: ResourceType
+    """What a key is to ACLs."""
+    topic: str
+    """The internal topic that has its records. Who leads a partition of it coordinates the keys of that partition."""
+    partition_name: str
+    """A partition of the topic, in log lines."""
+    partitions_setting: str
+    """The setting that says how many partitions the topic is created with."""
+    partition_of: Callable[[str, int], int]
+    """The partition of a key, if there are so many."""
+    creation: Callable[[], Operation[Any]]
+    """Makes the operation by which the controller creates the topic. Its result has an `error_message`, or None."""
+    assignment: Callable[[BrokerConfig, ClusterMetadata], bytes]
+    """What a process is told with BECOME: settings, and what else the shard has to know."""
+    host: Callable[[bytes, Surroundings], Hosted]
+    """Makes a shard, in its process, of what the process was told."""
+    codec: RecordCodec
+    requests: RelayedRequests
+    sleep: SleepRule
