@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +21,8 @@ from actors.broker.fetches import ParkedFetches
 from actors.broker.handlers import find_coordinator
 from actors.broker.led import LedPartitions
 from actors.coordinator_kinds.groups import GROUPS
+from actors.coordinator_kinds.kind import CoordinatorKind
+from actors.coordinator_kinds.table import KINDS
 from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind, RelayProtocol
 from actors.links.strangers import FailureLog
 from actors.log.data_dir import DataDir
@@ -150,10 +152,17 @@ class Client:
         return True
 
     # what tests call
-    def send(self, message: ApiMessage, version: int, group: str = GROUP, correlation_id: int = 1) -> None:
+    def send(
+        self,
+        message: ApiMessage,
+        version: int,
+        key: str = GROUP,
+        correlation_id: int = 1,
+        kind: CoordinatorKind = GROUPS,
+    ) -> None:
         frame = encode_request(message, version, correlation_id, "tests")[4:]
-        hub = self.coordinators[GROUPS]
-        partition = hub.partition_of(group.encode())
+        hub = self.coordinators[kind]
+        partition = hub.partition_of(key.encode())
         hub.relay(self.connection, partition, frame, version, message.api_key, correlation_id)
         self.connection.flush()
 
@@ -172,9 +181,9 @@ class Client:
 
 
 class World:
-    """Broker 0, which leads all offsets partitions but the last."""
+    """Broker 0, which leads all partitions of each kind of coordinator but the last."""
 
-    def __init__(self, path: Path, **settings: str) -> None:
+    def __init__(self, path: Path, kinds: Sequence[CoordinatorKind] = KINDS, **settings: str) -> None:
         self.path = path
         texts = {"coterie.spare.shards": "1", "offsets.load.buffer.size": "200"}
         texts |= {name.replace("_", "."): value for name, value in settings.items()}
@@ -183,7 +192,9 @@ class World:
         for i in (0, 1):
             metadata.apply(broker_record(BrokerInfo(i, "127.0.0.1", 9092 + i, None, 0)))
         partitions = tuple(PartitionInfo(int(i == 3), 5, (int(i == 3),), (int(i == 3),)) for i in range(PARTITIONS))
-        metadata.apply(topic_record(TopicInfo(OFFSETS_TOPIC, b"o" * 16, partitions)))
+        for kind in kinds:
+            topic_id = b"o" * 16 if kind is GROUPS else kind.topic.encode().ljust(16)
+            metadata.apply(topic_record(TopicInfo(kind.topic, topic_id, partitions)))
         self.data_dir = DataDir.open(path / "data", "the-cluster", 0, machine())
         controller: Any = None
         loop = asyncio.get_running_loop()
@@ -207,7 +218,7 @@ class World:
         self.asked: list[int] = []
         self.urgent = 0
         self.here: tuple[str, ...] = ()
-        self.coordinators = Coordinators(self.context, led, self._want)
+        self.coordinators = Coordinators(self.context, led, self._want, kinds)
         self.hub = self.coordinators[GROUPS]
         self.handlers = handler_context(self.context, led, replication, self.coordinators, Clients(self.context))
         self.socket = str(path / "s")
@@ -238,21 +249,21 @@ class World:
     def states(self, *wanted: str) -> list[Any]:
         return [s for s in self.coordinators.status(GROUPS) if s.state in wanted]
 
-    def lead(self, partition: int, leader: int, epoch: int) -> None:
+    def lead(self, partition: int, leader: int, epoch: int, topic: str = OFFSETS_TOPIC) -> None:
         """An image that says who leads a partition."""
         info = PartitionInfo(leader, epoch, (leader,), (leader,))
-        self.context.metadata.apply(partition_record(OFFSETS_TOPIC, partition, info))
-        self.hub.note_topics()
+        self.context.metadata.apply(partition_record(topic, partition, info))
+        self.coordinators.note_topics()
 
     def topic(self, name: str, topic_id: bytes) -> None:
         """An image with a topic of one partition, new or made anew."""
         self.context.metadata.apply(topic_record(TopicInfo(name, topic_id, (PartitionInfo(1, 0, (1,), (1,)),))))
-        self.hub.note_topics()
+        self.coordinators.note_topics()
 
     def delete_topic(self, name: str) -> None:
         """An image without a topic."""
         self.context.metadata.apply(["delete_topic", name])
-        self.hub.note_topics()
+        self.coordinators.note_topics()
 
     def coordinator(self, group: str) -> tuple[int, int]:
         """What a lookup is answered: error and broker."""
@@ -279,8 +290,8 @@ class World:
         patch.setattr(self.context.log(OFFSETS_TOPIC, partition), "locate", broken)
         return tries
 
-    def keys(self, partition: int) -> list[bytes | None]:
-        log = self.context.log(OFFSETS_TOPIC, partition)
+    def keys(self, partition: int, topic: str = OFFSETS_TOPIC) -> list[bytes | None]:
+        log = self.context.log(topic, partition)
         pieces = (extent.read() for extent in log.extents(1 << 20, log.log_end_offset))
         return [key for piece in pieces for key, _ in iter_key_values(piece)]
 
@@ -304,8 +315,8 @@ def batch(key: bytes, value: bytes = b"v") -> bytes:
 
 
 @asynccontextmanager
-async def world(path: Path, **settings: str) -> AsyncIterator[World]:
-    made = World(path, **settings)
+async def world(path: Path, kinds: Sequence[CoordinatorKind] = KINDS, **settings: str) -> AsyncIterator[World]:
+    made = World(path, kinds, **settings)
     server = await made.context.loop.create_unix_server(made.coordinators.accept, made.socket)
     try:
         yield made
