@@ -1,7 +1,7 @@
 """What the clients of a broker may do: the authorizer with the ACLs of the last image, and the log of its decisions.
 
 A broker without `authorizer.class.name` has none of this. What each request needs is in the handlers
-(`handlers/authorization.py`), and for requests that go to shards in the front door (`front_door.py`, `group_guard.py`).
+(`handlers/authorization.py`), and for those that go to shards in `handlers/group_requests`, which the front door asks.
 """
 
 from __future__ import annotations
@@ -95,23 +95,26 @@ class Authorization:
         """As `allows`, to leave something out of a list: that is no denial, and is not logged."""
         return self._authorizer.allows(by.principal, by.peer, operation, resource_type, name)
 
-    def clear(self, by: Connection, operation: AclOperation, api: int, group: bytes) -> None:
-        """A client may make requests of this API about a group: it need not be asked for again by this `edition`.
+    def clear(
+        self, by: Connection, operation: AclOperation, resource_type: ResourceType, api: int, name: bytes
+    ) -> None:
+        """A client may make requests of this API about a resource: it need not be asked again by this `edition`.
 
-        If it may do the same with every group, this goes for the whole API. Nothing is noted while the log has what is
-        allowed. The note is the connection's, and ends when the ACLs change or the client is somebody else.
+        If it may do the same with every resource of this type, this goes for the whole API. Nothing is noted while the
+        log has what is allowed. The note is the connection's, and ends when the ACLs change or the client is somebody
+        else.
         """
         if audit.isEnabledFor(logging.DEBUG):
             return
         cleared = by.cleared
-        if self._authorizer.allows_all(by.principal, by.peer, operation, ResourceType.GROUP):
+        if self._authorizer.allows_all(by.principal, by.peer, operation, resource_type):
             cleared[api] = self.edition
             return
-        if len(group) > _LONG_NAME:
+        if len(name) > _LONG_NAME:
             return
         if len(cleared) >= _CLEARED_MAX:
             cleared.clear()
-        cleared[api, group] = self.edition
+        cleared[api, name] = self.edition
 
     def allows_all_topics(self, by: Connection, operation: AclOperation) -> bool:
         """Whether it is certain that a client may do this with every topic, so that names need not be looked at."""

@@ -15,8 +15,9 @@ from actors.broker.connection import Connection
 from actors.broker.connection_rates import ConnectionRates
 from actors.broker.coordinators.host import Coordinators
 from actors.broker.coordinators.hub import ShardHub
-from actors.broker.handlers import api_versions, group_guard
+from actors.broker.handlers import api_versions
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.group_requests import guard
 from actors.broker.handlers.registry import APIS, ENTRIES_LIMIT, Api
 from actors.broker.listening import PortTakenError, listen
 from actors.broker.over_quota import OverQuota
@@ -267,7 +268,7 @@ class FrontDoor:
                 if (
                     authorizer is not None
                     and connection.cleared.get(api_key) is not authorizer.edition
-                    and group_guard.answers(self._context, authorizer, connection, api_key, data[start:end], group)
+                    and guard.answers(self._context, authorizer, connection, api_key, data[start:end], group)
                 ):
                     return
                 partition = shards.partition_of(group)

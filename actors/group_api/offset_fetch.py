@@ -1,7 +1,7 @@
 """OffsetFetch: from Kafka's message to the coordinator and back.
 
-From version 8 on a request may name several groups. The broker cuts it with `split`, so that a shard gets one group at
-a time, and merges the answers.
+From version 8 on a request may name several groups. The broker cuts it, so that a shard gets one group at a time, and
+merges the answers.
 """
 
 from __future__ import annotations
@@ -117,8 +117,3 @@ def _partitions(make: type[P], offsets: Iterable[core.FetchedOffset]) -> list[P]
         )
         for o in offsets
     ]
-
-
-def split(m: OffsetFetchRequest) -> list[OffsetFetchRequest]:
-    """One request a group (version 8 and later)."""
-    return [OffsetFetchRequest(groups=[group], require_stable=m.require_stable) for group in m.groups]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
 from typing import Final, NamedTuple, Self, TypeAlias
 
 from actors.wire.codec import ApiMessage
@@ -33,6 +33,7 @@ _new: Final = tuple.__new__  # takes half the time of a named tuple's own constr
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _I64: Final = struct.Struct(">q")
+_OFFSET: Final = struct.Struct(">qi")
 
 
 class Committer(NamedTuple):
@@ -167,6 +168,23 @@ class OffsetCommitColumns(ApiMessage):
         """Whether both say the same but for their offsets."""
         return self.by == other.by and [topic[:5] for topic in self.topics] == [topic[:5] for topic in other.topics]
 
+    def request_for(self, topics: Iterable[TopicColumns]) -> OffsetCommitRequest:
+        """The same request for some of its topics, as a message."""
+        group_id, generation_id, member_id, instance_id = self.by
+        return OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=generation_id,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            retention_time_ms=self.retention_time_ms,
+            topics=[
+                OffsetCommitRequest.OffsetCommitRequestTopic(
+                    name=topic.name, topic_id=topic.topic_id, partitions=_partitions(topic)
+                )
+                for topic in topics
+            ],
+        )
+
     @classmethod
     def decode(cls, data: bytes, version: int, offset: int = 0, entries_max: int = sys.maxsize) -> Self:
         """The message at `data[offset:]`. Raises WireError on anything malformed; bytes after it are ignored.
@@ -205,6 +223,27 @@ class OffsetCommitColumns(ApiMessage):
             self.partition_count += len(topic[3])
         if form.flexible and data[at]:
             skip_tags(data, at)
+
+
+def indexes(topic: TopicColumns) -> tuple[int, ...]:
+    """The partitions of a topic."""
+    return struct.unpack(f">{len(topic.partitions)}i", b"".join(topic.partitions))
+
+
+def _partitions(topic: TopicColumns) -> list[OffsetCommitRequest.OffsetCommitRequestPartition]:
+    texts = [said.decode() for said in topic.metadata] if topic.metadata is not None else repeat("")
+    offsets = _OFFSET.iter_unpack(b"".join(topic.offsets))
+    make = OffsetCommitRequest.OffsetCommitRequestPartition
+    new = make.__new__  # the constructor takes twice as long
+    made = []
+    for index, (offset, epoch), text in zip(indexes(topic), offsets, texts, strict=False):
+        partition = new(make)
+        partition.partition_index = index
+        partition.committed_offset = offset
+        partition.committed_leader_epoch = epoch
+        partition.committed_metadata = text
+        made.append(partition)
+    return made
 
 
 def _read_committer(data: bytes, version: int, at: int, form: _Form) -> tuple[Committer, int]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.broker.handlers import fan_out
+from actors.broker.handlers.group_requests import whole_groups
+from actors.coordinator import messages as core
 from actors.coordinator.classic import messages as core
 from actors.group_api import describe_groups
 from actors.wire.messages import (
@@ -73,6 +74,6 @@ def test_the_shard_is_told_that_operations_are_asked_for(tmp_path: Path) -> None
     answers: list[DescribeGroupsResponse] = []
     message = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
     request: Any = SimpleNamespace(message=message, version=5, reply=answers.append)
-    fan_out.describe_groups(broker.handlers, request)
+    whole_groups.describe_groups(broker.handlers, request)
     assert told[0].include_authorized_operations
     assert [group.authorized_operations for group in answers[0].groups] == [GROUP]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from actors.broker.handlers.fan_out import list_groups
+
+from actors.broker.handlers.group_requests.whole_groups import list_groups
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
 from actors.links.relay import PAYLOADS, Kind
 from actors.wire.errors import ErrorCode

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from actors.coordinator.groups.messages import MaySleepResponse
-from actors.coordinator.turn import Now
-
 from actors.coordinator.shard import ShardState
+from actors.coordinator.turn import Now
 from actors.coordinator.writer import Append
 from actors.coordinator_kinds.kind import (
     CoordinatorKind,

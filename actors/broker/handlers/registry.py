@@ -36,7 +36,6 @@ from actors.broker.handlers import (
     describe_topic_partitions,
     describe_user_scram_credentials,
     elect_leaders,
-    fan_out,
     fetch,
     find_coordinator,
     get_telemetry_subscriptions,
@@ -56,6 +55,7 @@ from actors.broker.handlers import (
 )
 from actors.broker.handlers.authorization import guarded
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.group_requests import offset_fetch, whole_groups
 from actors.broker.handlers.rights import (
     ALTER_CLUSTER,
     ALTER_CONFIGS_CLUSTER,
@@ -192,11 +192,11 @@ _ROWS = (
     _relayed(groups.heartbeat, READ_GROUP),
     _relayed(groups.leave_group, READ_GROUP),
     _relayed(groups.offset_commit, (READ_GROUP, READ_TOPIC)),
-    _relayed(groups.offset_fetch, (DESCRIBE_GROUP, DESCRIBE_TOPIC), fan_out.offset_fetch_groups),
+    _relayed(groups.offset_fetch, (DESCRIBE_GROUP, DESCRIBE_TOPIC), offset_fetch.handle),
     _relayed(groups.offset_delete, (DELETE_GROUP, READ_TOPIC)),
-    _cut(groups.describe_groups, DESCRIBE_GROUP, fan_out.describe_groups),
-    _cut(groups.list_groups, (DESCRIBE_CLUSTER, DESCRIBE_GROUP), fan_out.list_groups),
-    _cut(groups.delete_groups, DELETE_GROUP, fan_out.delete_groups),
+    _cut(groups.describe_groups, DESCRIBE_GROUP, whole_groups.describe_groups),
+    _cut(groups.list_groups, (DESCRIBE_CLUSTER, DESCRIBE_GROUP), whole_groups.list_groups),
+    _cut(groups.delete_groups, DELETE_GROUP, whole_groups.delete_groups),
     # topics
     _own(metadata, (DESCRIBE_TOPIC, CREATE_CLUSTER, CREATE_TOPIC)),
     _own(describe_topic_partitions, DESCRIBE_TOPIC),

@@ -87,6 +87,19 @@ def test_a_request_is_read_as_its_message(message: OffsetCommitRequest, version:
 
 
 @given(REQUESTS, VERSION, st.data())
+def test_a_request_for_some_of_the_topics_is_the_same_without_the_others(
+    message: OffsetCommitRequest, version: int, data: st.DataObject
+) -> None:
+    """Null metadata becomes empty: that is the same to those who read it."""
+    columns = OffsetCommitColumns.decode(message.encode(version), version)
+    kept = [data.draw(st.booleans()) for _ in message.topics]
+    made = columns.request_for(topic for topic, keep in zip(columns.topics, kept, strict=True) if keep)
+    message.topics = [topic for topic, keep in zip(message.topics, kept, strict=True) if keep]
+    whole = OffsetCommitRequest.decode(message.encode(version), version)
+    assert as_columns(OffsetCommitRequest.decode(made.encode(version), version)) == as_columns(whole)
+
+
+@given(REQUESTS, VERSION, st.data())
 def test_a_request_cut_short_is_refused(message: OffsetCommitRequest, version: int, data: st.DataObject) -> None:
     whole = message.encode(version)
     cut = data.draw(st.integers(0, len(whole) - 1))

@@ -1,0 +1,77 @@
+"""Group requests that no shard can answer as they came: they become questions to shards, whose answers are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors.broker.handlers.authorization import denied
+from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.rights import Right
+from actors.coordinator_kinds.groups import GROUPS
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage
+
+IDS_FROM = 10
+"""The version from which commits and fetches of offsets name topics by their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The questions, each with the offsets partition whose shard is asked, and how their answers become one."""
+
+    parts: Sequence[tuple[int, ApiMessage]]
+    merge: Callable[[list[Any]], ApiMessage]
+    """Takes the answers in the order of the parts."""
+
+    def ask(self, context: HandlerContext, request: Request) -> None:
+        """Ask all shards, and answer the request when all have answered."""
+        answers: list[Any] = [None] * len(self.parts)
+        missing = len(self.parts)
+        if not self.parts:
+            request.reply(self.merge([]))
+
+        def collect(index: int) -> Callable[[ApiMessage], None]:
+            def done(answer: ApiMessage) -> None:
+                nonlocal missing
+                answers[index] = answer
+                missing -= 1
+                if missing == 0:
+                    request.reply(self.merge(answers))
+
+            return done
+
+        shards = context.coordinators[GROUPS]
+        for index, (partition, message) in enumerate(self.parts):
+            shards.ask(partition, message, request.version, collect(index))
+
+
+def by_partition(context: HandlerContext, groups: Iterable[str]) -> dict[int, list[str]]:
+    """Groups by their offsets partition."""
+    shares: dict[int, list[str]] = {}
+    for group in groups:
+        shares.setdefault(context.broker.partition_of(GROUPS, group), []).append(group)
+    return shares
+
+
+def topic_codes(context: HandlerContext, request: Request, right: Right, topics: Sequence[Any]) -> list[int]:
+    """For each topic 0, or why it is not asked of the shard.
+
+    A topic that is given by its id is judged by its name. An id that this broker does not know is unknown: the shard,
+    which may know more a moment later, is not asked.
+    """
+    if context.broker.authorizer is None:
+        return [0] * len(topics)
+    names = [topic_name(context, request, topic) for topic in topics]
+    forbidden = denied(context, request, right, names)
+    return [
+        ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED if name in forbidden else 0
+        for name in names
+    ]
+
+
+def topic_name(context: HandlerContext, request: Request, topic: Any) -> str | None:
+    """The name of a topic in a request or an answer; None if this broker does not know its id."""
+    name: str = topic.name
+    return name if request.version < IDS_FROM else context.broker.metadata.names.get(topic.topic_id)
