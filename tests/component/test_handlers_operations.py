@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from actors.broker.handlers.group_requests import whole_groups
-from actors.coordinator import messages as core
 from actors.coordinator.classic import messages as core
 from actors.group_api import describe_groups
 from actors.wire.messages import (

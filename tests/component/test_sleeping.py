@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from actors.broker.handlers.fan_out import list_groups
 
 from actors.broker.handlers.group_requests.whole_groups import list_groups
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
