@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from actors.coordinator_kinds.groups import GROUPS
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from placement.hashing import partition_for_group
@@ -86,10 +87,11 @@ async def test_a_shard_that_waits_for_replicas_that_are_taken_away_serves(tmp_pa
             each.replicas.stop_following()
         waiting = asyncio.create_task(commit(w, "g", 2))
         await until(lambda: uncommitted(w, OFFSETS_TOPIC, index))
-        server.shards.reload(index)
+        server.coordinators.reload(OFFSETS_TOPIC, index)
         assert await waiting == ErrorCode.NOT_COORDINATOR
-        links = server.shards.partitions.links
-        await until(lambda: index in links and not server.shards.loading.is_sending(links[index]), what="all is read")
+        hub = server.coordinators[GROUPS]
+        links = hub.partitions.links
+        await until(lambda: index in links and not hub.loading.is_sending(links[index]), what="all is read")
         assert not links[index].active
         await reassign(w, OFFSETS_TOPIC, index, [server.spec.broker_id])
         await until(lambda: links[index].active, what="the shard serves")
