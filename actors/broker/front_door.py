@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -62,7 +62,7 @@ class _Route(NamedTuple):
     @staticmethod
     def of(api: Api, config: BrokerConfig, coordinators: Coordinators) -> _Route:
         """The way of an API's requests."""
-        shards = coordinators[api.kind] if api.kind is not None else None
+        shards = coordinators[api.names.kind] if api.names is not None else None
         limit = config.integer(api.limit)
         return _Route(api, api.served_from, api.last, api.request.flexible_from, limit, api.limit, shards)
 
@@ -78,6 +78,7 @@ class FrontDoor:
         coordinators: Coordinators,
         tls: TlsDoors,
         tick_seconds: float,
+        apis: Mapping[int, Api] = APIS,
     ) -> None:
         broker = context.broker
         config = broker.config
@@ -86,7 +87,7 @@ class FrontDoor:
         """Of connections, whoever has them."""
         self._entries_max = config.integer(ENTRIES_LIMIT)
         # By API key, so that a request needs one lookup.
-        self._routes = {int(key): _Route.of(api, config, coordinators) for key, api in APIS.items()}
+        self._routes = {int(key): _Route.of(api, config, coordinators) for key, api in apis.items()}
         self._idle_seconds = config.integer("connections.max.idle.ms") / 1000
         self._spec = spec
         self._context = context
@@ -268,7 +269,7 @@ class FrontDoor:
                 if (
                     authorizer is not None
                     and connection.cleared.get(api_key) is not authorizer.edition
-                    and guard.answers(self._context, authorizer, connection, api_key, data[start:end], group)
+                    and guard.answers(self._context, authorizer, connection, api, data[start:end], group)
                 ):
                     return
                 partition = shards.partition_of(group)

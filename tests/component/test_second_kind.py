@@ -15,17 +15,27 @@ from typing import Any
 
 import pytest
 
+from actors.broker.authorization import Authorization
+from actors.broker.front_door import FrontDoor
 from actors.broker.handlers import find_coordinator
 from actors.broker.handlers.internal_topics import InternalTopics
+from actors.broker.handlers.registry import APIS, NamedKey, Runs
+from actors.broker.handlers.rights import Right
+from actors.broker.spec import BrokerSpec
+from actors.broker.tls_doors import TlsDoors
 from actors.coordinator_kinds.groups import GROUPS
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.coordinator_kinds.table import KINDS
 from actors.links.operations import CreateOffsetsTopic
 from actors.links.relay import Kind
 from actors.offsets_partition.process import ShardProcess
+from actors.security.acl import AclOperation, ResourceType
+from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
+from actors.wire.framing import encode_request
 from actors.wire.messages import FindCoordinatorRequest, InitProducerIdRequest, MetadataRequest
-from placement.metadata import OFFSETS_TOPIC
+from placement.metadata import OFFSETS_TOPIC, AclRow
+from tests.support.acls import GROUP, TRANSACTIONAL_ID, allowed
 from tests.support.counters import (
     COUNTERS,
     COUNTERS_TOPIC,
@@ -34,7 +44,7 @@ from tests.support.counters import (
     CreateCountersTopic,
     count_up,
 )
-from tests.support.handler_helpers import Broker
+from tests.support.handler_helpers import AUTHORIZER, Broker
 from tests.support.runtime_helpers import until
 from tests.support.shard_world import Client, World, commit, world
 
@@ -203,6 +213,45 @@ async def test_a_process_that_does_not_know_the_kind_ends(tmp_path: Path, caplog
         send(Client(w.coordinators))
         await asyncio.wait_for(run, 20)
     assert "knows no coordinators of counters" in caplog.text
+
+
+RIGHT = Right(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)
+COUNT = replace(
+    APIS[ApiKey.INIT_PRODUCER_ID], runs=Runs.SHARD, rights=(RIGHT,), handle=None, names=NamedKey(COUNTERS, RIGHT)
+)
+"""The row that a request of counters would have in the table of requests."""
+
+
+def front_door(w: World) -> FrontDoor:
+    """The front door of a broker whose table of requests has that row."""
+    spec = BrokerSpec(0, "127.0.0.1", (), str(w.path), "", {})
+    tls = TlsDoors(w.context, lambda: b"")
+    return FrontDoor(
+        spec, w.handlers, w.handlers.clients, w.coordinators, tls, 0.25, {**APIS, ApiKey.INIT_PRODUCER_ID: COUNT}
+    )
+
+
+async def test_the_front_door_sends_a_request_to_the_shard_of_the_kind_that_its_row_names(tmp_path: Path) -> None:
+    async with world(tmp_path, BOTH) as w, processes(w, 1):
+        client, door = Client(w.coordinators), front_door(w)
+        frame = encode_request(count_up(NAME), VERSION, 1, "tests")[4:]
+        door.on_frame(client.connection, frame, 0, len(frame))
+        assert await counted(client, 1) == [(0, 1)]
+
+
+async def test_the_guard_asks_for_the_right_on_the_resource_that_the_kind_names(tmp_path: Path) -> None:
+    """The note of a connection is about that resource, too: who may use every group may not use every counter."""
+    async with world(tmp_path, BOTH, authorizer_class_name=AUTHORIZER) as w, processes(w, 1):
+        client, door = Client(w.coordinators), front_door(w)
+        acls = [allowed(AclOperation.ALL, GROUP, "*"), allowed(AclOperation.WRITE, TRANSACTIONAL_ID, NAME)]
+        w.context.authorizer = Authorization.of(w.context.config, w.context.metadata, w.context.loop.time)
+        assert w.context.authorizer is not None
+        w.context.authorizer.update({repr(acl.row).encode(): AclRow(*acl.row) for acl in acls})
+        for name in (NAME, NAME, "b"):
+            frame = encode_request(count_up(name), VERSION, 1, "tests")[4:]
+            door.on_frame(client.connection, frame, 0, len(frame))
+        client.connection.flush()
+        assert await counted(client, 3) == [(0, 1), (0, 2), (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)]
 
 
 def test_the_topic_of_each_kind_is_created_by_its_own_operation_one_call_at_a_time() -> None:

@@ -108,6 +108,14 @@ class Runs(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class NamedKey:
+    """A key of a kind of coordinator, and the right that a client needs on it."""
+
+    kind: CoordinatorKind
+    right: Right
+
+
+@dataclass(frozen=True, slots=True)
 class Api:
     """One API. Versions `first` to `last` are advertised, but those below `served_from` are not served.
 
@@ -126,8 +134,8 @@ class Api:
     request: type[ApiMessage]
     handle: Handle | None
     failed: Failed | None
-    kind: CoordinatorKind | None = None
-    """If its first field names a key of this kind of coordinator: it goes to that key's shard as it came."""
+    names: NamedKey | None = None
+    """The key that its first field names, if it goes to the key's shard as it came."""
     limit: str = SOCKET_LIMIT
     """The setting that limits its size."""
 
@@ -162,7 +170,9 @@ def _decided(module: ModuleType, needs: _Needs) -> Api:
 
 def _relayed(module: ModuleType, needs: _Needs, several: Handle | None = None) -> Api:
     """The group's shard answers; `several` handles a request that names several groups."""
-    return _api(module, Runs.SHARD, needs, several, None, kind=GROUPS, limit=GROUP_LIMIT)
+    rights = (needs,) if isinstance(needs, Right) else needs
+    group = NamedKey(GROUPS, next(right for right in rights if right.resource is GROUPS.resource))
+    return _api(module, Runs.SHARD, needs, several, None, names=group, limit=GROUP_LIMIT)
 
 
 def _cut(module: ModuleType, needs: _Needs, handle: Handle) -> Api:

@@ -37,7 +37,7 @@ def frame_of(api: Api, version: int, group: str, client: str | None, tagged: lis
 
 
 @pytest.mark.conformance("XC-81")
-@pytest.mark.parametrize("api", [api for api in APIS.values() if api.kind is not None], ids=lambda api: api.key.name)
+@pytest.mark.parametrize("api", [api for api in APIS.values() if api.names is not None], ids=lambda api: api.key.name)
 @given(groups, clients, tags, st.data())
 def test_what_is_judged_is_what_is_read(
     api: Api, group: str, client: str | None, tagged: list[tuple[int, bytes]], data: st.DataObject

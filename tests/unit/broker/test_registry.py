@@ -35,7 +35,7 @@ def first_field(request: type[ApiMessage], version: int) -> bytes:
     return request(group_id="g").encode(version)[:3]
 
 
-@pytest.mark.parametrize("api", [api for api in APIS.values() if api.kind is not None], ids=lambda api: api.key.name)
+@pytest.mark.parametrize("api", [api for api in APIS.values() if api.names is not None], ids=lambda api: api.key.name)
 def test_a_relayed_request_begins_with_its_group(api: Api) -> None:
     for version in range(api.first, api.last + 1):
         if api.key is ApiKey.OFFSET_FETCH and version >= 8:
@@ -46,7 +46,7 @@ def test_a_relayed_request_begins_with_its_group(api: Api) -> None:
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.key.name)
 def test_every_row_says_how_it_is_handled_and_bounded(api: Api) -> None:
-    assert api.handle is not None or api.kind is not None
+    assert api.handle is not None or api.names is not None
     assert api.first <= api.served_from <= api.last
     assert BrokerConfig.from_mapping({}).integer(api.limit) > 0
 

@@ -22,7 +22,7 @@ from actors.broker.handlers.authorization import DENIED
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.group_requests import offset_commit, offset_delete, offset_fetch
 from actors.broker.handlers.group_requests.cutting import Cut
-from actors.broker.handlers.registry import APIS
+from actors.broker.handlers.registry import Api
 from actors.broker.handlers.rights import DESCRIBE_TOPIC, READ_TOPIC, Right
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.wire.api_keys import ApiKey
@@ -39,15 +39,9 @@ class _Topics:
     """On each topic."""
     message: type[ApiMessage]
     cut: Callable[[HandlerContext, Request], Cut | None]
-    """What becomes of a request that was decoded; None if it may go to its shard as it came."""
+    """Cuts a request that was decoded; None if it may go to its shard as it came."""
 
 
-_OF_KEY: Final[dict[int, tuple[CoordinatorKind, Right]]] = {
-    int(key): (api.kind, next(right for right in api.rights if right.resource is api.kind.resource))
-    for key, api in APIS.items()
-    if api.kind is not None
-}
-"""The right that each request needs on the key that it names, of this kind of coordinator."""
 _OF_TOPICS: Final[dict[int, _Topics]] = {
     ApiKey.OFFSET_COMMIT: _Topics(READ_TOPIC, OffsetCommitColumns, offset_commit.cut),
     ApiKey.OFFSET_FETCH: _Topics(DESCRIBE_TOPIC, OffsetFetchRequest, offset_fetch.cut),
@@ -56,14 +50,16 @@ _OF_TOPICS: Final[dict[int, _Topics]] = {
 
 
 def answers(
-    context: HandlerContext, authorizer: Authorization, connection: Connection, api_key: int, frame: bytes, key: bytes
+    context: HandlerContext, authorizer: Authorization, connection: Connection, api: Api, frame: bytes, key: bytes
 ) -> bool:
     """Whether a request about one key is answered here, now or later. If not, it may go to the key's shard."""
+    api_key = int(api.key)
     if connection.cleared.get((api_key, key)) is authorizer.edition:
         return False
-    kind, right = _OF_KEY[api_key]
+    assert api.names is not None, "others go to no shard as they came"
+    right = api.names.right
     if not authorizer.allows(connection, right.operation, right.resource, key.decode(), api_key):
-        _refuse(connection, kind, frame)
+        _refuse(connection, api.names.kind, frame)
         return True
     topics = _OF_TOPICS.get(api_key)
     if topics is not None and not authorizer.allows_all_topics(connection, topics.right.operation):

@@ -62,7 +62,7 @@ def _cut(asked: list[_GroupOffsets | str]) -> Cut:
 
 
 class _GroupOffsets:
-    """What a request asks of one group. `group` is the request itself before it could name several."""
+    """The part of a request that is about one group. `group` is the request itself before it could name several."""
 
     def __init__(self, context: HandlerContext, request: Request, group: Any) -> None:
         self._context = context
@@ -72,7 +72,7 @@ class _GroupOffsets:
         self._codes = topic_codes(context, request, DESCRIBE_TOPIC, group.topics or ())
         self._by_group = request.version >= GROUPS_FROM
         self.parts = self._parts(group)
-        """What is asked of the group's shard: nothing if all topics are denied."""
+        """The question to the group's shard; none if all topics are denied."""
 
     def _parts(self, group: Any) -> list[tuple[int, ApiMessage]]:
         if any(self._codes) and self._topics is not None:
