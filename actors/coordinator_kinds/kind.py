@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from actors.coordinator.shard import ShardState
 from actors.coordinator.turn import Now
 from actors.coordinator.writer import Append
-from actors.links.relay import Figures
+from actors.links.relay import Figures, Kind, Payload
 from actors.security.acl import ResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import RequestHeader
@@ -55,12 +55,12 @@ Tell = Callable[[int, int, bytes, Now], None]
 
 
 class Service(Protocol):
-    """What a shard's process does for its clients and its broker. It sends over the relay by itself."""
+    """The part of a shard's process that deals with clients and the broker. It sends over the relay by itself."""
 
     requests: int
     """How many requests of clients it has read."""
     handlers: Mapping[int, Tell]
-    """What takes each message of the relay that is neither a client's request nor about the log."""
+    """The handler of each message of the relay that is neither a client's request nor about the log."""
 
     def request(self, connection: int, slot: int, frame: bytes, now: Now) -> None:
         """Read a client's request. Connection 0 is the broker's own."""
@@ -78,16 +78,18 @@ class Service(Protocol):
         """Tell the broker what has happened since it was told last."""
 
     def figures(self) -> Figures:
-        """What was done since the partition is hosted, and what is held."""
+        """Counts since the partition is hosted, and of what is held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a process gives to the shard that it hosts."""
+    """The surroundings of a shard, as its process gives them."""
 
     partition: int
     send: Callable[[int, int, int, bytes], None]
     """Sends a message over the relay: kind, a, b, payload."""
+    say: Callable[[Kind, Payload, int, int], None]
+    """Sends one whose payload is one of the relay's dataclasses: kind, payload, a, b."""
     here: Callable[..., dict[str, Any]]
     """The `extra` of a log call in which the partition has a part."""
     new_id: Callable[[], str]
@@ -121,7 +123,7 @@ class SleepRule:
     idle_setting: str
     """The setting that says after how long unasked, in ms; 0 for never."""
     expires: str
-    """What wakes it unasked, for people: `offsets expire`."""
+    """The event that wakes it unasked, for people: `offsets expire`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +143,13 @@ class CoordinatorKind:
     """All that a host has to know of a kind of coordinator. There is one object of each kind."""
 
     name: str
-    """What is coordinated, in the plural. A process is told by it what to host."""
+    """Names what is coordinated, in the plural. A process is told by it what to host."""
     key_type: int
     """FindCoordinator's."""
     resource: ResourceType
-    """What a key is to ACLs."""
+    """The type of resource that a key is to ACLs."""
     topic: str
-    """The internal topic that has its records. Who leads a partition of it coordinates the keys of that partition."""
+    """The internal topic that has its records. The leader of a partition coordinates the keys of that partition."""
     partition_name: str
     """A partition of the topic, in log lines."""
     partitions_setting: str
@@ -157,7 +159,7 @@ class CoordinatorKind:
     creation: Callable[[], Operation[Any]]
     """Makes the operation by which the controller creates the topic. Its result has an `error_message`, or None."""
     assignment: Callable[[BrokerConfig, ClusterMetadata], bytes]
-    """What a process is told with BECOME: settings, and what else the shard has to know."""
+    """Makes the payload of BECOME: settings, and what else the shard has to know."""
     host: Callable[[bytes, Surroundings], Hosted]
     """Makes a shard, in its process, of what the process was told."""
     codec: RecordCodec

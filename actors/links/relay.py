@@ -127,7 +127,7 @@ class Figures:
     """Members that wait for the answer to a `join` or a `sync`."""
 
 
-PAYLOADS: Codec[
+Payload: TypeAlias = (
     Greeting
     | Assignment
     | KnownTopics
@@ -137,7 +137,9 @@ PAYLOADS: Codec[
     | GroupStatus
     | Rebalances
     | ChangedLevels
-] = Codec(
+)
+
+PAYLOADS: Codec[Payload] = Codec(
     "relay",
     {
         Kind.HELLO: Greeting,

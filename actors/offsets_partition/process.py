@@ -1,6 +1,6 @@
 """The process of a coordinator's partition: a loop that drives one shard over the relay to its broker.
 
-What the shard coordinates, its kind says (`actors.coordinator_kinds`). The process keeps no files. A spare waits until
+The shard's kind says what it coordinates (`actors.coordinator_kinds`). The process keeps no files. A spare waits until
 it is told what to host. When the broker closes the connection, the process forgets everything and offers itself to the
 broker's successor, or to another broker of its machine. No Ray here.
 """
@@ -26,6 +26,7 @@ from actors.links.relay import (
     Figures,
     Greeting,
     Kind,
+    Payload,
     RelayProtocol,
 )
 from actors.runtime.environment import REAL, Environment, new_uuid
@@ -115,7 +116,10 @@ class ShardProcess:
     def _say_hello(self) -> None:
         self._kind = self._kind_untold
         greeting = Greeting(self._environment.kernel.pid(), self._code_version, self._name)
-        self._send(Kind.HELLO, payload=PAYLOADS.encode(greeting))
+        self._say(Kind.HELLO, greeting)
+
+    def _say(self, kind: Kind, payload: Payload, a: int = 0, b: int = 0) -> None:
+        self._send(kind, a, b, PAYLOADS.encode(payload))
 
     def _send(self, kind: int, a: int = 0, b: int = 0, payload: bytes = b"") -> None:
         if self._protocol is not None:
@@ -212,7 +216,9 @@ class ShardProcess:
     def _become(self, partition: int, epoch: int, assignment: bytes) -> None:
         self._forget()
         self._partition, self._epoch = partition, epoch
-        around = Surroundings(partition, self._send, self._here, lambda: str(new_uuid(self._environment.chance)))
+        around = Surroundings(
+            partition, self._send, self._say, self._here, lambda: str(new_uuid(self._environment.chance))
+        )
         self._hosted = self._kind.host(assignment, around)
         self._shard = self._hosted.shard
         self._loading_since_ms = self._now().monotonic_ms
@@ -256,7 +262,7 @@ class ShardProcess:
             if self._loop.time() >= self._figures_due:
                 self._figures = service.figures()  # it may have a hundred thousand groups to look at
                 self._figures_due = self._loop.time() + _FIGURES_SECONDS
-        self._send(Kind.PONG, payload=PAYLOADS.encode(replace(self._figures, requests=requests)))
+        self._say(Kind.PONG, replace(self._figures, requests=requests))
 
     def _say_last_figures(self) -> None:
         """Before the partition is given up: what was counted since the last ping."""

@@ -24,7 +24,7 @@ from actors.coordinator_kinds.kind import (
     Tell,
 )
 from actors.links.operations import Operation, Result
-from actors.links.relay import PAYLOADS, Figures, Kind
+from actors.links.relay import Figures, Kind
 from actors.records.building import build_keyed_batch
 from actors.records.reading import iter_key_values
 from actors.security.acl import ResourceType
@@ -150,7 +150,7 @@ class CounterService:
 
     def _may_sleep(self, _a: int, question: int, _payload: bytes, now: Now) -> None:
         rests = MaySleepResponse(busy="it counts" if self._shard.busy else "")
-        self._around.send(Kind.RESTS, self._around.partition, question, PAYLOADS.encode(rests))
+        self._around.say(Kind.RESTS, rests, self._around.partition, question)
 
 
 def _answer(header: RequestHeader, code: int, count: int = -1) -> bytes:

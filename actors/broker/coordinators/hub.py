@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the hubs of one broker share."""
+    """The parts that the hubs of one broker share."""
 
     processes: Processes
     relaying: Relaying
@@ -56,7 +56,7 @@ class Shared:
     number: Callable[[], int]
     """Numbers slots, and what has none but may be parked or pending like one."""
     handlers: Mapping[int, Handle]
-    """What takes messages that have to do with no partition."""
+    """The handlers of messages that have to do with no partition."""
 
 
 class ShardHub:

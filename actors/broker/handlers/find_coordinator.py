@@ -21,7 +21,7 @@ VERSIONS = (0, 6)
 
 TRANSACTION, SHARE = 1, 2
 _RIGHTS = {TRANSACTION: DESCRIBE_TRANSACTIONAL_ID, SHARE: CLUSTER_ACTION}
-"""What is asked for keys that have no kind of coordinator here."""
+"""The right on a key that has no kind of coordinator here."""
 # An error that is fatal to all clients, and whose text most of them show. With the retriable COORDINATOR_NOT_AVAILABLE
 # a transactional producer would wait for its whole timeout.
 NO_TRANSACTIONS = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")

@@ -1,6 +1,6 @@
 """The kind of coordinator that consumer groups have: `__consumer_offsets`, whose partitions are coordinated by a shard.
 
-`service` is what stands before the shard in its process, `rebalances` what it tells the broker of them, and
+`service` stands before the shard in its process, `rebalances` is what it tells the broker of them, and
 `record_codec` how the log becomes state and changes of the state records. `actors.group_api` reads the requests.
 """
 

@@ -1,4 +1,4 @@
-"""What stands before the shard of an offsets partition: it reads the clients' requests, and sends the shard's answers.
+"""The service before the shard of an offsets partition: it reads the clients' requests, and sends the shard's answers.
 
 It also has the shard drop the offsets of topics that were deleted, and answers what the broker asks of groups.
 """
@@ -38,13 +38,15 @@ _RESPONSE = int(Kind.RESPONSE)  # an enum's member costs more to look up
 
 
 class Client:
-    """A client's connection to the broker. `many`: the broker's own requests, made for many clients."""
+    """A client's connection to the broker."""
 
-    __slots__ = ("_commits", "_heartbeats", "after_commits", "host", "many", "open_commits")
+    __slots__ = ("_commits", "_heartbeats", "after_commits", "connection", "host", "many", "open_commits")
 
-    def __init__(self, host: str, *, many: bool = False) -> None:
+    def __init__(self, connection: int, host: str) -> None:
+        self.connection = connection
         self.host = host
-        self.many = many
+        self.many = connection == _BROKER
+        """Whether these are the broker's own requests, made for many clients."""
         self._heartbeats = Heartbeats()
         self._commits = Commits()
         self.open_commits = 0
@@ -120,6 +122,7 @@ class GroupService:
         self._shard = shard
         self._partition = around.partition
         self._send = around.send
+        self._say = around.say
         self._here = around.here
         self._topics = Topics(topics)
         self._gone: frozenset[str] = frozenset()  # topics deleted before the shard has loaded
@@ -161,22 +164,22 @@ class GroupService:
 
     def _describe(self, _a: int, question: int, group_id: bytes, now: Now) -> None:
         found = self._shard.coordinator.group_status(group_id.decode(), now)
-        payload = b""
-        if found is not None:
-            rebalances = tuple(Rebalance(*event) for event in found.rebalances)
-            status = GroupStatus(found.generation_id, tuple(found.awaited_members), found.phase_ends_in_ms, rebalances)
-            payload = PAYLOADS.encode(status)
-        self._send(Kind.DESCRIBED, 0, question, payload)
+        if found is None:
+            self._send(Kind.DESCRIBED, 0, question, b"")
+            return
+        rebalances = tuple(Rebalance(*event) for event in found.rebalances)
+        status = GroupStatus(found.generation_id, tuple(found.awaited_members), found.phase_ends_in_ms, rebalances)
+        self._say(Kind.DESCRIBED, status, 0, question)
 
     def send_news(self, now: Now) -> None:
         """Tell the broker of rebalances."""
         news = self._news.take(self._shard, now)
         if news is not None:
             log_rebalances(news, self._here)
-            self._send(Kind.REBALANCES, 0, 0, PAYLOADS.encode(news))
+            self._say(Kind.REBALANCES, news, 0, 0)
 
     def figures(self) -> Figures:
-        """What was done since the partition is hosted, and what is held."""
+        """Counts since the partition is hosted, and of what is held."""
         shard, groups = self._shard, self._shard.coordinator
         errors = {str(key): count for key, count in self._errors.items()}
         counters = asdict(groups.metrics) | asdict(shard.metrics)
@@ -186,7 +189,7 @@ class GroupService:
     # --- clients ---
 
     def _open(self, connection: int, _b: int, peer: bytes, _now: Now) -> None:
-        self._clients[connection] = Client("/" + peer.decode())
+        self._clients[connection] = Client(connection, "/" + peer.decode())
 
     def _close(self, connection: int, _b: int, _payload: bytes, _now: Now) -> None:
         client = self._clients.pop(connection, None)
@@ -201,10 +204,7 @@ class GroupService:
         """Read a client's request, and ask the shard."""
         client = self._clients.get(connection)
         if client is None:
-            client = self._clients[connection] = Client("", many=connection == _BROKER)
-        self._ask(client, slot, frame, now)
-
-    def _ask(self, client: Client, slot: int, frame: bytes, now: Now) -> None:
+            client = self._clients[connection] = Client(connection, "")
         if client.has_to_wait(frame):
             client.after_commits.append((slot, frame))
             return
@@ -232,7 +232,7 @@ class GroupService:
                 if isinstance(token, _Asked):
                     self._answer(token, response, now)
                 elif isinstance(token, _MaySleep) and isinstance(response, MaySleepResponse):
-                    self._send(Kind.RESTS, self._partition, token.question, PAYLOADS.encode(response))
+                    self._say(Kind.RESTS, response, self._partition, token.question)
 
     def _answer(self, asked: _Asked, response: Any, now: Now) -> None:
         api_key, version, correlation_id, _, _ = asked.header
@@ -258,4 +258,4 @@ class GroupService:
         if client.after_commits and not client.open_commits:
             waiting, client.after_commits = client.after_commits, []
             for slot, frame in waiting:
-                self._ask(client, slot, frame, now)
+                self.request(client.connection, slot, frame, now)

@@ -1,4 +1,4 @@
-"""What hosts coordinators knows no topic and no hash: a kind of coordinator alone says them."""
+"""Hosts of coordinators know no topic and no hash: a kind of coordinator alone says them."""
 
 from __future__ import annotations
 
