@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
+from actors.coordinator.groups.metrics import GroupMetrics
 from actors.coordinator.metrics import Metrics
 from actors.links.group_status import GroupStatus
 from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind
@@ -91,7 +92,7 @@ async def test_a_broker_is_sent_all_that_a_shard_counts(tmp_path: Path) -> None:
         await broker.commit(5)
         broker.link.send(Kind.PING)
         figures = PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2])
-        assert set(figures.counters) == {each.name for each in fields(Metrics)}
+        assert set(figures.counters) == {each.name for kind in (Metrics, GroupMetrics) for each in fields(kind)}
         assert (figures.requests, figures.counters["offset_commits"], figures.offsets) == (2, 2, 1)
         assert (figures.state, figures.groups, figures.counters["appends_committed"]) == ("Active", {"Empty": 1}, 2)
 
