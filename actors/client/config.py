@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import ssl
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from actors.client.errors import ConfigurationError
 from actors.client.group.assignors import BUILT_IN, Assignor
-from actors.client.group.member_types import MembershipConfig
-from actors.client.net.security import MECHANISMS, PROTOCOLS, SECRETS, Security
+from actors.client.group.protocols import PROTOCOLS
+from actors.client.net.security import MECHANISMS, SECRETS, Security
+from actors.client.net.security import PROTOCOLS as SECURITY_PROTOCOLS
 from actors.client.net.settings import NetworkSettings, parse_bootstrap
-from actors.links.member_process import said
 from actors.settings.kinds import MAX_INT, Setting, SettingType, did_you_mean
 from actors.settings.secret import HIDDEN, Secret
 
@@ -93,7 +93,7 @@ def _table(*settings: Setting) -> Settings:
 
 
 _SECURITY: Final = (
-    _text("security_protocol", "PLAINTEXT", "Whether connections use TLS and a login.", choices=PROTOCOLS),
+    _text("security_protocol", "PLAINTEXT", "Whether connections use TLS and a login.", choices=SECURITY_PROTOCOLS),
     _text("ssl_cafile", None, "PEM file of the certificates that brokers' are signed with; the system's if not given."),
     _text("ssl_cadata", None, "The same as PEM text."),
     _text("ssl_certfile", None, "PEM file of the client's certificate and its chain; the key may be in it, too."),
@@ -200,7 +200,7 @@ CONSUMER_SETTINGS: Final = _table(
     _flag("check_crcs", True, "Whether checksums of records are verified."),
     _serde("key_deserializer"),
     _serde("value_deserializer"),
-    _text("group_protocol", "classic", "Which group protocol to speak.", choices=("classic",)),
+    _text("group_protocol", "classic", f"Which group protocol to speak: {', '.join(PROTOCOLS)}."),
 )
 
 PRODUCER_SETTINGS: Final = _table(
@@ -247,9 +247,14 @@ def resolve(table: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def consumer_config(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The consumer's settings, checked one by one and against one another. Raises ConfigurationError."""
+def consumer_config(given: Mapping[str, Any], protocols: Collection[str] = PROTOCOLS) -> dict[str, Any]:
+    """The consumer's settings, checked one by one and against one another. Raises ConfigurationError.
+
+    `protocols` are those that `group_protocol` may name.
+    """
     values = resolve(CONSUMER_SETTINGS, given)
+    if values["group_protocol"] not in protocols:
+        raise ConfigurationError(f"group_protocol={values['group_protocol']!r}: must be one of {', '.join(protocols)}")
     heartbeat, session = values["heartbeat_interval_ms"], values["session_timeout_ms"]
     if heartbeat >= session:
         raise ConfigurationError(
@@ -303,41 +308,6 @@ def producer_config(given: Mapping[str, Any]) -> dict[str, Any]:
 def security_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those of a client's settings that are about security, for another client that asks the same brokers."""
     return {name: settings[name] for name in SECURITY_NAMES if name in settings}
-
-
-def make_assignors(strategies: list[Any] | tuple[Any, ...]) -> tuple[Assignor, ...]:
-    """The assignors of partition_assignment_strategy: names and classes become instances."""
-    made = []
-    for entry in strategies:
-        if isinstance(entry, str):
-            entry = BUILT_IN[entry]
-        made.append(entry() if isinstance(entry, type) else entry)
-    return tuple(made)
-
-
-def membership_config(config: Mapping[str, Any], pid: int) -> MembershipConfig:
-    """Those of a consumer's settings that its membership needs, and its process.
-
-    Raises IllegalStateError if the assignors share no rebalance protocol.
-    """
-    made = MembershipConfig(
-        group_id=config["group_id"] or "",
-        assignors=make_assignors(config["partition_assignment_strategy"]),
-        group_instance_id=config["group_instance_id"],
-        group_expected_members=config["group_expected_members"],
-        process=said(config["group_member_process"], pid),
-        client_rack=config["client_rack"] or None,
-        session_timeout_ms=config["session_timeout_ms"],
-        heartbeat_interval_ms=config["heartbeat_interval_ms"],
-        max_poll_interval_ms=config["max_poll_interval_ms"],
-        request_timeout_ms=config["request_timeout_ms"],
-        retry_backoff_ms=config["retry_backoff_ms"],
-        retry_backoff_max_ms=config["retry_backoff_max_ms"],
-        auto_commit=config["enable_auto_commit"],
-        exclude_internal_topics=config["exclude_internal_topics"],
-    )
-    _ = made.protocol  # raises here instead of in the first poll
-    return made
 
 
 def network_settings(config: Mapping[str, Any]) -> NetworkSettings:

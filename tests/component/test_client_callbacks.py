@@ -12,7 +12,7 @@ from actors.client import Consumer, ConsumerRebalanceListener, TopicPartition
 from actors.client.errors import CallbackError, CommitFailedError
 from actors.client.group.assignors import BUILT_IN
 from actors.client.group.callbacks import named, wrapped
-from actors.client.group.standing import MemberState
+from actors.client.group.classic.standing import MemberState
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker
 

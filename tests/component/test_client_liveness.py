@@ -16,7 +16,7 @@ from actors.client import Consumer, TopicPartition
 from actors.client.consumer.fetcher import Fetcher
 from actors.client.consumer.polling import Polling
 from actors.client.errors import KafkaConnectionError
-from actors.client.group.standing import MemberState
+from actors.client.group.classic.standing import MemberState
 from actors.client.net.connection import Connection
 from actors.client.net.network import Network
 from actors.client.net.settings import NetworkSettings

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from actors.client.config import consumer_config, make_assignors, producer_config
+from actors.client.config import consumer_config, producer_config
 from actors.client.error_codes import error_for
 from actors.client.errors import (
     ConfigurationError,
@@ -18,6 +18,7 @@ from actors.client.errors import (
     RebalanceInProgressError,
     UnsupportedVersionError,
 )
+from actors.client.group.classic.config import make_assignors
 from actors.client.net.backoff import Backoff
 from actors.client.net.connection import Connection
 from actors.client.net.network import Network
@@ -195,7 +196,7 @@ def test_errors_carry_kafkas_names_and_codes():
 
 
 def test_importing_the_clients_does_not_import_ray():
-    code = "import sys, actors.client, actors.client.group.membership; sys.exit('ray' in sys.modules)"
+    code = "import sys, actors.client, actors.client.group.classic.membership; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -19,7 +19,7 @@ from actors.client.errors import (
     UnsupportedVersionError,
     WakeupError,
 )
-from actors.client.group.member_types import Kind
+from actors.client.group.classic.round import Kind
 from actors.client.net.network import Network
 from actors.wire import messages as m
 from tests.support.client_broker import RUBBISH, SILENCE

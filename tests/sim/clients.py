@@ -17,10 +17,11 @@ from actors.client.errors import (
     RebalanceInProgressError,
 )
 from actors.client.group.assignors import BUILT_IN
+from actors.client.group.classic.config import MembershipConfig
+from actors.client.group.classic.membership import Membership
+from actors.client.group.classic.standing import MemberState
 from actors.client.group.driver import Driver
-from actors.client.group.effects import Apply, CommitBeforeJoin, CommitOutcome, Fail
-from actors.client.group.membership import Membership, MembershipConfig
-from actors.client.group.standing import MemberState
+from actors.client.group.effects import Apply, CommitFirst, CommitOutcome, Fail
 from actors.client.net.changes import Changes
 from actors.client.net.network import Network
 from actors.client.net.settings import NetworkSettings
@@ -188,7 +189,7 @@ class Member(Client):
                     raise action.error
                 continue
             outcome = CommitOutcome.DONE
-            if isinstance(action, CommitBeforeJoin):
+            if isinstance(action, CommitFirst):
                 outcome = await self._last_commit()
             elif isinstance(action, Apply):
                 self._apply(action.partitions)

@@ -10,8 +10,9 @@ from typing import Any
 from actors.client.errors import KafkaConnectionError, KafkaError, WakeupError
 from actors.client.group.assignors import BUILT_IN
 from actors.client.group.assignors.protocol import Assignment
-from actors.client.group.effects import CommitBeforeJoin, CommitOutcome, Event, Fail, RunListener, Send
-from actors.client.group.membership import Membership, MembershipConfig
+from actors.client.group.classic.config import MembershipConfig
+from actors.client.group.classic.membership import Membership
+from actors.client.group.effects import CommitFirst, CommitOutcome, Event, Fail, RunListener, Send
 from actors.client.net.metadata import MetadataView
 from actors.client.records import Node, TopicPartition
 from actors.wire.messages import FindCoordinatorResponse, HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
@@ -65,7 +66,7 @@ class Script:
                 self.member.action_done(action, self.now, error)
                 if isinstance(error, WakeupError):
                     break
-            elif isinstance(action, CommitBeforeJoin):
+            elif isinstance(action, CommitFirst):
                 self.settle()
                 self.log.append("commit")
                 self.member.action_done(action, self.now, outcome=self.commit_outcome)

@@ -1,7 +1,7 @@
 """`Consumer`: reads topics, alone or as a member of a group. Names and defaults are kafka-python's and Kafka's.
 
 The user's thread runs the rebalance callbacks and takes records. Heartbeats and sockets have a thread of their own,
-with the event loop. This module has the public methods and puts the parts together:
+with the event loop. This module has the public methods; `assembly` puts the parts together:
 
     user_thread    who may come in, and how it waits and is woken      user's thread
     polling        what one poll does                                  user's thread
@@ -11,39 +11,31 @@ with the event loop. This module has the public methods and puts the parts toget
     drain          takes records out of what was fetched               user's thread
     hindrance      why there are no records                            user's thread
     iteration      gives them one by one                               user's thread
+    closing        the last things that a consumer does                user's thread
     lookups        offsets by time, topics                             asked by the user's thread, done on the loop
     positions      where the consumer stands in each partition         both, under the lock of `net.changes`
+    watch          which topics matter, and new metadata of them       event loop
     fetcher        fetches ahead                                       event loop
-    group/         the membership, and the driver that acts for it     event loop
+    group/         the member, and the driver that acts for it         event loop
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.client.config import consumer_config, membership_config, network_settings
-from actors.client.consumer.commits import CommitCallback, Commits, Offsets, whole
-from actors.client.consumer.decode import deserializer
-from actors.client.consumer.drain import Drain, by_topic
-from actors.client.consumer.fetch_requests import FetchSettings
-from actors.client.consumer.fetcher import Fetcher
+from actors.client.config import consumer_config
+from actors.client.consumer.assembly import assemble
+from actors.client.consumer.closing import CLOSE_MS, Closing
+from actors.client.consumer.commits import CommitCallback, Offsets, whole
 from actors.client.consumer.figures import figures
-from actors.client.consumer.hindrance import GRACE_MS, Hindrance
-from actors.client.consumer.iteration import Iteration
+from actors.client.consumer.hindrance import GRACE_MS
 from actors.client.consumer.listener import ConsumerRebalanceListener
-from actors.client.consumer.lookups import Lookups
-from actors.client.consumer.participation import Participation
-from actors.client.consumer.polling import Polling
-from actors.client.consumer.positions import EARLIEST, LATEST, RESET_TO, Positions
-from actors.client.consumer.recreation import Recreations
-from actors.client.consumer.user_thread import UserThread
-from actors.client.errors import IllegalStateError, InvalidGroupIdError, InvalidTopicError, TopicAuthorizationError
-from actors.client.group.driver import Driver
-from actors.client.group.membership import Membership
-from actors.client.net.changes import Changes
-from actors.client.net.network import Network
+from actors.client.consumer.positions import EARLIEST, LATEST
+from actors.client.errors import IllegalStateError, InvalidGroupIdError
+from actors.client.group.member import MakeMember, Subscriber
+from actors.client.group.protocols import PROTOCOLS
 from actors.client.records import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -52,123 +44,48 @@ from actors.client.records import (
     TopicPartition,
 )
 from actors.runtime.environment import REAL, Environment
-from actors.wire.errors import ErrorCode as Code
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_CLOSE_MS = 30_000
 
 
 class Consumer:
     """`Consumer("orders", group_id="billing", bootstrap_servers="localhost:9092")`.
 
     For the settings see `config.CONSUMER_SETTINGS`; an unknown one is an error. It is a context manager and an endless
-    iterator of records. It is not thread-safe, except for `wakeup`. `environment` is its clock.
+    iterator of records. It is not thread-safe, except for `wakeup`. `environment` is its clock. `protocols` are the
+    group protocols that it knows.
 
     It has many methods, because Kafka's consumer has them, and many fields, because it is put together of many parts.
     """
 
-    def __init__(self, *topics: str, environment: Environment = REAL, **settings: Any) -> None:
-        self.config = config = consumer_config(settings)
-        self._positions = Positions()
-        self._network = network = Network(network_settings(config), self._wanted_topics, environment=environment)
-        self._changes = changes = Changes(network.now_ms)
-        self._member = Membership(membership_config(config, environment.kernel.pid()), network.jitter)
-        self._driver = Driver(self._member, network, changes, self._positions.topic_id)
-        self._thread = UserThread(changes)
-        self._fetcher = Fetcher(
-            network,
-            self._positions,
-            FetchSettings.of(config),
-            changes,
-            committed=self._load_committed,
-            tell=self._driver.tell,
-            may_fetch=lambda: self._member.may_deliver(network.now_ms()),
-        )
-        self._drain = Drain(
-            self._positions,
-            lock=changes.lock,
-            reset_to=RESET_TO[config["auto_offset_reset"]],
-            committed=config["isolation_level"] == "read_committed",
-            check_crcs=config["check_crcs"],
-            key_of=by_topic(config["key_deserializer"], deserializer),
-            value_of=by_topic(config["value_deserializer"], deserializer),
-        )
-        self._commits = Commits(config, self._network, self._driver, self._positions, self._thread, changes)
-        self._participation = Participation(
-            config, self._member, self._driver, self._positions, self._fetcher, self._commits, self._thread, changes
-        )
-        self._recreations = Recreations(
-            self._positions,
-            network.cluster,
-            changes,
-            RESET_TO[config["auto_offset_reset"]],
-            lambda: self._fetcher.recreated,
-            self._participation.recreated,
-        )
-        self._hindrance = Hindrance(
-            network,
-            self._own_topics,
-            config["bootstrap_servers"],
-            creates=config["allow_auto_create_topics"],
-        )
-        self._polling = Polling(
-            self._member,
-            self._participation,
-            self._commits,
-            self._fetcher,
-            self._drain,
-            self._thread,
-            changes,
-            self._recreations,
-            without_records=lambda: self._hindrance.warn(config["group_id"]),
-        )
-        self._iteration = Iteration(
-            config["max_poll_records"], self._member, self._positions, self._polling, self._drain, changes
-        )
-        self._lookups = Lookups(config, self._network, self._thread, changes)
-        self._network.on_metadata = self._on_metadata
-        self._network.on_denied = self._fetcher.refuse
+    def __init__(
+        self,
+        *topics: str,
+        environment: Environment = REAL,
+        protocols: Mapping[str, MakeMember] = PROTOCOLS,
+        **settings: Any,
+    ) -> None:
+        self.config = config = consumer_config(settings, protocols)
+        parts = assemble(config, environment, protocols)
+        self._network = parts.network
+        self._changes = parts.changes
+        self._positions = parts.positions
+        self._member: Subscriber = parts.member
+        self._driver = parts.driver
+        self._thread = parts.thread
+        self._fetcher = parts.fetcher
+        self._drain = parts.drain
+        self._commits = parts.commits
+        self._participation = parts.participation
+        self._hindrance = parts.hindrance
+        self._polling = parts.polling
+        self._iteration = parts.iteration
+        self._lookups = parts.lookups
+        self._closing = Closing(parts.iteration, parts.participation, parts.commits)
         self._network.start()
         if topics:
             self.subscribe(list(topics))
-
-    # --- what the event loop asks -----------------------------------------------------------------------------------
-
-    def _wanted_topics(self) -> frozenset[str] | None:
-        """The topics whose metadata the network keeps fresh; None: all."""
-        if self._member.wants_all_topics:
-            return None
-        return self._member.watched_topics | {tp.topic for tp in list(self._positions.states)}
-
-    def _own_topics(self) -> frozenset[str]:
-        return frozenset(self._member.topics | {tp.topic for tp in list(self._positions.states)})
-
-    def _on_metadata(self) -> None:
-        refused = {
-            code: self._with_code(code) for code in (Code.TOPIC_AUTHORIZATION_FAILED, Code.INVALID_TOPIC_EXCEPTION)
-        }
-        closed, illegal = refused[Code.TOPIC_AUTHORIZATION_FAILED], refused[Code.INVALID_TOPIC_EXCEPTION]
-        if closed:
-            self._fetcher.refuse(TopicAuthorizationError(topics=closed))
-        else:
-            self._fetcher.refuse(InvalidTopicError(f"{illegal[0]!r} cannot be a topic's name") if illegal else None)
-        self._recreations.note()
-        self._driver.on_metadata()
-        self._fetcher.step()
-
-    def _with_code(self, code: int) -> list[str]:
-        """Those of the topics that a broker has answered with this error."""
-        known = self._network.cluster.topics
-        return sorted(t for t in self._own_topics() if t in known and known[t].error_code == code)
-
-    async def _load_committed(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        if not self.config["group_id"]:
-            return dict.fromkeys(partitions)
-        return await self._driver.committed(partitions, self.config["request_timeout_ms"])
 
     def _require_group(self, what: str) -> None:
         if not self.config["group_id"]:
@@ -410,9 +327,8 @@ class Consumer:
         isolation_level: int | None = None,
     ) -> dict[TopicPartition, int]:
         with self._thread.using():
-            wanted = {TopicPartition(*tp): at for tp in partitions}
-            found = self._lookups.offsets(wanted, self._timeout(timeout_ms), isolation_level)
-            return {tp: offset.offset if offset else 0 for tp, offset in found.items()}
+            wanted = [TopicPartition(*tp) for tp in partitions]
+            return self._lookups.ends(wanted, at, self._timeout(timeout_ms), isolation_level)
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """The high watermark of a partition at its last fetch; None before the first."""
@@ -439,7 +355,7 @@ class Consumer:
         """The group id, generation and member id at present."""
         generation = self._member.generation
         return ConsumerGroupMetadata(
-            self._member.config.group_id,
+            self._member.group_id,
             generation.id,
             generation.member_id,
             self.config["group_instance_id"],
@@ -486,24 +402,13 @@ class Consumer:
         """
         if self._thread.closed:
             return
-        deadline = self._network.now_ms() + (_CLOSE_MS if timeout_ms is None else timeout_ms)
-        errors: list[BaseException] = []
+        deadline = self._network.now_ms() + (CLOSE_MS if timeout_ms is None else timeout_ms)
+        errors: list[Exception] = []
         with self._thread.using():
             self._thread.forget_wakeup()
-            steps: list[Callable[[], None]] = [
-                self._iteration.stop,
-                lambda: self._participation.leave("the consumer was closed"),
-                lambda: self._participation.await_goodbye(deadline),
-                self._commits.run_callbacks,
-            ]
-            if autocommit and self.config["enable_auto_commit"] and self._positions.states:
-                steps.insert(1, lambda: self._commits.commit_last(deadline))
+            commit = autocommit and self.config["enable_auto_commit"] and bool(self._positions.states)
             try:
-                for step in steps:  # each is owed: what a listener raises must not keep us in the group
-                    try:
-                        step()
-                    except Exception as error:
-                        errors.append(error)
+                errors = self._closing.finish(deadline, commit=commit)
             finally:
                 self._thread.close()
                 self._network.close()

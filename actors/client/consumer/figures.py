@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from actors.client.consumer.positions import Positions
-from actors.client.group.membership import Membership
+from actors.client.group.member import Subscriber
 from actors.client.net.changes import Changes
 
 
-def figures(member: Membership, positions: Positions, changes: Changes) -> dict[str, Any]:
+def figures(member: Subscriber, positions: Positions, changes: Changes) -> dict[str, Any]:
     """Counters since the consumer was made, times in ms, and its state in its group."""
     stats = member.stats
     with changes.lock:  # the loop's thread records
@@ -17,7 +17,11 @@ def figures(member: Membership, positions: Positions, changes: Changes) -> dict[
     states = list(positions.states.values())
     lags = [lag for state in states if (lag := state.lag) is not None]
     return {
-        **member.describe(),
+        "state": member.state.value,
+        "generation": member.generation.id,
+        "member_id": member.generation.member_id,
+        "coordinator": member.coordinator,
+        "owned": sorted(member.owned),
         "joins": stats.joins_sent,
         "rebalances": stats.rebalances,
         "failed_rebalances": stats.rebalances_failed,

@@ -7,7 +7,7 @@ from collections import deque
 from actors.client.consumer.drain import Drain
 from actors.client.consumer.polling import FOREVER_MS, Polling
 from actors.client.consumer.positions import PartitionState, Positions
-from actors.client.group.membership import Membership
+from actors.client.group.member import Subscriber
 from actors.client.net.changes import Changes
 from actors.client.records import ConsumerRecord
 
@@ -19,7 +19,7 @@ class Iteration:
     """Takes up to `limit` records at a time and returns them one by one."""
 
     def __init__(
-        self, limit: int, member: Membership, positions: Positions, polling: Polling, drain: Drain, changes: Changes
+        self, limit: int, member: Subscriber, positions: Positions, polling: Polling, drain: Drain, changes: Changes
     ) -> None:
         self._limit = limit
         self._member = member

@@ -55,6 +55,13 @@ class Lookups:
 
         return self._metadata(ask(), timeout_ms)
 
+    def ends(
+        self, partitions: list[TopicPartition], at: int, timeout_ms: int, isolation_level: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """One end of each partition: EARLIEST or LATEST."""
+        found = self.offsets(dict.fromkeys(partitions, at), timeout_ms, isolation_level)
+        return {tp: offset.offset if offset else 0 for tp, offset in found.items()}
+
     def ids(self, names: list[str], timeout_ms: int) -> dict[str, bytes]:
         """The ids of these topics by the newest metadata."""
 

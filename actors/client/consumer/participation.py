@@ -1,7 +1,7 @@
-"""Carries out what the membership machine wants the user's thread to do between two polls.
+"""Carries out what the group wants the user's thread to do between two polls.
 
-The machine says what comes next (`Membership.next_action`): commit, call the listener, take over an assignment. It is
-done here, and the machine is told the outcome.
+The member says what comes next (`Subscriber.next_action`): commit, call the listener, take over an assignment. It is
+done here, and the member is told the outcome.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from actors.client.consumer.user_thread import UserThread
 from actors.client.errors import KafkaError, WakeupError
 from actors.client.group.callbacks import named, wrapped
 from actors.client.group.driver import Driver
-from actors.client.group.effects import Action, Apply, CommitBeforeJoin, CommitOutcome, Event, Fail, RunListener
-from actors.client.group.membership import Membership
+from actors.client.group.effects import Action, Apply, CommitFirst, CommitOutcome, Event, Fail, RunListener
+from actors.client.group.member import Subscriber
 from actors.client.net.changes import Changes
 from actors.client.records import TopicPartition
 
@@ -34,7 +34,7 @@ class Participation:
     def __init__(
         self,
         config: Mapping[str, Any],
-        member: Membership,
+        member: Subscriber,
         driver: Driver,
         positions: Positions,
         fetcher: Fetcher,
@@ -89,8 +89,8 @@ class Participation:
         """Carry out an action. Returns False if the rest has to wait for a later poll."""
         error: BaseException | None = None
         outcome = CommitOutcome.DONE
-        if isinstance(action, CommitBeforeJoin):
-            outcome = self._commit_before_join(action, deadline_ms)
+        if isinstance(action, CommitFirst):
+            outcome = self._commit_first(action, deadline_ms)
         elif isinstance(action, Apply):
             self.assign(action.partitions)
         elif isinstance(action, RunListener):
@@ -134,13 +134,12 @@ class Participation:
             added = self._positions.assign(partitions)
             for state in added:
                 state.load()
-            self._positions.stop_all(False)
+            self._positions.go_on()
         self._commits.start_interval()
         self._fetcher.soon()
 
-    def _commit_before_join(self, action: CommitBeforeJoin, deadline_ms: int) -> CommitOutcome:
-        if action.stop_all:
-            self._positions.stop_all()
+    def _commit_first(self, action: CommitFirst, deadline_ms: int) -> CommitOutcome:
+        self._positions.stop(action.stop)
         if self._changes.now_ms() < self._last_commit_after_ms:
             return CommitOutcome.LATER
         if self._last_commit is None:
@@ -186,7 +185,7 @@ class Participation:
         while self._changes.now_ms() < deadline_ms:
             seen = self._changes.count
             with self._changes.lock:
-                leaving = any(p.node is not None for p in self._member.pending().values())
+                leaving = self._member.asks_coordinator
             if not leaving and not self._commits.under_way:
                 return
             self._changes.wait(seen, min(deadline_ms, self._changes.now_ms() + _LOOK_AGAIN_MS))

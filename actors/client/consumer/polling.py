@@ -13,7 +13,7 @@ from actors.client.consumer.positions import PartitionState
 from actors.client.consumer.recreation import Recreations
 from actors.client.consumer.user_thread import UserThread
 from actors.client.errors import IllegalStateError, KafkaTimeoutError
-from actors.client.group.membership import Membership
+from actors.client.group.member import Subscriber
 from actors.client.net.changes import Changes
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class Polling:
 
     def __init__(
         self,
-        member: Membership,
+        member: Subscriber,
         participation: Participation,
         commits: Commits,
         fetcher: Fetcher,

@@ -179,6 +179,13 @@ class Positions:
             if state.position is not None
         }
 
-    def stop_all(self, stopped: bool = True) -> None:
+    def stop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch and hand out nothing more of these partitions, until `go_on`."""
+        for tp in partitions:
+            if tp in self.states:
+                self.states[tp].stopped = True
+
+    def go_on(self) -> None:
+        """Fetch and hand out records of all partitions again."""
         for state in self.states.values():
-            state.stopped = stopped
+            state.stopped = False

@@ -14,7 +14,7 @@ from typing import Any
 
 from actors.client.errors import HeartbeatFailedError, KafkaError, KafkaTimeoutError
 from actors.client.group.effects import Drop, Effect, Send, To
-from actors.client.group.membership import Membership
+from actors.client.group.member import Member
 from actors.client.group.offsets import Commit, Offsets, fetch_request, judge_commit, judge_fetch, make_commit
 from actors.client.group.topic_ids import Divided, IdOf, divide, known_ids
 from actors.client.net.backoff import Backoff
@@ -42,7 +42,7 @@ class Driver:
     `id_of` knows to which topic the position in a partition belongs.
     """
 
-    def __init__(self, member: Membership, network: Network, changes: Changes, id_of: IdOf) -> None:
+    def __init__(self, member: Member, network: Network, changes: Changes, id_of: IdOf) -> None:
         self.member = member
         self.network = network
         self._changes = changes
@@ -150,9 +150,7 @@ class Driver:
         left = deadline_ms - self.network.now_ms()
         if left <= 0:
             why = self.network.outage.because()
-            raise KafkaTimeoutError(
-                f"the coordinator of group {self.member.config.group_id} was not found in time{why}"
-            )
+            raise KafkaTimeoutError(f"the coordinator of group {self.member.group_id} was not found in time{why}")
         waiter: asyncio.Future[None] = self.network.loop.create_future()
         self._waiters.append(waiter)
         await asyncio.wait([waiter], timeout=max(until_ms - self.network.now_ms(), 1) / 1000)
@@ -193,7 +191,8 @@ class Driver:
 
     async def _commit_once(self, commit: Commit, deadline_ms: int) -> KafkaError | None:
         node = await self._coordinator(deadline_ms)
-        commit = replace(commit, node=node)
+        with self._changes.lock:
+            commit = commit.sent(node, self.member.sends_as(commit.generation))
         try:
             response = await self.network.ask(
                 node,
@@ -227,7 +226,7 @@ class Driver:
         while True:
             node = await self._coordinator(deadline)
             ids = known_ids(wanted, self.network.cluster)
-            request = fetch_request(self.member.config.group_id, wanted, ids)
+            request = fetch_request(self.member.group_id, wanted, ids)
             try:
                 response = await self.network.ask(
                     node, request, coordinator=True, max_version=request.max_version if ids else None
@@ -237,7 +236,7 @@ class Driver:
                 if failure.retriable:
                     self._lost(node)
             else:
-                fetched = judge_fetch(self.member.config.group_id, response, ids)
+                fetched = judge_fetch(self.member.group_id, response, ids)
                 if fetched.error is None:
                     return fetched.offsets
                 error = fetched.error

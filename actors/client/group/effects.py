@@ -64,7 +64,7 @@ class Event(Enum):
 
 
 class CommitOutcome(Enum):
-    """How the commit before a rebalance went."""
+    """How the commit before partitions are given up went."""
 
     DONE = "done"
     LATER = "not finished, or worth another attempt"
@@ -72,10 +72,10 @@ class CommitOutcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class CommitBeforeJoin:
-    """Commit all consumed positions. With `stop_all`, first stop fetching and returning every partition."""
+class CommitFirst:
+    """Commit all consumed positions, before partitions are given up. Records of `stop` are not handed out any more."""
 
-    stop_all: bool
+    stop: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +101,4 @@ class Fail:
     error: BaseException
 
 
-Action = CommitBeforeJoin | RunListener | Apply | Fail
+Action = CommitFirst | RunListener | Apply | Fail

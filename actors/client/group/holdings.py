@@ -15,7 +15,7 @@ class Holdings:
         self._exclude_internal = exclude_internal
         self._pattern: Callable[[str], bool] | None = None
         self._accepted: frozenset[str] = frozenset()
-        self._joined_with: frozenset[str] | None = None
+        self._told_topics: frozenset[str] | None = None
         self.subscribed = False
         self.topics: frozenset[str] = frozenset()
         self.owned: frozenset[TopicPartition] = frozenset()
@@ -56,13 +56,13 @@ class Holdings:
         if self._pattern is not None:
             self._accepted = frozenset(tp.topic for tp in assigned) - view.partitions.keys()
             self.topics |= frozenset(tp.topic for tp in assigned)
-            self._joined_with = self.topics
+            self._told_topics = self.topics
 
-    def join_sent(self) -> None:
+    def told(self) -> None:
         """Remember that the coordinator is told of the present `topics`."""
-        self._joined_with = self.topics
+        self._told_topics = self.topics
 
     @property
     def changed(self) -> bool:
         """Whether `topics` are other ones than the coordinator was told."""
-        return self._joined_with is not None and self._joined_with != self.topics
+        return self._told_topics is not None and self._told_topics != self.topics

@@ -1,27 +1,23 @@
 """Committing and fetching offsets: the requests, and what each answer means to the caller. Sans-IO.
 
-Both take the membership machine, which they tell what they learn about the coordinator and the generation.
+A commit takes the member (`member.Committer`): as whom it is made and sent, and whom it tells what it learns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from actors.client.error_codes import error_for
-from actors.client.errors import (
-    CommitFailedError,
-    FencedInstanceIdError,
-    KafkaError,
-    RebalanceInProgressError,
-    TopicAuthorizationError,
-)
-from actors.client.group.membership import Membership
-from actors.client.group.standing import Generation, MemberState
+from actors.client.errors import KafkaError, TopicAuthorizationError
+from actors.client.group.generation import Generation
+from actors.client.group.member import Committer
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
+
+_MOVED: Final = (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR, Code.REQUEST_TIMED_OUT)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Ids = Mapping[TopicPartition, bytes]
@@ -46,6 +42,13 @@ class Commit:
     by_id: bool = False
     withheld: KafkaError | None = None
 
+    def sent(self, node: Node, generation: Generation) -> Commit:
+        """This commit as it is sent: to this coordinator, in this place."""
+        if generation != self.generation:
+            self.request.generation_id_or_member_epoch = generation.id
+            self.request.member_id = generation.member_id
+        return replace(self, node=node, generation=generation)
+
     @property
     def min_version(self) -> int:
         return 7 if self.request.group_instance_id is not None else 0
@@ -55,7 +58,7 @@ class Commit:
         return _BY_ID_FROM if self.by_id else None
 
 
-def make_commit(member: Membership, offsets: Offsets, now_ms: int, ids: Ids = NO_IDS) -> Commit:
+def make_commit(member: Committer, offsets: Offsets, now_ms: int, ids: Ids = NO_IDS) -> Commit:
     """A commit as a member of the group, or without a membership if partitions were assigned by hand.
 
     `ids` are those of all its topics; without any, the topics are named.
@@ -63,16 +66,7 @@ def make_commit(member: Membership, offsets: Offsets, now_ms: int, ids: Ids = NO
     Raises RebalanceInProgressError or CommitFailedError if this member may not commit now, ValueError for an offset
     below 0.
     """
-    generation, instance = Generation(), None
-    if member.subscribed:
-        if member.state is not MemberState.STABLE:
-            raise RebalanceInProgressError if member.rebalancing else CommitFailedError
-        if not member.may_deliver(now_ms):
-            raise CommitFailedError(
-                f"no heartbeat was answered for session_timeout_ms={member.config.session_timeout_ms}: the partitions "
-                "may belong to another member by now; call poll() to join again"
-            )
-        generation, instance = member.generation, member.config.group_instance_id
+    generation = member.commits_as(now_ms)
     topics: dict[tuple[str, bytes], list[OffsetCommitRequest.OffsetCommitRequestPartition]] = {}
     for tp, offset in sorted(offsets.items()):
         if offset.offset < 0:
@@ -86,10 +80,10 @@ def make_commit(member: Membership, offsets: Offsets, now_ms: int, ids: Ids = NO
             )
         )
     request = OffsetCommitRequest(
-        group_id=member.config.group_id,
+        group_id=member.group_id,
         generation_id_or_member_epoch=generation.id,
         member_id=generation.member_id,
-        group_instance_id=instance,
+        group_instance_id=member.instance_id if member.subscribed else None,
         retention_time_ms=-1,
         topics=[
             OffsetCommitRequest.OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions)
@@ -99,7 +93,7 @@ def make_commit(member: Membership, offsets: Offsets, now_ms: int, ids: Ids = NO
     return Commit(request, generation, member.coordinator, bool(ids))
 
 
-def judge_commit(member: Membership, commit: Commit, response: OffsetCommitResponse, now_ms: int) -> KafkaError | None:
+def judge_commit(member: Committer, commit: Commit, response: OffsetCommitResponse, now_ms: int) -> KafkaError | None:
     """None if everything was committed, else the error to raise or, if it is retriable, to try again after.
 
     The first partition in trouble decides, except that topics without authorization are collected.
@@ -115,36 +109,17 @@ def judge_commit(member: Membership, commit: Commit, response: OffsetCommitRespo
             if code == Code.TOPIC_AUTHORIZATION_FAILED:
                 unauthorized.add(name)
                 continue
-            where = f"committing {name}-{partition.partition_index} for group {member.config.group_id}"
+            where = f"committing {name}-{partition.partition_index} for group {member.group_id}"
             return _commit_error(member, commit, code, where, now_ms)
     member.lookup.alive()
     return TopicAuthorizationError(topics=unauthorized) if unauthorized else None
 
 
-def _commit_error(member: Membership, commit: Commit, code: int, where: str, now_ms: int) -> KafkaError:
-    unchanged = commit.generation == member.generation
-    preparing = member.state is MemberState.PREPARING_REBALANCE
-    match code:
-        case Code.COORDINATOR_NOT_AVAILABLE | Code.NOT_COORDINATOR | Code.REQUEST_TIMED_OUT:
-            member.coordinator_lost(commit.node, now_ms, drop=True)
-            return error_for(code, where)
-        case Code.FENCED_INSTANCE_ID:
-            if unchanged:
-                return FencedInstanceIdError(f"{where}: {FencedInstanceIdError.hint}")
-            return RebalanceInProgressError() if preparing else CommitFailedError()
-        case Code.REBALANCE_IN_PROGRESS:
-            member.request_rejoin("a commit was answered with a rebalance in progress")
-            return RebalanceInProgressError()
-        case Code.ILLEGAL_GENERATION | Code.UNKNOWN_MEMBER_ID:
-            if not member.subscribed:
-                return CommitFailedError(f"{where}: the group has members of its own; {CommitFailedError.hint}")
-            if not unchanged and preparing:
-                return RebalanceInProgressError()
-            if unchanged:
-                member.expelled(keep_member_id=code == Code.ILLEGAL_GENERATION)
-            return CommitFailedError()
-        case _:
-            return error_for(code, where)
+def _commit_error(member: Committer, commit: Commit, code: int, where: str, now_ms: int) -> KafkaError:
+    if code in _MOVED:
+        member.coordinator_lost(commit.node, now_ms, drop=True)
+        return error_for(code, where)
+    return member.commit_refused(code, commit.generation, where) or error_for(code, where)
 
 
 def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None, ids: Ids = NO_IDS) -> OffsetFetchRequest:

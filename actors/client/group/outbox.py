@@ -1,28 +1,66 @@
-"""What a member has sent and has no answer to yet, and what its shell has to do next. Sans-IO."""
+"""What a member has sent and has no answer to yet, and what its shell has to do next. Sans-IO.
+
+It looks the coordinator up by itself. The other kinds of requests are those of the member's protocol.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from actors.client.group.effects import Drop, Effect, Send, To, WantMetadata
+from actors.client.group.generation import Generation
 from actors.client.group.lookup import CoordinatorLookup
-from actors.client.group.member_types import Kind, MembershipConfig, Pending
-from actors.client.group.standing import Standing
 from actors.client.records import Node
 from actors.wire.messages import ApiMessage
 
-_TO = {Kind.LOOKUP: To.ANY, Kind.ASIDE: To.ASIDE}
-# The first versions that carry the instance id (KIP-345). Without it a broker would take us for a dynamic member.
-_STATIC_JOIN, _STATIC = 5, 3
+
+class Lookup(Enum):
+    """The kind of request that members of all protocols send."""
+
+    COORDINATOR = "FindCoordinator"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """To which node a kind of request goes, and the lowest version that can say it."""
+
+    to: To = To.COORDINATOR
+    min_version: int = 0
+
+
+_ANYWHERE = Route(To.ANY)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A request in flight: its kind, the generation and coordinator when it was sent, and the time."""
+
+    kind: Enum
+    generation: Generation
+    node: Node | None
+    sent_ms: int
 
 
 class Outbox:
-    """Requests on their way, each with the generation and the coordinator that were known when it was made."""
+    """Requests on their way, each with the generation and the coordinator that were known when it was made.
 
-    def __init__(self, config: MembershipConfig, standing: Standing, lookup: CoordinatorLookup) -> None:
-        self._config = config
-        self._standing = standing
+    `generation` gives the present one, and `routes` says how each kind of request goes.
+    """
+
+    def __init__(
+        self,
+        lookup: CoordinatorLookup,
+        generation: Callable[[], Generation],
+        routes: Mapping[Any, Route],
+        request_timeout_ms: int,
+    ) -> None:
         self._lookup = lookup
+        self._generation = generation
+        self._routes: Mapping[Enum, Route] = {**routes, Lookup.COORDINATOR: _ANYWHERE}
+        self._timeout_ms = request_timeout_ms
         self._effects: list[Effect] = []
         self._pending: dict[int, Pending] = {}
         self._last_id = 0
@@ -35,15 +73,15 @@ class Outbox:
     def want_metadata(self) -> None:
         self._effects.append(WantMetadata())
 
-    def send(self, kind: Kind, request: ApiMessage, now_ms: int, *, timeout_ms: int | None = None) -> int:
-        """Send a request: a lookup to any node, all others to the coordinator. Returns its id."""
+    def send(self, kind: Enum, request: ApiMessage, now_ms: int, *, timeout_ms: int | None = None) -> int:
+        """Send a request by the route of its kind. Returns its id."""
         self._last_id += 1
-        options: dict[str, Any] = {"timeout_ms": timeout_ms or self._config.request_timeout_ms}
-        if kind is not Kind.LOOKUP and self._config.group_instance_id is not None:
-            options["min_version"] = _STATIC_JOIN if kind is Kind.JOIN else _STATIC
-        node = None if kind is Kind.LOOKUP else self._lookup.coordinator
-        self._pending[self._last_id] = Pending(kind, self._standing.generation, node, now_ms)
-        self._effects.append(Send(self._last_id, _TO.get(kind, To.COORDINATOR), node, request, **options))
+        route = self._routes[kind]
+        node = None if route.to is To.ANY else self._lookup.coordinator
+        self._pending[self._last_id] = Pending(kind, self._generation(), node, now_ms)
+        self._effects.append(
+            Send(self._last_id, route.to, node, request, timeout_ms or self._timeout_ms, route.min_version)
+        )
         return self._last_id
 
     def ended(self, request_id: int) -> Pending | None:
@@ -54,20 +92,24 @@ class Outbox:
         """What is in flight, by id."""
         return dict(self._pending)
 
-    def in_flight(self, *kinds: Kind) -> bool:
+    @property
+    def asks_coordinator(self) -> bool:
+        """Whether the coordinator has yet to answer something."""
+        return any(pending.node is not None for pending in self._pending.values())
+
+    def in_flight(self, *kinds: Enum) -> bool:
         return any(pending.kind in kinds for pending in self._pending.values())
 
-    def abandon_join(self) -> None:
-        """Forget a JoinGroup or SyncGroup in flight: its answer does not count any more."""
-        joining = (Kind.JOIN, Kind.SYNC)
-        self._pending = {n: pending for n, pending in self._pending.items() if pending.kind not in joining}
+    def abandon(self, *kinds: Enum) -> None:
+        """Forget what is in flight of these kinds: the answers do not count any more."""
+        self._pending = {n: pending for n, pending in self._pending.items() if pending.kind not in kinds}
 
     # --- the coordinator ------------------------------------------------------------------------------------------
 
     def find_coordinator(self, now_ms: int) -> None:
         """Look for the coordinator unless it is known, being looked for, or not to be looked for yet."""
         if self._lookup.due(now_ms):
-            self._lookup.in_flight = self.send(Kind.LOOKUP, self._lookup.request(), now_ms)
+            self._lookup.in_flight = self.send(Lookup.COORDINATOR, self._lookup.request(), now_ms)
 
     def coordinator_lost(self, node: Node | None, now_ms: int, *, drop: bool = False) -> None:
         """Forget the coordinator if it is `node`; if another has replaced it already, nothing changes."""

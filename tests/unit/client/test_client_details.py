@@ -6,11 +6,14 @@ import struct
 
 import pytest
 
+from actors.client.consumer.figures import figures
+from actors.client.consumer.positions import Positions
 from actors.client.errors import KafkaConnectionError
 from actors.client.group.assignors import ClusterView, CooperativeStickyAssignor, GroupMember, StickyAssignor
 from actors.client.group.assignors.packing import pack_partitions
 from actors.client.group.assignors.protocol import Subscription
 from actors.client.group.assignors.userdata import unpack_sticky
+from actors.client.net.changes import Changes
 from actors.client.net.metadata import MetadataView
 from tests.support.membership_script import Script, following_a_pattern, joining, syncing, tps
 
@@ -122,9 +125,14 @@ def test_a_shell_is_told_when_a_poll_would_help():
 
 def test_a_member_can_be_described():
     script = Script().stable("t-1", "t-0")
-    described = script.member.describe()
-    assert described.pop("coordinator") == script.member.coordinator
-    assert described == {"state": "STABLE", "generation": 1, "member_id": "me", "owned": sorted(tps("t-0", "t-1"))}
+    described = figures(script.member, Positions(), Changes(lambda: script.now))
+    assert {name: described[name] for name in ("state", "generation", "member_id", "coordinator", "owned")} == {
+        "state": "STABLE",
+        "generation": 1,
+        "member_id": "me",
+        "coordinator": script.member.coordinator,
+        "owned": sorted(tps("t-0", "t-1")),
+    }
 
 
 def test_heartbeats_and_missed_polls_are_counted():

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from actors.client.errors import FencedInstanceIdError, GroupAuthorizationError
+from actors.client.group.classic.standing import MemberState
 from actors.client.group.effects import Drop, Event, To
-from actors.client.group.standing import MemberState
 from actors.wire.messages import HeartbeatResponse
 from tests.support.membership_script import ASIDE, NODE, Script, joining, lookup_answer, tps
 

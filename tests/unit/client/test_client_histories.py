@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from actors.client.errors import KafkaConnectionError, KafkaError
 from actors.client.group.assignors.protocol import Assignment
+from actors.client.group.classic.standing import MemberState, Standing
 from actors.client.group.effects import Event, To
-from actors.client.group.standing import Generation, MemberState, Standing
+from actors.client.group.generation import Generation
 from actors.wire.messages import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
 from tests.support.membership_script import ASIDE, NODE, OTHER, Script, lookup_answer, tps
 

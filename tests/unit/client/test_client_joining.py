@@ -7,10 +7,10 @@ import pytest
 from actors.client.errors import IllegalStateError, InconsistentGroupProtocolError, KafkaError
 from actors.client.group.assignors import BUILT_IN, RebalanceProtocol
 from actors.client.group.assignors.protocol import Subscription
+from actors.client.group.classic.config import MembershipConfig
+from actors.client.group.classic.standing import MemberState
 from actors.client.group.effects import Drop, To
-from actors.client.group.membership import MembershipConfig
 from actors.client.group.offsets import make_commit
-from actors.client.group.standing import MemberState
 from actors.client.records import OffsetAndMetadata, TopicPartition
 from actors.wire.messages import HeartbeatRequest, JoinGroupResponse
 from tests.support.membership_script import NODE, OTHER, Script, joining, looking, part, syncing

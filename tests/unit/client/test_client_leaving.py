@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from actors.client.group.classic.standing import MemberState
 from actors.client.group.effects import Apply, Event
-from actors.client.group.standing import MemberState
 from actors.wire.messages import LeaveGroupResponse
 from tests.support.membership_script import Script, joining, part, tps
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from actors.client.errors import GroupAuthorizationError, SaslAuthenticationError
+from actors.client.group.classic.standing import MemberState
 from actors.client.group.effects import To, WantMetadata
-from actors.client.group.standing import MemberState
 from tests.support.membership_script import NODE, OTHER, Script, looking, lookup_answer, tps
 
 

@@ -13,10 +13,12 @@ from actors.client.errors import (
     TopicAuthorizationError,
 )
 from actors.client.group.assignors import BUILT_IN
+from actors.client.group.classic.config import MembershipConfig
+from actors.client.group.classic.membership import Membership
+from actors.client.group.classic.standing import MemberState
 from actors.client.group.effects import Drop
-from actors.client.group.membership import Membership, MembershipConfig
+from actors.client.group.generation import Generation
 from actors.client.group.offsets import Commit, fetch_request, judge_commit, judge_fetch, make_commit
-from actors.client.group.standing import Generation, MemberState
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.wire.messages import OffsetCommitResponse, OffsetFetchResponse
 
@@ -31,7 +33,7 @@ def member(state: MemberState = MemberState.STABLE, *, subscribed: bool = True) 
     if subscribed:
         made.subscribe(["t", "u"])
     made.standing.state = state
-    made.standing.generation = Generation(4, "me", "range")
+    made.standing.generation = Generation(4, "me")
     made.joining.needed = False
     made.live.deliver_until_ms = NOW + 10_000
     made.lookup.coordinator = NODE
@@ -149,7 +151,7 @@ def test_22_and_25_mean_kicked_out(code, member_id):
 def test_an_answer_for_an_older_generation(code, state, expected):
     who = member()
     commit = make_commit(who, OFFSETS, NOW)
-    who.standing.generation = Generation(5, "me", "range")
+    who.standing.generation = Generation(5, "me")
     who.standing.state = state
     assert isinstance(judge_commit(who, commit, answer(t=code), NOW), expected)
     assert who.generation.id == 5

@@ -9,8 +9,8 @@ import pytest
 from actors.client.errors import InconsistentGroupProtocolError
 from actors.client.group.assignors import BUILT_IN
 from actors.client.group.assignors.protocol import Assignment, Subscription
+from actors.client.group.classic.standing import MemberState
 from actors.client.group.effects import WantMetadata
-from actors.client.group.standing import MemberState
 from actors.client.net.metadata import MetadataView
 from actors.wire.messages import JoinGroupResponse
 from tests.support.membership_script import Script, joining, syncing, tps

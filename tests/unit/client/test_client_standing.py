@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.client.group.standing import TRANSITIONS, Generation, IllegalTransitionError, MemberState, Standing
+from actors.client.group.classic.standing import TRANSITIONS, IllegalTransitionError, MemberState, Standing
+from actors.client.group.generation import Generation
 
 S = MemberState
-PLACE = Generation(7, "me", "range")
+PLACE = Generation(7, "me")
 
 
 def in_state(state: MemberState) -> Standing:
@@ -18,7 +19,7 @@ def in_state(state: MemberState) -> Standing:
         S.COMPLETING_REBALANCE: 2,
         S.STABLE: 3,
     }
-    for step in (standing.join_sent, lambda: standing.joined(PLACE), standing.synced)[: ways[state]]:
+    for step in (standing.join_sent, lambda: standing.joined(PLACE, "range"), standing.synced)[: ways[state]]:
         step()
     assert standing.state is state
     return standing
@@ -31,7 +32,7 @@ def happen(standing: Standing, to: MemberState) -> None:
         case S.PREPARING_REBALANCE:
             standing.join_sent()
         case S.COMPLETING_REBALANCE:
-            standing.joined(Generation(8, "me", "range"))
+            standing.joined(Generation(8, "me"), "range")
         case S.STABLE:
             standing.synced()
 
@@ -58,6 +59,7 @@ def test_who_is_out_has_no_generation_and_at_most_its_id(keep: bool, left: Gener
     standing = in_state(S.STABLE)
     standing.out(keep_member_id=keep)
     assert standing.generation == left
+    assert standing.assignor is None
     assert standing.lost
     assert not standing.counted
 

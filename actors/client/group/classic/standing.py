@@ -1,11 +1,14 @@
-"""Where a member stands in its group: its state, with the table of its transitions, and its generation. Sans-IO."""
+"""Where a member stands in a classic group: its state, with the table of its transitions, and its generation.
+
+Sans-IO.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from actors import CoterieError
+from actors.client.group.generation import Generation
 
 
 class MemberState(Enum):
@@ -40,26 +43,25 @@ class IllegalTransitionError(CoterieError):
     """A bug in the membership machine; the state has not changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """A member's place in its group; the default is no place at all."""
-
-    id: int = -1
-    member_id: str = ""
-    protocol: str | None = None
-
-
 class Standing:
-    """State and generation. They change in these methods only, each named after what has happened."""
+    """State and generation. They change in these methods only, each named after what has happened.
+
+    `assignor` is the name of the one that the group has chosen for this generation.
+    """
 
     def __init__(self) -> None:
         self.state = MemberState.UNJOINED
         self.generation = Generation()
+        self.assignor: str | None = None
 
     def _move(self, to: MemberState) -> None:
         if to not in TRANSITIONS[self.state]:
             raise IllegalTransitionError(f"a member cannot go from {self.state.value} to {to.value}")
         self.state = to
+
+    def _place(self, generation: Generation, assignor: str | None) -> None:
+        self.generation = generation
+        self.assignor = assignor
 
     def join_sent(self) -> None:
         """JoinGroup is on its way."""
@@ -67,12 +69,12 @@ class Standing:
 
     def id_given(self, member_id: str) -> None:
         """JoinGroup was answered with an id alone: to be sent once more with it (KIP-394)."""
-        self.generation = Generation(member_id=member_id)
+        self._place(Generation(member_id=member_id), None)
 
-    def joined(self, generation: Generation) -> None:
+    def joined(self, generation: Generation, assignor: str | None) -> None:
         """JoinGroup was answered with a place in a generation."""
         self._move(MemberState.COMPLETING_REBALANCE)
-        self.generation = generation
+        self._place(generation, assignor)
 
     def synced(self) -> None:
         """SyncGroup was answered with an assignment."""
@@ -81,7 +83,7 @@ class Standing:
     def out(self, *, keep_member_id: bool) -> None:
         """Left, expelled or fenced. With its id, a member can still ask for its place in a newer generation."""
         self._move(MemberState.UNJOINED)
-        self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")
+        self._place(Generation(member_id=self.generation.member_id if keep_member_id else ""), None)
 
     @property
     def rebalancing(self) -> bool:

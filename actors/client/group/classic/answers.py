@@ -6,16 +6,19 @@ The member's parts do what follows from an answer; `joining` has the rounds of j
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 from actors.client.error_codes import error_for
 from actors.client.errors import FencedInstanceIdError, KafkaError, UnsupportedVersionError
-from actors.client.group.joining import Joining
+from actors.client.group.classic.config import MembershipConfig
+from actors.client.group.classic.joining import Joining
+from actors.client.group.classic.round import Kind
+from actors.client.group.classic.standing import MemberState, Standing
 from actors.client.group.liveness import Liveness
 from actors.client.group.lookup import CoordinatorLookup
-from actors.client.group.member_types import Kind, MembershipConfig, Pending, Stats
-from actors.client.group.outbox import Outbox
-from actors.client.group.standing import MemberState, Standing
+from actors.client.group.outbox import Lookup, Outbox, Pending
+from actors.client.group.stats import Stats
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import (
     ApiMessage,
@@ -46,8 +49,8 @@ class Answers:
         self._joining = joining
         self._live = live
         self._stats = stats
-        self.tables: dict[Kind, Callable[[Pending, Any, int], None]] = {
-            Kind.LOOKUP: self._on_lookup,
+        self.tables: dict[Enum, Callable[[Pending, Any, int], None]] = {
+            Lookup.COORDINATOR: self._on_lookup,
             Kind.JOIN: self._on_join,
             Kind.SYNC: self._on_sync,
             Kind.HEARTBEAT: self._on_heartbeat,
@@ -170,7 +173,7 @@ class Answers:
     def unanswered(self, pending: Pending, error: KafkaError, now_ms: int) -> None:
         """No answer came: the connection was lost, time ran out, or the broker serves no version that will do."""
         joining = self._joining
-        if pending.kind is Kind.LOOKUP:
+        if pending.kind is Lookup.COORDINATOR:
             self._lookup.failed(error, now_ms)
             self._outbox.want_metadata()
             return

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from actors.client.error_codes import error_for
 from actors.client.errors import IllegalStateError, InconsistentGroupProtocolError, KafkaError
-from actors.client.group import member_requests as requests
 from actors.client.group.callbacks import wrapped
+from actors.client.group.classic import requests
+from actors.client.group.classic.config import MembershipConfig
+from actors.client.group.classic.leader import Leader
+from actors.client.group.classic.leader_assignment import pack
+from actors.client.group.classic.requests import PROTOCOL_TYPE
+from actors.client.group.classic.round import Join, Kind
+from actors.client.group.classic.standing import MemberState, Standing
+from actors.client.group.generation import Generation
 from actors.client.group.holdings import Holdings
-from actors.client.group.leader import Leader
-from actors.client.group.leader_assignment import pack
 from actors.client.group.liveness import Liveness
 from actors.client.group.lookup import CoordinatorLookup
-from actors.client.group.member_requests import PROTOCOL_TYPE
-from actors.client.group.member_types import Join, Kind, MembershipConfig, Pending, Stats
-from actors.client.group.outbox import Outbox
-from actors.client.group.standing import Generation, MemberState, Standing
+from actors.client.group.outbox import Outbox, Pending
+from actors.client.group.stats import Stats
 from actors.client.net.backoff import Backoff
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import JoinGroupResponse, SyncGroupRequest, SyncGroupResponse
@@ -83,7 +86,7 @@ class Joining:
         if dynamic and self._lookup.coordinator and joined:
             self._outbox.send(Kind.LEAVE, requests.leave(self._config, standing.generation, reason), now_ms)
         self.join = None
-        self._outbox.abandon_join()
+        self._outbox.abandon(Kind.JOIN, Kind.SYNC)
         self.out(keep_member_id=False)
 
     def failed(self, now_ms: int, *, at_once: bool = False, error: BaseException | None = None) -> None:
@@ -116,7 +119,7 @@ class Joining:
         self._stats.joins_sent += 1
         self.join = Join()
         standing.join_sent()
-        self._holdings.join_sent()
+        self._holdings.told()
         request = requests.join(config, standing.generation, protocols, self._reason)
         timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
         self._outbox.send(Kind.JOIN, request, now_ms, timeout_ms=timeout_ms)
@@ -152,7 +155,7 @@ class Joining:
             return
         self._lookup.alive()
         self._failures = 0
-        self._standing.joined(Generation(response.generation_id, response.member_id, response.protocol_name))
+        self._standing.joined(Generation(response.generation_id, response.member_id), response.protocol_name)
         self._live.joined(now_ms)
         try:
             self._config.assignor(response.protocol_name)
@@ -185,13 +188,13 @@ class Joining:
     # --- SyncGroup ------------------------------------------------------------------------------------------------
 
     def _send_sync(self, assignments: list[SyncGroupRequest.SyncGroupRequestAssignment], now_ms: int) -> None:
-        request = requests.sync(self._config, self._standing.generation, assignments)
+        request = requests.sync(self._config, self._standing.generation, self._standing.assignor, assignments)
         self._outbox.send(Kind.SYNC, request, now_ms)
 
     def synced(self, pending: Pending, response: SyncGroupResponse, now_ms: int) -> None:
         """SyncGroup succeeded: the round has an assignment, which waits for the user's thread."""
         assert self.join is not None
-        protocol = self._standing.generation.protocol
+        protocol = self._standing.assignor
         if response.protocol_type not in (None, "", PROTOCOL_TYPE) or response.protocol_name not in (
             None,
             "",

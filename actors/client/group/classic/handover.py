@@ -6,20 +6,22 @@ up what moves, and takes what is new (`complete`). Both make queues of actions, 
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from functools import partial
 
-from actors.client.errors import IllegalStateError, WakeupError
+from actors.client.errors import IllegalStateError
+from actors.client.group.actions import ActionQueue
 from actors.client.group.assignors import RebalanceProtocol
 from actors.client.group.assignors.protocol import Assignment
 from actors.client.group.callbacks import wrapped
-from actors.client.group.effects import Action, Apply, CommitBeforeJoin, CommitOutcome, Event, RunListener
+from actors.client.group.classic.config import MembershipConfig
+from actors.client.group.classic.joining import Joining
+from actors.client.group.classic.leader import Leader
+from actors.client.group.classic.round import Join
+from actors.client.group.classic.standing import MemberState, Standing
+from actors.client.group.effects import Action, Apply, CommitFirst, CommitOutcome, Event, RunListener
 from actors.client.group.holdings import Holdings
-from actors.client.group.joining import Joining
-from actors.client.group.leader import Leader
-from actors.client.group.member_types import Join, MembershipConfig, Stats
-from actors.client.group.standing import MemberState, Standing
+from actors.client.group.stats import Stats
 from actors.client.records import TopicPartition
 
 
@@ -32,7 +34,7 @@ class _Preparation:
 
 
 class Handover:
-    """The queue of actions for the user's thread."""
+    """Fills the queue of actions for the user's thread."""
 
     def __init__(
         self,
@@ -49,9 +51,8 @@ class Handover:
         self._joining = joining
         self._leader = leader
         self._stats = stats
-        self._actions: deque[Action] = deque()
+        self._actions = ActionQueue(holdings)
         self._preparation: _Preparation | None = None
-        self._error: BaseException | None = None
 
     @property
     def waiting(self) -> bool:
@@ -60,35 +61,27 @@ class Handover:
 
     def first(self) -> Action:
         """The next action."""
-        if isinstance(self._actions[0], Apply):
+        if isinstance(self._actions.first, Apply):
             self._tell_assignor()
-        return self._actions[0]
+        return self._actions.first
 
     def take_error(self) -> BaseException | None:
         """The error that a callback raised, once its step is complete; then it is forgotten."""
-        error, self._error = self._error, None
-        return error
+        return self._actions.take_error()
 
     def clear(self) -> None:
         """Drop all actions: the member holds nothing any more."""
         self._actions.clear()
-        self._error = None
 
     def done(self, action: Action, now_ms: int, error: BaseException | None, outcome: CommitOutcome) -> None:
         """The first action was carried out, or raised `error`. See `Membership.action_done`."""
-        if not self._actions or self._actions[0] is not action:
+        if isinstance(action, CommitFirst) and self._waits_for_commit(now_ms, outcome):
             return
-        if isinstance(action, CommitBeforeJoin):
-            self._commit_done(now_ms, outcome)
+        if not self._actions.done(action, error):
             return
-        if isinstance(error, WakeupError) and isinstance(action, RunListener) and action.event is Event.ASSIGNED:
-            return
-        self._actions.popleft()
-        if isinstance(action, Apply):
-            self._holdings.owned = action.partitions
-        if error is not None and self._error is None:
-            self._error = error
-        if not self._actions and self._joining.join is not None and self._joining.join.completing:
+        if isinstance(action, CommitFirst):
+            self._committed()
+        elif not self._actions and self._joining.join is not None and self._joining.join.completing:
             self._joining.join = None
 
     def farewell(self) -> list[Action]:
@@ -107,17 +100,18 @@ class Handover:
             commits = self._config.auto_commit and bool(self._holdings.owned) and not self._standing.lost
             self._preparation = _Preparation(now_ms + self._config.max_poll_interval_ms, commits)
             if commits:
-                self._actions.append(CommitBeforeJoin(self._config.protocol is RebalanceProtocol.EAGER))
+                eager = self._config.protocol is RebalanceProtocol.EAGER
+                self._actions.add(CommitFirst(self._holdings.owned if eager else frozenset()))
         if not self._preparation.committing:
             self._give_up()
 
-    def _commit_done(self, now_ms: int, outcome: CommitOutcome) -> None:
+    def _waits_for_commit(self, now_ms: int, outcome: CommitOutcome) -> bool:
         preparation = self._preparation
-        if outcome is CommitOutcome.LATER and preparation and now_ms < preparation.deadline_ms:
-            return
-        self._actions.popleft()
-        if preparation is not None:
-            preparation.committing = False
+        return outcome is CommitOutcome.LATER and preparation is not None and now_ms < preparation.deadline_ms
+
+    def _committed(self) -> None:
+        if self._preparation is not None:
+            self._preparation.committing = False
 
     def _give_up(self) -> None:
         """Have the listener told what is revoked or lost, and give it up, before the listener runs."""
@@ -128,17 +122,13 @@ class Handover:
         if self._standing.lost:
             if owned:
                 self._stats.memberships_lost += 1
-                self._queue_release(Event.LOST, owned)
+                self._actions.release(Event.LOST, owned)
         elif self._config.protocol is RebalanceProtocol.EAGER:
-            self._queue_release(Event.REVOKED, owned)
+            self._actions.release(Event.REVOKED, owned)
         else:
             unwanted = frozenset(tp for tp in owned if tp.topic not in self._holdings.topics)
             if unwanted:
-                self._queue_release(Event.REVOKED, unwanted)
-
-    def _queue_release(self, event: Event, partitions: frozenset[TopicPartition]) -> None:
-        self._actions.append(RunListener(event, tuple(sorted(partitions))))
-        self._actions.append(Apply(self._holdings.owned - partitions))
+                self._actions.release(Event.REVOKED, unwanted)
 
     # --- after joining --------------------------------------------------------------------------------------------
 
@@ -164,19 +154,11 @@ class Handover:
             joining.request(f"assigned topics that are not subscribed to: {', '.join(unwanted)}")
             return
         self._holdings.accept(assigned, self._leader.view)
-        self._queue_assignment(assigned)
-        assignor = self._config.assignor(standing.generation.protocol)
+        if self._actions.take_over(assigned):
+            joining.request("gave up partitions that move to other members")
+        assignor = self._config.assignor(standing.assignor)
         join.tell = partial(assignor.on_assignment, sorted(assigned), standing.generation.id)
         join.completing = True
-
-    def _queue_assignment(self, assigned: frozenset[TopicPartition]) -> None:
-        gone = self._holdings.owned - assigned
-        added = assigned - self._holdings.owned
-        if gone:
-            self._actions.append(RunListener(Event.REVOKED, tuple(sorted(gone))))
-            self._joining.request("gave up partitions that move to other members")
-        self._actions.append(Apply(assigned, added))
-        self._actions.append(RunListener(Event.ASSIGNED, tuple(sorted(added))))
 
     def _tell_assignor(self) -> None:
         """Call the assignor's `on_assignment`: after partitions are revoked, before new ones are applied.
@@ -190,8 +172,7 @@ class Handover:
         try:
             tell()
         except Exception as error:
-            failure = wrapped(error, f"on_assignment of the assignor {self._standing.generation.protocol!r}")
-            self._error = self._error or failure
+            self._actions.fail(wrapped(error, f"on_assignment of the assignor {self._standing.assignor!r}"))
 
 
 def _read(data: bytes) -> tuple[TopicPartition, ...]:

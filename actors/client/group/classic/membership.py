@@ -1,4 +1,4 @@
-"""A member of a consumer group: the whole state machine, without a socket, a clock, a thread or randomness.
+"""A member of a classic group: the whole state machine, without a socket, a clock, a thread or randomness.
 
 Inputs are method calls that carry `now_ms` (monotonic): answers and failures of requests, metadata, time, and what
 the user does. Outputs are effects (`take_effects`: requests to send) and actions (`next_action`: what the user's
@@ -14,29 +14,31 @@ Here the parts are put together, and it is decided whose turn it is; what each p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from actors.client.errors import IllegalStateError, KafkaError
-from actors.client.group.answers import Answers
+from actors.client.group.classic.answers import Answers
+from actors.client.group.classic.config import MembershipConfig, membership_config
+from actors.client.group.classic.fencing import Fencing
+from actors.client.group.classic.handover import Handover
+from actors.client.group.classic.heartbeats import Heartbeats
+from actors.client.group.classic.joining import Joining
+from actors.client.group.classic.leader import Leader
+from actors.client.group.classic.leader_assignment import Snapshot
+from actors.client.group.classic.round import Join, Kind, routes
+from actors.client.group.classic.standing import MemberState, Standing
 from actors.client.group.effects import Action, CommitOutcome, Effect, Fail
-from actors.client.group.handover import Handover
+from actors.client.group.generation import Generation
 from actors.client.group.holdings import Holdings
-from actors.client.group.joining import Joining
-from actors.client.group.leader import Leader
-from actors.client.group.leader_assignment import Snapshot
 from actors.client.group.liveness import Liveness
 from actors.client.group.lookup import CoordinatorLookup
-from actors.client.group.member_requests import heartbeat
-from actors.client.group.member_types import Join, Kind, MembershipConfig, Pending, Stats
-from actors.client.group.outbox import Outbox
-from actors.client.group.standing import Generation, MemberState, Standing
+from actors.client.group.outbox import Outbox, Pending
+from actors.client.group.stats import Stats
 from actors.client.net.backoff import Backoff, Jitter
 from actors.client.net.metadata import MetadataView
 from actors.client.records import Node, TopicPartition
 from actors.wire.messages import ApiMessage
-
-__all__ = ["Membership", "MembershipConfig", "Stats"]
 
 
 class Membership:
@@ -54,7 +56,12 @@ class Membership:
         self.live = Liveness(
             config.session_timeout_ms, config.heartbeat_interval_ms, config.max_poll_interval_ms, backoff
         )
-        self._outbox = Outbox(config, self.standing, self.lookup)
+        self._outbox = Outbox(
+            self.lookup,
+            lambda: self.standing.generation,
+            routes(static=config.group_instance_id is not None),
+            config.request_timeout_ms,
+        )
         self._holdings = Holdings(exclude_internal=config.exclude_internal_topics)
         self._leader = Leader(config, self._holdings)
         self.joining = Joining(
@@ -69,10 +76,29 @@ class Membership:
             backoff,
         )
         self._handover = Handover(config, self.standing, self._holdings, self.joining, self._leader, self.stats)
+        self._fencing = Fencing(config, self.standing, self._holdings, self.joining)
         self.answers = Answers(config, self.standing, self.lookup, self._outbox, self.joining, self.live, self.stats)
+        self._heartbeats = Heartbeats(
+            config,
+            self.standing,
+            self.lookup,
+            self._outbox,
+            self._holdings,
+            self.joining,
+            self.live,
+            self.stats,
+        )
         self._refresh_since: int | None = None
 
     # --- where it stands ------------------------------------------------------------------------------------------
+
+    @property
+    def group_id(self) -> str:
+        return self.config.group_id
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.config.group_instance_id
 
     @property
     def state(self) -> MemberState:
@@ -159,15 +185,9 @@ class Membership:
         """What is in flight, by id."""
         return self._outbox.pending()
 
-    def describe(self) -> dict[str, Any]:
-        """For people: where this member stands."""
-        return {
-            "state": self.state.value,
-            "generation": self.generation.id,
-            "member_id": self.generation.member_id,
-            "coordinator": self.coordinator,
-            "owned": sorted(self.owned),
-        }
+    @property
+    def asks_coordinator(self) -> bool:
+        return self._outbox.asks_coordinator
 
     # --- the user's intents ---------------------------------------------------------------------------------------
 
@@ -238,10 +258,6 @@ class Membership:
         """Forget the coordinator if it is `node`; if another has replaced it already, nothing changes."""
         self._outbox.coordinator_lost(node, now_ms, drop=drop)
 
-    def expelled(self, *, keep_member_id: bool) -> None:
-        """The answer to a commit says that this member is out of the group."""
-        self.joining.out(keep_member_id=keep_member_id)
-
     def fail(self, error: BaseException, now_ms: int) -> None:
         """The background thread failed: the next action is to raise this. A round with nothing in flight ends."""
         joining = self.joining
@@ -250,49 +266,31 @@ class Membership:
             joining.failed(now_ms)
         joining.error = joining.error or error
 
+    # --- commits ------------------------------------------------------------------------------------------------
+
+    def commits_as(self, now_ms: int) -> Generation:
+        """The place that a commit is made in: none, without a subscription. Raises as `Fencing.commits_as`."""
+        if not self._holdings.subscribed:
+            return Generation()
+        return self._fencing.commits_as(within_session=self.may_deliver(now_ms))
+
+    def sends_as(self, made: Generation) -> Generation:
+        """The place that a commit made in `made` is sent in: the same."""
+        return made
+
+    def commit_refused(self, code: int, made: Generation, where: str) -> KafkaError | None:
+        """The error to raise for a refused commit; None if it is not about membership."""
+        return self._fencing.refused(code, made, where)
+
     # --- time -----------------------------------------------------------------------------------------------------
 
     def on_time(self, now_ms: int) -> None:
         """Do what is due: look for the coordinator, leave after too long without a poll, heartbeat."""
-        if not self.standing.heartbeating:
-            if self._waits_with_partitions and now_ms >= self.live.next_heartbeat_ms:
-                self._beat(Kind.ASIDE, now_ms)
-            return
-        if self.coordinator is None:
-            self.find_coordinator(now_ms)
-        elif now_ms >= self.live.search_at_ms:
-            self.coordinator_lost(self.coordinator, now_ms, drop=True)
-            self.find_coordinator(now_ms)
-        elif now_ms >= self.live.poll_deadline_ms:
-            self.stats.poll_timeouts += 1
-            self.leave(now_ms, "no poll within max.poll.interval.ms")
-        elif now_ms >= self.live.next_heartbeat_ms and not self._outbox.in_flight(Kind.HEARTBEAT):
-            self.stats.heartbeats += 1
-            self._beat(Kind.HEARTBEAT, now_ms)
-
-    def _beat(self, kind: Kind, now_ms: int) -> None:
-        self.live.next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
-        self._outbox.send(kind, heartbeat(self.config, self.generation), now_ms)
+        self._heartbeats.on_time(now_ms)
 
     def next_deadline(self) -> int | None:
         """When to call `on_time` next; None while heartbeats are off."""
-        if not self.standing.heartbeating:
-            return self.live.next_heartbeat_ms if self._waits_with_partitions else None
-        if self.coordinator is None:
-            return self.lookup.next_ms
-        due = min(self.live.search_at_ms, self.live.poll_deadline_ms)
-        return due if self._outbox.in_flight(Kind.HEARTBEAT) else min(due, self.live.next_heartbeat_ms)
-
-    @property
-    def _waits_with_partitions(self) -> bool:
-        """Whether a JoinGroup is out while partitions are kept, and their records delivered (KIP-429).
-
-        The coordinator answers it when all have joined, which may take much longer than a session; and a Kafka
-        broker looks at nothing else on its connection until then.
-        """
-        waits = self.state is MemberState.PREPARING_REBALANCE and self.joining.join is not None
-        counted = self.standing.counted and self.coordinator is not None
-        return waits and counted and bool(self.owned) and not self._outbox.in_flight(Kind.ASIDE)
+        return self._heartbeats.next_deadline()
 
     # --- the user's thread ----------------------------------------------------------------------------------------
 
@@ -373,3 +371,8 @@ class Membership:
             self._refresh_since = self._leader.view.version
             self._outbox.want_metadata()
         return self._leader.view.version > self._refresh_since
+
+
+def classic_member(settings: Mapping[str, Any], pid: int, jitter: Jitter) -> Membership:
+    """A member of a classic group, by its consumer's settings. Raises IllegalStateError as `membership_config`."""
+    return Membership(membership_config(settings, pid), jitter)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from actors.client.group.assignors import Assignor
 from actors.client.group.assignors.protocol import Subscription
-from actors.client.group.member_types import MembershipConfig
-from actors.client.group.standing import Generation
+from actors.client.group.classic.config import MembershipConfig
+from actors.client.group.generation import Generation
 from actors.client.records import TopicPartition
 from actors.wire.messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
@@ -46,7 +46,10 @@ def join(config: MembershipConfig, generation: Generation, protocols: list[Proto
 
 
 def sync(
-    config: MembershipConfig, generation: Generation, assignments: list[SyncGroupRequest.SyncGroupRequestAssignment]
+    config: MembershipConfig,
+    generation: Generation,
+    assignor: str | None,
+    assignments: list[SyncGroupRequest.SyncGroupRequestAssignment],
 ) -> SyncGroupRequest:
     return SyncGroupRequest(
         group_id=config.group_id,
@@ -54,7 +57,7 @@ def sync(
         member_id=generation.member_id,
         group_instance_id=config.group_instance_id,
         protocol_type=PROTOCOL_TYPE,
-        protocol_name=generation.protocol,
+        protocol_name=assignor,
         assignments=assignments,
     )
 

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from actors.client.group.classic.config import MembershipConfig
+from actors.client.group.classic.leader_assignment import Given, Snapshot, divide, group_topics, read_members, snapshot
+from actors.client.group.classic.round import Join
 from actors.client.group.holdings import Holdings
-from actors.client.group.leader_assignment import Given, Snapshot, divide, group_topics, read_members, snapshot
-from actors.client.group.member_types import Join, MembershipConfig
 from actors.client.net.metadata import MetadataView
 from actors.wire.messages import JoinGroupResponse
 

@@ -1,0 +1,138 @@
+"""Puts the parts of a consumer together. The member is made by `group.protocols`; no part knows its protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from actors.client.config import network_settings
+from actors.client.consumer.commits import Commits
+from actors.client.consumer.decode import deserializer
+from actors.client.consumer.drain import Drain, by_topic
+from actors.client.consumer.fetch_requests import FetchSettings
+from actors.client.consumer.fetcher import Fetcher
+from actors.client.consumer.hindrance import Hindrance
+from actors.client.consumer.iteration import Iteration
+from actors.client.consumer.lookups import Lookups
+from actors.client.consumer.participation import Participation
+from actors.client.consumer.polling import Polling
+from actors.client.consumer.positions import RESET_TO, Positions
+from actors.client.consumer.recreation import Recreations
+from actors.client.consumer.user_thread import UserThread
+from actors.client.consumer.watch import Interest, Watch
+from actors.client.group.driver import Driver
+from actors.client.group.member import MakeMember, Member
+from actors.client.group.protocols import make_member
+from actors.client.net.changes import Changes
+from actors.client.net.network import Network
+from actors.client.records import OffsetAndMetadata, TopicPartition
+from actors.runtime.environment import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a consumer is made of. The network is not started yet."""
+
+    network: Network
+    changes: Changes
+    positions: Positions
+    member: Member
+    driver: Driver
+    thread: UserThread
+    fetcher: Fetcher
+    drain: Drain
+    commits: Commits
+    participation: Participation
+    hindrance: Hindrance
+    polling: Polling
+    iteration: Iteration
+    lookups: Lookups
+
+
+def assemble(config: Mapping[str, Any], environment: Environment, protocols: Mapping[str, MakeMember]) -> Parts:
+    """The parts of a consumer with these settings. Raises ConfigurationError and IllegalStateError."""
+    positions = Positions()
+    network = Network(network_settings(config), lambda: interest.wanted(), environment=environment)
+    changes = Changes(network.now_ms)
+    member = make_member(config, environment.kernel.pid(), network.jitter, protocols)
+    interest = Interest(member, positions)
+    driver = Driver(member, network, changes, positions.topic_id)
+    thread = UserThread(changes)
+    fetcher = _fetcher(config, network, positions, changes, driver)
+    drain = _drain(config, positions, changes)
+    commits = Commits(config, network, driver, positions, thread, changes)
+    participation = Participation(config, member, driver, positions, fetcher, commits, thread, changes)
+    recreations = Recreations(
+        positions,
+        network.cluster,
+        changes,
+        RESET_TO[config["auto_offset_reset"]],
+        lambda: fetcher.recreated,
+        participation.recreated,
+    )
+    hindrance = Hindrance(
+        network, interest.own, config["bootstrap_servers"], creates=config["allow_auto_create_topics"]
+    )
+    polling = Polling(
+        member,
+        participation,
+        commits,
+        fetcher,
+        drain,
+        thread,
+        changes,
+        recreations,
+        without_records=lambda: hindrance.warn(config["group_id"]),
+    )
+    network.on_metadata = Watch(network.cluster, interest, fetcher, recreations, driver).on_metadata
+    network.on_denied = fetcher.refuse
+    return Parts(
+        network=network,
+        changes=changes,
+        positions=positions,
+        member=member,
+        driver=driver,
+        thread=thread,
+        fetcher=fetcher,
+        drain=drain,
+        commits=commits,
+        participation=participation,
+        hindrance=hindrance,
+        polling=polling,
+        iteration=Iteration(config["max_poll_records"], member, positions, polling, drain, changes),
+        lookups=Lookups(config, network, thread, changes),
+    )
+
+
+def _fetcher(
+    config: Mapping[str, Any], network: Network, positions: Positions, changes: Changes, driver: Driver
+) -> Fetcher:
+    async def committed(
+        partitions: Iterable[TopicPartition],
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        if not config["group_id"]:
+            return dict.fromkeys(partitions)
+        return await driver.committed(partitions, config["request_timeout_ms"])
+
+    return Fetcher(
+        network,
+        positions,
+        FetchSettings.of(config),
+        changes,
+        committed=committed,
+        tell=driver.tell,
+        may_fetch=lambda: driver.member.may_deliver(network.now_ms()),
+    )
+
+
+def _drain(config: Mapping[str, Any], positions: Positions, changes: Changes) -> Drain:
+    return Drain(
+        positions,
+        lock=changes.lock,
+        reset_to=RESET_TO[config["auto_offset_reset"]],
+        committed=config["isolation_level"] == "read_committed",
+        check_crcs=config["check_crcs"],
+        key_of=by_topic(config["key_deserializer"], deserializer),
+        value_of=by_topic(config["value_deserializer"], deserializer),
+    )

@@ -1,0 +1,42 @@
+"""How a consumer ends: the last commit, the listener, the goodbye to its group. Runs in the user's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.client.consumer.commits import Commits
+from actors.client.consumer.iteration import Iteration
+from actors.client.consumer.participation import Participation
+
+CLOSE_MS = 30_000
+"""So long `Consumer.close` waits, unless it is told otherwise."""
+
+
+class Closing:
+    """What is left to do, step by step."""
+
+    def __init__(self, iteration: Iteration, participation: Participation, commits: Commits) -> None:
+        self._iteration = iteration
+        self._participation = participation
+        self._commits = commits
+
+    def finish(self, deadline_ms: int, *, commit: bool) -> list[Exception]:
+        """Commit if asked to, tell the listener, leave the group, and wait for answers. Returns what was raised.
+
+        Each step is owed: what a listener raises must not keep us in the group.
+        """
+        steps: list[Callable[[], None]] = [
+            self._iteration.stop,
+            lambda: self._participation.leave("the consumer was closed"),
+            lambda: self._participation.await_goodbye(deadline_ms),
+            self._commits.run_callbacks,
+        ]
+        if commit:
+            steps.insert(1, lambda: self._commits.commit_last(deadline_ms))
+        errors: list[Exception] = []
+        for step in steps:
+            try:
+                step()
+            except Exception as error:
+                errors.append(error)
+        return errors

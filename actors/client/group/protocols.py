@@ -1,0 +1,25 @@
+"""The group protocols that a consumer can speak, by their names in the setting `group_protocol`.
+
+A protocol is a room beside `classic`, and a row here. See `member` for what it has to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from actors.client.group.classic.membership import classic_member
+from actors.client.group.member import MakeMember, Member
+
+PROTOCOLS: Final[Mapping[str, MakeMember]] = MappingProxyType({"classic": classic_member})
+
+
+def make_member(
+    settings: Mapping[str, Any],
+    pid: int,
+    jitter: Callable[[], float],
+    protocols: Mapping[str, MakeMember] = PROTOCOLS,
+) -> Member:
+    """The member that a consumer's settings ask for. Raises as the protocol's own maker does."""
+    return protocols[settings["group_protocol"]](settings, pid, jitter)
