@@ -1,0 +1,90 @@
+"""`Consumer` with a member of another protocol than the classic one: one that gives itself its partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.client.errors import CommitFailedError
+from actors.wire import messages as m
+from tests.support.client_broker import ScriptedBroker
+from tests.support.consuming import T0, T1, Recorder, consumer, poll_until, read
+from tests.support.lone_member import LoneMember, State, protocols
+
+
+def reading(kafka: ScriptedBroker, made: list[LoneMember], **settings: Any) -> Any:
+    settings = {"group_id": "g", "heartbeat_interval_ms": 20, "group_protocol": "lone", **settings}
+    return consumer(kafka, protocols=protocols(made), **settings)
+
+
+def test_a_consumer_reads_and_commits_with_a_member_that_gives_itself_its_partitions(kafka):
+    kafka.append("t", 0, b"a")
+    kafka.append("t", 1, b"b")
+    made: list[LoneMember] = []
+    heard = Recorder()
+    with reading(kafka, made, enable_auto_commit=False) as reader:
+        reader.subscribe(["t"], listener=heard)
+        assert {r.value for r in read(reader, 2)} == {b"a", b"b"}
+        assert reader.assignment() == {T0, T1}
+        assert heard.calls == [("assigned", [T0, T1])]
+        assert (reader.group_metadata().generation_id, reader.group_metadata().member_id) == (1, "lone")
+        assert reader.metrics()["state"] == State.STABLE.value
+        reader.enforce_rebalance()
+        reader.commit()
+    (commit,) = kafka.requests(m.OffsetCommitRequest)
+    assert (commit.generation_id_or_member_epoch, commit.member_id) == (1, "lone")
+    assert kafka.committed == {T0: 1, T1: 1}
+    assert heard.calls[1:] == [("revoked", [T0, T1])]
+    assert kafka.requests(m.HeartbeatRequest)[-1].generation_id == -1, "it has left"
+    assert kafka.requests(m.JoinGroupRequest) == kafka.requests(m.SyncGroupRequest) == []
+
+
+def test_what_moves_is_committed_before_the_listener_hears_of_it_and_the_rest_is_read_on(kafka):
+    kafka.append("t", 0, b"a")
+    kafka.append("t", 1, b"b")
+    made: list[LoneMember] = []
+    committed: list[Any] = []
+
+    class Listener(Recorder):
+        def on_partitions_revoked(self, revoked: list[Any]) -> None:
+            committed.append(dict(kafka.committed))
+            super().on_partitions_revoked(revoked)
+
+    heard = Listener()
+    with reading(kafka, made) as reader:
+        reader.subscribe(["t"], listener=heard)
+        read(reader, 2)
+        made[0].target = frozenset({T1})
+        poll_until(reader, lambda: reader.assignment() == {T1})
+        assert heard.calls == [("assigned", [T0, T1]), ("revoked", [T0]), ("assigned", [])]
+        assert committed == [{T0: 1, T1: 1}]
+        kafka.append("t", 0, b"c")
+        kafka.append("t", 1, b"d")
+        assert [r.value for r in read(reader, 1)] == [b"d"]
+
+
+def test_a_refused_commit_is_raised_as_the_member_says(kafka):
+    made: list[LoneMember] = []
+    with reading(kafka, made, enable_auto_commit=False) as reader:
+        kafka.append("t", 0, b"a")
+        reader.subscribe(["t"])
+        read(reader, 1)
+        kafka.script(m.OffsetCommitRequest, lambda request: kafka._on_offsetcommit(request, 113))
+        with pytest.raises(CommitFailedError, match="committing t-0 for group g"):
+            reader.commit()
+        reader.commit()
+    assert kafka.committed[T0] == 1
+
+
+def test_a_lost_coordinator_is_looked_up_again_whichever_the_protocol(kafka):
+    kafka.append("t", 0, b"a")
+    made: list[LoneMember] = []
+    with reading(kafka, made) as reader:
+        reader.subscribe(["t"])
+        read(reader, 1)
+        beats = len(kafka.requests(m.HeartbeatRequest))
+        kafka.drop_connections()
+        poll_until(reader, lambda: len(kafka.requests(m.HeartbeatRequest)) > beats + 1)
+        assert len(kafka.requests(m.FindCoordinatorRequest)) == 2
+        assert reader.assignment() == {T0, T1}
