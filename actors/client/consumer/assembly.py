@@ -1,4 +1,23 @@
-"""Puts the parts of a consumer together. The member is made by `group.protocols`; no part knows its protocol."""
+"""The parts of a consumer, put together. `group.protocols` makes the member; no part knows its protocol.
+
+Each runs in one of the two threads, which share `net.changes`:
+
+    user_thread    who may come in, and how it waits and is woken      user's thread
+    polling        what one poll does                                  user's thread
+    participation  what the group wants done between two polls         user's thread
+    commits        commits, and hearing of their ends                  user's thread
+    recreation     topics that were deleted and created again          user's thread
+    drain          takes records out of what was fetched               user's thread
+    hindrance      why there are no records                            user's thread
+    iteration      gives them one by one                               user's thread
+    closing        the last things that a consumer does                user's thread
+    lookups        offsets by time, topics                             asked by the user's thread, done on the loop
+    seeking        where the program wants to go on                    user's thread
+    positions      where the consumer stands in each partition         both, under the lock of `net.changes`
+    watch          which topics matter, and new metadata of them       event loop
+    fetcher        fetches ahead                                       event loop
+    group/         the member, and the driver that acts for it         event loop
+"""
 
 from __future__ import annotations
 
@@ -7,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.client.config import network_settings
+from actors.client.consumer.closing import Closing
 from actors.client.consumer.commits import Commits
 from actors.client.consumer.decode import deserializer
 from actors.client.consumer.drain import Drain, by_topic
@@ -19,6 +39,7 @@ from actors.client.consumer.participation import Participation
 from actors.client.consumer.polling import Polling
 from actors.client.consumer.positions import RESET_TO, Positions
 from actors.client.consumer.recreation import Recreations
+from actors.client.consumer.seeking import Seeking
 from actors.client.consumer.user_thread import UserThread
 from actors.client.consumer.watch import Interest, Watch
 from actors.client.group.driver import Driver
@@ -38,9 +59,7 @@ class Parts:
     changes: Changes
     positions: Positions
     member: Member
-    driver: Driver
     thread: UserThread
-    fetcher: Fetcher
     drain: Drain
     commits: Commits
     participation: Participation
@@ -48,6 +67,8 @@ class Parts:
     polling: Polling
     iteration: Iteration
     lookups: Lookups
+    seeking: Seeking
+    closing: Closing
 
 
 def assemble(config: Mapping[str, Any], environment: Environment, protocols: Mapping[str, MakeMember]) -> Parts:
@@ -87,21 +108,22 @@ def assemble(config: Mapping[str, Any], environment: Environment, protocols: Map
     )
     network.on_metadata = Watch(network.cluster, interest, fetcher, recreations, driver).on_metadata
     network.on_denied = fetcher.refuse
+    iteration = Iteration(config["max_poll_records"], member, positions, polling, drain, changes)
     return Parts(
         network=network,
         changes=changes,
         positions=positions,
         member=member,
-        driver=driver,
         thread=thread,
-        fetcher=fetcher,
         drain=drain,
         commits=commits,
         participation=participation,
         hindrance=hindrance,
         polling=polling,
-        iteration=Iteration(config["max_poll_records"], member, positions, polling, drain, changes),
-        lookups=Lookups(config, network, thread, changes),
+        iteration=iteration,
+        lookups=Lookups(config, network, driver, thread, changes),
+        seeking=Seeking(positions, fetcher, changes),
+        closing=Closing(iteration, participation, commits),
     )
 
 

@@ -1,22 +1,7 @@
 """`Consumer`: reads topics, alone or as a member of a group. Names and defaults are kafka-python's and Kafka's.
 
 The user's thread runs the rebalance callbacks and takes records. Heartbeats and sockets have a thread of their own,
-with the event loop. This module has the public methods; `assembly` puts the parts together:
-
-    user_thread    who may come in, and how it waits and is woken      user's thread
-    polling        what one poll does                                  user's thread
-    participation  what the group wants done between two polls         user's thread
-    commits        commits, and hearing of their ends                  user's thread
-    recreation     topics that were deleted and created again          user's thread
-    drain          takes records out of what was fetched               user's thread
-    hindrance      why there are no records                            user's thread
-    iteration      gives them one by one                               user's thread
-    closing        the last things that a consumer does                user's thread
-    lookups        offsets by time, topics                             asked by the user's thread, done on the loop
-    positions      where the consumer stands in each partition         both, under the lock of `net.changes`
-    watch          which topics matter, and new metadata of them       event loop
-    fetcher        fetches ahead                                       event loop
-    group/         the member, and the driver that acts for it         event loop
+with the event loop. This module has the public methods; `assembly` says what parts there are, and puts them together.
 """
 
 from __future__ import annotations
@@ -27,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from actors.client.config import consumer_config
 from actors.client.consumer.assembly import assemble
-from actors.client.consumer.closing import CLOSE_MS, Closing
+from actors.client.consumer.closing import CLOSE_MS
 from actors.client.consumer.commits import CommitCallback, Offsets, whole
 from actors.client.consumer.figures import figures
 from actors.client.consumer.hindrance import GRACE_MS
 from actors.client.consumer.listener import ConsumerRebalanceListener
 from actors.client.consumer.positions import EARLIEST, LATEST
-from actors.client.errors import IllegalStateError, InvalidGroupIdError
+from actors.client.errors import InvalidGroupIdError
 from actors.client.group.member import MakeMember, Subscriber
 from actors.client.group.protocols import PROTOCOLS
 from actors.client.records import (
@@ -72,17 +57,16 @@ class Consumer:
         self._changes = parts.changes
         self._positions = parts.positions
         self._member: Subscriber = parts.member
-        self._driver = parts.driver
         self._thread = parts.thread
-        self._fetcher = parts.fetcher
-        self._drain = parts.drain
         self._commits = parts.commits
+        self._drain = parts.drain
         self._participation = parts.participation
         self._hindrance = parts.hindrance
         self._polling = parts.polling
         self._iteration = parts.iteration
         self._lookups = parts.lookups
-        self._closing = Closing(parts.iteration, parts.participation, parts.commits)
+        self._seeking = parts.seeking
+        self._closing = parts.closing
         self._network.start()
         if topics:
             self.subscribe(list(topics))
@@ -119,16 +103,7 @@ class Consumer:
             raise ValueError("subscribe needs either topics or a pattern")
         with self._thread.using():
             self._require_group("subscribe")
-            if self._participation.by_hand:
-                raise IllegalStateError("partitions are assigned by hand: call unsubscribe() first")
-            self._participation.listener = listener or ConsumerRebalanceListener()
-            with self._changes.lock:
-                if pattern:
-                    matches = re.compile(pattern).fullmatch
-                    self._member.subscribe_pattern(lambda topic: matches(topic) is not None)
-                else:
-                    self._member.subscribe(topics)
-                self._driver.pump()
+            self._participation.subscribe(topics, pattern, listener or ConsumerRebalanceListener())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without joining a group. An empty list means `unsubscribe`."""
@@ -137,9 +112,7 @@ class Consumer:
             self.unsubscribe()
             return
         with self._thread.using():
-            if self._member.subscribed:
-                raise IllegalStateError("this consumer subscribes to topics: call unsubscribe() first")
-            self._participation.assign(wanted)
+            self._participation.assign_by_hand(wanted)
             self._network.soon(self._network.refresh)
 
     def unsubscribe(self) -> None:
@@ -243,7 +216,7 @@ class Consumer:
             self._require_group("committed")
             wanted = [TopicPartition(*tp) for tp in partitions]
             timeout_ms = self._timeout(timeout_ms)
-            found = self._lookups.result(self._driver.committed(wanted, timeout_ms), timeout_ms)
+            found = self._lookups.committed(wanted, timeout_ms)
             return {tp: found.get(tp) for tp in wanted}
 
     def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
@@ -256,9 +229,7 @@ class Consumer:
         if offset < 0:
             raise ValueError(f"offset must not be negative, got {offset}")
         with self._thread.using():
-            with self._changes.lock:
-                self._positions.of(partition).choose(offset)
-            self._fetcher.soon()
+            self._seeking.to_offset(partition, offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on with the oldest records of these partitions, or of all that are assigned."""
@@ -270,25 +241,19 @@ class Consumer:
 
     def _seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
         with self._thread.using():
-            with self._changes.lock:
-                for tp in list(partitions) or list(self._positions.states):
-                    self._positions.of(tp).reset(timestamp)
-            self._fetcher.soon()
+            self._seeking.to_time(partitions, timestamp)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records of these partitions until `resume`. They stay assigned."""
         with self._thread.using():
-            for tp in partitions:
-                self._positions.of(tp).paused = True
+            self._seeking.pause(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
         with self._thread.using():
-            for tp in partitions:
-                self._positions.of(tp).paused = False
-            self._fetcher.soon()
+            self._seeking.resume(partitions)
 
     def paused(self) -> set[TopicPartition]:
-        return {tp for tp, state in self._positions.states.items() if state.paused}
+        return self._seeking.paused()
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
@@ -364,8 +329,7 @@ class Consumer:
     def partitions_for_topic(self, topic: str, timeout_ms: int | None = None) -> set[int] | None:
         """The partition numbers of a topic; None if there is no such topic."""
         with self._thread.using():
-            info = self._lookups.topics([topic], self._timeout(timeout_ms)).get(topic)
-            return set(info.partitions) if info is not None and info.partitions else None
+            return self._lookups.partitions(topic, self._timeout(timeout_ms))
 
     def topic_ids(self, topics: Iterable[str], timeout_ms: int | None = None) -> dict[str, bytes]:
         """The present ids of these topics, asked of a broker. One that does not exist, or has no id, is left out.
@@ -378,8 +342,7 @@ class Consumer:
     def topics(self, timeout_ms: int | None = None) -> set[str]:
         """All topics that this consumer may see, without internal ones."""
         with self._thread.using():
-            found = self._lookups.topics(None, self._timeout(timeout_ms))
-            return {name for name, info in found.items() if not info.is_internal}
+            return self._lookups.names(self._timeout(timeout_ms))
 
     def hindrance(self, *, grace_ms: int = GRACE_MS) -> str | None:
         """Why no records have come for `grace_ms`, in a sentence: no broker answers, or a topic does not exist.

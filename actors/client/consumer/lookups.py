@@ -1,4 +1,4 @@
-"""What a consumer asks of brokers besides records and its group: offsets by time, and topics. In the user's thread."""
+"""What a consumer asks of brokers besides records: offsets, and topics. In the user's thread."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 from actors.client.consumer.user_thread import UserThread
 from actors.client.errors import KafkaError, KafkaTimeoutError
+from actors.client.group.driver import Driver
 from actors.client.net.changes import Changes
 from actors.client.net.leaders import list_offsets
 from actors.client.net.metadata import ClusterMetadata, TopicInfo, metadata_request
 from actors.client.net.network import Network
-from actors.client.records import OffsetAndTimestamp, TopicPartition
+from actors.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 T = TypeVar("T")
 
@@ -22,9 +23,12 @@ _GRACE_MS = 1000  # the work's own timeout comes first: its message says what it
 class Lookups:
     """Asks on the event loop and waits for the answers. Times are in milliseconds."""
 
-    def __init__(self, config: Mapping[str, Any], network: Network, thread: UserThread, changes: Changes) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], network: Network, driver: Driver, thread: UserThread, changes: Changes
+    ) -> None:
         self._config = config
         self._network = network
+        self._driver = driver
         self._thread = thread
         self._changes = changes
 
@@ -62,6 +66,12 @@ class Lookups:
         found = self.offsets(dict.fromkeys(partitions, at), timeout_ms, isolation_level)
         return {tp: offset.offset if offset else 0 for tp, offset in found.items()}
 
+    def committed(
+        self, partitions: list[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets."""
+        return self.result(self._driver.committed(partitions, timeout_ms), timeout_ms)
+
     def ids(self, names: list[str], timeout_ms: int) -> dict[str, bytes]:
         """The ids of these topics by the newest metadata."""
 
@@ -92,6 +102,15 @@ class Lookups:
                     await asyncio.sleep(self._config["retry_backoff_ms"] / 1000)
 
         return self._metadata(ask(), timeout_ms)
+
+    def partitions(self, topic: str, timeout_ms: int) -> set[int] | None:
+        """The partition numbers of a topic; None if there is no such topic."""
+        info = self.topics([topic], timeout_ms).get(topic)
+        return set(info.partitions) if info is not None and info.partitions else None
+
+    def names(self, timeout_ms: int) -> set[str]:
+        """All topics, without internal ones."""
+        return {name for name, info in self.topics(None, timeout_ms).items() if not info.is_internal}
 
     def _metadata(self, work: Coroutine[Any, Any, T], timeout_ms: int) -> T:
         """As `result`, for work that ends by itself with a TimeoutError; the text says why brokers do not answer."""

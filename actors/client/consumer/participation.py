@@ -7,6 +7,7 @@ done here, and the member is told the outcome.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from actors.client.consumer.fetcher import Fetcher
 from actors.client.consumer.listener import ConsumerRebalanceListener
 from actors.client.consumer.positions import Positions
 from actors.client.consumer.user_thread import UserThread
-from actors.client.errors import KafkaError, WakeupError
+from actors.client.errors import IllegalStateError, KafkaError, WakeupError
 from actors.client.group.callbacks import named, wrapped
 from actors.client.group.driver import Driver
 from actors.client.group.effects import Action, Apply, CommitFirst, CommitOutcome, Event, Fail, RunListener
@@ -127,6 +128,29 @@ class Participation:
             return
         getattr(listener, Event.LOST.value, listener.on_partitions_revoked)(partitions)
         listener.on_partitions_assigned(partitions)
+
+    # --- what to read ---------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self, topics: Iterable[str], pattern: str | re.Pattern[str] | None, listener: ConsumerRebalanceListener
+    ) -> None:
+        """Have the group give out partitions of these topics, or of those whose whole name matches the pattern."""
+        if self.by_hand:
+            raise IllegalStateError("partitions are assigned by hand: call unsubscribe() first")
+        self.listener = listener
+        with self._changes.lock:
+            if pattern:
+                matches = re.compile(pattern).fullmatch
+                self._member.subscribe_pattern(lambda topic: matches(topic) is not None)
+            else:
+                self._member.subscribe(topics)
+            self._driver.pump()
+
+    def assign_by_hand(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, without a group."""
+        if self._member.subscribed:
+            raise IllegalStateError("this consumer subscribes to topics: call unsubscribe() first")
+        self.assign(partitions)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """From now on read exactly these partitions, new ones from their committed offsets."""
