@@ -7,19 +7,16 @@ a loop less than a millisecond. Sequences and epochs of producers are looked at 
 (producer_state.py).
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from actors.log.config import LogConfig
 from actors.records import compression as codecs
 from actors.records.batch import (
-    HEADER,
     HEADER_BYTES,
     KNOWN_ATTRIBUTES,
-    LENGTH_BYTES,
     LOG_APPEND_TIME,
     LZ4,
     MAGIC,
-    MIN_LENGTH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     NONE,
@@ -43,10 +40,8 @@ from actors.records.errors import (
     LogError,
     OverBoundsError,
 )
+from actors.records.glances import magic_of
 from actors.records.summary import LONG_MAX, LONG_MIN
-
-_MAGIC_AT: Final = 16
-_PREFIX_BYTES: Final = 17
 
 
 class Admitted(NamedTuple):
@@ -119,12 +114,13 @@ def _whole_header(view: memoryview) -> BatchHeader:
     left = len(view)
     if left == 0:
         raise LogError(INVALID_RECORD, "a produce request holds one record batch for each partition, this one none")
-    if left >= _PREFIX_BYTES and view[_MAGIC_AT] < MAGIC:
-        raise LogError(INVALID_RECORD, f"record format {view[_MAGIC_AT]}; only {MAGIC} is taken")
+    magic = magic_of(view)
+    if magic is not None and magic < MAGIC:
+        raise LogError(INVALID_RECORD, f"record format {magic}; only {MAGIC} is taken")
     if left < HEADER_BYTES:
         raise CorruptBatchError(f"{left} bytes are not a record batch")
     header = read_header(view)
-    if header.magic != MAGIC or not MIN_LENGTH <= header.length <= left - LENGTH_BYTES:
+    if not header.is_sound or header.size_bytes > left:
         raise CorruptBatchError(f"batch of length {header.length}, magic {header.magic} in {left} bytes")
     return header
 
@@ -235,4 +231,4 @@ def _sealed(fields: BatchHeader, payload: Buffer, produced: BatchHeader) -> Admi
 
 def packed(admitted: Admitted, base_offset: int, leader_epoch: int) -> bytes:
     """The 61 bytes before the payload, with the offset and the epoch that the batch gets."""
-    return HEADER.pack(*admitted.header._replace(base_offset=base_offset, leader_epoch=leader_epoch))
+    return admitted.header._replace(base_offset=base_offset, leader_epoch=leader_epoch).packed()

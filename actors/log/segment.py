@@ -5,7 +5,6 @@ It knows positions and batch boundaries. The log decides what may be appended, r
 
 import mmap
 import os
-import struct
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,13 +18,13 @@ from actors.log.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
 from actors.records.batch import (
     HEADER_BYTES,
     LENGTH_BYTES,
-    MAGIC,
     MIN_LENGTH,
     NO_TIMESTAMP,
     BatchHeader,
     crc_matches,
     read_header,
 )
+from actors.records.glances import BRIEF
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -36,8 +35,6 @@ SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
-# Base offset, length, last offset delta: all that finding a batch needs.
-_BRIEF: Final = struct.Struct(">qi11xi")
 _WALK_BYTES: Final = 8192
 
 
@@ -272,7 +269,7 @@ class Segment:
         """The batches from the boundary `position` on, reading ahead a little at a time."""
         with self.reading() as fd:
             chunk, chunk_at = b"", position
-            unpack, need = _BRIEF.unpack_from, _BRIEF.size
+            unpack, need = BRIEF.unpack_from, BRIEF.size
             while position + HEADER_BYTES <= self.size_bytes:
                 if position + need > chunk_at + len(chunk):
                     chunk_at = position
@@ -290,7 +287,7 @@ def _sound_batches(view: memoryview, base_offset: int, verify: bool) -> Iterator
     while position + HEADER_BYTES <= len(view):
         header = read_header(view, position)
         end = position + header.size_bytes
-        if header.magic != MAGIC or header.length < MIN_LENGTH or end > len(view):
+        if not header.is_sound or end > len(view):
             return
         if header.base_offset < next_offset or header.last_offset_delta < 0:
             return

@@ -10,6 +10,7 @@ Opening a log's folder runs 3 and 4 again if step 2 was reached, and removes the
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,14 +21,31 @@ from actors.log.segment import DELETED_SUFFIX, Segment
 MANIFEST: Final = "compaction.swap"
 
 Step = Callable[[str], None]
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """The base offsets of the segments that go, and of those that come."""
+
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+
+    def encoded(self) -> bytes:
+        return json.dumps({"version": _VERSION, "old": self.old, "new": self.new}).encode()
+
+    @classmethod
+    def decoded(cls, data: bytes) -> "Swap":
+        """Raises ValueError for bytes that are not JSON, KeyError if something is missing."""
+        content = json.loads(data)
+        return cls(tuple(content["old"]), tuple(content["new"]))
 
 
 def commit(directory: Path, old_bases: Sequence[int], new_bases: Sequence[int], writer: FileWriter) -> None:
     """Step 2. OSError when the disk refuses or has lost a new segment: nothing has changed then."""
     for base in new_bases:
         cleaned(Segment(directory, base).path).stat()  # `install` would take a missing one for installed already
-    content = json.dumps({"version": 1, "old": list(old_bases), "new": list(new_bases)})
-    writer.write_atomically(directory / MANIFEST, content.encode())
+    writer.write_atomically(directory / MANIFEST, Swap(tuple(old_bases), tuple(new_bases)).encoded())
 
 
 def install(directory: Path, writer: FileWriter, step: Step = lambda _: None) -> list[Path]:
@@ -37,14 +55,14 @@ def install(directory: Path, writer: FileWriter, step: Step = lambda _: None) ->
     """
     manifest = directory / MANIFEST
     try:
-        content = json.loads(manifest.read_bytes())
+        swap = Swap.decoded(manifest.read_bytes())
     except FileNotFoundError:
         return []
-    new = [Segment(directory, base) for base in content["new"]]
+    new = [Segment(directory, base) for base in swap.new]
     missing = {segment.base_offset for segment in new if cleaned(segment.path).exists()}
     installed = {segment.base_offset for segment in new} - missing
     retired: list[Path] = []
-    for base in content["old"]:
+    for base in swap.old:
         if base not in installed:
             retired += _retire(Segment(directory, base), step)
     for segment in new:

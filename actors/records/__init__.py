@@ -17,6 +17,11 @@ to gigabytes. So the leader of a partition believes none of it:
     searching     a record by its time
     reading       stored batches to records, for whoever wants them one by one
     building      records to batches
+    encoding      the same record by record, of all that a program may give
+    growing       a batch that grows record by record, as a producer's does
+    sealing       columns of records to batches, by array arithmetic
+    glances       what can be told of batches without reading their headers whole
+    markers       the records of control batches
 
 All work is bounded by sizes and counts that stand in the header, in the settings of the topic, or in `bounds`. Readers
 of stored batches know one ceiling, whatever a topic's settings were when a batch was produced. Here is no I/O and no

@@ -37,6 +37,8 @@ LENGTH_BYTES: Final = 12
 """Base offset and length: the bytes the length field does not count."""
 MIN_LENGTH: Final = HEADER_BYTES - LENGTH_BYTES
 MAGIC: Final = 2
+RECORD_OVERHEAD_BYTES: Final = 32
+"""Allowed for the varints of a record: more than they ever take, if it has no headers."""
 
 NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1
@@ -55,7 +57,11 @@ CONTROL: Final = 0x20
 KNOWN_ATTRIBUTES: Final = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
 """What a producer may say of a batch. Kafka's other bit, the delete horizon, is its compaction's."""
 
+_CRC_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
+_PRODUCER_AT: Final = 43
+_CRC: Final = struct.Struct(">I")
+_PRODUCER: Final = struct.Struct(">qhi")
 _LENGTH: Final = struct.Struct(">i")
 _BASE_OFFSET: Final = struct.Struct(">q")
 
@@ -77,6 +83,10 @@ class BatchHeader(NamedTuple):
     base_sequence: int
     record_count: int
 
+    def packed(self) -> bytes:
+        """The 61 bytes themselves."""
+        return HEADER.pack(*self)
+
     @property
     def size_bytes(self) -> int:
         return self.length + LENGTH_BYTES
@@ -88,6 +98,11 @@ class BatchHeader(NamedTuple):
     @property
     def next_offset(self) -> int:
         return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether a batch can have this magic and this length."""
+        return self.magic == MAGIC and self.length >= MIN_LENGTH
 
     @property
     def codec(self) -> int:
@@ -151,17 +166,47 @@ def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int, po
     _LENGTH.pack_into(batch, position + 12, leader_epoch)
 
 
+def number(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Write a producer and its sequence into one whole batch, in place, and the CRC that is right then."""
+    _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    _CRC.pack_into(batch, _CRC_AT, crc32c.crc32c(memoryview(batch)[_ATTRIBUTES_AT:]))
+
+
+def write_header(batch: bytearray, header: BatchHeader) -> None:
+    """Write a header, whose length is right, before the payload of one whole batch, and the CRC that is right then."""
+    HEADER.pack_into(batch, 0, *header)
+    _CRC.pack_into(batch, _CRC_AT, crc32c.crc32c(memoryview(batch)[_ATTRIBUTES_AT:]))
+
+
 def sealed(header: BatchHeader, payload: Buffer) -> BatchHeader:
     """The header with the length and the CRC that are right for this payload."""
     fields = header._replace(length=MIN_LENGTH + len(payload))
-    packed = HEADER.pack(*fields)
-    crc = crc32c.crc32c(payload, crc32c.crc32c(packed[_ATTRIBUTES_AT:]))
+    crc = crc32c.crc32c(payload, crc32c.crc32c(fields.packed()[_ATTRIBUTES_AT:]))
     return fields._replace(crc=crc)
 
 
 def assembled(header: BatchHeader, payload: Buffer) -> bytes:
     """The whole batch, sealed."""
-    return HEADER.pack(*sealed(header, payload)) + payload
+    return sealed(header, payload).packed() + payload
+
+
+def fresh_header(codec: int, count: int, first_ms: int, latest_ms: int, payload_bytes: int = 0) -> BatchHeader:
+    """The header of a batch as a client makes it, not sealed yet: without offset, leader and producer."""
+    return BatchHeader(
+        base_offset=0,
+        length=MIN_LENGTH + payload_bytes,
+        leader_epoch=-1,
+        magic=MAGIC,
+        crc=0,
+        attributes=codec,
+        last_offset_delta=count - 1,
+        first_timestamp=first_ms,
+        max_timestamp=latest_ms,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=-1,
+        base_sequence=NO_SEQUENCE,
+        record_count=count,
+    )
 
 
 def without_records(header: BatchHeader) -> bytes:

@@ -32,6 +32,7 @@ RecordTuple = tuple[bytes | None, bytes | None, Headers | None, int]
 
 _MAX_BUILD_BYTES: Final = 2**31 - 1
 _NULL: Final = b"\x01"
+NO_HEADERS: Final = b"\0"
 
 
 def build_batch(
@@ -104,11 +105,18 @@ def build_sparse_batch(
 def encode_record(
     offset_delta: int, time_delta: int, key: bytes | None, value: bytes | None, headers: Headers | None
 ) -> bytes:
-    """One record of a payload. A header's name may be text or any bytes."""
-    parts = [_sized(key), _sized(value), varint(len(headers or ()))]
-    for name, content in headers or ():
+    """One record of a payload."""
+    return _framed(0, time_delta, offset_delta, _sized(key) + _sized(value) + encode_headers(headers))
+
+
+def encode_headers(headers: Headers | None) -> bytes:
+    """The headers of a record, with their count in front. A name may be text or any bytes."""
+    if not headers:
+        return NO_HEADERS
+    parts = [varint(len(headers))]
+    for name, content in headers:
         parts += (_sized(name.encode() if isinstance(name, str) else name), _sized(content))
-    return _framed(0, time_delta, offset_delta, b"".join(parts))
+    return b"".join(parts)
 
 
 def moved(payload: bytes, row: Row, offset_shift: int, time_shift: int) -> bytes:

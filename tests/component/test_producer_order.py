@@ -15,6 +15,7 @@ from actors.client.producer.accumulator import Batch, Identity, Lane
 from actors.client.producer.sender import Sender
 from actors.client.records import Node
 from actors.records.batch import iter_batches
+from actors.records.growing import GrowingBatch
 from actors.records.reading import read_records
 from actors.runtime.environment import REAL
 from actors.wire import messages as m
@@ -26,8 +27,8 @@ from tests.support.producing import T0
 def filled(lane: Lane, *names: bytes) -> list[Batch]:
     batches = []
     for name in names:
-        batch = Batch(T0, 0, 0)
-        batch.append(None, name, [], 0)
+        batch = Batch(T0, GrowingBatch(0), 0)
+        batch.records.append(None, name, [], 0)
         lane.waiting.append(batch)
         batches.append(batch)
     return batches
@@ -63,9 +64,9 @@ def test_a_poisoned_lane_waits_until_nothing_is_in_flight_and_numbers_anew():
     again = take(lane)
     assert again is second
     again.close(lane.identity)
-    ((_, _, header),) = iter_batches(bytes(again.data or b""))
+    ((_, _, header),) = iter_batches(bytes(again.records.data or b""))
     assert (header.producer_id, header.base_sequence) == (2, 0)
-    assert [r.value for r in read_records(bytes(again.data or b""), verify_crc=True)] == [b"2"]
+    assert [r.value for r in read_records(bytes(again.records.data or b""), verify_crc=True)] == [b"2"]
 
 
 def test_one_batch_at_a_time_where_only_that_keeps_the_order():
@@ -141,8 +142,8 @@ def put(into: Sender, count: int) -> None:
         identity = Identity(7, 0, acknowledged=True) if into.config["enable_idempotence"] else None
         lane = into.lanes.setdefault(T0, Lane(T0, identity=identity))
         for _ in range(count):
-            batch = Batch(T0, 0, REAL.clock.monotonic_ms())
-            batch.append(None, b"v", [], 1)
+            batch = Batch(T0, GrowingBatch(0), REAL.clock.monotonic_ms())
+            batch.records.append(None, b"v", [], 1)
             lane.waiting.append(batch)
 
 

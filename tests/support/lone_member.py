@@ -244,6 +244,10 @@ class LoneMember:
 
     # --- commits
 
+    @property
+    def commits_from(self) -> int:
+        return 9
+
     def commits_as(self, now_ms: int) -> Generation:
         return self.generation
 

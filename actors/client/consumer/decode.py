@@ -12,10 +12,10 @@ from actors.client.records import ConsumerRecord, TopicPartition
 from actors.records.batch import BatchHeader, crc_matches
 from actors.records.bounds import Bounds
 from actors.records.errors import LogError
+from actors.records.markers import ABORT, marker_of
 from actors.records.reading import batch_records, compiled_records, records_of_any_names
 
 Deserializer = Callable[[bytes], Any]
-_ABORT = b"\0\0"
 _SLICE = 200
 _MARKERS: Final = Bounds(plain_bytes=1 << 20, records=1 << 10)
 """More than a control batch has: one marker of a few bytes."""
@@ -79,7 +79,7 @@ def _end_transaction(tp: TopicPartition, chunk: Chunk, batch: memoryview, header
     except LogError as error:
         raise unreadable(tp, header.base_offset, error) from error
     for key in keys:
-        if key is not None and key[2:4] == _ABORT:
+        if marker_of(key) == ABORT:
             mine = [entry for entry in chunk.aborted if entry[0] == header.producer_id]
             if mine:
                 chunk.aborted.remove(min(mine, key=lambda entry: entry[1]))

@@ -7,8 +7,8 @@ fences members that are out. A *group protocol* is the way in which members and 
 **One of several.** `member` says what a consumer needs of a member, whichever protocol it speaks, and `protocols` has
 the table of them. The first is the classic protocol, in the room `classic`: members meet in rounds, and one of them
 divides. Kafka's newer one (KIP-848) has no rounds and no leader: heartbeats carry what a member owns and what it shall
-own, and each member has an epoch of its own. So nothing outside `classic` knows of leaders, rounds or assignors. All
-protocols have in common:
+own, and each member has an epoch of its own. So nothing outside `classic` knows of leaders and rounds. All protocols
+have in common:
 
 - a *generation* (`generation`): the member's place in the group, with the number that fences what it says;
 - *effects*: requests to send, which the `driver` carries out on the event loop, and whose answers it hands in;

@@ -170,6 +170,10 @@ class Committer(Group, Protocol):
     def instance_id(self) -> str | None:
         """The id of a static member (KIP-345)."""
 
+    @property
+    def commits_from(self) -> int:
+        """The first version of OffsetCommit that may carry this member's commits."""
+
     def commits_as(self, now_ms: int) -> Generation:
         """The place that a commit is made in.
 

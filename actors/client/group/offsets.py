@@ -40,6 +40,7 @@ class Commit:
     generation: Generation
     node: Node | None
     by_id: bool = False
+    min_version: int = 0
     withheld: KafkaError | None = None
 
     def sent(self, node: Node, generation: Generation) -> Commit:
@@ -48,10 +49,6 @@ class Commit:
             self.request.generation_id_or_member_epoch = generation.id
             self.request.member_id = generation.member_id
         return replace(self, node=node, generation=generation)
-
-    @property
-    def min_version(self) -> int:
-        return 7 if self.request.group_instance_id is not None else 0
 
     @property
     def max_version(self) -> int | None:
@@ -90,7 +87,8 @@ def make_commit(member: Committer, offsets: Offsets, now_ms: int, ids: Ids = NO_
             for (name, topic_id), partitions in topics.items()
         ],
     )
-    return Commit(request, generation, member.coordinator, bool(ids))
+    lowest = member.commits_from if member.subscribed else 0
+    return Commit(request, generation, member.coordinator, bool(ids), lowest)
 
 
 def judge_commit(member: Committer, commit: Commit, response: OffsetCommitResponse, now_ms: int) -> KafkaError | None:

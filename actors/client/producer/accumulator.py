@@ -5,31 +5,20 @@ It is used under the producer's lock.
 
 from __future__ import annotations
 
-import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import crc32c
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from types import MappingProxyType
+from typing import Any, Final
 
 from actors.client.errors import KafkaError, KafkaTimeoutError
 from actors.client.net.outage import Outage
-from actors.client.producer.encoding import Encoder
 from actors.client.records import BatchMetadata, RecordMetadata, TopicPartition
-from actors.records.batch import HEADER_BYTES
+from actors.records.batch import MAX_SEQUENCE, NO_SEQUENCE, number
+from actors.records.growing import GrowingBatch
 
-Headers = list[tuple[str | bytes, bytes | None]]
-"""As `values.headers_of` gives them."""
-_BATCH_OVERHEAD = HEADER_BYTES
-_MAX_BUILD_BYTES = 2**31 - 1
-_CRC = struct.Struct(">I")
-_CRC_AT = 17
-_PRODUCER = struct.Struct(">qhi")
-_PRODUCER_AT = 43
-_CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+_NO_ERRORS: Final[Mapping[int, BaseException]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -47,94 +36,63 @@ class Identity:
 
 
 class Batch:
-    """Records of one partition that are sent together."""
+    """Records of one partition that are sent together: what they are, and what became of them."""
 
     __slots__ = (
-        "_builder",
-        "_codec",
         "_done",
         "attempts",
         "base_offset",
         "callbacks",
-        "count",
         "created_ms",
-        "data",
         "error",
         "identity",
         "order",
         "outage",
         "record_errors",
+        "records",
         "sequence",
-        "size",
         "timestamp_ms",
         "tp",
     )
 
-    def __init__(self, tp: TopicPartition, codec: int, now_ms: int) -> None:
+    def __init__(self, tp: TopicPartition, records: GrowingBatch, now_ms: int) -> None:
         self.tp = tp
+        self.records = records
         self.created_ms = now_ms
-        self.count = 0
-        self.size = _BATCH_OVERHEAD
         self.attempts = 0
-        self.data: bytearray | None = None
         self.identity: Identity | None = None
-        self.sequence = -1
+        self.sequence = NO_SEQUENCE
         self.order = 0
         self.outage: Outage | None = None
         self.base_offset = -1
         self.timestamp_ms = -1
         self.error: BaseException | None = None
-        self.record_errors: Mapping[int, BaseException] = {}
+        self.record_errors = _NO_ERRORS
         self.callbacks: list[Callable[[Batch], None]] = []
         self._done: threading.Event | None = None
-        self._codec = codec
-        self._builder: Any = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, _MAX_BUILD_BYTES)
-
-    @classmethod
-    def sealed(cls, tp: TopicPartition, data: bytearray, count: int, now_ms: int) -> Batch:
-        """A batch that was built elsewhere, without an identity. Nothing can be appended to it."""
-        batch = cls(tp, 0, now_ms)
-        batch._builder = None
-        batch.data = data
-        batch.count = count
-        batch.size = len(data)
-        return batch
 
     @property
     def is_open(self) -> bool:
         """Whether records can be appended."""
-        return self._builder is not None
+        return self.records.data is None
 
-    def append(self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> int:
-        """Add a record. Returns its index in the batch."""
-        number = self.count
-        if timestamp_ms < 0:
-            self._encode()
-        try:
-            self._builder.append(number, timestamp_ms, key, value, headers)
-        except TypeError:  # the name of a header is bytes; the builder is what it was
-            self._encode()
-            self._builder.append(number, timestamp_ms, key, value, headers)
-        self.count = number + 1
-        self.size = self._builder.size()
-        return number
+    @property
+    def count(self) -> int:
+        return self.records.count
 
-    def _encode(self) -> None:
-        """From here on the batch is built by `Encoder`."""
-        if not isinstance(self._builder, Encoder):
-            self._builder = Encoder.after(self._builder, self.count, self._codec)
+    @property
+    def size(self) -> int:
+        """How many bytes it has; before compression, if they were appended one by one."""
+        return self.records.size
 
     def close(self, identity: Identity | None) -> None:
         """End the batch: build its bytes, and number it in the sequence of `identity` if it has no number yet."""
-        if self.data is None:
-            self.data = self._builder.build()
-            self._builder = None
+        data = self.records.build()
         if identity is not None and self.identity is not identity:
             self.identity = identity
             self.sequence = identity.next_sequence
-            identity.next_sequence = (identity.next_sequence + self.count) & 0x7FFFFFFF
-            _PRODUCER.pack_into(self.data, _PRODUCER_AT, identity.producer_id, identity.epoch, self.sequence)
-            _CRC.pack_into(self.data, _CRC_AT, crc32c.crc32c(memoryview(self.data)[_CRC_AT + 4 :]))
+            identity.next_sequence = (identity.next_sequence + self.records.count) & MAX_SEQUENCE
+            number(data, identity.producer_id, identity.epoch, self.sequence)
 
     # --- the outcome ------------------------------------------------------------------------------------------------
 
@@ -158,8 +116,7 @@ class Batch:
         return KafkaError(f"not written, because of other records of its batch: {self.error}")
 
     def _finished(self) -> None:
-        self._builder = None
-        self.data = None
+        self.records.drop()
         if self._done is not None:
             self._done.set()
         callbacks, self.callbacks = self.callbacks, []
@@ -362,7 +319,3 @@ class Lane:
     @property
     def empty(self) -> bool:
         return not (self.waiting or self.in_flight or self.retry)
-
-
-def codec_of(compression_type: str) -> int:
-    return _CODECS[compression_type]

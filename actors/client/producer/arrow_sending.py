@@ -12,13 +12,16 @@ import pyarrow.compute as pc
 
 from actors.client.errors import IllegalStateError, MessageTooLargeError, SerializationError
 from actors.client.net.metadata import TopicInfo
-from actors.client.producer.accumulator import Batch, FutureBatchMetadata, codec_of
-from actors.client.producer.bulk import Ints, Rows, Sealed, rows_of, seal
+from actors.client.producer.accumulator import Batch, FutureBatchMetadata
+from actors.client.producer.bulk import rows_of
 from actors.client.producer.partitioning import partitions_for_keys
 from actors.client.producer.sender import Sender
 from actors.client.producer.values import time_of
 from actors.client.records import TopicPartition
 from actors.records.batch import HEADER_BYTES
+from actors.records.compression import codec_id
+from actors.records.growing import GrowingBatch
+from actors.records.sealing import Ints, Rows, Sealed, seal
 
 Partitions = npt.NDArray[np.int32]
 
@@ -49,7 +52,7 @@ class ArrowSending:
         self._sticky = sticky
         self._find_topic = find_topic
         self._wait_for_room = wait_for_room
-        self._codec = codec_of(self._config["compression_type"])
+        self._codec = codec_id(self._config["compression_type"])
         self._limit = min(self._config[name] for name in ("batch_size", "max_request_size", "buffer_memory"))
 
     def send(
@@ -85,7 +88,7 @@ class ArrowSending:
         futures = []
         now = self._now_ms()
         for each in made:
-            batch = Batch.sealed(TopicPartition(topic, each.partition), each.data, each.count, now)
+            batch = Batch(TopicPartition(topic, each.partition), GrowingBatch.built(each.data, each.count), now)
             with sender.room:
                 if sender.buffered + batch.size > self._config["buffer_memory"]:
                     self._wait_for_room(batch.size, self._now_ms() + self._config["max_block_ms"])

@@ -24,6 +24,7 @@ from actors.client.producer.accumulator import FutureBatchMetadata, FutureRecord
 from actors.client.producer.sender import Sender
 from actors.client.producer.values import headers_of, time_of
 from actors.client.records import TopicPartition
+from actors.records.batch import RECORD_OVERHEAD_BYTES
 from actors.runtime.environment import REAL, Environment
 from actors.wire.errors import ErrorCode as Code
 from placement.hashing import partition_for_key
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from actors.client.producer.arrow_sending import ArrowSending
-
-# Room for a record's lengths, attributes and offsets in front of its key and value.
-_RECORD_OVERHEAD = 32
 
 
 class Producer:
@@ -107,7 +105,7 @@ class Producer:
         key_size = -1 if key_bytes is None else len(key_bytes)
         value_size = -1 if value_bytes is None else len(value_bytes)
         header_list, size = headers_of(headers) if headers else ([], 0)
-        size += _RECORD_OVERHEAD + max(key_size, 0) + max(value_size, 0)
+        size += RECORD_OVERHEAD_BYTES + max(key_size, 0) + max(value_size, 0)
         at = self._wall_ms() if timestamp_ms is None else time_of(timestamp_ms)
         for limit in ("max_request_size", "buffer_memory"):
             if size > self.config[limit]:
@@ -119,10 +117,11 @@ class Producer:
             if sender.buffered + size > self.config["buffer_memory"]:
                 self._wait_for_room(size, deadline)
             batch, tell = sender.batch_for(TopicPartition(topic, number), size)
-            before = batch.size if batch.count else 0
-            place = batch.append(key_bytes, value_bytes, header_list, at)
-            sender.buffered += batch.size - before
-            tell = tell or batch.size >= self.config["batch_size"]
+            records = batch.records
+            before = records.size if records.count else 0
+            place = records.append(key_bytes, value_bytes, header_list, at)
+            sender.buffered += records.size - before
+            tell = tell or records.size >= self.config["batch_size"]
         if tell:
             sender.soon()
         return FutureRecordMetadata(batch, place, at, key_size, value_size)

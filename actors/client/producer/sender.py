@@ -19,8 +19,10 @@ from actors.client.errors import (
 )
 from actors.client.net.backoff import Backoff
 from actors.client.net.network import Network
-from actors.client.producer.accumulator import Batch, Identity, Lane, codec_of
+from actors.client.producer.accumulator import Batch, Identity, Lane
 from actors.client.records import Node, TopicPartition
+from actors.records.compression import codec_id
+from actors.records.growing import GrowingBatch
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import InitProducerIdRequest, ProduceRequest
 
@@ -44,7 +46,7 @@ class Sender:
         self.records_sent = 0
         self.requests = 0
         self.retries = 0
-        self._codec = codec_of(config["compression_type"])
+        self._codec = codec_id(config["compression_type"])
         self._idempotent = bool(config["enable_idempotence"])
         # Without sequence numbers only one batch at a time keeps the order.
         self._lane_limit = config["max_in_flight_requests_per_connection"] if self._idempotent else 1
@@ -65,9 +67,9 @@ class Sender:
             lane = self.lanes[tp] = Lane(tp)
         if lane.waiting:
             last = lane.waiting[-1]
-            if last.is_open and last.size + size <= self.config["batch_size"]:
+            if last.is_open and last.records.size + size <= self.config["batch_size"]:
                 return last, False
-        batch = Batch(tp, self._codec, self._now_ms())
+        batch = Batch(tp, GrowingBatch(self._codec), self._now_ms())
         batch.outage = self.network.outage
         lane.waiting.append(batch)
         return batch, True
@@ -233,7 +235,9 @@ class Sender:
         topics: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
         for batch in batches:
             batch.attempts += 1
-            data = ProduceRequest.PartitionProduceData(index=batch.tp.partition, records=bytes(batch.data or b""))
+            data = ProduceRequest.PartitionProduceData(
+                index=batch.tp.partition, records=bytes(batch.records.data or b"")
+            )
             topics.setdefault(batch.tp.topic, []).append(data)
         request = ProduceRequest(
             transactional_id=None,

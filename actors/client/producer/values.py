@@ -69,12 +69,6 @@ def _value(value: Any, header: Any) -> bytes | None:
     )
 
 
-def encoded_headers(given: Any) -> tuple[list[tuple[bytes, bytes | None]], int]:
-    """`headers_of` with all names as bytes."""
-    headers, size = headers_of(given)
-    return [(name.encode() if isinstance(name, str) else name, value) for name, value in headers], size
-
-
 def time_of(given: Any) -> int:
     """A record's time in Unix ms, -1 for none, or any other number that 64 bits have. Raises SerializationError."""
     try:

@@ -96,6 +96,14 @@ def test_a_commit_of_a_member_with_an_epoch_is_sent_with_the_newest():
     assert (sent.generation, sent.request.generation_id_or_member_epoch) == (Generation(2, "lone"), 2)
 
 
+def test_the_member_says_in_which_version_its_commits_may_go():
+    """An older one has no place for what fences it (KIP-345, KIP-848). By hand, any will do."""
+    assert make_commit(stable(), OFFSETS, NOW).min_version == 9
+    assert make_commit(lone(), OFFSETS, NOW).min_version == 0
+    assert make_commit(Script(group_instance_id="i").stable("t-0").member, OFFSETS, NOW).min_version == 7
+    assert make_commit(Script().stable("t-0").member, OFFSETS, NOW).min_version == 0
+
+
 def test_a_commit_of_a_classic_member_is_sent_as_it_was_made():
     """Its partitions may have other owners in the generation that has come meanwhile."""
     member = Script().stable("t-0").member

@@ -15,11 +15,12 @@ from actors.client import TopicPartition
 from actors.client.consumer.arrow_batches import Columns
 from actors.client.consumer.columnar import HEADERS, read_columns
 from actors.client.errors import CorruptMessageError, SerializationError
-from actors.client.producer.bulk import rows_of, seal
+from actors.client.producer.bulk import rows_of
 from actors.client.producer.partitioning import murmur2_of, partitions_for_keys
 from actors.records.batch import crc_matches, iter_batches
 from actors.records.building import build_batch, build_sparse_batch
 from actors.records.reading import batch_records
+from actors.records.sealing import seal
 from placement.hashing import murmur2, partition_for_key
 from tests.support.log_helpers import appended_at
 

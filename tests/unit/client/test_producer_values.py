@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from actors.client.errors import SerializationError
 from actors.client.producer.accumulator import Batch, Identity
-from actors.client.producer.bulk import rows_of, seal
+from actors.client.producer.bulk import rows_of
 from actors.client.producer.values import headers_of, time_of
 from actors.client.records import TopicPartition
 from actors.records.batch import read_header
 from actors.records.compression import CODEC_NAMES
+from actors.records.growing import GrowingBatch
 from actors.records.reading import Headers, read_records
 from actors.records.rows import name_of
+from actors.records.sealing import seal
 
 T0 = TopicPartition("t", 0)
 NOW = 1_700_000_000_000
@@ -28,13 +30,13 @@ Given = tuple[Headers, int]
 
 def built(records: list[Given], codec: int = 0) -> bytes:
     """A batch of records with these headers and times, as a producer sends it."""
-    batch = Batch(T0, codec, 0)
+    batch = Batch(T0, GrowingBatch(codec), 0)
     for number, (headers, at) in enumerate(records):
         before = batch.size
-        assert batch.append(b"k", b"%d" % number, headers_of(headers)[0], at) == number
+        assert batch.records.append(b"k", b"%d" % number, headers_of(headers)[0], at) == number
         assert batch.size > before
     batch.close(Identity(7, 0))
-    return bytes(batch.data or b"")
+    return bytes(batch.records.data or b"")
 
 
 def read(data: bytes) -> list[tuple[bytes | None, Headers, int]]:

@@ -26,7 +26,7 @@ from actors.client.group.classic.heartbeats import Heartbeats
 from actors.client.group.classic.joining import Joining
 from actors.client.group.classic.leader import Leader
 from actors.client.group.classic.leader_assignment import Snapshot
-from actors.client.group.classic.round import Join, Kind, routes
+from actors.client.group.classic.round import STATIC_COMMIT, Join, Kind, routes
 from actors.client.group.classic.standing import MemberState, Standing
 from actors.client.group.effects import Action, CommitOutcome, Effect, Fail
 from actors.client.group.generation import Generation
@@ -267,6 +267,10 @@ class Membership:
         joining.error = joining.error or error
 
     # --- commits ------------------------------------------------------------------------------------------------
+
+    @property
+    def commits_from(self) -> int:
+        return STATIC_COMMIT if self.config.group_instance_id is not None else 0
 
     def commits_as(self, now_ms: int) -> Generation:
         """The place that a commit is made in: none, without a subscription. Raises as `Fencing.commits_as`."""

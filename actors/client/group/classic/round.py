@@ -11,7 +11,7 @@ from actors.client.group.outbox import Route
 from actors.wire.messages import JoinGroupResponse
 
 # The first versions that carry the instance id (KIP-345). Without it a broker would take us for a dynamic member.
-_STATIC_JOIN, _STATIC = 5, 3
+_STATIC_JOIN, _STATIC, STATIC_COMMIT = 5, 3, 7
 
 
 class Kind(Enum):

@@ -8,16 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from actors.records import compression as codecs
-from actors.records.batch import (
-    HEADER_BYTES,
-    MAGIC,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    BatchHeader,
-    assembled,
-    read_header,
-)
+from actors.records.batch import HEADER_BYTES, NO_TIMESTAMP, assembled, fresh_header, read_header
 from actors.records.building import encode_record
 from actors.records.reading import Headers
 
@@ -27,7 +18,7 @@ _HALF: Final = 1 << 63
 
 
 class Encoder:
-    """Has the methods of the compiled builder that `Batch` uses."""
+    """Has those methods of the compiled builder that `GrowingBatch` uses."""
 
     __slots__ = ("_codec", "_count", "_first_ms", "_latest_ms", "_payload")
 
@@ -68,19 +59,5 @@ class Encoder:
 
     def build(self) -> bytearray:
         """The batch, without an identity."""
-        header = BatchHeader(
-            base_offset=0,
-            length=0,
-            leader_epoch=-1,
-            magic=MAGIC,
-            crc=0,
-            attributes=self._codec,
-            last_offset_delta=self._count - 1,
-            first_timestamp=self._first_ms,
-            max_timestamp=self._latest_ms,
-            producer_id=NO_PRODUCER_ID,
-            producer_epoch=-1,
-            base_sequence=NO_SEQUENCE,
-            record_count=self._count,
-        )
+        header = fresh_header(self._codec, self._count, self._first_ms, self._latest_ms)
         return bytearray(assembled(header, codecs.compress(self._codec, self._payload)))
