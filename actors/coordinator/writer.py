@@ -20,8 +20,9 @@ from actors.coordinator.metrics import Metrics
 from actors.coordinator.records import Record
 from actors.coordinator.timers import Timer, Timers
 from actors.coordinator.turn import Now
+from actors.records.batch import HEADER_BYTES
 
-BATCH_OVERHEAD_BYTES = 61
+BATCH_OVERHEAD_BYTES = HEADER_BYTES
 RECORD_OVERHEAD_BYTES = 24
 """The most that lengths, deltas and attributes add to one record's key and value."""
 

@@ -41,6 +41,11 @@ def marker(producer_id: int, *, committed: bool) -> bytes:
     )
 
 
+def control(producer_id: int, key: bytes) -> bytes:
+    """A control batch with a record of this key."""
+    return build_batch([(key, b"", (), 1)], producer_id=producer_id, producer_epoch=0, is_control=True)
+
+
 @pytest.mark.conformance("C-14", "C-15")
 @pytest.mark.parametrize("in_one_piece", [True, False])
 @pytest.mark.parametrize(
@@ -50,6 +55,7 @@ def marker(producer_id: int, *, committed: bool) -> bytes:
         ([offset_batch(2, 7), marker(7, committed=True)], 2, False),
         ([offset_batch(2, 7), marker(7, committed=False)], 1, False),
         ([offset_batch(2, 7), marker(8, committed=True)], 1, True),
+        ([offset_batch(2, 7), control(7, b"\0\0\0")], 1, True),  # too short for a marker: it was the end of the load
         ([offset_batch(2, 7), marker(7, committed=False), offset_batch(3)], 3, False),
         ([offset_batch(2, 7), offset_batch(3), marker(7, committed=True)], 3, False),
         ([offset_batch(2, 7), offset_batch(3, 8), marker(8, committed=True), marker(7, committed=True)], 3, False),

@@ -6,7 +6,6 @@ with TxnOffsetCommit (KIP-98) count once the marker of its transaction follows, 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from typing import Final, cast
 
@@ -15,7 +14,6 @@ from actors.coordinator.writer import Append
 from actors.records.batch import (
     CONTROL,
     HEADER_BYTES,
-    LENGTH_BYTES,
     TRANSACTIONAL,
     BatchHeader,
     assembled,
@@ -23,38 +21,23 @@ from actors.records.batch import (
     read_header,
 )
 from actors.records.building import build_keyed_batch, recompressed
+from actors.records.glances import any_marked
+from actors.records.markers import ABORT, COMMIT, marker_of
 from actors.records.reading import batch_records, iter_key_values
 
 _OF_TRANSACTIONS: Final = TRANSACTIONAL | CONTROL
-_GLANCE: Final = struct.Struct(">8xi10xB")  # a batch's length, and the half of its attributes that matters here
-_MARKER: Final = struct.Struct(">hh")  # a control record's key: version and type
-_ABORT: Final = 0
-_COMMIT: Final = 1
 
 
 def replay(shard: GroupShard, piece: bytes) -> None:
     """Give the next whole batches of its log to a shard that loads. Raises CorruptBatchError."""
     plain = 0
-    if _has_transactions(piece):
+    if any_marked(piece, _OF_TRANSACTIONS):  # to read whole headers would double the time of a load
         for start, end, header in iter_batches(piece):
             if header.attributes & _OF_TRANSACTIONS:
                 _load_plain(shard, piece[plain:start])
                 _load_of_transaction(shard, piece[start:end], header)
                 plain = end
     _load_plain(shard, piece[plain:])
-
-
-def _has_transactions(piece: bytes) -> bool:
-    """Whether a batch of the piece is transactional. To read whole headers would double the time of a load."""
-    position, size, unpack = 0, len(piece), _GLANCE.unpack_from
-    while position + HEADER_BYTES <= size:
-        length, attributes = unpack(piece, position)
-        if attributes & _OF_TRANSACTIONS:
-            return True
-        if length < 0:
-            return False  # corrupt, as the reader will find
-        position += LENGTH_BYTES + length
-    return False
 
 
 def _load_plain(shard: GroupShard, batches: bytes) -> None:
@@ -69,9 +52,9 @@ def _load_of_transaction(shard: GroupShard, batch: bytes, header: BatchHeader) -
         shard.load_transactional(header.producer_id, records)
         return
     for record in batch_records(batch, header):
-        _, kind = _MARKER.unpack_from(record.key or b"\xff\xff\xff\xff")
-        if kind in (_ABORT, _COMMIT):  # others concern no transaction
-            shard.load_marker(header.producer_id, committed=kind == _COMMIT)
+        kind = marker_of(record.key)
+        if kind in (ABORT, COMMIT):
+            shard.load_marker(header.producer_id, committed=kind == COMMIT)
 
 
 def batch(append: Append, now_ms: int, compression: int) -> bytes:
