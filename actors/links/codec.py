@@ -2,18 +2,23 @@
 
 A message travels as an array, its tag first, then the values of its fields in their order; msgpack carries it. A
 dataclass within a message is an array of its values alone, unless it has a tag as well. Fields are int, float, str,
-bytes, bool, IntEnum, dataclasses, tuples and mappings of these, or None where the field allows it. A value of a type
-that its field cannot hold raises a LinkError that names the field.
+bytes, bool, IntEnum, StrEnum, dataclasses, tuples and mappings of these, or None where the field allows it. A value of
+a type that its field cannot hold raises a LinkError that names the field.
+
+Builds differ in what they know (`versions`). Fields are only added at the end of a dataclass, and have a default. A
+receiver ignores those that it does not know, and gives those that do not come their default. A message of a kind that
+it does not know is an UnknownKindError. A sender leaves out the fields, and refuses to send the kinds, that are newer
+than the version that both ends use: `since` marks such a field, and the argument of that name such kinds.
 """
 
 from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from enum import IntEnum
+from dataclasses import MISSING, Field, field, fields, is_dataclass
+from enum import IntEnum, StrEnum
 from operator import attrgetter
-from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgpack
 
@@ -24,10 +29,34 @@ T = TypeVar("T")
 _Read = Callable[[Any], Any]
 
 _PLAIN = (int, str, bytes, bool, float)
+_SINCE: Final = "since"
+_NEWEST: Final = 1 << 31
 
 
 class LinkError(CoterieError):
     """Bytes from a link are not one of its messages. The text names the message and the field."""
+
+
+class UnknownKindError(LinkError):
+    """A message, or something in it, is of a kind that this build does not know: a newer one may have sent it.
+
+    `outer` and `values` are the class of the whole message, None if that is what is unknown, and its raw values.
+    """
+
+    def __init__(self, text: str, kind: int, outer: type | None = None, values: Sequence[Any] = ()) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.outer = outer
+        self.values = values
+
+
+class NotSpokenError(LinkError):
+    """A message cannot be sent, because its kind is newer than the version that both ends use."""
+
+
+def since(version: int, default: Any) -> Any:
+    """A field that is not sent to ends that use an older version than this one. They take it to be the default."""
+    return field(default=default, metadata={_SINCE: version})
 
 
 class Codec(Generic[M]):
@@ -38,6 +67,8 @@ class Codec(Generic[M]):
     `quick`: for frequent messages, a function from the message to the values of its fields, and one back. They make and
     expect what the table would, but need not check types. If the one back raises TypeError, ValueError or LookupError,
     the values are read again field by field, so that the error says which is wrong. It must not change them.
+
+    `since`: the version in which a kind of message came, for those that were not in the first one.
     """
 
     def __init__(
@@ -46,11 +77,15 @@ class Codec(Generic[M]):
         classes: Mapping[int, type[M]],
         packed: Mapping[type, tuple[Callable[[Any], object], Callable[[Any], object]]] | None = None,
         quick: Mapping[type[M], tuple[Callable[[Any], tuple[Any, ...]], Callable[[list[Any]], M]]] | None = None,
+        since: Mapping[type[M], int] | None = None,
     ) -> None:
         self._link = link
         self._classes = dict(classes)
         self._tags = {cls: tag for tag, cls in classes.items()}
         self._packed = packed or {}
+        self._since: Mapping[type, int] = since or {}
+        self._newest = max(self._since.values(), default=0)  # the first version in which all can be said
+        self._older: dict[int, dict[type, Callable[[Any], object]]] = {}  # writers for versions before that
         self._writers: dict[type, Callable[[Any], object]] = {cls: write for cls, (write, _) in self._packed.items()}
         self._records: dict[type, _Row] = {}
         self._readers: dict[int, _Read] = {tag: self._record(cls).read for tag, cls in classes.items()}
@@ -64,11 +99,30 @@ class Codec(Generic[M]):
         """The messages by their tags."""
         return dict(self._classes)
 
-    def encode(self, message: M) -> bytes:
-        """The bytes of a message. Raises TypeError if its class does not belong to this link."""
-        if type(message) not in self._tags:
-            raise TypeError(f"{type(message).__name__} is no message of the {self._link} link")
-        body: bytes = msgpack.packb(self._writers[type(message)](message), default=self._write)
+    def encode(self, message: M, version: int = _NEWEST) -> bytes:
+        """The bytes of a message, for an end that uses `version`.
+
+        Raises TypeError if its class does not belong to this link, and NotSpokenError if the version has none like it.
+        """
+        kind = type(message)
+        if kind not in self._tags:
+            raise TypeError(f"{kind.__name__} is no message of the {self._link} link")
+        if version < self._newest:
+            return self._encode_older(message, version)
+        body: bytes = msgpack.packb(self._writers[kind](message), default=self._write)
+        return body
+
+    def _encode_older(self, message: M, version: int) -> bytes:
+        writers = self._older.get(version)
+        if writers is None:
+            writers = self._older[version] = self._writers_of(version)
+
+        def write(value: object) -> object:
+            if self._since.get(type(value), 0) > version:
+                raise NotSpokenError(f"{type(value).__name__} is not in version {version} of the {self._link} link")
+            return self._write(value, writers)
+
+        body: bytes = msgpack.packb(write(message), default=write)
         return body
 
     def read(self, wanted: type[T], body: bytes) -> T:
@@ -80,15 +134,20 @@ class Codec(Generic[M]):
 
     def decode(self, body: bytes) -> M:
         """The message of these bytes. Raises LinkError."""
+        values: Any = None
         try:
-            return cast(M, self._tagged(msgpack.unpackb(body)))
+            values = msgpack.unpackb(body)
+            return cast(M, self._tagged(values))
+        except UnknownKindError as error:
+            text = f"{self._link} link: {error}"
+            raise UnknownKindError(text, error.kind, self._classes.get(values[0]), values[1:]) from None
         except LinkError as error:
             raise LinkError(f"{self._link} link: {error}") from None
         except ValueError as error:
             raise LinkError(f"{self._link} link: no msgpack: {error}") from error
 
-    def _write(self, value: object) -> object:
-        write = self._writers.get(type(value))
+    def _write(self, value: object, writers: Mapping[type, Callable[[Any], object]] | None = None) -> object:
+        write = (writers or self._writers).get(type(value))
         if write is not None:
             return write(value)
         if isinstance(value, Mapping):
@@ -104,9 +163,18 @@ class Codec(Generic[M]):
             found = self._records[cls] = _Row(cls.__name__, cls)
             names = [field.name for field in fields(cls)]
             hints = [get_type_hints(cls)[name] for name in names]
-            found.complete(names, hints, list(map(self._reader, hints)))
+            found.complete(names, hints, list(map(self._reader, hints)), required=_required(cls))
             self._writers[cls] = _writer(names, self._tags.get(cls))
+            self._newest = max(self._newest, *(_version(each) for each in fields(cls)), 0)
         return found
+
+    def _writers_of(self, version: int) -> dict[type, Callable[[Any], object]]:
+        """What writes each class without the fields that are newer than a version. The quick ones write all of them."""
+        writers: dict[type, Callable[[Any], object]] = {cls: write for cls, (write, _) in self._packed.items()}
+        for cls in self._records:
+            names = [each.name for each in fields(cls) if _version(each) <= version]
+            writers[cls] = _writer(names, self._tags.get(cls))
+        return writers
 
     def _reader(self, hint: Any) -> _Read:
         origin, arguments = get_origin(hint) or hint, get_args(hint)
@@ -122,7 +190,7 @@ class Codec(Generic[M]):
             return _exactly(origin)
         if origin in self._packed:
             return _packed(origin, self._packed[origin][1])
-        if issubclass(origin, IntEnum):
+        if issubclass(origin, IntEnum | StrEnum):
             return _enum(origin)
         if origin not in self._tags and is_dataclass(origin):
             return self._record(cast(type, origin)).read
@@ -155,7 +223,8 @@ class Codec(Generic[M]):
             raise LinkError(f"a message is an array with a tag, not {_shown(values)}")
         read = self._readers.get(values[0]) if type(values[0]) is int else None
         if read is None:
-            raise LinkError(f"unknown tag {_shown(values[0])}")
+            text = f"unknown tag {_shown(values[0])}"
+            raise UnknownKindError(text, values[0]) if type(values[0]) is int else LinkError(text)
         return read(values[1:])
 
 
@@ -165,13 +234,16 @@ class _Row:
     def __init__(self, what: str, make: Callable[..., Any]) -> None:
         self._what = what
         self._make = make
+        self._required: int | None = None  # how many values have to come; None: exactly as many as there are
         self._types: tuple[type, ...] = ()
         self._names: Sequence[str] = ()
         self._all: list[tuple[int, _Read]] = []
         self._others: list[tuple[int, _Read]] = []
 
-    def complete(self, names: Sequence[str], hints: Sequence[Any], readers: Sequence[_Read]) -> _Row:
-        self._names, self._all = names, list(enumerate(readers))
+    def complete(
+        self, names: Sequence[str], hints: Sequence[Any], readers: Sequence[_Read], required: int | None = None
+    ) -> _Row:
+        self._names, self._all, self._required = names, list(enumerate(readers)), required
         # One comparison checks all values of which nothing but the type has to be checked.
         self._types = tuple(map(_carrier, hints))
         self._others = [each for each, hint in zip(self._all, hints, strict=True) if hint not in _PLAIN]
@@ -179,14 +251,41 @@ class _Row:
 
     def read(self, values: Any) -> Any:
         if type(values) is not list or len(values) != len(self._all):
+            return self._read_others(values)
+        readers = self._others if tuple(map(type, values)) == self._types else self._all
+        return self._make(*self._checked(values, readers))
+
+    def _read_others(self, values: Any) -> Any:
+        """What another build has sent: without fields that came later, or with some that are not known here."""
+        if type(values) is not list or self._required is None or len(values) < self._required:
             raise LinkError(f"{self._what} is an array of {len(self._all)}, not {_shown(values)}")
+        known = values[: len(self._all)]
+        return self._make(*self._checked(known, self._all[: len(known)]))
+
+    def _checked(self, values: list[Any], readers: Sequence[tuple[int, _Read]]) -> list[Any]:
         i = 0
         try:
-            for i, read in self._others if tuple(map(type, values)) == self._types else self._all:
+            for i, read in readers:
                 values[i] = read(values[i])
+        except UnknownKindError as error:
+            raise UnknownKindError(f"{self._what}.{self._names[i]}: {error}", error.kind) from None
         except LinkError as error:
             raise LinkError(f"{self._what}.{self._names[i]}: {error}") from None
-        return self._make(*values)
+        return values
+
+
+def _required(cls: type) -> int:
+    """How many fields of a dataclass have no default. Raises TypeError for a late field that would break others."""
+    own = fields(cls)
+    versions = [_version(each) for each in own]
+    if versions != sorted(versions):
+        raise TypeError(f"{cls.__name__}: fields that came later stand at its end")
+    return sum(each.default is MISSING and each.default_factory is MISSING for each in own)
+
+
+def _version(of: Field[Any]) -> int:
+    version: int = of.metadata.get(_SINCE, 0)
+    return version
 
 
 def _writer(names: list[str], tag: int | None) -> Callable[[Any], object]:
@@ -219,8 +318,8 @@ def _carrier(hint: Any) -> type:
     origin = get_origin(hint) or hint
     if origin in _PLAIN:
         return cast(type, origin)
-    if isinstance(origin, type) and issubclass(origin, IntEnum):
-        return int
+    if isinstance(origin, type) and issubclass(origin, IntEnum | StrEnum):
+        return int if issubclass(origin, IntEnum) else str
     return dict if origin is Mapping else list
 
 
@@ -248,8 +347,8 @@ def _float(value: Any) -> float:
     return float(value)
 
 
-def _enum(wanted: type[IntEnum]) -> _Read:
-    def read(value: Any) -> IntEnum:
+def _enum(wanted: type[IntEnum] | type[StrEnum]) -> _Read:
+    def read(value: Any) -> IntEnum | StrEnum:
         try:
             return wanted(value)
         except ValueError:

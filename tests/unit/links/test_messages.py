@@ -5,18 +5,18 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.links import control, member, relay, replication
-from actors.links.codec import Codec, LinkError
+from actors.links.codec import Codec, LinkError, NotSpokenError, UnknownKindError, since
 from placement.metadata import (
     BrokerInfo,
     ClusterMetadata,
@@ -109,14 +109,17 @@ def _types(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("link", "cls"), MESSAGES, ids=NAMES)
-def test_a_message_with_a_field_too_many_or_of_another_type_is_refused_by_its_name(link: str, cls: type) -> None:
+def test_a_message_with_a_field_of_another_type_or_one_too_few_is_refused_by_its_name(link: str, cls: type) -> None:
     codec = CODECS[link]
+    required = [each for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
 
     @given(_of(cls), st.data())
     def refused(message: Any, data: st.DataObject) -> None:
         tag, *values = msgpack.unpackb(codec.encode(message))
-        with pytest.raises(LinkError, match=rf"^{link} link: {cls.__name__} is an array of {len(values)}, not "):
-            codec.decode(msgpack.packb([tag, *values, 1]))
+        if required:
+            short = values[: len(required) - 1]
+            with pytest.raises(LinkError, match=rf"^{link} link: {cls.__name__} is an array of {len(values)}, not "):
+                codec.decode(msgpack.packb([tag, *short]))
         if values:
             wrong = data.draw(st.integers(0, len(values) - 1))
             values[wrong] = msgpack.ExtType(5, b"nothing of ours")
@@ -125,6 +128,147 @@ def test_a_message_with_a_field_too_many_or_of_another_type_is_refused_by_its_na
                 codec.decode(msgpack.packb([tag, *values]))
 
     refused()
+
+
+# --- other builds ---
+
+
+def _grown(value: Any, tags: Mapping[type, int]) -> Any:
+    """A message as a newer build sends it: each dataclass in it has two fields more."""
+    if isinstance(value, ClusterMetadata):
+        return value.to_wire()
+    if is_dataclass(value):
+        row = [_grown(getattr(value, each.name), tags) for each in fields(value)]
+        tag = [tags[type(value)]] if type(value) in tags else []
+        return [*tag, *row, "of a newer build", 7]
+    if isinstance(value, tuple):
+        return [_grown(each, tags) for each in value]
+    if isinstance(value, Mapping):
+        return {_grown(key, tags): _grown(each, tags) for key, each in value.items()}
+    return value
+
+
+@pytest.mark.parametrize(("link", "cls"), MESSAGES, ids=NAMES)
+def test_fields_of_a_newer_build_are_ignored_in_whatever_a_message_holds(link: str, cls: type) -> None:
+    codec = CODECS[link]
+    tags = {known: tag for tag, known in codec.classes.items()}
+
+    @settings(max_examples=10)
+    @given(_of(cls))
+    def arrives(message: Any) -> None:
+        assert codec.decode(msgpack.packb(_grown(message, tags))) == message
+
+    arrives()
+
+
+@pytest.mark.parametrize(("link", "cls"), MESSAGES, ids=NAMES)
+def test_fields_that_an_older_build_does_not_send_have_their_defaults(link: str, cls: type) -> None:
+    codec = CODECS[link]
+    late = [each for each in fields(cls) if each.default is not MISSING or each.default_factory is not MISSING]
+
+    @settings(max_examples=10)
+    @given(_of(cls))
+    def arrives(message: Any) -> None:
+        tag, *values = msgpack.unpackb(codec.encode(message))
+        for count in range(len(late) + 1):
+            kept = {each.name: getattr(message, each.name) for each in fields(cls)[: len(values) - count]}
+            assert codec.decode(msgpack.packb([tag, *values[: len(values) - count]])) == cls(**kept)
+
+    arrives()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    weight: int = since(2, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    rows: tuple[Row, ...]
+    count: int = 0
+    note: str = since(1, "none")
+    more: Row = since(2, Row("more"))
+
+
+class Question:
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Old(Question):
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Newer(Question):
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    number: int
+    question: Question
+
+
+LATER: Codec[Any] = Codec("later", {1: Told, 2: Put, 3: Old, 4: Newer}, since={Newer: 2})
+TOLD = Told((Row("a", 1), Row("b", 2)), 3, "four", Row("five", 6))
+
+
+@pytest.mark.parametrize(
+    ("version", "sent"),
+    [
+        (0, [1, [["a"], ["b"]], 3]),
+        (1, [1, [["a"], ["b"]], 3, "four"]),
+        (2, [1, [["a", 1], ["b", 2]], 3, "four", ["five", 6]]),
+        (3, [1, [["a", 1], ["b", 2]], 3, "four", ["five", 6]]),
+    ],
+)
+def test_fields_that_came_later_are_not_sent_to_ends_that_demand_exact_lengths(version: int, sent: Any) -> None:
+    assert msgpack.unpackb(LATER.encode(TOLD, version)) == sent
+
+
+def test_what_an_older_version_does_not_say_arrives_as_its_default() -> None:
+    assert LATER.decode(LATER.encode(TOLD, 0)) == Told((Row("a"), Row("b")), 3)
+    assert LATER.decode(LATER.encode(TOLD, 1)) == Told((Row("a"), Row("b")), 3, "four")
+    assert LATER.decode(LATER.encode(TOLD)) == TOLD
+
+
+@pytest.mark.parametrize("message", [Newer(1), Put(1, Newer(1))])
+def test_a_kind_that_came_later_is_not_sent_to_ends_that_do_not_know_it(message: Any) -> None:
+    with pytest.raises(NotSpokenError, match="Newer is not in version 1 of the later link"):
+        LATER.encode(message, 1)
+    assert LATER.decode(LATER.encode(message, 2)) == message
+    assert LATER.decode(LATER.encode(Put(1, Old(2)), 0)) == Put(1, Old(2))
+
+
+def test_a_field_that_came_later_cannot_stand_before_older_ones() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Wrong:
+        new: int = since(1, 0)
+        old: int = 0
+
+    with pytest.raises(TypeError, match="Wrong: fields that came later stand at its end"):
+        Codec("wrong", {1: Wrong})
+
+
+@pytest.mark.parametrize(
+    ("values", "outer", "raw", "kind"),
+    [
+        ([99], None, [], 99),
+        ([99, 1, "x"], None, [1, "x"], 99),
+        ([10, 7, [131, 1], ""], control.Call, [7, [131, 1], ""], 131),
+        ([10, 7, [162, 1, [131, 2]], ""], control.Call, [7, [162, 1, [131, 2]], ""], 131),
+        ([11, 8, [231]], control.Answer, [8, [231]], 231),
+    ],
+)
+def test_a_kind_that_is_not_known_is_told_from_garbage(values: Any, outer: Any, raw: Any, kind: int) -> None:
+    with pytest.raises(UnknownKindError, match=f"^control link: .*unknown tag {kind}$") as error:
+        control.CODEC.decode(msgpack.packb(values))
+    assert (error.value.kind, error.value.outer, error.value.values[:1]) == (kind, outer, raw[:1])
+
+
+# --- whatever else comes ---
 
 
 @pytest.mark.parametrize("link", CODECS)
