@@ -39,6 +39,7 @@ from actors.links.operations import (
 from actors.links.reading import ReadHeads, ReadLog, ReadPartitions
 from actors.links.secret import Marks, Secrets
 from actors.links.status import Load
+from actors.links.versions import VersionError
 from actors.runtime.environment import Chance
 from actors.security.tls import TlsError
 from actors.settings import LinkStores
@@ -51,6 +52,7 @@ FindController: TypeAlias = Callable[[], tuple[str, int, Secrets]]
 log = logging.getLogger(__name__)
 
 _RECONNECT_SECONDS = 0.1
+_OTHER_BUILD_SECONDS = 5.0  # nobody changes a build within a moment
 _RECOVERING_SECONDS = 1.0  # between two signs of life
 _LOOK_SECONDS = 2.0  # within which a shard has to say what it knows of a group
 _JOIN_SECONDS = 20.0
@@ -98,7 +100,7 @@ class Contact:
         while True:
             try:
                 return await self.join()
-            except TlsError as error:
+            except (TlsError, VersionError) as error:
                 raise StartError(f"broker {self._broker_id}: {error}") from error
             except (TimeoutError, OSError) as error:
                 if self._loop.time() > deadline:
@@ -263,6 +265,10 @@ class Registration:
             try:
                 await self._contact.join()
                 await self._register()
+            except VersionError as error:
+                log.error("the controller is not followed: %s", error)
+                await asyncio.sleep(_OTHER_BUILD_SECONDS)
+                continue
             except Exception as error:
                 log.info("the controller cannot be reached yet: %s", error)
                 await asyncio.sleep(_RECONNECT_SECONDS)

@@ -55,12 +55,13 @@ class Publisher:
     def tell(self) -> None:
         """Send brokers the new image. Credentials and ACLs, which may be many, are in it only if they have changed."""
         metadata = self.metadata
-        images: dict[bool, bytes] = {}
+        images: dict[tuple[bool, int], bytes] = {}
         for session in self._brokers.values():
-            known = session.security_version == metadata.security_version
-            if known not in images:
-                images[known] = CODEC.encode(Image(metadata.without_security() if known else metadata))
-            session.protocol.send_encoded(images[known])
+            known, version = session.security_version == metadata.security_version, session.protocol.version
+            if (known, version) not in images:
+                image = Image(metadata.without_security() if known else metadata)
+                images[known, version] = CODEC.encode(image, version)
+            session.protocol.send_encoded(images[known, version])
             session.security_version = metadata.security_version
 
     def call(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from actors.links.codec import NotSpokenError
 from actors.links.control import Answer, Call, Failed
 from actors.links.operations import Operation, Result
 
@@ -24,7 +25,11 @@ class Calls:
         """Ask the other end to do something. `done` gets (result, None) or (None, the error). `by` is who wants it."""
         self._last += 1
         self._waiting[self._last] = done
-        self._send(Call(self._last, operation, by))
+        try:
+            self._send(Call(self._last, operation, by))
+        except NotSpokenError as error:
+            del self._waiting[self._last]
+            done(None, f"the other end is of an older build: {error}")
 
     async def ask(self, operation: Operation[R], timeout_s: float) -> R:
         """Ask, and wait for the result. Raises ConnectionError with the other end's error, or TimeoutError."""

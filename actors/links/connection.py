@@ -1,8 +1,8 @@
 """TCP connections between the controller and its brokers, and between brokers.
 
 A message is its length (4 bytes, big-endian), then the bytes that the link's codec makes of it. Both ends prove that
-they know the cluster's secret before anything else is said (`proof`). The connections are in TLS where
-coterie.internal.security says so (`encryption`).
+they know the cluster's secret, and which versions they speak, before anything else is said (`proof`, `versions`). The
+connections are in TLS where coterie.internal.security says so (`encryption`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,22 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 from actors.links import control, proof, replication
-from actors.links.codec import Codec, LinkError
-from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role, is_challenge
+from actors.links.codec import Codec, LinkError, UnknownKindError
+from actors.links.proof import (
+    CHALLENGE_BYTES,
+    LIMIT_UNPROVED,
+    PEERS,
+    Challenge,
+    Proof,
+    Role,
+    challenge_of,
+    is_challenge,
+    told_in,
+)
 from actors.links.secret import Secrets
 from actors.links.tls_transport import TlsTransport
 from actors.links.unproved import Unproved
+from actors.links.versions import OWN, UNTOLD, Spoken, VersionError, common, none_in_common
 from actors.runtime.environment import Chance
 from actors.settings import LinkStores
 from actors.wire.gathering import Gathering
@@ -64,7 +75,8 @@ async def reach_controller(
 ) -> None:
     """Connect to the controller at a host and port, both ends proving that they know the secret.
 
-    `on_ready` gets the connection before anything else is said on it. Raises OSError, TlsError, TimeoutError.
+    `on_ready` gets the connection before anything else is said on it. Raises OSError, TlsError, TimeoutError;
+    VersionError, an OSError, if the two have no version in common.
     """
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -75,7 +87,8 @@ async def reach_controller(
 
     def lost(protocol: ControlProtocol) -> None:
         if not ready.done():
-            ready.set_exception(ConnectionError("the controller hung up"))
+            refused = protocol.refused
+            ready.set_exception(VersionError(refused) if refused else ConnectionError("the controller hung up"))
         on_lost(protocol)
 
     protocol = ControlProtocol(role, secrets, chance, proved, on_message, lost)
@@ -98,7 +111,7 @@ class ControlProtocol(asyncio.Protocol):
     """One end of a control connection. `on_ready` is called once the other end has proved itself.
 
     The challenge comes from `chance`, which nobody may be able to foretell. Who accepts connections hands in the
-    others that have not proved themselves.
+    others that have not proved themselves. `spoken` are the versions that this end speaks.
     """
 
     def __init__(
@@ -110,6 +123,8 @@ class ControlProtocol(asyncio.Protocol):
         on_message: Callable[[ControlProtocol, Message], None],
         on_lost: Callable[[ControlProtocol], None],
         unproved: Unproved | None = None,
+        *,
+        spoken: Spoken = OWN,
     ) -> None:
         self._role: Role = role
         self._codec = _CODECS[role]
@@ -121,8 +136,16 @@ class ControlProtocol(asyncio.Protocol):
         self._unproved = unproved
         self.peer: Role = PEERS[role][0]
         """What the other end has proved to be; before that, what it mostly is."""
+        self.spoken = UNTOLD
+        """What the other end speaks."""
+        self.version = 0
+        """The version that both ends use."""
+        self.refused = ""
+        """Why the other end, which has proved itself, is not spoken with: no version in common. Else empty."""
         self.transport: asyncio.Transport | None = None
-        self._challenge = chance.randbytes(CHALLENGE_BYTES)
+        self._own = spoken
+        self._unknown: set[int] = set()  # kinds of messages that were refused, each said once
+        self._challenge = challenge_of(chance.randbytes(CHALLENGE_BYTES), spoken)
         self._proved_by: bytes | None = None
         self._answered = False
         self._gathering = Gathering()
@@ -186,17 +209,33 @@ class ControlProtocol(asyncio.Protocol):
     def _receive(self, body: bytes) -> bool:
         """Handle one message; False if it is malformed or not allowed now, and the connection has to end."""
         try:
-            if self._proved_by and self._answered:
+            if self._met():
                 self._on_message(self, self._codec.decode(body))
                 return True
             return self._take_proof(proof.CODEC.decode(body))
+        except UnknownKindError as error:
+            return self._met() and self._refuse(error)
         except LinkError as error:
             if self._proved_by:
                 log.error("hung up on a %s: %s", self.peer, error)
             return False
 
+    def _refuse(self, error: UnknownKindError) -> bool:
+        """Go on after a message of a kind that is not known here. A call is answered, and an answer has failed."""
+        text = f"{error}: the {self.peer} {self.spoken}, this {self._role} {self._own}"
+        if error.kind not in self._unknown:
+            self._unknown.add(error.kind)
+            log.error("refused a message: %s", text)
+        failed = control.refusal(error, text)
+        if failed is not None and error.outer is control.Call:
+            self.send(failed)
+        elif failed is not None:
+            self._on_message(self, failed)
+        return True
+
     def _take_proof(self, message: Challenge | Proof) -> bool:
         if isinstance(message, Challenge) and not self._answered and is_challenge(message.challenge):
+            self.spoken = told_in(message.challenge)
             self._answered = True
             self._write(proof.CODEC.encode(Proof(proof.proof(self._secrets.current, self._role, message.challenge))))
         elif isinstance(message, Proof) and not self._proved_by:
@@ -206,19 +245,39 @@ class ControlProtocol(asyncio.Protocol):
             self._proved_by, self.peer = proved
         else:
             return False
-        if self._proved_by and self._answered:
-            if self._unproved is not None:
-                self._unproved.left(self)
-            self._on_ready(self)
+        if self._met():
+            self._agree()
         return True
 
-    def send(self, message: Message) -> None:
-        """Send one message; nothing happens if the connection has gone."""
+    def _met(self) -> bool:
+        return self._proved_by is not None and self._answered
+
+    def _agree(self) -> None:
+        """Use the highest version that both ends speak, now that both have proved themselves."""
+        if self._unproved is not None:
+            self._unproved.left(self)
+        version = common(self._own, self.spoken)
+        if version is None:
+            self.refused = none_in_common(self._role, self._own, self.peer, self.spoken)
+            log.error("hung up: %s", self.refused)
+            self._part()
+        else:
+            self.version = version
+            self._on_ready(self)
+
+    def _part(self) -> None:
+        """End the connection once all has been sent: the other end needs our proof to say why it ends."""
+        self._closed = True
         if self.transport is not None:
-            self._write(self._codec.encode(message))
+            self.transport.close()
+
+    def send(self, message: Message) -> None:
+        """Send one message; nothing happens if the connection has gone. Raises NotSpokenError."""
+        if self.transport is not None:
+            self._write(self._codec.encode(message, self.version))
 
     def send_encoded(self, body: bytes) -> None:
-        """Send a message that has been encoded already, once for many connections."""
+        """Send a message that has been encoded already, once for many connections that use this `version`."""
         self._write(body)
 
     def _write(self, body: bytes) -> None:

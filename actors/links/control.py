@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from actors.links import acl_operations, observations, operations, quota_operations, reading, views
-from actors.links.codec import Codec
+from actors.links.codec import Codec, UnknownKindError
 from actors.links.operations import Operation, Result
 from actors.links.status import Load
 from placement.metadata import ClusterMetadata, Endpoint
@@ -179,3 +179,12 @@ CODEC: Codec[ControlMessage] = Codec(
     },
     packed={ClusterMetadata: (ClusterMetadata.to_wire, ClusterMetadata.from_wire)},
 )
+
+
+def refusal(error: UnknownKindError, text: str) -> Failed | None:
+    """What becomes of a call whose operation, or whose result, is of a kind that is not known here.
+
+    None if the message was no call and no answer.
+    """
+    number = error.values[0] if error.outer in (Call, Answer) and error.values else None
+    return Failed(number, text) if type(number) is int else None

@@ -5,13 +5,15 @@ The lines that a member's process has written go over it, too, when they are ask
 When the connection ends, the starter knows that the member has died; a call through Ray would say so later. Both ends
 are blocking sockets in threads, because what runs at either end is the user's code. A message is its length (4 bytes,
 big-endian), then the bytes that the codec makes of it. The messages carry pickles, so both ends prove first that they
-know the secret that came by Ray (`proof`), and the connection is in TLS where it may leave the machine (`member_tls`).
+know the secret that came by Ray (`proof`), and say which versions they speak (`versions`). The connection is in TLS
+where it may leave the machine (`member_tls`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import select
 import socket
@@ -21,11 +23,14 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from actors.links import keepalive, proof
-from actors.links.codec import Codec, LinkError
+from actors.links.codec import Codec, LinkError, UnknownKindError
 from actors.links.member_counts import Committing, Done
 from actors.links.member_deaths import Committed, InHand, Notes
 from actors.links.member_tls import TlsStream
-from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role
+from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role, challenge_of, told_in
+from actors.links.versions import OWN, UNTOLD, Spoken, VersionError, common, none_in_common
+
+log = logging.getLogger(__name__)
 
 LIMIT = (1 << 32) - 1  # what four bytes of length allow
 
@@ -182,9 +187,16 @@ CODEC: Codec[MemberMessage] = Codec(
 
 
 class MemberConnection:
-    """One end. Any thread may send; one reads. `limit` is that of a message that is sent, in bytes."""
+    """One end, which speaks the versions `spoken`. Any thread may send; one reads.
 
-    def __init__(self, connection: socket.socket, limit: int = LIMIT) -> None:
+    `limit` is that of a message that is sent, in bytes.
+    """
+
+    def __init__(self, connection: socket.socket, limit: int = LIMIT, *, spoken: Spoken = OWN) -> None:
+        self._own = spoken
+        self._other = UNTOLD
+        self._version = 0
+        self._unknown: set[int] = set()  # kinds of messages that were refused, each said once
         self._socket = connection
         self._stream: socket.socket | TlsStream = connection
         self._file: io.BufferedReader = connection.makefile("rb")
@@ -200,26 +212,32 @@ class MemberConnection:
     def prove(self, role: Role, secret: bytes) -> None:
         """Prove to the other end that we know the secret, and have it prove the same, before anything else is said.
 
-        Raises LinkError if it does not, EOFError or OSError if the connection ends.
+        Raises LinkError if it does not, VersionError if the two ends have no version in common; EOFError or OSError if
+        the connection ends.
         """
-        ours = os.urandom(CHALLENGE_BYTES)
+        ours = challenge_of(os.urandom(CHALLENGE_BYTES), self._own)
         self._send(proof.CODEC.encode(Challenge(ours)))
         theirs = proof.CODEC.read(Challenge, self._body(LIMIT_UNPROVED))
         self._send(proof.CODEC.encode(Proof(proof.proof(secret, role, theirs.challenge))))
         answer = proof.CODEC.read(Proof, self._body(LIMIT_UNPROVED))
         if proof.prover(answer.proof, (secret,), role, ours) is None:
             raise LinkError(f"the {' or '.join(PEERS[role])} does not know the secret")
+        self._other = told_in(theirs.challenge)
+        version = common(self._own, self._other)
+        if version is None:
+            raise VersionError(none_in_common(role, self._own, PEERS[role][0], self._other))
+        self._version = version
 
     def send(self, message: MemberMessage) -> None:
         """Send a message. Raises ValueError if it is too long; OSError, and the connection has then ended."""
-        self._send(CODEC.encode(message))
+        self._send(CODEC.encode(message, self._version))
 
     def offer(self, message: MemberMessage) -> bool:
         """As `send`, but not while another thread sends, which may take as long as the other end does not read."""
         if not self._sending.acquire(blocking=False):
             return False
         try:
-            self._write(CODEC.encode(message))
+            self._write(CODEC.encode(message, self._version))
         finally:
             self._sending.release()
         return True
@@ -247,8 +265,17 @@ class MemberConnection:
         return bool(poll.poll(0))
 
     def read(self) -> MemberMessage:
-        """The next message. Raises OSError; EOFError at the end; LinkError for other bytes."""
-        return CODEC.decode(self._body(LIMIT))
+        """The next message of a kind that is known. Raises OSError; EOFError at the end; LinkError for other bytes."""
+        while True:
+            try:
+                return CODEC.decode(self._body(LIMIT))
+            except UnknownKindError as error:
+                self._refuse(error)
+
+    def _refuse(self, error: UnknownKindError) -> None:
+        if error.kind not in self._unknown:
+            self._unknown.add(error.kind)
+            log.error("refused a message: %s: the other end %s, this one %s", error, self._other, self._own)
 
     def _body(self, limit: int) -> bytes:
         length = int.from_bytes(self._exactly(4), "big")

@@ -2,6 +2,10 @@
 
 A challenge each way is answered with an HMAC-SHA256 over it and the role of the end that answers. Without the role, an
 end could be made to answer its own challenge, on this connection or on another.
+
+The versions that an end speaks travel within its challenge, behind the random bytes. So nobody can change them on the
+way: the answer would be to another challenge. Builds that know of no versions take a message of one field alone, and
+a challenge of up to 64 bytes.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from actors.links.codec import Codec
+from actors.links.versions import Spoken, decoded, encoded
 
 Role = Literal["controller", "broker", "monitor", "leader", "follower", "pool", "member"]
 
@@ -45,6 +50,16 @@ class Proof:
 
 
 CODEC: Final[Codec[Challenge | Proof]] = Codec("unproved", {1: Challenge, 2: Proof})
+
+
+def challenge_of(random: bytes, spoken: Spoken) -> bytes:
+    """A challenge of CHALLENGE_BYTES random ones, from an end that speaks these versions."""
+    return random + encoded(spoken)
+
+
+def told_in(challenge: bytes) -> Spoken:
+    """What the end speaks that has sent this challenge. Raises LinkError."""
+    return decoded(challenge[CHALLENGE_BYTES:])
 
 
 def is_challenge(challenge: bytes) -> bool:

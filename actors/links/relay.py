@@ -2,7 +2,7 @@
 
 A message is `length u32, kind u8, a u32, b u64, payload`; `Kind` says what a and b mean. A payload is bytes that
 are passed on as they are, or one of the dataclasses below, encoded by `PAYLOADS`. Both ends use `RelayProtocol`, and
-hand it a function that deals with messages.
+hand it a function that deals with messages. The broker says first which `versions` it speaks, the shard in its HELLO.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from actors.coordinator.groups.messages import MaySleepResponse
 from actors.links.codec import Codec
 from actors.links.group_status import GroupStatus
 from actors.links.rebalances import Rebalances
+from actors.links.versions import OWN, UNTOLD, Spoken, common, decoded, encoded, none_in_common
 from actors.wire.gathering import Gathering
 from placement.metadata import ClusterMetadata
 
@@ -33,7 +34,7 @@ RELAY_QUEUE_MAX_BYTES = 8 << 20
 class Kind(IntEnum):
     """What a message says. `a` and `b` are 0 in kinds that do not mention them."""
 
-    HELLO = 1  # shard -> broker; payload: Greeting
+    HELLO = 1  # shard -> broker; a is the range of versions it speaks (`packed_range`); payload: Greeting
     BECOME = 2  # broker -> shard: host partition a at leader epoch b; payload: what its kind says; of groups Assignment
     LOAD = 3  # broker -> shard: a piece of the partition's log; payload: record batches
     LOADED = 4  # broker -> shard: that was all; b is the log end offset
@@ -60,6 +61,7 @@ class Kind(IntEnum):
     REBALANCES = 25  # shard -> broker, before a PONG, if there is something to tell; payload: Rebalances
     LOG_LEVELS = 26  # broker -> shard: levels of loggers have changed; payload: ChangedLevels
     HOST = 27  # broker -> shard, before BECOME: what it is to host; payload: the name of a kind of coordinator
+    VERSIONS = 28  # broker -> shard, before anything else; payload: what the broker speaks (`versions`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +157,16 @@ PAYLOADS: Codec[Payload] = Codec(
 )
 
 
+def packed_range(spoken: Spoken) -> int:
+    """A range of versions in 32 bits; 0 is the range of builds that say nothing."""
+    return spoken.first << 16 | spoken.last
+
+
 class RelayProtocol(asyncio.Protocol):
-    """One end of the link. `send` queues; everything queued in one turn of the loop leaves in one write."""
+    """One end of the link. `send` queues; everything queued in one turn of the loop leaves in one write.
+
+    `spoken` are the versions that this end speaks. The end that `accepts`, the broker's, says so at once.
+    """
 
     def __init__(
         self,
@@ -167,7 +177,18 @@ class RelayProtocol(asyncio.Protocol):
         is_ours: Callable[[asyncio.BaseTransport], bool],
         on_backlog: Callable[[RelayProtocol, bool], None] | None = None,
         queue_max_bytes: int = RELAY_QUEUE_MAX_BYTES,
+        *,
+        accepts: bool = False,
+        spoken: Spoken = OWN,
     ) -> None:
+        self._accepts = accepts
+        self._own = spoken
+        self._us, self._them = ("broker", "shard") if accepts else ("shard", "broker")
+        self._unknown: set[int] = set()  # kinds of messages that were refused, each said once
+        self.spoken = UNTOLD
+        """What the other end speaks."""
+        self.version: int | None = None
+        """The version that both ends use; None before the other end has said what it speaks."""
         self._is_ours = is_ours
         self._queue_max_bytes = queue_max_bytes
         self._loop = loop
@@ -187,6 +208,33 @@ class RelayProtocol(asyncio.Protocol):
             self.transport.abort()
             return
         self.transport.set_write_buffer_limits(high=self._queue_max_bytes, low=self._queue_max_bytes // 4)
+        if self._accepts:
+            self.send(Kind.VERSIONS, payload=encoded(self._own))
+
+    def greeted(self, range_packed: int, build: str) -> bool:
+        """The shard has said which versions it speaks, and its build. See `meet`."""
+        first, last = range_packed >> 16, range_packed & 0xFFFF
+        return self.meet(Spoken(first, last, build))
+
+    def told(self, payload: bytes) -> bool:
+        """The broker has said which versions it speaks. See `meet`. Raises LinkError."""
+        return self.meet(decoded(payload))
+
+    def meet(self, other: Spoken) -> bool:
+        """Use the highest version that both ends speak. False if there is none, and the link ends."""
+        self.spoken, self.version = other, common(self._own, other)
+        if self.version is None:
+            log.error("hung up: %s", none_in_common(self._us, self._own, self._them, other))
+            self.flush()
+            self.close()
+        return self.version is not None
+
+    def refuse(self, kind: int) -> None:
+        """A message of a kind that is not known here has come. It is dropped, and said once."""
+        if kind not in self._unknown:
+            self._unknown.add(kind)
+            text = "refused a message of kind %d of the relay: the %s %s, this %s %s"
+            log.error(text, kind, self._them, self.spoken, self._us, self._own)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None

@@ -38,6 +38,7 @@ from actors.links.member import (
 )
 from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand, Notes
+from actors.links.versions import VersionError
 from actors.members.logs.ring import Ring
 from actors.members.reporting import REPORT_SECONDS, Reporting
 from actors.runtime.process import error_text
@@ -162,7 +163,8 @@ class MemberServer:
             connection.settimeout(self._proof_s)
             if self._tls is not None:
                 link.encrypt(self._tls, accepts=True)
-            link.prove("member", self._secret)
+            if not self._met(link):
+                return
             connection.settimeout(None)
             with self._lock:
                 if link not in self._links:
@@ -170,6 +172,14 @@ class MemberServer:
                 self._links[link] = True
             threading.Thread(target=self._report_to, args=(link,), daemon=True).start()
             self._listen_to(connection, link)
+
+    def _met(self, link: MemberConnection) -> bool:
+        try:
+            link.prove("member", self._secret)
+        except VersionError as error:
+            log.error("hung up: %s", error)
+            return False
+        return True
 
     def _listen_to(self, connection: socket.socket, link: MemberConnection) -> None:
         leash = False

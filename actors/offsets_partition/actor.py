@@ -13,15 +13,15 @@ import ray
 
 from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private
-from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
+from actors.runtime.process import check_code_version, code_version, log_to, run_in_main_thread, settle_memory
 
 log = logging.getLogger(__name__)
 
 
-async def _serve(socket_path: str, name: str, version: str) -> None:
+async def _serve(socket_path: str, name: str, _starter: str) -> None:
     from actors.offsets_partition.process import ShardProcess  # not in the driver, which would start later
 
-    await ShardProcess(socket_path, name, version).run()
+    await ShardProcess(socket_path, name, code_version()).run()
 
 
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.

@@ -28,7 +28,9 @@ from actors.links.relay import (
     Kind,
     Payload,
     RelayProtocol,
+    packed_range,
 )
+from actors.links.versions import OWN, UNTOLD
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import SharedClock
 from actors.runtime.log_levels import THIS_PROCESS, LogLevels
@@ -116,7 +118,7 @@ class ShardProcess:
     def _say_hello(self) -> None:
         self._kind = self._kind_untold
         greeting = Greeting(self._environment.kernel.pid(), self._code_version, self._name)
-        self._say(Kind.HELLO, greeting)
+        self._say(Kind.HELLO, greeting, packed_range(OWN))
 
     def _say(self, kind: Kind, payload: Payload, a: int = 0, b: int = 0) -> None:
         self._send(kind, a, b, PAYLOADS.encode(payload))
@@ -185,7 +187,8 @@ class ShardProcess:
         elif kind == Kind.HOST:
             self._host(protocol, payload.decode())
         elif kind == Kind.BECOME:
-            self._become(a, b, payload)
+            if protocol.version is not None or protocol.meet(UNTOLD):  # an old broker does not say
+                self._become(a, b, payload)
         elif kind == Kind.LOG_LEVELS:
             self._log_levels.take_over(PAYLOADS.read(ChangedLevels, payload).levels)
         elif kind == Kind.END:
@@ -195,8 +198,12 @@ class ShardProcess:
             self._say_last_figures()
             self._forget()
             self._say_hello()  # after all that was said for the partition
+        elif kind == Kind.VERSIONS:
+            self._ended = not protocol.told(payload)
         elif self._hosted is not None and (tell := self._hosted.service.handlers.get(kind)) is not None:
             tell(a, b, payload, self._now())
+        elif kind not in Kind:
+            protocol.refuse(kind)
 
     def _with_shard(self, act: Any) -> None:
         if self._shard is not None:

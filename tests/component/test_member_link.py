@@ -15,6 +15,7 @@ from ray import cloudpickle
 from actors.links import proof
 from actors.links.codec import LinkError
 from actors.links.member import CODEC, MemberConnection, MemberReport, Raised, Returned, StopMember
+from actors.links.versions import OWN, Spoken, VersionError
 from actors.members import member_link
 from actors.members.logs.ring import Ring
 from actors.members.member_link import LAST_LINES, MemberClient, MemberEndedError, MemberServer
@@ -337,7 +338,8 @@ def test_a_listener_that_does_not_know_the_secret_is_told_nothing(echo: bool) ->
         thread.join(60)
     assert not thread.is_alive()
     assert len(heard) == len(
-        proof.CODEC.encode(proof.Challenge(bytes(16))) + proof.CODEC.encode(proof.Proof(bytes(32)))
+        proof.CODEC.encode(proof.Challenge(proof.challenge_of(bytes(16), OWN)))
+        + proof.CODEC.encode(proof.Proof(bytes(32)))
     )
     assert SECRET not in heard
 
@@ -390,3 +392,79 @@ def test_lines_of_a_member_that_has_ended_are_not_waited_for(member: Member, cli
     client.close()
     with pytest.raises(MemberEndedError):
         client.read_lines(after=0, tail=1, since_ms=0).result(60)
+
+
+# --- members and pools of other builds ---
+
+
+def prove(link: MemberConnection, role: proof.Role, failed: list[Exception]) -> threading.Thread:
+    def run() -> None:
+        try:
+            link.prove(role, SECRET)
+        except LinkError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_a_pool_and_a_member_without_a_common_version_both_say_so(pair: tuple[socket.socket, socket.socket]) -> None:
+    failed: list[Exception] = []
+    pool = MemberConnection(pair[0], spoken=Spoken(3, 4, "0.3"))
+    member = MemberConnection(pair[1], spoken=Spoken(0, 2, "0.1"))
+    for thread in (prove(pool, "pool", failed), prove(member, "member", failed)):
+        thread.join(60)
+    told = {"pool": "(build 0.3) speaks versions 3 to 4", "member": "(build 0.1) speaks versions 0 to 2"}
+    assert all(isinstance(error, VersionError) for error in failed)
+    assert sorted(str(error).split(": ")[1] for error in failed) == [
+        f"this {us} {told[us]}, and the {them} {told[them]}" for us, them in (("member", "pool"), ("pool", "member"))
+    ]
+    pool.close()
+    member.close()
+
+
+def test_a_member_says_why_it_hangs_up_on_a_pool_of_another_build(
+    member: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_connection(("127.0.0.1", member.server.port)) as connection:
+        connection.settimeout(60)
+        link = MemberConnection(connection, spoken=Spoken(1000, 1001, "99"))
+        with pytest.raises(VersionError, match=r"this pool \(build 99\) speaks versions 1000 to 1001, and the member"):
+            link.prove("pool", SECRET)
+        with pytest.raises(EOFError):
+            link.read()
+        link.close()
+    assert f"this member {OWN}, and the pool (build 99) speaks versions 1000 to 1001" in caplog.text
+
+
+def test_a_member_from_before_versions_were_told_is_spoken_with() -> None:
+    """It takes a challenge of at most 64 bytes, and sends one of 16."""
+    ours, theirs = socket.socketpair()
+    link, failed = MemberConnection(ours), list[Exception]()
+    with theirs:
+        proving = prove(link, "pool", failed)
+        challenge = proof.CODEC.read(proof.Challenge, framed(theirs)).challenge
+        assert proof.is_challenge(challenge)
+        for said in (proof.Challenge(b"c" * 16), proof.Proof(proof.proof(SECRET, "member", challenge))):
+            body = proof.CODEC.encode(said)
+            theirs.sendall(len(body).to_bytes(4, "big") + body)
+        proving.join(60)
+        assert failed == []
+        link.close()
+
+
+def test_a_message_of_a_kind_that_is_not_known_is_refused_by_name_and_ends_nothing(
+    pair: tuple[socket.socket, socket.socket], caplog: pytest.LogCaptureFixture
+) -> None:
+    ours, theirs = pair
+    client, member = MemberClient(MemberConnection(ours)), MemberConnection(theirs)
+    for _ in range(2):
+        theirs.sendall(b"\0\0\0\x02\x91\x63")
+    member.send(MemberReport("Running"))
+    theirs.shutdown(socket.SHUT_RDWR)
+    assert [report.state for report in client.reports()] == ["Running"]
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("refused a message: member link: unknown tag 99: the other end ")
+    client.close()
+    member.close()

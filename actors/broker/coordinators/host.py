@@ -119,12 +119,15 @@ class Coordinators(Mapping[CoordinatorKind, ShardHub]):
             self._context.environment.kernel.is_ours,
             self._relaying.backlog,
             self._context.config.integer("coterie.relay.queue.max.bytes"),
+            accepts=True,
         )
         self.processes.connect(protocol)
         return protocol
 
-    def _on_hello(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
+    def _on_hello(self, link: ShardLink, spoken: int, _b: int, payload: bytes) -> None:
         greeting = PAYLOADS.read(Greeting, payload)
+        if not link.protocol.greeted(spoken, greeting.code_version):
+            return
         self.history.fold(link)
         link.greet(greeting.pid, greeting.name)
         if self._log_levels:

@@ -83,6 +83,8 @@ class Relaying:
             handle = link.handlers.get(kind)
             if handle is not None:
                 handle(link, a, b, payload)
+            else:
+                protocol.refuse(kind)
             return
         waiter = link.pending.pop(b, None)
         if waiter is None:

@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 _WINDOW_BYTES = 8 << 20  # sent to one follower and not yet acknowledged
 _RETRY_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.5)
 _CONNECT_SECONDS = 3.0
+_OTHER_BUILD_SECONDS = 5.0  # nobody changes a build within a moment
 _ROW_BYTES = 64  # about what a push takes beside its records
 _OWN = LinkStores()  # certificates that processes make themselves
 _NOBODY = (-1, -1)  # an end that has proved itself, and not said which broker it is
@@ -87,6 +88,7 @@ class FollowerLink:
         self._protocol: ControlProtocol | None = None
         self._sizes: deque[int] = deque()
         self._in_flight = 0
+        self._refused = ""  # why the last connection ended, if the two have no version in common
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._keep_connected())
 
@@ -115,7 +117,8 @@ class FollowerLink:
             else:
                 if await lost:
                     failures = 0
-            await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
+            pause = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]
+            await asyncio.sleep(_OTHER_BUILD_SECONDS if self._refused else pause)
             failures += 1
 
     async def _connect(self, lost: asyncio.Future[bool]) -> None:
@@ -123,6 +126,7 @@ class FollowerLink:
 
         def on_lost(protocol: ControlProtocol) -> None:
             was_ready = self._lost()
+            self._refused = protocol.refused
             if not lost.done():
                 lost.set_result(was_ready)
 

@@ -1,0 +1,77 @@
+"""Which versions of our own protocols a process speaks, and which of them two processes use.
+
+One number stands for all links: control, replication, relay and member. Each end of a connection says the range that
+it speaks, and its build, before anything else; the highest version that both speak is used. If there is none, both
+ends say so, with both ranges and both builds, and the connection ends.
+
+| version | what is different |
+| --- | --- |
+| 0 | nothing is said of versions; arrays have exact lengths, and messages of other kinds end a connection |
+| 1 | versions are told; unknown fields are ignored, and unknown kinds refused by name |
+
+A change that an older build would not understand takes a new version, LAST: a field by `codec.since`, a kind by the
+`since` of its codec. One new version is enough for all changes of a release. FIRST rises only when a release gives up
+rolling upgrades from those before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from actors import __version__
+from actors.links.codec import Codec, LinkError
+
+FIRST: Final = 0
+LAST: Final = 1
+_BUILD_MAX: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """The versions that a process speaks, both inclusive, and its build. The default is that of who says nothing."""
+
+    first: int = 0
+    last: int = 0
+    build: str = ""
+
+    def __str__(self) -> str:
+        if not self.build:
+            return f"(an old build, which does not say so) speaks version {self.last}"
+        versions = f"version {self.last}" if self.first == self.last else f"versions {self.first} to {self.last}"
+        return f"(build {self.build}) speaks {versions}"
+
+
+UNTOLD: Final = Spoken()
+"""Of builds from before versions were told."""
+OWN: Final = Spoken(FIRST, LAST, __version__[:_BUILD_MAX])
+
+
+class VersionError(LinkError, ConnectionError):
+    """Two ends have no version in common. The text names both builds and both ranges."""
+
+
+def common(one: Spoken, other: Spoken) -> int | None:
+    """The version that both use; None if they have none in common."""
+    last = min(one.last, other.last)
+    return last if last >= max(one.first, other.first) else None
+
+
+def none_in_common(us: str, own: Spoken, them: str, other: Spoken) -> str:
+    """Why two ends cannot speak with each other, for the logs of both."""
+    return f"no version of our protocols in common: this {us} {own}, and the {them} {other}"
+
+
+# --- as it travels ---
+
+_CODEC: Final[Codec[Spoken]] = Codec("versions", {1: Spoken})
+
+
+def encoded(spoken: Spoken) -> bytes:
+    """What an end says of itself: at most 48 bytes."""
+    return _CODEC.encode(spoken)
+
+
+def decoded(body: bytes) -> Spoken:
+    """What the other end says of itself; UNTOLD if that is nothing. Raises LinkError."""
+    return _CODEC.decode(body) if body else UNTOLD
