@@ -26,7 +26,7 @@ from actors.links.member_process import kind_on_node
 from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
 from actors.members.range_member import RangeMember
 from actors.runtime.logs import about
-from actors.runtime.process import check_code_version, code_version, last_line
+from actors.runtime.process import check_same_version, code_version, last_line
 from placement.nodes import alive_nodes
 from spark_bridge.executors import ENDED
 from spark_bridge.spark_config import SessionError
@@ -67,7 +67,7 @@ class GroupMember:
     """The actor of one member of a Spark job's group. Only what it has committed survives its death."""
 
     def __init__(self, spec: RangeMemberSpec, version: str) -> None:
-        check_code_version(version)
+        check_same_version(version)
         self._member = RangeMember(_told(spec, kind_on_node("spark", ray.get_runtime_context().get_node_id())))
 
     def call(self, method: str, *arguments: Any) -> Any:

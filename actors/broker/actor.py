@@ -13,12 +13,12 @@ from typing import Any
 
 import ray
 
-from actors.broker.spec import BrokerSpec, StartError
+from actors.broker.spec import BrokerSpec, BrokerStart, StartError
 from actors.links.secret import Marks, Secrets, found_at, read_secret
+from actors.links.versions import check_starter
 from actors.runtime.data_folder import place_of
-from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
-from actors.runtime.process import audit_to, check_code_version, last_line, log_to, run_in_main_thread, settle_memory
+from actors.runtime.process import audit_to, last_line, log_to, run_in_main_thread, settle_memory
 from actors.settings import BrokerConfig
 
 _SECRET_FILE = "coterie.secret.file"
@@ -35,14 +35,16 @@ async def _serve(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int,
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
 @ray.remote(num_cpus=0, max_restarts=0)
 class Broker:
-    """One broker process."""
+    """One broker process. `told` is a BrokerStart."""
 
-    def __init__(self, spec: BrokerSpec, namespace: str, logs: LogPlace, version: str) -> None:
+    def __init__(self, told: bytes) -> None:
         keep_private()
+        start = BrokerStart.decoded(told)
+        check_starter(start.starter)
+        spec, logs = start.spec, start.logs
         config = BrokerConfig.from_mapping(spec.config)
         if not config.boolean("coterie.debug.core"):
             leave_no_core()
-        check_code_version(version)
         log_to(logs, f"broker-{spec.broker_id}", role="broker", broker=spec.broker_id)
         audit_to(
             logs,
@@ -54,7 +56,7 @@ class Broker:
         )
         settle_memory()
         self._spec = spec
-        self._namespace = namespace
+        self._namespace = start.namespace
 
     def serve(self) -> None:
         """Recover, register and serve until the controller has it stop; then the process ends.

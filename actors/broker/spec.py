@@ -1,11 +1,18 @@
-"""What a broker is told when it is started, and why it may not start."""
+"""What a broker is told when it is started, and why it may not start.
+
+It goes through Ray as bytes of a codec: the code on the broker's node may be of another build than the controller's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final, Self
 
 from actors import CoterieError
+from actors.links.codec import Codec
+from actors.links.versions import Spoken
+from actors.runtime.logs import LogPlace
 from actors.settings import SecurityProtocol
 
 
@@ -48,3 +55,25 @@ class BrokerSpec:
     def at_ports(self, ports: Mapping[str, int]) -> BrokerSpec:
         """The same with these ports, by listener, where a setting does not choose the port."""
         return replace(self, doors=tuple(door.at(ports) for door in self.doors))
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStart:
+    """All that a broker's actor is told: by a process that speaks `starter`."""
+
+    starter: Spoken
+    spec: BrokerSpec
+    namespace: str
+    logs: LogPlace
+
+    def encoded(self) -> bytes:
+        """As it goes through Ray."""
+        return _CODEC.encode(self)
+
+    @classmethod
+    def decoded(cls, told: bytes) -> Self:
+        """The inverse of `encoded`. Raises LinkError."""
+        return _CODEC.read(cls, told)
+
+
+_CODEC: Final[Codec[BrokerStart]] = Codec("start", {1: BrokerStart})

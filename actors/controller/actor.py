@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import ray
 
@@ -29,6 +29,7 @@ from actors.controller.metadata_log import MetadataLog
 from actors.controller.pool_seals import PoolSeals
 from actors.controller.securing import AUTHORITY, write_authority
 from actors.controller.settings_in_force import Changed
+from actors.links.codec import Codec
 from actors.links.control import Stop
 from actors.links.group_status import GroupStatus
 from actors.links.operations import HandOver, LookAtGroup, Operation, Result
@@ -36,13 +37,14 @@ from actors.links.pool_seals import Answer, Wish
 from actors.links.pools import PoolFigures
 from actors.links.secret import Marks, Secrets, read_secrets
 from actors.links.status import ClusterStatus, ShardStatus
+from actors.links.versions import Spoken, check_starter
 from actors.log.files import REAL_WRITER
 from actors.log.unusable import why_unusable
 from actors.monitor.spec import MonitorSpec
 from actors.runtime.data_folder import place_of
 from actors.runtime.logs import TEXT, LogPlace
 from actors.runtime.private import keep_private, leave_no_core
-from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
+from actors.runtime.process import LoopThread, last_line, log_to
 from actors.runtime.ray_connection import ClusterError, asks_for_token
 from actors.settings import ANY_HOST, LISTENERS, BrokerConfig
 from placement.nodes import Node, alive_nodes, place_brokers
@@ -118,6 +120,29 @@ class ControllerSpec:
         return Path(self.data_dir) / "controller" / "homes.json"
 
 
+@dataclass(frozen=True, slots=True)
+class ControllerStart:
+    """All that a controller's actor is told: by a process that speaks `starter`. Ray tells it the same at a restart.
+
+    It goes through Ray as bytes of a codec: when the process is restarted, another build may be installed.
+    """
+
+    starter: Spoken
+    spec: ControllerSpec
+
+    def encoded(self) -> bytes:
+        """As it goes through Ray."""
+        return _CODEC.encode(self)
+
+    @classmethod
+    def decoded(cls, told: bytes) -> Self:
+        """The inverse of `encoded`. Raises LinkError."""
+        return _CODEC.read(cls, told)
+
+
+_CODEC: Final[Codec[ControllerStart]] = Codec("start", {1: ControllerStart})
+
+
 def _told(plans: tuple[DoorPlan, ...], spec: ControllerSpec, broker: BrokerSpec, node: Node) -> BrokerSpec:
     """What a broker is told from now on. It keeps those ports that nothing chooses."""
     present = {door.listener: door.port for door in broker.doors}
@@ -153,13 +178,15 @@ async def _look_at_group(server: ControllerServer, broker_id: int, group_id: str
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
 @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, max_concurrency=8)
 class Controller:
-    """The one controller of a cluster, called `controller` in the cluster's namespace."""
+    """The one controller of a cluster, called `controller` in the cluster's namespace. `told` is a ControllerStart."""
 
-    def __init__(self, spec: ControllerSpec) -> None:
+    def __init__(self, told: bytes) -> None:
         self._restarted = True  # unless Ray says that it is not so
         try:
             self._restarted = bool(ray.get_runtime_context().was_current_actor_reconstructed)
-            self._begin(spec)
+            start = ControllerStart.decoded(told)
+            check_starter(start.starter)
+            self._begin(start.spec)
         except Exception:
             if not self._restarted:
                 raise  # whoever starts the cluster is told why it cannot
@@ -182,7 +209,6 @@ class Controller:
         config = BrokerConfig.from_mapping(spec.effective)
         if not config.boolean("coterie.debug.core"):
             leave_no_core()
-        check_code_version(spec.version)
         logs = LogPlace(spec.log_dir, spec.name, config.text("coterie.log.format") or TEXT)
         log_to(logs, "controller", role="controller")
         self._spec = spec

@@ -12,8 +12,9 @@ from typing import Any, Final
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.controller.actor import Controller, ControllerSpec
+from actors.controller.actor import Controller, ControllerSpec, ControllerStart
 from actors.controller.preparation import socket_dir
+from actors.links.versions import OWN
 from actors.log.folder_lock import is_locked
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError
@@ -83,7 +84,7 @@ def start_controller(
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     controller = Controller.options(  # type: ignore[attr-defined]
         name="controller", namespace=namespace(name), lifetime="detached", scheduling_strategy=here
-    ).remote(spec)
+    ).remote(ControllerStart(OWN, spec).encoded())
     try:
         ray.get(controller.addresses.remote(), timeout=START_SECONDS)  # recovering brokers may take longer than that
         addresses = ray.get(controller.start_brokers.remote(START_SECONDS))

@@ -17,11 +17,13 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.broker.actor import Broker
-from actors.broker.spec import BrokerSpec
+from actors.broker.spec import BrokerSpec, BrokerStart
 from actors.controller.shard_starts import ShardStarts
+from actors.links.versions import OWN
 from actors.monitor.actor import Monitor
-from actors.monitor.spec import MonitorSpec
+from actors.monitor.spec import MonitorSpec, MonitorStart
 from actors.offsets_partition.actor import OffsetsPartition
+from actors.offsets_partition.spec import ShardStart
 from actors.runtime.liveness import Sight, look
 from actors.runtime.logs import LogPlace, about
 from actors.runtime.process import last_line
@@ -44,14 +46,14 @@ class RayLauncher:
     """Starts and ends broker and shard actors. Called from the controller's loop, which it never blocks.
 
     All calls to Ray are made in one thread, in the order asked for. Ray's own callbacks never call Ray, nor wait: they
-    run in the thread that takes in Ray's answers, so a call there would wait for itself.
+    run in the thread that takes in Ray's answers, so a call there would wait for itself. A controller's shell of an
+    earlier build makes one, too, and says its version (docs/operations.md, Upgrades).
     """
 
-    def __init__(self, namespace: str, logs: LogPlace, version: str, node_id: str) -> None:
+    def __init__(self, namespace: str, logs: LogPlace, _version: str, node_id: str) -> None:
         self._namespace = namespace
         self._node_id = node_id  # the controller's own
         self._logs = logs
-        self._version = version
         self._brokers: dict[int, Any] = {}
         self._specs: dict[int, tuple[BrokerSpec, Node]] = {}
         self._placing = threading.Lock()  # they change on several threads
@@ -131,7 +133,7 @@ class RayLauncher:
             namespace=self._namespace,
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(present.node_id, soft=False),
-        ).remote(_in_rack_of(present, spec), self._namespace, self._logs, self._version)
+        ).remote(BrokerStart(OWN, _in_rack_of(present, spec), self._namespace, self._logs).encoded())
         self._brokers[broker_id] = actor
         self.starts_under_way.add(actor)
         self._heard[broker_id] = time.monotonic()
@@ -220,7 +222,7 @@ class RayLauncher:
             namespace=self._namespace,
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
-        ).remote(spec.socket_path, name, self._logs, broker_id, self._version)
+        ).remote(ShardStart(OWN, spec.socket_path, name, self._logs, broker_id).encoded())
         self._shards.begun(broker_id, name)
         actor.serve.remote().future().add_done_callback(
             lambda future: self._work.put(partial(self._shard_ended, broker_id, name, future.exception()))
@@ -258,7 +260,7 @@ class RayLauncher:
             namespace=self._namespace,
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(self._node_id, soft=False),
-        ).remote(spec, self._logs, self._version)
+        ).remote(MonitorStart(OWN, spec, self._logs).encoded())
         actor.serve.remote()
 
     def _end_monitor(self) -> None:

@@ -182,7 +182,7 @@ class Codec(Generic[M]):
             return self._optional(arguments)
         if origin is tuple:
             return self._tuple(arguments)
-        if origin is Mapping:
+        if origin in (Mapping, dict):
             return _mapping(*map(self._reader, arguments))
         if origin is float:
             return _float
@@ -320,7 +320,7 @@ def _carrier(hint: Any) -> type:
         return cast(type, origin)
     if isinstance(origin, type) and issubclass(origin, IntEnum | StrEnum):
         return int if issubclass(origin, IntEnum) else str
-    return dict if origin is Mapping else list
+    return dict if origin in (Mapping, dict) else list
 
 
 def _as_tuple(*values: Any) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 One number stands for all links: control, replication, relay and member. Each end of a connection says the range that
 it speaks, and its build, before anything else; the highest version that both speak is used. If there is none, both
-ends say so, with both ranges and both builds, and the connection ends.
+ends say so, with both ranges and both builds, and the connection ends. A process is told what its starter speaks, too.
 
 | version | what is different |
 | --- | --- |
@@ -60,6 +60,16 @@ def common(one: Spoken, other: Spoken) -> int | None:
 def none_in_common(us: str, own: Spoken, them: str, other: Spoken) -> str:
     """Why two ends cannot speak with each other, for the logs of both."""
     return f"no version of our protocols in common: this {us} {own}, and the {them} {other}"
+
+
+def check_starter(starter: Spoken) -> None:
+    """Raise VersionError if this process has no version in common with the one that had it started.
+
+    The code of another build may be installed on this node, or since that process began.
+    """
+    if common(OWN, starter) is None:
+        text = none_in_common("process", OWN, "one that has it started", starter)
+        raise VersionError(f"{text}: install the same version on every Ray node")
 
 
 # --- as it travels ---

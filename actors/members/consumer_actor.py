@@ -28,7 +28,7 @@ from actors.members.member_link import MemberServer
 from actors.runtime import ray_session
 from actors.runtime.environment import REAL
 from actors.runtime.logs import TEXT, formatter
-from actors.runtime.process import check_code_version, code_version, error_text, last_line
+from actors.runtime.process import check_same_version, code_version, error_text, last_line
 from actors.runtime.ray_session import RayAwayError, RaySession
 from actors.security.acl import is_loopback
 
@@ -45,7 +45,7 @@ class ConsumerActor:
     """
 
     def __init__(self, spec: MemberSpec, handler: Any, version: str) -> None:
-        check_code_version(version)
+        check_same_version(version)
         told = logging.StreamHandler()
         told.setFormatter(formatter(TEXT, {"role": "member", "group": spec.group_id}))
         logging.basicConfig(level=logging.WARNING, handlers=[told])

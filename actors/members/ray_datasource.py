@@ -24,7 +24,7 @@ from ray.data.block import BlockMetadata
 from actors.client.consumer.ranges import BATCH_ROWS, FETCH_BYTES, RangeReader
 from actors.client.records import OffsetRange
 from actors.members.reads import Reading
-from actors.runtime.process import check_code_version
+from actors.runtime.process import check_same_version
 
 SCHEMA = pa.schema(
     [
@@ -48,7 +48,7 @@ class ReadReceipts:
     """The actor that notes which ranges of a batch were read to their end. If it dies, nothing is committed."""
 
     def __init__(self, version: str) -> None:
-        check_code_version(version)
+        check_same_version(version)
         self._batch = -1
         self._read: set[OffsetRange] = set()
         self._unlimited = False

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import ray
 
 from actors.links.secret import Secrets, read_secrets
-from actors.monitor.spec import MonitorSpec
-from actors.runtime.logs import LogPlace
+from actors.links.versions import check_starter
+from actors.monitor.spec import MonitorSpec, MonitorStart
 from actors.runtime.private import keep_private, leave_no_core
-from actors.runtime.process import check_code_version, last_line, log_to, run_in_main_thread, settle_memory
+from actors.runtime.process import last_line, log_to, run_in_main_thread, settle_memory
 from actors.settings import BrokerConfig
 
 if TYPE_CHECKING:
@@ -55,14 +55,16 @@ def _find_controller(spec: MonitorSpec) -> tuple[str, int, Secrets]:
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
 @ray.remote(num_cpus=0, max_restarts=0)
 class Monitor:
-    """The one Monitor of a cluster, called `monitor` in the cluster's namespace."""
+    """The one Monitor of a cluster, called `monitor` in the cluster's namespace. `told` is a MonitorStart."""
 
-    def __init__(self, spec: MonitorSpec, logs: LogPlace, version: str) -> None:
+    def __init__(self, told: bytes) -> None:
         keep_private()
+        start = MonitorStart.decoded(told)
+        check_starter(start.starter)
+        spec = start.spec
         if not BrokerConfig.from_mapping(spec.config).boolean("coterie.debug.core"):
             leave_no_core()
-        check_code_version(version)
-        log_to(logs, "monitor", role="monitor")
+        log_to(start.logs, "monitor", role="monitor")
         settle_memory()
         os.nice(_NICENESS)
         self._spec = spec

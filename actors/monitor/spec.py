@@ -1,9 +1,14 @@
-"""What a Monitor is told when it is started."""
+"""What a Monitor is told when it is started: bytes of a codec, which another build can read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Self
+
+from actors.links.codec import Codec
+from actors.links.versions import Spoken
+from actors.runtime.logs import LogPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +26,24 @@ class MonitorSpec:
     def folder(self) -> Path:
         """Where the Monitor keeps its files."""
         return Path(self.data_dir) / "monitor"
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorStart:
+    """All that a Monitor's actor is told: by a process that speaks `starter`."""
+
+    starter: Spoken
+    spec: MonitorSpec
+    logs: LogPlace
+
+    def encoded(self) -> bytes:
+        """As it goes through Ray."""
+        return _CODEC.encode(self)
+
+    @classmethod
+    def decoded(cls, told: bytes) -> Self:
+        """The inverse of `encoded`. Raises LinkError."""
+        return _CODEC.read(cls, told)
+
+
+_CODEC: Final[Codec[MonitorStart]] = Codec("start", {1: MonitorStart})

@@ -11,14 +11,15 @@ import os
 
 import ray
 
-from actors.runtime.logs import LogPlace
+from actors.links.versions import check_starter
+from actors.offsets_partition.spec import ShardStart
 from actors.runtime.private import keep_private
-from actors.runtime.process import check_code_version, code_version, log_to, run_in_main_thread, settle_memory
+from actors.runtime.process import code_version, log_to, run_in_main_thread, settle_memory
 
 log = logging.getLogger(__name__)
 
 
-async def _serve(socket_path: str, name: str, _starter: str) -> None:
+async def _serve(socket_path: str, name: str, _: str = "") -> None:  # shells of before versions say their starter's
     from actors.offsets_partition.process import ShardProcess  # not in the driver, which would start later
 
     await ShardProcess(socket_path, name, code_version()).run()
@@ -27,21 +28,20 @@ async def _serve(socket_path: str, name: str, _starter: str) -> None:
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
 @ray.remote(num_cpus=0, max_restarts=0)
 class OffsetsPartition:
-    """A process that offers itself, by its name, to the broker at `socket_path`, and becomes what it is told to be."""
+    """A process that offers itself to a broker, and becomes what it is told to be. `told` is a ShardStart."""
 
-    def __init__(self, socket_path: str, name: str, logs: LogPlace, broker_id: int, version: str) -> None:
+    def __init__(self, told: bytes) -> None:
         keep_private()
-        check_code_version(version)
-        log_to(logs, f"shards-of-{broker_id}", role="shard", broker=broker_id)
+        start = ShardStart.decoded(told)
+        check_starter(start.starter)
+        log_to(start.logs, f"shards-of-{start.broker_id}", role="shard", broker=start.broker_id)
         settle_memory()
-        self._socket_path = socket_path
-        self._name = name
-        self._version = version
+        self._start = start
 
     def serve(self) -> None:
         """Serve until no broker needs it, or none is left. Then the process ends, so this never returns."""
         try:
-            run_in_main_thread(_serve(self._socket_path, self._name, self._version))
+            run_in_main_thread(_serve(self._start.socket_path, self._start.name))
         except BaseException:
             log.exception("a shard process ends by an error")
             os._exit(1)  # it is of no use: nobody would hear of it as long as it lives

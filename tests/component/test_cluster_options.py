@@ -15,12 +15,13 @@ from unittest.mock import Mock
 import pytest
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 
-from actors.broker.spec import BrokerSpec
+from actors.broker.spec import BrokerSpec, BrokerStart
 from actors.cli.output import working
 from actors.cluster import Cluster, ClusterError
 from actors.controller.doors import DoorPlan, check_apart, doors_of, plan_doors
 from actors.controller.launcher import RayLauncher
 from actors.controller.preparation import effective_config, prepare_folder, socket_dir, sweep_socket_dirs, warn_if_open
+from actors.runtime.logs import LogPlace
 from actors.settings import BrokerConfig
 from placement.nodes import Node
 
@@ -296,8 +297,8 @@ def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_setti
             return StartedBroker
 
         @staticmethod
-        def remote(spec: BrokerSpec, *rest: str) -> Mock:
-            told.append(BrokerConfig.from_mapping(spec.config))
+        def remote(start: bytes) -> Mock:
+            told.append(BrokerConfig.from_mapping(BrokerStart.decoded(start).spec.config))
             return Mock()
 
     alive: list[Node] = []
@@ -305,7 +306,7 @@ def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_setti
     monkeypatch.setattr("ray.kill", lambda actor: None)
     monkeypatch.setattr("actors.controller.launcher.alive_nodes", lambda: alive)
     config = {"broker.rack": "of all", "message.max.bytes": "1000"}
-    launcher = RayLauncher("coterie-c", str(tmp_path), "1", "node")
+    launcher = RayLauncher("coterie-c", LogPlace(str(tmp_path), "c"), "1", "node")
     first, second, third = (Node(f"{i:056x}", "10.0.0.1", 1.0, rack) for i, rack in enumerate(("a", "b", None), 1))
     launcher.add(BrokerSpec(0, "10.0.0.1", (), "", "", config), first)
     for node in (first, second, third):

@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
-from actors.broker.spec import BrokerSpec, Door
+from actors.broker.spec import BrokerSpec, BrokerStart, Door
 from actors.controller import actor as module
 from actors.controller import settings_in_force
-from actors.controller.actor import Controller, ControllerSpec
+from actors.controller.actor import Controller, ControllerSpec, ControllerStart
 from actors.controller.launcher import RayLauncher
 from actors.controller.server import ControllerServer
 from actors.controller.settings_in_force import Changed
 from actors.links.secret import Secrets
+from actors.links.versions import OWN, Spoken, VersionError
 from actors.runtime.logs import LogPlace
 from actors.runtime.process import code_version
 from actors.runtime.ray_connection import ClusterError
@@ -107,6 +108,10 @@ def spec_in(folder: Path, brokers: int = 2) -> ControllerSpec:
     (folder / "controller").mkdir(exist_ok=True)
     (folder / "secret").write_text("00" * 32)
     return ControllerSpec("c", str(folder), None, brokers, 0, "", str(folder / "secret"), {}, code_version())
+
+
+def told(spec: ControllerSpec, starter: Spoken = OWN) -> bytes:
+    return ControllerStart(starter, spec).encoded()
 
 
 def launcher_in(folder: Path) -> tuple[RayLauncher, list[int]]:
@@ -196,7 +201,7 @@ def made(tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> Calla
     """Makes the actor's object in this process."""
     monkeypatch.setattr(RayLauncher, "start_broker", lambda launcher, broker_id: None)
     actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
-    return lambda: actor_class(spec_in(tmp_path))
+    return lambda: actor_class(told(spec_in(tmp_path)))
 
 
 def end(controller: Any) -> None:
@@ -260,9 +265,9 @@ def test_a_cluster_in_which_nobody_may_do_anything_is_not_started_but_goes_on_wh
     config = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
     spec = replace(spec_in(tmp_path), config=config)
     with pytest.raises(ClusterError, match=r"set super\.users"):
-        actor_class(spec)
+        actor_class(told(spec))
     ray.restarted = True
-    end(actor_class(spec))
+    end(actor_class(told(spec)))
 
 
 def test_where_the_data_is_is_on_the_disk_before_it_is_believed(
@@ -306,7 +311,7 @@ def test_brokers_find_the_controller_at_the_nodes_address_wherever_clients_may_c
     tmp_path: Path, ray: FakeRay, host: str | None
 ) -> None:
     actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
-    controller = actor_class(replace(spec_in(tmp_path), host=host))
+    controller = actor_class(told(replace(spec_in(tmp_path), host=host)))
     assert controller.join_info()[0] == "127.0.0.1"
     (bound,) = controller._server._server.sockets
     assert bound.getsockname()[0] == "127.0.0.1"
@@ -317,10 +322,21 @@ def test_brokers_find_the_controller_at_the_nodes_address_wherever_clients_may_c
 def test_what_starts_the_processes_names_the_secret_and_does_not_have_it(tmp_path: Path) -> None:
     spec = replace(spec_in(tmp_path), config={"coterie.secret.file": str(tmp_path / "secret")})
     broker = BrokerSpec(0, "127.0.0.1", (), str(tmp_path), "", spec.config)
-    for sent in (spec, broker):
-        assert b"coterie.secret.file" in pickle.dumps(sent)
-        assert b"00" * 32 not in pickle.dumps(sent)
-        assert bytes(32) not in pickle.dumps(sent)
+    start = BrokerStart(OWN, broker, "coterie-c", LogPlace(str(tmp_path), "c")).encoded()
+    for sent in (pickle.dumps(spec), pickle.dumps(broker), told(spec), start):
+        assert b"coterie.secret.file" in sent
+        assert b"00" * 32 not in sent
+        assert bytes(32) not in sent
+
+
+def test_a_controller_does_not_start_for_a_build_that_it_has_no_version_in_common_with(
+    tmp_path: Path, ray: FakeRay
+) -> None:
+    actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+    with pytest.raises(
+        VersionError, match=r"the one that has it started \(build 99\) speaks versions 98 to 99: install"
+    ):
+        actor_class(told(spec_in(tmp_path), Spoken(98, 99, "99")))
 
 
 @pytest.mark.conformance("XE-34")
@@ -440,7 +456,7 @@ def test_a_change_after_which_nobody_may_do_anything_is_refused(
         "super.users": "User:admin",
     }
     actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
-    controller = actor_class(replace(spec_in(tmp_path), config=config))
+    controller = actor_class(told(replace(spec_in(tmp_path), config=config)))
     with pytest.raises(ClusterError, match=r"set super\.users"):
         controller.reconfigure(Changed({"authorizer.class.name": config["authorizer.class.name"]}))
     assert controller._spec.config == config

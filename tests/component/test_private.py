@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from actors.broker.actor import Broker, own_secrets
-from actors.broker.spec import BrokerSpec, StartError
+from actors.broker.spec import BrokerSpec, BrokerStart, StartError
 from actors.controller.pool_seals import POOLS_KEY, seal_of_pool
 from actors.controller.preparation import prepare_folder, socket_dir
 from actors.links.secret import Marks, Secrets, mark, next_of, previous_of, read_secret
+from actors.links.versions import OWN
 from actors.runtime.logs import LogPlace
 from actors.runtime.private import is_ours, narrow, private_folder, write_private
-from actors.runtime.process import code_version
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import BrokerConfig, SettingError
 from actors.wire import messages
@@ -289,7 +289,8 @@ def test_brokers_leave_none_unless_it_is_wanted(
     for name in ("keep_private", "settle_memory", "log_to", "audit_to", "leave_no_core"):
         note = (lambda *_: called.append(True)) if name == "leave_no_core" else (lambda *_, **__: None)
         monkeypatch.setitem(inspect.unwrap(made.__init__).__globals__, name, note)
-    made(BrokerSpec(3, "127.0.0.1", (), str(tmp_path), "", config), "n", LogPlace(str(tmp_path), "n"), code_version())
+    spec = BrokerSpec(3, "127.0.0.1", (), str(tmp_path), "", config)
+    made(BrokerStart(OWN, spec, "n", LogPlace(str(tmp_path), "n")).encoded())
     assert len(called) == calls
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import trustme
 
+from actors.links import versions
 from actors.links.acceptance import listen_for_links
 from actors.links.connection import ControlProtocol, Message
 from actors.links.proof import Role
 from actors.links.secret import Secrets
+from actors.links.versions import Spoken
 from actors.runtime.environment import REAL
 from actors.settings import OWN_STORE, OWN_TRUST, LinkSecurity, LinkStores
 from tests.support.certificates import authority_of, chain_of, key_of
@@ -37,7 +39,7 @@ def of_files(stores: LinkStores) -> dict[str, str]:
 class End:
     """One end of a link, and what it heard."""
 
-    def __init__(self, role: Role, secret: Secrets = SECRET) -> None:
+    def __init__(self, role: Role, secret: Secrets = SECRET, spoken: Spoken = versions.OWN) -> None:
         self.secrets = secret
         self.heard: list[Message] = []
         self.ready, self.lost = asyncio.Event(), asyncio.Event()
@@ -48,6 +50,7 @@ class End:
             lambda _: self.ready.set(),
             lambda _, message: self.heard.append(message),
             lambda _: self.lost.set(),
+            spoken=spoken,
         )
 
 

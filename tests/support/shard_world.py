@@ -83,6 +83,9 @@ class FakeShard:
         self.protocol.send(Kind.HELLO, payload=PAYLOADS.encode(Greeting(self.pid, "tests", f"shard-{self.pid}")))
 
     def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
+        if kind == Kind.VERSIONS:
+            assert protocol.told(payload)
+            return
         if kind == Kind.PING:
             self.pings += 1
             if self.pongs:

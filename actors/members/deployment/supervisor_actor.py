@@ -16,11 +16,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
 
 import ray
 
+from actors.links.versions import OWN, check_starter, decoded, encoded
 from actors.members.deployment.description import PoolDescription
 from actors.members.deployment.home import Home
 from actors.members.deployment.names import NAMESPACE
@@ -31,7 +32,7 @@ from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import MemberLine
 from actors.members.plan import PoolError
 from actors.runtime.logs import TEXT, formatter
-from actors.runtime.process import check_code_version, code_version, last_line
+from actors.runtime.process import last_line
 from actors.runtime.ray_session import RayAwayError, session
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,15 @@ class SupervisorSpec:
     after: str = ""
     at_home: bool = False
 
+    def plain(self) -> dict[str, Any]:
+        """As it goes through Ray: what reads it may be of another build."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @classmethod
+    def of(cls, plain: dict[str, Any]) -> Self:
+        """The inverse of `plain`, without what this build does not know."""
+        return cls(**{each.name: plain[each.name] for each in fields(cls) if each.name in plain})
+
     @property
     def actor_name(self) -> str:
         return _actor_name(self.cluster_id, self.name)
@@ -70,8 +80,9 @@ def _actor_name(cluster_id: str, name: str) -> str:
 class PoolSupervisor:
     """The supervisor of one pool. Its thread works; Ray calls `describe`, `logs` and `close`."""
 
-    def __init__(self, spec: SupervisorSpec, version: str) -> None:
-        check_code_version(version)
+    def __init__(self, told: dict[str, Any], starter: bytes) -> None:
+        check_starter(decoded(starter))
+        spec = SupervisorSpec.of(told)
         told = logging.StreamHandler()
         told.setFormatter(formatter(TEXT, {"role": "supervisor"}))
         logging.basicConfig(level=logging.WARNING, handlers=[told])
@@ -127,7 +138,7 @@ def start(spec: SupervisorSpec) -> None:
         name=spec.actor_name, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
     )
     try:
-        session().call(made.remote, spec, code_version())
+        session().call(made.remote, spec.plain(), encoded(OWN))
     except (ValueError, ray.exceptions.RayError) as error:
         raise PoolError(f"Ray does not start a supervisor for pool {spec.name!r}: {last_line(error)}") from None
 

@@ -1,0 +1,83 @@
+"""What processes are told when Ray starts them: bytes that another build reads, older or newer."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import msgpack
+import pytest
+
+from actors.broker.spec import BrokerSpec, BrokerStart, Door
+from actors.controller.actor import ControllerSpec, ControllerStart
+from actors.links.codec import LinkError
+from actors.links.versions import FIRST, LAST, OWN, UNTOLD, Spoken, VersionError, check_starter
+from actors.members.deployment.supervisor_actor import SupervisorSpec
+from actors.monitor.spec import MonitorSpec, MonitorStart
+from actors.offsets_partition.spec import ShardStart
+from actors.runtime.logs import JSON, LogPlace
+from actors.settings import SecurityProtocol
+from actors.settings.secret import Secret
+
+NEWER = Spoken(FIRST, LAST + 1, "9.9")
+LOGS = LogPlace("/data/logs", "c", JSON)
+DOORS = (
+    Door("CLIENTS", "0.0.0.0", 9092, "kafka.example.com", 443, SecurityProtocol.SASL_SSL, "listeners"),
+    Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),
+)
+STARTS: list[Any] = [
+    BrokerStart(
+        NEWER, BrokerSpec(2, "10.0.0.2", DOORS, "/data/broker-2", "/run/2.sock", {"a.b": "c"}), "coterie-c", LOGS
+    ),
+    ShardStart(NEWER, "/run/2.sock", "shard-2-7-1", LOGS, 2),
+    MonitorStart(NEWER, MonitorSpec("c", "coterie-c", "/data", "/data/secret", {"a.b": "c"}), LOGS),
+    ControllerStart(
+        NEWER, ControllerSpec("c", "/data", None, 3, 0, "/run", "/data/secret", {"a.b": "c"}, "9.9", {"d": "e"}, False)
+    ),
+]
+
+
+def grown(value: Any) -> Any:
+    """As a newer build sends it: each dataclass has a field more."""
+    if is_dataclass(value):
+        return [*(grown(getattr(value, each.name)) for each in fields(value)), "of a newer build"]
+    return [grown(each) for each in value] if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize("start", STARTS, ids=lambda start: type(start).__name__)
+def test_what_a_process_is_told_is_read_by_its_own_build_and_by_an_older_one(start: Any) -> None:
+    found = type(start).decoded(start.encoded())
+    assert found == start
+    assert type(found).decoded(msgpack.packb([1, *grown(start)])) == start
+
+
+@pytest.mark.parametrize("start", STARTS, ids=lambda start: type(start).__name__)
+def test_what_a_process_is_told_is_no_pickle(start: Any) -> None:
+    assert msgpack.unpackb(start.encoded())[:2] == [1, [NEWER.first, NEWER.last, NEWER.build]]
+    with pytest.raises(LinkError, match="start link: "):
+        type(start).decoded(b"\x80\x05")
+
+
+@pytest.mark.conformance("XE-30")
+def test_a_secret_is_not_sent_to_a_process_that_starts() -> None:
+    settings: dict[str, Any] = {"ssl.key.password": Secret("swordfish")}
+    start = BrokerStart(OWN, BrokerSpec(0, "h", (), "/d", "/s", settings), "n", LOGS)
+    with pytest.raises(TypeError, match="Secret"):
+        start.encoded()
+
+
+def test_a_supervisor_is_told_plain_values_of_which_it_takes_those_it_knows() -> None:
+    spec = SupervisorSpec("pool", "cluster", "h:1", {"security_protocol": "SSL"}, "actor", True)
+    assert SupervisorSpec.of(spec.plain()) == spec
+    assert SupervisorSpec.of({**spec.plain(), "of a newer build": 1}) == spec
+    older = {name: value for name, value in spec.plain().items() if name not in ("after", "at_home")}
+    assert SupervisorSpec.of(older) == SupervisorSpec("pool", "cluster", "h:1", {"security_protocol": "SSL"})
+
+
+def test_a_process_is_not_started_by_one_that_it_has_no_version_in_common_with() -> None:
+    for starter in (OWN, UNTOLD, NEWER):
+        check_starter(starter)
+    with pytest.raises(
+        VersionError, match=r"this process .*, and the one that has it started \(build 9\) speaks version 99"
+    ):
+        check_starter(Spoken(99, 99, "9"))
