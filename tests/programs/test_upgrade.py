@@ -1,0 +1,165 @@
+"""A cluster of an earlier build is upgraded broker by broker while clients write and read: nothing is lost.
+
+The code that is installed is exchanged under the running processes. So the controller is of the earlier build while the
+first broker is not any more; then its process ends, and one of the present build takes over, with one broker of each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.ray.support import ROOT, patient, read_all, topic, wait_until
+from tests.ray.traffic import Committer, Member, Writer
+
+EARLIER = "before-rooms"
+"""The last build that says nothing of versions, as a tag."""
+PARTITIONS = 4
+PROCESS = str(ROOT / "tests" / "support" / "build_process.py")
+
+
+def archived(build: str, to: Path) -> None:
+    """Put a build's code into a folder. Skips the test if the clone does not have it."""
+    found = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "-q", "--verify", f"{build}^{{commit}}"], capture_output=True
+    )
+    if found.returncode:
+        pytest.skip(f"this clone has no {build}: fetch its tags, and its history")
+    to.mkdir()
+    code = subprocess.run(
+        ["git", "-C", str(ROOT), "archive", build, "actors", "placement"], stdout=subprocess.PIPE, check=True
+    ).stdout
+    subprocess.run(["tar", "-x", "-C", str(to)], input=code, check=True)
+
+
+class Upgraded:
+    """A cluster in a folder; `install` exchanges the code that its next processes have."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "logs").mkdir(parents=True)
+        (folder / "controller").mkdir()
+        self.controller: subprocess.Popen[str]
+
+    def install(self, code: Path) -> None:
+        new = self.folder / "installed.new"
+        new.symlink_to(code)
+        os.replace(new, self.folder / "installed")
+
+    def start_controller(self, *, restarted: bool = False) -> None:
+        installed = (self.folder / "installed").resolve()
+        with open(self.folder / "logs" / f"controller-{installed.name}.log", "wb") as log:
+            self.controller = subprocess.Popen(
+                [sys.executable, "-P", PROCESS, str(self.folder), "controller", str(int(restarted))],
+                env={**os.environ, "PYTHONPATH": str(installed)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self.heard() == "ready", self.logs()
+
+    def heard(self) -> str:
+        assert self.controller.stdout is not None
+        return self.controller.stdout.readline().strip()
+
+    def ask(self, line: str) -> str:
+        assert self.controller.stdin is not None
+        self.controller.stdin.write(line + "\n")
+        self.controller.stdin.flush()
+        return self.heard()
+
+    def kill_controller(self) -> None:
+        self.controller.send_signal(signal.SIGKILL)
+        self.controller.communicate()
+
+    def processes(self) -> list[list[str]]:
+        """Each that was started: its pid, role, broker and build."""
+        path = self.folder / "processes"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def bootstrap(self) -> str:
+        ports = [(self.folder / f"ports-{broker}").read_text() for broker in range(2)]
+        return ",".join(f"127.0.0.1:{port.split(':')[1].strip(' }')}" for port in ports)
+
+    def logs(self) -> str:
+        return "\n".join(f"{path.name}: {path.read_text()}" for path in sorted((self.folder / "logs").iterdir()))
+
+    def end(self) -> None:
+        """No process is left."""
+        for pid, *_ in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(int(pid))
+                if str(self.folder) in process.cmdline():
+                    process.kill()
+        self.controller.kill()
+        self.controller.communicate()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Upgraded]:
+    archived(EARLIER, tmp_path / "earlier")
+    made = Upgraded(tmp_path / "cluster")
+    made.install(tmp_path / "earlier")
+    (tmp_path / "present").mkdir()
+    for room in ("actors", "placement"):
+        (tmp_path / "present" / room).symlink_to(ROOT / room)
+    try:
+        made.start_controller()
+        yield made
+    finally:
+        made.end()
+        shutil.rmtree(tmp_path / "earlier")
+
+
+def test_an_earlier_build_is_upgraded_broker_by_broker_and_nothing_acknowledged_is_lost(
+    cluster: Upgraded, tmp_path: Path
+) -> None:
+    servers = cluster.bootstrap()
+    name = topic(servers, "flights", PARTITIONS, 2)
+    commits = Consumer({"bootstrap.servers": servers, "group.id": "commits", "log_level": 0})
+    with (
+        Writer(servers, name) as writer,
+        Member(servers, "members", name) as member,
+        Committer(commits, name) as committed,
+    ):
+        wait_until(lambda: member.values and committed.last, what="traffic")
+
+        def go_on() -> None:
+            values, last = len(member.values), committed.last
+            wait_until(lambda: len(member.values) > values + 20 and committed.last > last, what=cluster.logs)
+
+        cluster.install(tmp_path / "present")
+        assert cluster.ask("restart 0") == "back"  # by a controller of the earlier build
+        go_on()
+        cluster.kill_controller()
+        cluster.start_controller(restarted=True)  # of the present build, with one broker of each
+        go_on()
+        assert cluster.ask("restart 1") == "back"
+        assert cluster.ask("leaders") == "[0, 1]"
+        go_on()
+        committed.end()
+        writer.end()
+        wait_until(lambda: writer.acknowledged <= member.values, what="the group to read all")
+    assert writer.failed == 0
+    assert writer.acknowledged <= read_all(servers, name, len(writer.acknowledged))
+    (offset,) = patient(lambda: commits.committed([TopicPartition(name, 0)], timeout=10))
+    assert offset.offset >= committed.last
+    commits.close()
+    brokers = [(broker, build) for _, role, broker, build in cluster.processes() if role == "broker"]
+    assert brokers == [("0", "earlier"), ("1", "earlier"), ("0", "present"), ("1", "present")]
+    said = cluster.logs()
+    for wrong in ("hung up on a", "refused a message", "no version of our protocols", "Traceback"):
+        assert wrong not in said, said
+    cluster.ask("end")
+    assert cluster.controller.wait(60) == 0
