@@ -21,6 +21,10 @@ OUR_TOPICS = frozenset((*INTERNAL_TOPICS, POOLS_TOPIC))
 """All that are made for users, and not by them. To clients that of pools is a topic as any other: they write to it."""
 
 PLAINTEXT = "PLAINTEXT"
+METADATA_VERSION = "metadata.version"
+"""The feature whose level says in which formats records and images of the metadata may be written."""
+METADATA_LEVELS = range(1, 3)
+"""1: those of the releases that say nothing of versions. 2: those that need version 1 of our protocols."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +152,15 @@ class ClusterMetadata:
     """Which versions of deployed pools may run. Only the controller asks."""
     security_version: int = field(default=0, compare=False)
     """The version at which credentials, ACLs or quotas last changed here. Nobody is sent it."""
+    features: dict[str, int] = field(default_factory=dict)
+    """Levels of features that have been raised."""
     whole: bool = True
     """False for an image without credentials, ACLs and quotas, which are those of the image before."""
+
+    @property
+    def level(self) -> int:
+        """In which formats it may be written (METADATA_LEVELS)."""
+        return self.features.get(METADATA_VERSION, METADATA_LEVELS[0])
 
     def apply(self, record: list[Any]) -> None:
         """Apply one record of the metadata log. Raises ValueError if its kind is not known."""
@@ -197,6 +208,9 @@ class ClusterMetadata:
             case "quota":
                 entity, key, value = rest
                 self._set_quota(_entity(entity), key, value)
+            case "feature_level":
+                name, level = rest
+                self.features[name] = level
             case "quota_removed":
                 entity, key = rest
                 self._set_quota(_entity(entity), key, None)
@@ -250,6 +264,7 @@ class ClusterMetadata:
             self.broker_configs,
             self.next_producer_id,
             *security,
+            *([self.features] if self.features else []),
         ]
 
     def without_security(self) -> ClusterMetadata:
@@ -274,13 +289,16 @@ class ClusterMetadata:
         # Those of older releases end after the producer ids, the ACLs or the quotas.
         later: list[Any] = [[], b"", [], [], []]
         cluster_id, controller_epoch, version, brokers, topics, broker_configs, next_producer_id, *rest = wire
-        whole = rest != [None]
-        scram, scram_secret, acls, quotas, pools = rest + later[len(rest) :] if whole else later
+        whole = rest[:1] != [None]
+        end = len(later) if whole else 1
+        features = rest[end] if len(rest) > end else {}
+        scram, scram_secret, acls, quotas, pools = rest[:end] + later[len(rest) :] if whole else later
         made = cls(
             cluster_id,
             controller_epoch,
             broker_configs=broker_configs,
             next_producer_id=next_producer_id,
+            features=features,
             whole=whole,
         )
         made.scram_secret = scram_secret

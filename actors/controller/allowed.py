@@ -21,6 +21,7 @@ from actors.links.operations import (
     DescribeQuorum,
     ElectLeaders,
     Operation,
+    RaiseMetadataVersion,
     ReplicaTorn,
 )
 from actors.links.quota_operations import AlterQuotas
@@ -30,7 +31,7 @@ _OF_ITSELF: Final = (AlterPartitions, ReplicaTorn, BrokerLeaving)
 _OF_CLIENTS: Final = (
     *(CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, CreateOffsetsTopic),
     *(AlterReassignments, ElectLeaders, AlterScram, CreateAcls, DeleteAcls),
-    *(AlterQuotas, DescribeQuorum, AllocateProducerIds),
+    *(AlterQuotas, DescribeQuorum, AllocateProducerIds, RaiseMetadataVersion),
 )
 """What clients want, for the most part. The broker has judged whether they may have it."""
 

@@ -22,6 +22,7 @@ from actors.controller.decisions.elections import (
     leadership_balanced,
     preferred_elected,
 )
+from actors.controller.features import raised
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.monitoring import Monitoring
 from actors.controller.publisher import Publisher
@@ -49,11 +50,13 @@ from actors.links.operations import (
     DescribeQuorum,
     Operation,
     Quorum,
+    RaiseMetadataVersion,
     Result,
 )
 from actors.links.secret import Secrets
 from actors.links.status import ClusterStatus
 from actors.links.unproved import Unproved
+from actors.links.versions import at_level
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.logs import about
 from actors.settings import BrokerConfig
@@ -145,9 +148,15 @@ class ControllerServer:
         return self.address[1]
 
     def _accept(self) -> ControlProtocol:
-        chance = self._environment.chance
         return ControlProtocol(
-            "controller", self.secrets, chance, self._on_ready, self._on_message, self._on_lost, self._unproved
+            "controller",
+            self.secrets,
+            self._environment.chance,
+            self._on_ready,
+            self._on_message,
+            self._on_lost,
+            self._unproved,
+            spoken=at_level(self.metadata.level),
         )
 
     def expect(self, broker_ids: list[int]) -> None:
@@ -373,6 +382,9 @@ class ControllerServer:
     def _operate(self, operation: Operation[Result]) -> tuple[Result, list[list[Any]]]:
         if isinstance(operation, DescribeQuorum):
             return self.quorum(self._environment.clock.wall_ms()), []
+        if isinstance(operation, RaiseMetadataVersion):
+            spoken = {broker_id: session.protocol.spoken for broker_id, session in self._brokers.items()}
+            return raised(self.metadata, spoken, operation)
         return topics.operate(self.metadata, self.config, operation, lambda: self._environment.chance.randbytes(16))
 
     # --- status ---

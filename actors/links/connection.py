@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 from actors.links import control, proof, replication
-from actors.links.codec import Codec, LinkError, UnknownKindError
+from actors.links.codec import Codec, LinkError, NotSpokenError, UnknownKindError
 from actors.links.proof import (
     CHALLENGE_BYTES,
     LIMIT_UNPROVED,
@@ -272,9 +272,19 @@ class ControlProtocol(asyncio.Protocol):
             self.transport.close()
 
     def send(self, message: Message) -> None:
-        """Send one message; nothing happens if the connection has gone. Raises NotSpokenError."""
-        if self.transport is not None:
-            self._write(self._codec.encode(message, self.version))
+        """Send one message; nothing happens if the connection has gone.
+
+        Raises NotSpokenError if the other end does not know its kind. An answer of such a kind is a failure instead.
+        """
+        if self.transport is None:
+            return
+        try:
+            body = self._codec.encode(message, self.version)
+        except NotSpokenError as error:
+            if not isinstance(message, control.Answer):
+                raise
+            body = self._codec.encode(control.Failed(message.number, str(error)), self.version)
+        self._write(body)
 
     def send_encoded(self, body: bytes) -> None:
         """Send a message that has been encoded already, once for many connections that use this `version`."""

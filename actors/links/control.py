@@ -178,6 +178,7 @@ CODEC: Codec[ControlMessage] = Codec(
         **observations.CLASSES,
     },
     packed={ClusterMetadata: (ClusterMetadata.to_wire, ClusterMetadata.from_wire)},
+    since=operations.SINCE,
 )
 
 

@@ -347,6 +347,25 @@ class BrokerLeaving(Operation[Done]):
     broker_id: int
 
 
+# --- features ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataVersionRaised(Result):
+    """Whether the level is in force now, or could be; the error code says why not."""
+
+    error_code: int
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseMetadataVersion(Operation[MetadataVersionRaised]):
+    """Have the metadata written in the formats of a level from now on. There is no way back."""
+
+    level: int
+    validate_only: bool = False
+
+
 # --- producer ids and the controller itself ---------------------------------------------------------------------
 
 
@@ -449,6 +468,7 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     114: LookAtGroup,
     115: AlterScram,
     119: LearnSecrets,
+    123: RaiseMetadataVersion,
     200: CreatedTopics,
     201: OffsetsTopicCreated,
     202: DeletedTopics,
@@ -463,5 +483,12 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     211: Shards,
     212: GroupSeen,
     213: AlteredScram,
+    223: MetadataVersionRaised,
 }
 """Tags on the control link: operations from 100 on, results from 200 on."""
+
+SINCE: dict[type[Operation[Result]] | type[Result], int] = {
+    RaiseMetadataVersion: 1,
+    MetadataVersionRaised: 1,
+}
+"""The version of our protocols that these came with (`versions`); all others were in the first one."""

@@ -9,6 +9,9 @@ ends say so, with both ranges and both builds, and the connection ends. A proces
 | 0 | nothing is said of versions; arrays have exact lengths, and messages of other kinds end a connection |
 | 1 | versions are told; unknown fields are ignored, and unknown kinds refused by name |
 
+The level of the feature `metadata.version` says in which formats the metadata may be written, in the log and in images.
+A level is raised only when all brokers speak a version that knows it; from then on the controller speaks no older one.
+
 A change that an older build would not understand takes a new version, LAST: a field by `codec.since`, a kind by the
 `since` of its codec. One new version is enough for all changes of a release. FIRST rises only when a release gives up
 rolling upgrades from those before.
@@ -25,6 +28,8 @@ from actors.links.codec import Codec, LinkError
 FIRST: Final = 0
 LAST: Final = 1
 _BUILD_MAX: Final = 32
+_METADATA_LEVELS: Final = (1, 2)
+"""The highest level of the metadata that a build knows, by the last version that it speaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,17 @@ def common(one: Spoken, other: Spoken) -> int | None:
     """The version that both use; None if they have none in common."""
     last = min(one.last, other.last)
     return last if last >= max(one.first, other.first) else None
+
+
+def level_of(spoken: Spoken) -> int:
+    """The highest level of the metadata that an end knows, as far as this build can tell."""
+    return _METADATA_LEVELS[min(spoken.last, LAST)]
+
+
+def at_level(level: int) -> Spoken:
+    """What a controller speaks when the metadata has this level: only versions that know it."""
+    first = next(version for version, known in enumerate(_METADATA_LEVELS) if known >= level)
+    return Spoken(max(first, FIRST), LAST, OWN.build)
 
 
 def none_in_common(us: str, own: Spoken, them: str, other: Spoken) -> str:

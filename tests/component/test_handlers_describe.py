@@ -10,9 +10,9 @@ import pytest
 
 from actors.broker.handlers import describe_log_dirs
 from actors.broker.handlers.describe_quorum import CONTROLLER_ID, METADATA_TOPIC
-from actors.broker.handlers.features import FEATURES
+from actors.broker.handlers.features import FEATURES, OURS
 from actors.broker.handlers.registry import APIS
-from actors.links.operations import DescribeQuorum, Observer, Quorum
+from actors.links.operations import DescribeQuorum, MetadataVersionRaised, Observer, Quorum, RaiseMetadataVersion
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
@@ -338,7 +338,8 @@ def test_features_are_listed_as_far_as_a_client_can_read_them(tmp_path: Path, ve
     finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
     assert supported["metadata.version"] == (27, 27)
     assert supported.get("transaction.version") == ((0, 0) if version == 4 else None)
-    assert finalized == {"eligible.leader.replicas.version": (1, 1), "metadata.version": (27, 27)}
+    assert supported[OURS] == (1, 2)
+    assert finalized == {"eligible.leader.replicas.version": (1, 1), "metadata.version": (27, 27), OURS: (1, 1)}
     assert answer.finalized_features_epoch == broker.metadata.version
 
 
@@ -365,6 +366,31 @@ def test_no_feature_can_be_changed(tmp_path: Path, name: str, level: int) -> Non
         older = Broker(tmp_path / str(version)).ask(asked, version)
         assert older.error_code == 0
         assert [r.error_code for r in older.results] == [0, ErrorCode.INVALID_UPDATE_VERSION]
+
+
+def test_our_own_feature_is_raised_by_the_controller(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.controller.prompt = False
+    for version, codes in ((2, []), (1, [0, 0]), (0, [0, 0])):
+        asked = broker.send(updates(("metadata.version", 27), (OURS, 2)), version)
+        operation, done = broker.controller.calls.pop()
+        assert operation == RaiseMetadataVersion(2)
+        done(MetadataVersionRaised(0, None), None)
+        answer = asked.response
+        assert (answer.error_code, [each.error_code for each in answer.results]) == (0, codes)
+
+
+def test_our_own_feature_stays_where_the_controller_says_why(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.controller.prompt = False
+    asked = broker.send(updates((OURS, 9)), 2)
+    _, done = broker.controller.calls.pop()
+    done(MetadataVersionRaised(ErrorCode.INVALID_UPDATE_VERSION, "broker 1 is old"), None)
+    answer = asked.response
+    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_UPDATE_VERSION, "broker 1 is old")
+    answer = broker.ask(updates((OURS, 2), ("transaction.version", 2)), 2)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert broker.controller.calls == [], "nothing is raised if another update is refused"
 
 
 # --- what is not there ---

@@ -19,6 +19,10 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from actors.broker.handlers.features import OURS
+from actors.wire.messages import UpdateFeaturesRequest
+from placement.metadata import METADATA_LEVELS
+from tests.compat.raw import Raw
 from tests.ray.support import ROOT, patient, read_all, topic, wait_until
 from tests.ray.traffic import Committer, Member, Writer
 
@@ -122,6 +126,13 @@ def cluster(tmp_path: Path) -> Iterator[Upgraded]:
         shutil.rmtree(tmp_path / "earlier")
 
 
+def newest_format(address: str) -> str:
+    """Have the metadata written in the newest format, as `kafka-features upgrade` does; why that is refused, if it is."""
+    update = UpdateFeaturesRequest.FeatureUpdateKey(feature=OURS, max_version_level=METADATA_LEVELS[-1])
+    with Raw(address) as raw:
+        return raw.call(UpdateFeaturesRequest(feature_updates=[update]), 2).error_message or ""
+
+
 def test_an_earlier_build_is_upgraded_broker_by_broker_and_nothing_acknowledged_is_lost(
     cluster: Upgraded, tmp_path: Path
 ) -> None:
@@ -142,11 +153,14 @@ def test_an_earlier_build_is_upgraded_broker_by_broker_and_nothing_acknowledged_
         cluster.install(tmp_path / "present")
         assert cluster.ask("restart 0") == "back"  # by a controller of the earlier build
         go_on()
+        assert "the other end is of an older build: RaiseMetadataVersion" in newest_format(servers.split(",")[0])
         cluster.kill_controller()
         cluster.start_controller(restarted=True)  # of the present build, with one broker of each
         go_on()
+        assert newest_format(servers.split(",")[0]).startswith("broker 1 (an old build, which does not say so) speaks")
         assert cluster.ask("restart 1") == "back"
         assert cluster.ask("leaders") == "[0, 1]"
+        assert newest_format(servers.split(",")[1]) == ""
         go_on()
         committed.end()
         writer.end()

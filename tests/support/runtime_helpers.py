@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from actors.links import versions
 from actors.links.connection import ControlProtocol, Message, dial
 from actors.links.control import (
     Answer,
@@ -24,6 +25,7 @@ from actors.links.control import (
 )
 from actors.links.secret import Secrets
 from actors.links.status import Load
+from actors.links.versions import Spoken
 from actors.runtime.environment import REAL
 from actors.settings import LinkStores
 from placement.metadata import Endpoint
@@ -72,8 +74,17 @@ class Clock:
 class FakeBroker:
     """A broker's end of a control connection: says what the test says, keeps what it hears."""
 
-    def __init__(self, broker_id: int, epoch: int = -1, *, acks: bool = True, tls: LinkStores | None = None) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        epoch: int = -1,
+        *,
+        acks: bool = True,
+        tls: LinkStores | None = None,
+        spoken: Spoken = versions.OWN,
+    ) -> None:
         self.broker_id = broker_id
+        self.spoken = spoken
         self.epoch = epoch
         self.acks = acks
         self.tls = tls
@@ -86,7 +97,8 @@ class FakeBroker:
         """Connect and prove the secret."""
         loop = asyncio.get_running_loop()
         self.protocol = ControlProtocol(
-            "broker", secret, REAL.chance, lambda _: self.ready.set(), self._on_message, lambda _: self.lost.set()
+            *("broker", secret, REAL.chance, lambda _: self.ready.set(), self._on_message, lambda _: self.lost.set()),
+            spoken=self.spoken,
         )
         await dial(lambda: self.protocol, "127.0.0.1", port, secret, tls=self.tls)
         await asyncio.wait(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from actors.broker.handlers.context import HandlerContext, Request
-from actors.broker.handlers.features import FEATURES
+from actors.broker.handlers.features import features
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ApiVersionsRequest, ApiVersionsResponse
 
@@ -27,17 +27,18 @@ def handle(context: HandlerContext, request: Request) -> ApiVersionsResponse:
     if request.version >= _SOFTWARE_FROM:
         request.connection.software = f"{m.client_software_name} {m.client_software_version}"[:_SOFTWARE_CHARACTERS]
     least = 0 if request.version >= _ZERO_FROM else 1
+    known = features(context.broker.metadata.level)
     return ApiVersionsResponse(
         api_keys=[_range(key, *versions) for key, versions in context.advertised.items()],
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=f.first, max_version=f.last)
-            for name, f in FEATURES.items()
+            for name, f in known.items()
             if f.first >= least
         ],
         finalized_features_epoch=context.broker.metadata.version,
         finalized_features=[
             ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=f.level, min_version_level=f.level)
-            for name, f in FEATURES.items()
+            for name, f in known.items()
             if f.level > 0
         ],
     )

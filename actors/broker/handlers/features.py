@@ -1,11 +1,19 @@
-"""The features of KIP-584, by whose levels Kafka's tools see what a cluster can do. Here they cannot be changed.
+"""The features of KIP-584, by whose levels Kafka's tools see what a cluster can do. One can be changed: OURS.
 
-The levels mean what they mean in Kafka. What does not exist here has level 0, as if it were off.
+The levels of Kafka's features mean what they mean in Kafka. What does not exist here has level 0, as if it were off.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from placement.metadata import METADATA_LEVELS
+
+OURS: Final = "coterie.metadata.version"
+"""In which formats our controller may write the metadata: what `metadata.version` is in Kafka, with levels of our own.
+
+In the metadata it has Kafka's name. To Kafka's tools that says what a cluster can do, by the levels of their releases.
+"""
 
 
 class Feature(NamedTuple):
@@ -25,3 +33,8 @@ FEATURES: dict[str, Feature] = {
     "share.version": Feature(0, 0, 0),
     "transaction.version": Feature(0, 0, 0),
 }
+
+
+def features(level: int) -> dict[str, Feature]:
+    """All features of a cluster whose metadata has this level."""
+    return {OURS: Feature(METADATA_LEVELS[0], METADATA_LEVELS[-1], level)} | FEATURES

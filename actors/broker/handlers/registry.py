@@ -227,7 +227,7 @@ _ROWS = (
     _own(api_versions, NOTHING),
     _own(describe_cluster, NOTHING),
     _decided(describe_quorum, DESCRIBE_CLUSTER),
-    _own(update_features, ALTER_CLUSTER),
+    _decided(update_features, ALTER_CLUSTER),
     _own(describe_log_dirs, DESCRIBE_CLUSTER),
     _own(alter_replica_log_dirs, ALTER_CLUSTER),
     _own(describe_acls, DESCRIBE_CLUSTER),
