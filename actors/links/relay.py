@@ -157,6 +157,23 @@ PAYLOADS: Codec[Payload] = Codec(
 )
 
 
+class ForAll:
+    """A payload for several shards, encoded once for each version that is used with one of them."""
+
+    __slots__ = ("_encoded", "message")
+
+    def __init__(self, message: Payload) -> None:
+        self.message = message
+        self._encoded: dict[int, bytes] = {}
+
+    def at(self, version: int) -> bytes:
+        """The bytes for an end with which this version is used."""
+        found = self._encoded.get(version)
+        if found is None:
+            found = self._encoded[version] = PAYLOADS.encode(self.message, version)
+        return found
+
+
 def packed_range(spoken: Spoken) -> int:
     """A range of versions in 32 bits; 0 is the range of builds that say nothing."""
     return spoken.first << 16 | spoken.last
@@ -276,6 +293,11 @@ class RelayProtocol(asyncio.Protocol):
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self.flush)
+
+    def say(self, kind: int, payload: Payload | ForAll, a: int = 0, b: int = 0) -> None:
+        """Queue one message, its payload in the version that both ends use; the lowest as long as that is not known."""
+        version = self.version or 0
+        self.send(kind, a, b, payload.at(version) if type(payload) is ForAll else PAYLOADS.encode(payload, version))
 
     def flush(self) -> None:
         """Write what is queued."""

@@ -121,7 +121,8 @@ class ShardProcess:
         self._say(Kind.HELLO, greeting, packed_range(OWN))
 
     def _say(self, kind: Kind, payload: Payload, a: int = 0, b: int = 0) -> None:
-        self._send(kind, a, b, PAYLOADS.encode(payload))
+        if self._protocol is not None:
+            self._protocol.say(kind, payload, a, b)
 
     def _send(self, kind: int, a: int = 0, b: int = 0, payload: bytes = b"") -> None:
         if self._protocol is not None:

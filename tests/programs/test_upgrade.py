@@ -127,7 +127,7 @@ def cluster(tmp_path: Path) -> Iterator[Upgraded]:
 
 
 def newest_format(address: str) -> str:
-    """Have the metadata written in the newest format, as `kafka-features upgrade` does; why that is refused, if it is."""
+    """Have the metadata written in the newest format, as `kafka-features upgrade` does; why not, if that is refused."""
     update = UpdateFeaturesRequest.FeatureUpdateKey(feature=OURS, max_version_level=METADATA_LEVELS[-1])
     with Raw(address) as raw:
         return raw.call(UpdateFeaturesRequest(feature_updates=[update]), 2).error_message or ""

@@ -168,7 +168,7 @@ class CreateCountersTopic(Operation[CountersTopicCreated]):
     """Create `__counters` unless it exists."""
 
 
-def _assignment(config: BrokerConfig, metadata: ClusterMetadata) -> bytes:
+def _assignment(config: BrokerConfig, metadata: ClusterMetadata, version: int) -> bytes:
     return config.integer("num.partitions").to_bytes(4, "big")  # by how much is counted up
 
 

@@ -17,7 +17,7 @@ from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.coordinator_kinds.table import KINDS
-from actors.links.relay import PAYLOADS, ChangedLevels, Figures, Greeting, Kind, RelayProtocol
+from actors.links.relay import PAYLOADS, ChangedLevels, Figures, ForAll, Greeting, Kind, RelayProtocol
 from actors.links.status import ShardStatus
 
 
@@ -47,7 +47,7 @@ class Coordinators(Mapping[CoordinatorKind, ShardHub]):
         shared = Shared(self.processes, self._relaying, self._parking, self.history, number, handlers)
         self._hubs = {kind: ShardHub(context, led, kind, shared) for kind in kinds}
         self._by_topic = {kind.topic: hub for kind, hub in self._hubs.items()}
-        self._log_levels = b""  # as processes are told, once some were changed
+        self._log_levels: ForAll | None = None  # as processes are told, once some were changed
 
     def __getitem__(self, kind: CoordinatorKind) -> ShardHub:
         return self._hubs[kind]
@@ -78,9 +78,9 @@ class Coordinators(Mapping[CoordinatorKind, ShardHub]):
 
     def set_log_levels(self, changed: Mapping[str, int]) -> None:
         """Have all processes, and those to come, log as this one does since its levels were changed."""
-        self._log_levels = PAYLOADS.encode(ChangedLevels(changed))
+        self._log_levels = ForAll(ChangedLevels(changed))
         for protocol in self.processes.links:
-            protocol.send(Kind.LOG_LEVELS, payload=self._log_levels)
+            protocol.say(Kind.LOG_LEVELS, self._log_levels)
 
     @property
     def waiting(self) -> int:
@@ -130,8 +130,8 @@ class Coordinators(Mapping[CoordinatorKind, ShardHub]):
             return
         self.history.fold(link)
         link.greet(greeting.pid, greeting.name)
-        if self._log_levels:
-            link.protocol.send(Kind.LOG_LEVELS, payload=self._log_levels)
+        if self._log_levels is not None:
+            link.protocol.say(Kind.LOG_LEVELS, self._log_levels)
         self.processes.add_spare(link)
 
     def _on_pong(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:

@@ -59,7 +59,8 @@ class Loading:
         try:
             partition_log = self._context.log(self._kind.topic, link.partition)
             load = _Load(partition_log.log_start_offset, partition_log.log_end_offset)
-            assignment = self._kind.assignment(self._context.config, self._context.metadata)
+            version = link.protocol.version or 0
+            assignment = self._kind.assignment(self._context.config, self._context.metadata, version)
             link.protocol.send(Kind.HOST, payload=self._kind.name.encode())
             link.protocol.send(Kind.BECOME, link.partition, link.epoch, assignment)
             if gone:

@@ -8,14 +8,13 @@ from actors.broker.context import BrokerContext
 from actors.broker.coordinators.link import ShardLink
 from actors.broker.coordinators.partitions import Partitions
 from actors.broker.coordinators.sleeping import Sleeping
-from actors.links.relay import PAYLOADS, DeletedTopics, Kind, KnownTopics, topic_rows
+from actors.links.relay import DeletedTopics, ForAll, Kind, KnownTopics, topic_rows
 from placement.metadata import NO_LEADER, PartitionInfo
 
 
 def send_deleted(link: ShardLink, names: Collection[str]) -> None:
     """Tell a shard that loads of deleted topics. There may be new ones of the same names."""
-    payload = PAYLOADS.encode(DeletedTopics(tuple(sorted(names))))
-    link.protocol.send(Kind.TOPICS_DELETED, link.partition, 0, payload)
+    link.protocol.say(Kind.TOPICS_DELETED, DeletedTopics(tuple(sorted(names))), link.partition)
 
 
 class TopicNews:
@@ -42,9 +41,9 @@ class TopicNews:
         gone = frozenset(name for name, (id_, _) in self._told.items() if name not in now or now[name][0] != id_)
         changed, self._told = now != self._told, now
         if changed:
-            payload = PAYLOADS.encode(KnownTopics(topic_rows(metadata)))
+            known = ForAll(KnownTopics(topic_rows(metadata)))
             for link in self._partitions.links.values():
-                link.protocol.send(Kind.TOPICS, 0, 0, payload)
+                link.protocol.say(Kind.TOPICS, known)
         own = metadata.topics.get(self._topic)
         for partition, info in enumerate(own.partitions if own is not None else ()):
             if info.leader not in (self._context.broker_id, NO_LEADER):

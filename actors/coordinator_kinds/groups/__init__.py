@@ -40,8 +40,8 @@ def _creation() -> CreateOffsetsTopic:
     return CreateOffsetsTopic()
 
 
-def _assignment(config: BrokerConfig, metadata: ClusterMetadata) -> bytes:
-    return PAYLOADS.encode(Assignment(_settings(config), topic_rows(metadata)))
+def _assignment(config: BrokerConfig, metadata: ClusterMetadata, version: int) -> bytes:
+    return PAYLOADS.encode(Assignment(_settings(config), topic_rows(metadata)), version)
 
 
 def _settings(config: BrokerConfig) -> CoordinatorConfig:

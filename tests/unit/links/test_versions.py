@@ -13,7 +13,7 @@ from actors.links.codec import Codec
 from actors.links.control import CODEC, Answer, Call, Failed, Heartbeat, Join, WantSpares
 from actors.links.operations import CLASSES, AllocateProducerIds, Done
 from actors.links.proof import PEERS, Role, challenge_of, is_challenge, told_in
-from actors.links.relay import HEAD, Kind, RelayProtocol, packed_range
+from actors.links.relay import HEAD, PAYLOADS, ForAll, Kind, KnownTopics, RelayProtocol, packed_range
 from actors.links.replication import CODEC as REPLICATION
 from actors.links.replication import Ping
 from actors.links.status import Load
@@ -278,3 +278,16 @@ def test_a_kind_of_the_relay_that_is_not_known_is_said_once(caplog: pytest.LogCa
         "0.1) speaks versions 0 to 2"
     )
     assert not transport.aborted
+
+
+def test_a_payload_is_encoded_in_the_version_that_both_ends_use() -> None:
+    for spoken, version in ((OWN, LAST), (Spoken(0, 0, "0.1.0"), 0)):
+        broker, transport, loop = relay(accepts=True, spoken=OWN)
+        broker.greeted(packed_range(spoken), spoken.build)
+        transport.written = b""
+        known = ForAll(KnownTopics((("t", b"i", 1),)))
+        for payload in (known, known, known.message):
+            broker.say(Kind.TOPICS, payload)
+        loop.turn()
+        body = PAYLOADS.encode(known.message, version)
+        assert transport.written == 3 * (HEAD.pack(13 + len(body), Kind.TOPICS, 0, 0) + body)
