@@ -29,6 +29,7 @@ from tests.ray.traffic import Committer, Member, Writer
 EARLIER = "before-rooms"
 """The last build that says nothing of versions, as a tag."""
 PARTITIONS = 4
+SHELLS = str(ROOT / "tests" / "support" / "shells_of_a_build.py")
 PROCESS = str(ROOT / "tests" / "support" / "build_process.py")
 
 
@@ -111,19 +112,25 @@ class Upgraded:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Upgraded]:
+def builds(tmp_path: Path) -> Iterator[Path]:
+    """A folder with the code of both builds, in `earlier` and `present`."""
     archived(EARLIER, tmp_path / "earlier")
-    made = Upgraded(tmp_path / "cluster")
-    made.install(tmp_path / "earlier")
     (tmp_path / "present").mkdir()
     for room in ("actors", "placement"):
         (tmp_path / "present" / room).symlink_to(ROOT / room)
+    yield tmp_path
+    shutil.rmtree(tmp_path / "earlier")
+
+
+@pytest.fixture
+def cluster(builds: Path) -> Iterator[Upgraded]:
+    made = Upgraded(builds / "cluster")
+    made.install(builds / "earlier")
     try:
         made.start_controller()
         yield made
     finally:
         made.end()
-        shutil.rmtree(tmp_path / "earlier")
 
 
 def newest_format(address: str) -> str:
@@ -134,7 +141,7 @@ def newest_format(address: str) -> str:
 
 
 def test_an_earlier_build_is_upgraded_broker_by_broker_and_nothing_acknowledged_is_lost(
-    cluster: Upgraded, tmp_path: Path
+    cluster: Upgraded, builds: Path
 ) -> None:
     servers = cluster.bootstrap()
     name = topic(servers, "flights", PARTITIONS, 2)
@@ -150,7 +157,7 @@ def test_an_earlier_build_is_upgraded_broker_by_broker_and_nothing_acknowledged_
             values, last = len(member.values), committed.last
             wait_until(lambda: len(member.values) > values + 20 and committed.last > last, what=cluster.logs)
 
-        cluster.install(tmp_path / "present")
+        cluster.install(builds / "present")
         assert cluster.ask("restart 0") == "back"  # by a controller of the earlier build
         go_on()
         assert "the other end is of an older build: RaiseMetadataVersion" in newest_format(servers.split(",")[0])
@@ -177,3 +184,17 @@ def test_an_earlier_build_is_upgraded_broker_by_broker_and_nothing_acknowledged_
         assert wrong not in said, said
     cluster.ask("end")
     assert cluster.controller.wait(60) == 0
+
+
+def test_a_controller_of_the_earlier_build_starts_processes_where_the_present_one_is_installed(builds: Path) -> None:
+    """Ray brings the classes of its actors along, and what they are told; all that they call is installed there."""
+    for build, verb in (("earlier", "dump"), ("present", "load")):
+        done = subprocess.run(
+            [sys.executable, "-P", SHELLS, verb, str(builds / "shells"), str(builds / "data")],
+            env={**os.environ, "PYTHONPATH": str(builds / build)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == "actors.links.versions"
+    assert "was started by version 0.0.9" in done.stderr
