@@ -159,7 +159,7 @@ class CoordinatorKind:
     creation: Callable[[], Operation[Any]]
     """Makes the operation by which the controller creates the topic. Its result has an `error_message`, or None."""
     assignment: Callable[[BrokerConfig, ClusterMetadata, int], bytes]
-    """Makes what a process is told with BECOME, in a version of the relay: settings, and what else the shard has to know."""
+    """Makes what a process is told with BECOME, in a version of the relay: settings, and other things to know."""
     host: Callable[[bytes, Surroundings], Hosted]
     """Makes a shard, in its process, of what the process was told."""
     codec: RecordCodec

@@ -252,26 +252,30 @@ class _Row:
     def read(self, values: Any) -> Any:
         if type(values) is not list or len(values) != len(self._all):
             return self._read_others(values)
-        readers = self._others if tuple(map(type, values)) == self._types else self._all
-        return self._make(*self._checked(values, readers))
+        i = 0
+        try:
+            for i, read in self._others if tuple(map(type, values)) == self._types else self._all:
+                values[i] = read(values[i])
+        except LinkError as error:
+            raise self._at(i, error) from None
+        return self._make(*values)
 
     def _read_others(self, values: Any) -> Any:
         """What another build has sent: without fields that came later, or with some that are not known here."""
         if type(values) is not list or self._required is None or len(values) < self._required:
             raise LinkError(f"{self._what} is an array of {len(self._all)}, not {_shown(values)}")
-        known = values[: len(self._all)]
-        return self._make(*self._checked(known, self._all[: len(known)]))
+        known = []
+        for (i, read), value in zip(self._all, values, strict=False):
+            try:
+                known.append(read(value))
+            except LinkError as error:
+                raise self._at(i, error) from None
+        return self._make(*known)
 
-    def _checked(self, values: list[Any], readers: Sequence[tuple[int, _Read]]) -> list[Any]:
-        i = 0
-        try:
-            for i, read in readers:
-                values[i] = read(values[i])
-        except UnknownKindError as error:
-            raise UnknownKindError(f"{self._what}.{self._names[i]}: {error}", error.kind) from None
-        except LinkError as error:
-            raise LinkError(f"{self._what}.{self._names[i]}: {error}") from None
-        return values
+    def _at(self, i: int, error: LinkError) -> LinkError:
+        """The error, which came up in this field."""
+        text = f"{self._what}.{self._names[i]}: {error}"
+        return UnknownKindError(text, error.kind) if isinstance(error, UnknownKindError) else LinkError(text)
 
 
 def _required(cls: type) -> int:
