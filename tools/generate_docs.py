@@ -135,8 +135,13 @@ _TOOL_DIFFERENCES = [
     ),
     (
         "`kafka-features`",
-        "every feature has one level, and an upgrade to another is refused",
+        "every feature of Kafka's has one level, and an upgrade to another is refused",
         "what is served is what the release serves",
+    ),
+    (
+        "`kafka-features`",
+        "there is a `coterie.metadata.version`, which can be upgraded and never downgraded",
+        "the formats in which our controller writes are not Kafka's ([upgrades](operations.md#upgrades))",
     ),
     (
         "`kafka-features`",
@@ -279,7 +284,8 @@ _PROTOCOL_TOOLS_NOTES = """\
   when something is appended. A value that brokers cannot have is INVALID_CONFIG (40), where Kafka answers
   INVALID_REQUEST (42), and so are brokers' compaction lags that exclude each other, which Kafka takes while it runs.
   Blanks around an item that is subtracted from a list do not count.
-- **metadata.version** is 27 (4.1-IV1). **UpdateFeatures** to any other level is INVALID_UPDATE_VERSION (95).
+- **metadata.version** is 27 (4.1-IV1). **UpdateFeatures** to any other level is INVALID_UPDATE_VERSION (95), except for
+  `coterie.metadata.version`, which the controller raises once all brokers speak a version that knows the level.
 - **Which release clients take a broker for.** kafka-python infers 4.1 from ApiVersions, whose ranges end where Kafka
   4.1's do. Only OffsetCommit and OffsetFetch go to version 10, which is Kafka 4.2's: it carries topic ids, so that a
   commit for a topic that was deleted and made again is refused. franz-go's `kversion`, which kcl asks, says "between

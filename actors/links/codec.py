@@ -69,6 +69,8 @@ class Codec(Generic[M]):
     the values are read again field by field, so that the error says which is wrong. It must not change them.
 
     `since`: the version in which a kind of message came, for those that were not in the first one.
+
+    `exact`: arrays have as many values as their classes have fields. For records that have a format of their own.
     """
 
     def __init__(
@@ -77,8 +79,11 @@ class Codec(Generic[M]):
         classes: Mapping[int, type[M]],
         packed: Mapping[type, tuple[Callable[[Any], object], Callable[[Any], object]]] | None = None,
         quick: Mapping[type[M], tuple[Callable[[Any], tuple[Any, ...]], Callable[[list[Any]], M]]] | None = None,
-        since: Mapping[type[M], int] | None = None,
+        since: Mapping[Any, int] | None = None,
+        *,
+        exact: bool = False,
     ) -> None:
+        self._exact = exact
         self._link = link
         self._classes = dict(classes)
         self._tags = {cls: tag for tag, cls in classes.items()}
@@ -163,7 +168,9 @@ class Codec(Generic[M]):
             found = self._records[cls] = _Row(cls.__name__, cls)
             names = [field.name for field in fields(cls)]
             hints = [get_type_hints(cls)[name] for name in names]
-            found.complete(names, hints, list(map(self._reader, hints)), required=_required(cls))
+            found.complete(
+                names, hints, list(map(self._reader, hints)), required=None if self._exact else _required(cls)
+            )
             self._writers[cls] = _writer(names, self._tags.get(cls))
             self._newest = max(self._newest, *(_version(each) for each in fields(cls)), 0)
         return found

@@ -297,7 +297,7 @@ class RelayProtocol(asyncio.Protocol):
     def say(self, kind: int, payload: Payload | ForAll, a: int = 0, b: int = 0) -> None:
         """Queue one message, its payload in the version that both ends use; the lowest as long as that is not known."""
         version = self.version or 0
-        self.send(kind, a, b, payload.at(version) if type(payload) is ForAll else PAYLOADS.encode(payload, version))
+        self.send(kind, a, b, payload.at(version) if isinstance(payload, ForAll) else PAYLOADS.encode(payload, version))
 
     def flush(self) -> None:
         """Write what is queued."""

@@ -195,7 +195,9 @@ class Deaths:
 Record: TypeAlias = Deployment | Size | Pause | Restart | Term | Good | Progress | Deaths
 
 CODEC: Final[Codec[Record]] = Codec(
-    "pools topic", {1: Deployment, 2: Size, 3: Pause, 4: Restart, 5: Term, 6: Good, 7: Progress, 8: Deaths}
+    "pools topic",
+    {1: Deployment, 2: Size, 3: Pause, 4: Restart, 5: Term, 6: Good, 7: Progress, 8: Deaths},
+    exact=True,
 )
 KINDS: Final = {
     Deployment: "",

@@ -80,9 +80,9 @@ def _actor_name(cluster_id: str, name: str) -> str:
 class PoolSupervisor:
     """The supervisor of one pool. Its thread works; Ray calls `describe`, `logs` and `close`."""
 
-    def __init__(self, told: dict[str, Any], starter: bytes) -> None:
+    def __init__(self, plain: dict[str, Any], starter: bytes) -> None:
         check_starter(decoded(starter))
-        spec = SupervisorSpec.of(told)
+        spec = SupervisorSpec.of(plain)
         told = logging.StreamHandler()
         told.setFormatter(formatter(TEXT, {"role": "supervisor"}))
         logging.basicConfig(level=logging.WARNING, handlers=[told])

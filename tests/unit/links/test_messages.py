@@ -242,6 +242,15 @@ def test_a_kind_that_came_later_is_not_sent_to_ends_that_do_not_know_it(message:
     assert LATER.decode(LATER.encode(Put(1, Old(2)), 0)) == Put(1, Old(2))
 
 
+def test_records_that_have_a_format_of_their_own_have_exact_lengths() -> None:
+    exact: Codec[Any] = Codec("exact", {1: Told}, exact=True)
+    tag, *values = msgpack.unpackb(exact.encode(TOLD))
+    assert exact.decode(msgpack.packb([tag, *values])) == TOLD
+    for other in (values[:-1], [*values, 1]):
+        with pytest.raises(LinkError, match="Told is an array of 4, not "):
+            exact.decode(msgpack.packb([tag, *other]))
+
+
 def test_a_field_that_came_later_cannot_stand_before_older_ones() -> None:
     @dataclass(frozen=True, slots=True)
     class Wrong:
