@@ -238,7 +238,7 @@ class Registration:
             case ListShards():
                 return Shards(tuple(self._coordinators.status(GROUPS)))
             case LookAtGroup(group_id):
-                return GroupSeen(await self._coordinators[GROUPS].group_status(group_id, _LOOK_SECONDS))
+                return GroupSeen.of(await self._coordinators[GROUPS].group_status(group_id, _LOOK_SECONDS))
             case LookAtBroker():
                 return self._observing.look(operation)
             case ReadPartitions():

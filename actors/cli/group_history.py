@@ -20,10 +20,6 @@ from actors.links.views import GetGroupHistory, GroupHistory, LagPoint, Rebalanc
 Rows = list[dict[str, Any]]
 T = TypeVar("T", int, float)
 
-REBALANCE_COLUMNS: Final = (
-    *("began", "generation", "reason", "by", "join", "sync", "#members", "came", "left", "replaced", "expelled"),
-    "waited_for",
-)
 LAG_COLUMNS: Final = ("from", "lag", "max_lag", "behind", "max_behind", "committed/s")
 _LINES: Final = 12
 _POINTS: Final = 4
@@ -44,7 +40,8 @@ _SAME_MS: Final = 1_260_000
 def history(group: str, since: str, ray_address: str | None, name: str, data_dir: str, output_format: str) -> None:
     """Show when and why GROUP was rebalanced, whom it waited for, and its lag over time.
 
-    BY is who caused a rebalance; JOIN and SYNC say how long its phases took; WAITED-FOR whom they waited for longest.
+    BY is who caused a rebalance; JOIN and SYNC say how long its phases took (groups of other types than classic have
+    their own); WAITED-FOR whom they waited for longest.
     BEHIND is lag in time: the age of the oldest record that was not read.
     """
     now_ms, span_ms = int(time() * 1000), parse_duration(since)
@@ -59,7 +56,8 @@ def history(group: str, since: str, ray_address: str | None, name: str, data_dir
 
 def _tell(found: GroupHistory, block_ms: int) -> None:
     names = MemberNames((), found.rebalances)
-    output.emit([rebalance_row(each, names) for each in found.rebalances], REBALANCE_COLUMNS, "table")
+    columns = rebalance_columns(found.rebalances)
+    output.emit([rebalance_row(each, names) for each in found.rebalances], columns, "table")
     if not found.rebalances:
         output.note(f"No rebalance of group {found.group_id!r} is known of that time.")
     if found.points:
@@ -69,16 +67,24 @@ def _tell(found: GroupHistory, block_ms: int) -> None:
         output.note(f"Nothing is known of the lag of group {found.group_id!r} in that time.")
 
 
+def rebalance_columns(found: Sequence[RebalanceView]) -> tuple[str, ...]:
+    """The columns of `rebalance_row`: a number and phases are named as the types of the groups name them."""
+    numbers = dict.fromkeys(each.epoch_name for each in found)
+    phases = dict.fromkeys(name for each in found for name in each.phase_names)
+    who = ("#members", "came", "left", "replaced", "expelled", "waited_for")
+    return ("began", *numbers, "reason", "by", *phases, *who)
+
+
 def rebalance_row(found: RebalanceView, names: MemberNames) -> dict[str, Any]:
     """A rebalance: when, why, who, how long, and for whom it waited."""
     return {
         "began": figures.moment(found.began_ms),
-        "generation": found.generation_id,
+        found.epoch_name: found.epoch,
         "reason": found.reason,
         "by": _by(found, names),
-        "join": _lasted(found.began_ms, found.joined_ms),
-        "sync": _lasted(found.joined_ms, found.ended_ms),
-        "#members": found.members if found.joined_ms is not None else None,
+        **dict.fromkeys(found.phase_names),
+        **{each.name: _lasted(each.since_ms, each.until_ms) for each in found.phases},
+        "#members": found.members if found.phases[0].until_ms is not None else None,
         "came": named(found.came)[1],
         "left": named(found.left)[1],
         "replaced": named(found.replaced)[1],
@@ -102,8 +108,8 @@ def _expelled(found: RebalanceView, names: MemberNames) -> list[str]:
     return [*(names.of(each).text for each in ids), *more]
 
 
-def _lasted(since_ms: int | None, until_ms: int | None) -> str | None:
-    if since_ms is None or until_ms is None:
+def _lasted(since_ms: int, until_ms: int | None) -> str | None:
+    if until_ms is None:
         return None
     return figures.seconds((until_ms - since_ms) / 1000)
 

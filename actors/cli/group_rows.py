@@ -129,14 +129,14 @@ def verbose_state_row(group: GroupDescription, known: Known | None) -> dict[str,
     if known.status is None:
         return row
     return row | {
-        "generation": known.status.generation_id,
+        "generation": known.status.epoch,
         "waits_for": list(known.status.awaited_members),
         "ends_in_ms": known.status.phase_ends_in_ms,
         "rebalances": [
             {
                 "group": group.group_id,
                 "rebalance": figures.moment(each.wall_ms),
-                "ended_generation": each.generation_id,
+                "ended_generation": each.epoch,
                 "member": each.member_id,
                 "reason": each.reason,
             }

@@ -39,7 +39,7 @@ ORDERS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     "behind": lambda row: -_or(row.lag_seconds),
     "commits": lambda row: -_or(row.commits_per_s),
     "rebalances": lambda row: -row.rebalances,
-    "members": lambda row: -row.members,
+    "members": lambda row: -_or(row.members),
     "group": lambda row: "",
 }
 """By what groups are sorted; then by their ids."""

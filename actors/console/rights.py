@@ -181,7 +181,7 @@ def _group(found: GroupView, rights: Rights) -> GroupView:
 
 def _rebalances(found: tuple[RebalanceView, ...], rights: Rights) -> tuple[RebalanceView, ...]:
     """Where members run is told to those who see processes."""
-    return found if rights.cluster else tuple(replace(each, processes={}) for each in found)
+    return found if rights.cluster else tuple(each.without_processes() for each in found)
 
 
 # --- topics ---------------------------------------------------------------------------------------------------------

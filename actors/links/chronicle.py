@@ -10,8 +10,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
+from actors.coordinator.groups.reports import RebalanceView
 from actors.links.observations import ANSWER_MAX, Happenings, NumberedRebalance
-from actors.links.rebalances import RebalanceView
 from actors.links.views import Event
 
 KEPT_MAX: Final = 4_096

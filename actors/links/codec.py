@@ -71,6 +71,9 @@ class Codec(Generic[M]):
     `since`: the version in which a kind of message came, for those that were not in the first one.
 
     `exact`: arrays have as many values as their classes have fields. For records that have a format of their own.
+
+    `without_tag`: of several classes that a field of a base class may hold, the one that has no tag. Its first value is
+    no integer.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Codec(Generic[M]):
         since: Mapping[Any, int] | None = None,
         *,
         exact: bool = False,
+        without_tag: Mapping[type, type] | None = None,
     ) -> None:
         self._exact = exact
         self._link = link
@@ -91,6 +95,7 @@ class Codec(Generic[M]):
         self._since: Mapping[type, int] = since or {}
         self._newest = max(self._since.values(), default=0)  # the first version in which all can be said
         self._older: dict[int, dict[type, Callable[[Any], object]]] = {}  # writers for versions before that
+        self._without_tag = without_tag or {}
         self._writers: dict[type, Callable[[Any], object]] = {cls: write for cls, (write, _) in self._packed.items()}
         self._records: dict[type, _Row] = {}
         self._readers: dict[int, _Read] = {tag: self._record(cls).read for tag, cls in classes.items()}
@@ -216,8 +221,12 @@ class Codec(Generic[M]):
 
     def _one_of(self, base: type) -> _Read:
         """The reader of a field that holds one of several messages: those of class `base`."""
+        plain = self._without_tag.get(base)
+        read_plain = self._record(plain).read if plain is not None else None
 
         def read(value: Any) -> Any:
+            if read_plain is not None and not _has_tag(value):
+                return read_plain(value)
             found = self._tagged(value)
             if not isinstance(found, base):
                 raise LinkError(f"{type(found).__name__} is no {base.__name__}")
@@ -233,6 +242,10 @@ class Codec(Generic[M]):
             text = f"unknown tag {_shown(values[0])}"
             raise UnknownKindError(text, values[0]) if type(values[0]) is int else LinkError(text)
         return read(values[1:])
+
+
+def _has_tag(values: Any) -> bool:
+    return type(values) is list and len(values) > 0 and type(values[0]) is int
 
 
 class _Row:

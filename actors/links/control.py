@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from actors.links import acl_operations, observations, operations, quota_operations, reading, views
 from actors.links.codec import Codec, UnknownKindError
+from actors.links.group_status import GROUP_CLASSES, WITHOUT_TAG, GroupReport
 from actors.links.operations import Operation, Result
 from actors.links.status import Load
 from placement.metadata import ClusterMetadata, Endpoint
@@ -152,6 +153,7 @@ ControlMessage: TypeAlias = (
     | Failed
     | Operation[Result]
     | Result
+    | GroupReport
 )
 
 CODEC: Codec[ControlMessage] = Codec(
@@ -176,7 +178,9 @@ CODEC: Codec[ControlMessage] = Codec(
         **views.CLASSES,
         **reading.CLASSES,
         **observations.CLASSES,
+        **GROUP_CLASSES,
     },
+    without_tag=WITHOUT_TAG,
     packed={ClusterMetadata: (ClusterMetadata.to_wire, ClusterMetadata.from_wire)},
     since=operations.SINCE,
 )

@@ -1,33 +1,31 @@
-"""What a shard says of one group when its broker asks: whom it waits for, and why it has rebalanced lately.
+"""What shards say of groups by type: the classes that go over the relay and the control link.
 
-Kafka's protocol has no place for this. It goes over the relay (`Kind.DESCRIBE`), and from a broker over the
-control link.
+Kafka's protocol has no place for this. How one group stands is asked by `Kind.DESCRIBE` on the relay, and by
+`LookAtGroup` on the control link; rebalances come by themselves (`rebalances`).
+
+A type of group that tells no more than all types do needs nothing here. The classes of one that does have a tag each,
+in `GROUP_CLASSES`. Classic groups' have none: they travel as they did when there was no other type.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
+from actors.coordinator.classic.reports import ClassicRebalanceView
+from actors.coordinator.classic.reports import ClassicStatus as ClassicStatus
+from actors.coordinator.groups.reports import GroupStatus as GroupStatus
+from actors.coordinator.groups.reports import PlainRebalanceView, RebalanceView
+from actors.coordinator.groups.reports import PlainStatus as PlainStatus
+from actors.coordinator.groups.reports import RebalanceEvent as RebalanceEvent
 
-@dataclass(frozen=True, slots=True)
-class Rebalance:
-    """Why a rebalance began, and which member caused it."""
+GroupReport: TypeAlias = GroupStatus | RebalanceView
 
-    wall_ms: int
-    generation_id: int
-    """The generation that ended."""
-    reason: str
-    member_id: str
+GROUP_CLASSES: Final[Mapping[int, type[GroupReport]]] = {
+    300: PlainStatus,
+    301: PlainRebalanceView,
+}
+"""The tags on both links, beside those of their messages. A type that tells more adds its classes."""
 
-
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
-    """What tells an operator why a group makes no progress."""
-
-    generation_id: int
-    awaited_members: tuple[str, ...]
-    """Whom the running phase of a rebalance waits for: members, and ids that were given out and not used yet."""
-    phase_ends_in_ms: int | None
-    """When that phase ends at the latest; None if none is running."""
-    rebalances: tuple[Rebalance, ...]
-    """The last rebalances that this shard has seen, oldest first."""
+WITHOUT_TAG: Final[Mapping[type, type]] = {RebalanceView: ClassicRebalanceView}
+"""What a field of such a class holds if it has no tag."""

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from actors.coordinator.groups.reports import RebalanceView
 from actors.links.member_process import kind_and_process
-from actors.links.rebalances import RebalanceView, named
+from actors.links.rebalances import named
 from actors.links.views import MemberView
 
 SHORT: Final = 6

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from actors.coordinator.groups.reports import RebalanceView
 from actors.links.operations import Operation, Result
 from actors.links.pools import PoolFigures
-from actors.links.rebalances import RebalanceView, Rebalancing
+from actors.links.rebalances import Rebalancing
 from actors.links.status import ClusterStatus, Load, ShardStatus
 from actors.links.views import Event
 from placement.metadata import ClusterMetadata

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from actors.links.group_status import GroupStatus
+from actors.links.group_status import ClassicStatus, GroupStatus, PlainStatus
 from actors.links.secret import Marks
 from actors.links.status import ShardStatus
 
@@ -438,9 +438,23 @@ class ListShards(Operation[Shards]):
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen(Result):
-    """What a shard knows of a group; None if there is no such group, or it is not served there."""
+    """What a shard knows of a group: nothing if there is no such group, or it is not served there."""
 
-    status: GroupStatus | None
+    classic: ClassicStatus | None = None
+    """Of a classic group. Builds that know of no other type know this field alone."""
+    other: PlainStatus | None = field(default=None, metadata={"since": 1})
+
+    @classmethod
+    def of(cls, status: GroupStatus | None) -> GroupSeen:
+        """What is known, in the field of its type."""
+        if isinstance(status, ClassicStatus):
+            return cls(classic=status)
+        return cls(other=status) if isinstance(status, PlainStatus) else cls()
+
+    @property
+    def status(self) -> GroupStatus | None:
+        """What is known, of whatever type the group is."""
+        return self.classic or self.other
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import TypeAlias, cast
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.messages import MaySleepResponse
 from actors.links.codec import Codec
-from actors.links.group_status import GroupStatus
+from actors.links.group_status import GROUP_CLASSES, WITHOUT_TAG, ClassicStatus, GroupReport
 from actors.links.rebalances import Rebalances
 from actors.links.versions import OWN, UNTOLD, Spoken, common, decoded, encoded, none_in_common
 from actors.wire.gathering import Gathering
@@ -54,7 +54,7 @@ class Kind(IntEnum):
     LOAD_MORE = 18  # shard -> broker: send the next piece
     END = 19  # broker -> shard: this process is not needed; payload: none
     DESCRIBE = 20  # broker -> shard: question b; payload: a group's id
-    DESCRIBED = 21  # shard -> broker: answer to question b; payload: its GroupStatus, or nothing if there is no group
+    DESCRIBED = 21  # shard -> broker: answer to question b; payload: a GroupStatus, or nothing if there is no group
     MAY_SLEEP = 22  # broker -> shard: question b: does partition a need a process now?
     RESTS = 23  # shard -> broker: answer to question b about partition a; payload: MaySleepResponse
     TOPICS_DELETED = 24  # broker -> shard that loads partition a: deleted since it was served; payload: DeletedTopics
@@ -118,7 +118,7 @@ class Figures:
     requests: int = 0
     state: str | None = None
     groups: Mapping[str, int] = field(default_factory=dict)
-    """The number of groups in each state."""
+    """The number of groups in each state, of all types together."""
     offsets: int = 0
     """Partitions that have a committed offset."""
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -126,7 +126,9 @@ class Figures:
     errors: Mapping[str, int] = field(default_factory=dict)
     """Answers with an error since the process hosts the partition, by API key."""
     parked: Mapping[str, int] = field(default_factory=dict)
-    """Members that wait for the answer to a `join` or a `sync`."""
+    """Members that wait for an answer, by the request: of classic groups `join` and `sync`."""
+    group_types: Mapping[str, Mapping[str, int]] = field(default_factory=dict, metadata={"since": 1})
+    """The number of groups in each state, by the names of their types."""
 
 
 Payload: TypeAlias = (
@@ -136,7 +138,7 @@ Payload: TypeAlias = (
     | DeletedTopics
     | MaySleepResponse
     | Figures
-    | GroupStatus
+    | GroupReport
     | Rebalances
     | ChangedLevels
 )
@@ -150,10 +152,12 @@ PAYLOADS: Codec[Payload] = Codec(
         Kind.TOPICS_DELETED: DeletedTopics,
         Kind.RESTS: MaySleepResponse,
         Kind.PONG: Figures,
-        Kind.DESCRIBED: GroupStatus,
+        Kind.DESCRIBED: ClassicStatus,
         Kind.REBALANCES: Rebalances,
         Kind.LOG_LEVELS: ChangedLevels,
+        **GROUP_CLASSES,
     },
+    without_tag=WITHOUT_TAG,
 )
 
 

@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from actors.coordinator.classic.reports import ClassicRebalanceView as ClassicRebalanceView
+from actors.coordinator.groups.reports import PlainRebalanceView as PlainRebalanceView
+from actors.coordinator.groups.reports import RebalanceView as RebalanceView
+from actors.coordinator.groups.reports import Waited as Waited
 from actors.links.operations import Operation, Result
-from actors.links.rebalances import RebalanceView as RebalanceView
-from actors.links.rebalances import Waited as Waited
 
 # --- the cluster ------------------------------------------------------------------------------------------------
 
@@ -105,6 +107,9 @@ class GetOverview(Operation[Overview]):
 
 TREND_POINTS: Final = 30
 """How many parts of the last hour a trend has."""
+CLASSIC: Final = "classic"
+REBALANCING: Final = frozenset(("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"))
+"""The states of groups of all types, by Kafka's names, in which some members wait for their assignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ class GroupRow:
     protocol_type: str
     kind: str
     """What its members are, or were while it had any: `pool`, `spark`, `consumer`; `simple` if it only commits."""
-    members: int
+    members: int | None
     topics: tuple[str, ...]
     broker_id: int
     """Its coordinator, -1 if there is none."""
@@ -129,6 +134,8 @@ class GroupRow:
     last_rebalance_ms: int | None = None
     trend: tuple[int | None, ...] = ()
     """Its greatest lag in each two minutes of the last hour, oldest first; of a shorter past fewer than 30."""
+    group_type: str = field(default=CLASSIC, metadata={"since": 1})
+    """Kafka's name of the type, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)

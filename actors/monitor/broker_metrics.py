@@ -11,23 +11,22 @@ from itertools import accumulate
 from typing import Final
 
 from actors.links.observations import LATENCY_BOUNDS_MS, ApiFigures, BrokerObserved
-from actors.monitor.metric_table import BUCKET, Row
+from actors.monitor.metric_table import BUCKET, COORDINATOR, Row
 from actors.monitor.observed import Observed
 from actors.wire.messages import api_name
 
 Family = tuple[str, Iterable[Row]]
 _Brokers = list[tuple[str, BrokerObserved]]
 _BOUNDS: Final = (*(str(each / 1000) for each in LATENCY_BOUNDS_MS), "+Inf")
-_COORDINATOR: Final = "kafka_server_group_coordinator_metrics_"
 COUNTERS: Final = {
     "coterie_shard_loads_total": ("loads",),
     "coterie_shard_sleeps_total": ("sleeps",),
     "coterie_shard_wakes_total": ("wakes",),
     "coterie_shard_deaths_total": ("deaths",),
-    _COORDINATOR + "offset_commit_count": ("offset_commits",),
-    _COORDINATOR + "offset_expiration_count": ("offset_expirations",),
-    _COORDINATOR + "offset_deletion_count": ("offset_deletions",),
-    _COORDINATOR + "group_completed_rebalance_count": ("rebalances_completed",),
+    COORDINATOR + "offset_commit_count": ("offset_commits",),
+    COORDINATOR + "offset_expiration_count": ("offset_expirations",),
+    COORDINATOR + "offset_deletion_count": ("offset_deletions",),
+    COORDINATOR + "group_completed_rebalance_count": ("rebalances_completed",),
     "coterie_coordinator_members_expired_total": ("members_expired",),
     "coterie_coordinator_late_turns_total": ("late_turns",),
     "coterie_coordinator_appends_total": ("appends",),

@@ -12,6 +12,8 @@ import logging
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.records import RecordTypes
 from actors.links.reading import LogRead
 from actors.monitor.offsets_log import OffsetsLog, OffsetsPartition
 from actors.records.batch import iter_batches
@@ -39,8 +41,9 @@ class Reads(Protocol):
 class Follower:
     """Keeps an OffsetsLog up with the cluster's."""
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, types: RecordTypes = GROUP_RECORDS) -> None:
         self._reads = reads
+        self._types = types
         self._anew: dict[int, OffsetsPartition] = {}  # those that are being read from their beginnings
         self.log = OffsetsLog()
         self.behind = 0
@@ -50,11 +53,17 @@ class Follower:
         """Read on to these ends (high watermarks), by partition. Others stay as they are."""
         self.behind = 0
         for number, end in ends.items():
-            reading = self._anew.get(number) or self.log.partitions.setdefault(number, OffsetsPartition())
+            reading = self._anew.get(number) or self._known(number)
             if reading.position == end and number not in self._anew:
                 continue
             if not await self._read_on(number, reading, end):
                 self.behind += 1
+
+    def _known(self, number: int) -> OffsetsPartition:
+        found = self.log.partitions.get(number)
+        if found is None:
+            found = self.log.partitions[number] = OffsetsPartition(self._types)
+        return found
 
     async def _read_on(self, number: int, reading: OffsetsPartition, end: int) -> bool:
         """Whether all up to `end` was read."""
@@ -64,7 +73,7 @@ class Follower:
                 return False
             if _was_cut(piece, reading):
                 log.warning("%s-%d was cut before offset %d: it is read anew", OFFSETS_TOPIC, number, reading.position)
-                reading = self._anew[number] = _beginning_at(piece.log_start)
+                reading = self._anew[number] = self._beginning_at(piece.log_start)
                 continue
             if piece.error_code:
                 return False
@@ -72,6 +81,11 @@ class Follower:
                 self._put_in_place(number, reading)
                 return True
         return False
+
+    def _beginning_at(self, offset: int) -> OffsetsPartition:
+        made = OffsetsPartition(self._types)
+        made.position = max(0, offset)
+        return made
 
     def _put_in_place(self, number: int, reading: OffsetsPartition) -> None:
         if self._anew.pop(number, None) is not None:
@@ -84,12 +98,6 @@ def _was_cut(piece: LogRead, reading: OffsetsPartition) -> bool:
         return True
     known = piece.error_code == 0 and reading.epoch >= 0 and piece.epoch_before >= 0
     return known and piece.epoch_before != reading.epoch
-
-
-def _beginning_at(offset: int) -> OffsetsPartition:
-    made = OffsetsPartition()
-    made.position = max(0, offset)
-    return made
 
 
 def _take(piece: LogRead, reading: OffsetsPartition, number: int) -> bool:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from actors.client.group.assignors.protocol import Assignment
 from actors.coordinator.groups.history import REPLACED
-from actors.links.member_kinds import CONSUMER
 from actors.links.member_process import kind_and_process
 from actors.links.views import GroupRow, GroupView, MemberView, PartitionLag, RebalanceView
+from actors.monitor.assignments import assignments_of
 from actors.monitor.kinds import kind_of
 from actors.monitor.lag import UNKNOWN
 from actors.monitor.memory import GroupLag, Memory
@@ -49,7 +48,7 @@ def state_of(group: FollowedGroup, phases: Mapping[str, Phase]) -> str:
     """The group's state, by Kafka's names."""
     if (phase := phases.get(group.group_id)) is not None:
         return phase.state
-    return "Stable" if group.metadata is not None and group.metadata.members else "Empty"
+    return group.state
 
 
 def group_row(number: int, group: FollowedGroup, source: GroupSource) -> GroupRow:
@@ -59,9 +58,9 @@ def group_row(number: int, group: FollowedGroup, source: GroupSource) -> GroupRo
     return GroupRow(
         group_id=group.group_id,
         state=state_of(group, source.phases),
-        protocol_type=group.metadata.protocol_type if group.metadata else "",
+        protocol_type=group.protocol_type,
         kind=kind_of(group, source.kinds),
-        members=len(group.metadata.members) if group.metadata else 0,
+        members=len(group.members),
         topics=group.topics,
         broker_id=_coordinator(source.metadata, number),
         offsets_partition=number,
@@ -71,6 +70,7 @@ def group_row(number: int, group: FollowedGroup, source: GroupSource) -> GroupRo
         rebalances=sum(each.began_ms >= source.wall_ms - HOUR_MS and each.reason != REPLACED for each in rebalances),
         last_rebalance_ms=rebalances[-1].began_ms if rebalances else None,
         trend=source.trends.get(group.group_id, ()),
+        group_type=group.group_type,
     )
 
 
@@ -100,34 +100,20 @@ def group_view(found: tuple[int, FollowedGroup] | None, source: GroupSource, reb
 
 
 def _members(group: FollowedGroup, past: Iterable[RebalanceView]) -> tuple[MemberView, ...]:
-    if group.metadata is None:
-        return ()
     told = {member_id: said for each in past for member_id, said in each.processes.items()}
-    is_consumer = group.metadata.protocol_type == CONSUMER
+    assigned = assignments_of(group)
     rows = [
         MemberView(
             member_id=each.member_id,
             group_instance_id=each.group_instance_id,
             client_id=each.client_id,
             host=each.client_host,
-            assignment=_assignment(each.assignment) if is_consumer else {},
+            assignment=assigned.get(each.member_id, {}),
             process=kind_and_process(told.get(each.member_id, ""))[1],
         )
-        for each in group.metadata.members
+        for each in group.members
     ]
     return tuple(sorted(rows, key=lambda row: (row.client_id, row.member_id)))
-
-
-def _assignment(data: bytes) -> dict[str, tuple[int, ...]]:
-    """The partitions by topic; none if the bytes are not an assignment: members may be of anybody's making."""
-    try:
-        partitions = Assignment.decode(data).partitions if data else ()
-    except ValueError:
-        return {}
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        by_topic.setdefault(topic, []).append(partition)
-    return {topic: tuple(numbers) for topic, numbers in by_topic.items()}
 
 
 def _partitions(group: FollowedGroup, members: Iterable[MemberView], memory: Memory) -> tuple[PartitionLag, ...]:

@@ -141,7 +141,7 @@ class History:
         draft.curves |= changes
 
     def _write_rebalance(self, draft: _Draft, rebalance: RebalanceView) -> None:
-        place = (self._id(draft, rebalance.group_id), rebalance.began_ms, rebalance.generation_id)
+        place = (self._id(draft, rebalance.group_id), rebalance.began_ms, rebalance.epoch)
         self._db.execute(_INSERT_REBALANCE, (*place, packed(rebalance)))
 
     def _id(self, draft: _Draft, group: str) -> int:

@@ -120,7 +120,8 @@ def _move_rebalances(db: sqlite3.Connection, made: _Mended) -> dict[int, int]:
 
 
 def _told_ms(found: RebalanceView) -> int:
-    return max(each for each in (found.began_ms, found.joined_ms, found.ended_ms) if each is not None)
+    ends = (found.ended_ms, *(each.until_ms for each in found.phases))
+    return max(found.began_ms, *(each for each in ends if each is not None))
 
 
 def _id(db: sqlite3.Connection, group: str) -> int:

@@ -15,12 +15,11 @@ from actors.monitor.offsets_log import FollowedGroup
 
 def kind_of(group: FollowedGroup, known: Mapping[str, str]) -> str:
     """What its members are, as their client ids tell; `known` says what those of other groups were before they went."""
-    metadata = group.metadata
-    if metadata is None or not metadata.protocol_type:
+    if not group.protocol_type:
         return SIMPLE
-    if not metadata.members:
+    if not group.members:
         return known.get(group.group_id, CONSUMER)
-    return kind_of_members(group.group_id, metadata.members)
+    return kind_of_members(group.group_id, group.members)
 
 
 class Kinds:
@@ -42,7 +41,7 @@ class Kinds:
         self._known = {group_id: kind for group_id, kind in found.items() if kind}
 
     def _kind(self, group: FollowedGroup, pools: set[str]) -> str:
-        if group.metadata is not None and group.metadata.members:
+        if group.members:
             return kind_of(group, self._known)
         return POOL if group.group_id in pools else self._known.get(group.group_id, "")
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from actors.links.views import CLASSIC
 from actors.monitor.memory import GroupLag, Memory
-from actors.monitor.metric_table import Row
+from actors.monitor.metric_table import COORDINATOR, GROUP_STATES, Row
 from actors.monitor.offsets_log import FollowedGroup
 from actors.monitor.partitions import Partition, Topic
 from placement.metadata import NO_LEADER, ClusterMetadata, PartitionInfo
 
 Family = tuple[str, Iterable[Row]]
 _KAFKA_GROUPS = "kafka_coordinator_group_groupmetadatamanager_num"
-STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead")
 
 
 def one(value: float | None) -> Iterator[Row]:
@@ -75,14 +75,25 @@ _BY_REPLICAS = (
 
 def group_families(groups: list[tuple[FollowedGroup, str, int]], memory: Memory) -> Iterator[Family]:
     """Groups, each with its state and its number of members, and how far they are behind."""
-    states = Counter(state for _, state, _ in groups)
-    yield _KAFKA_GROUPS + "groups", one(len(groups))
+    counted = Counter((group.group_type, state) for group, state, _ in groups)
+    yield from _counted_by_type(counted)
     yield _KAFKA_GROUPS + "offsets", one(sum(len(group.offsets) for group, _, _ in groups))
-    for state in STATES:
-        yield f"{_KAFKA_GROUPS}groups{state.lower()}", one(states[state])
     yield "kafka_consumergroup_members", (((each.group_id,), float(members)) for each, _, members in groups)
     yield "coterie_group_commits_total", (((each.group_id,), float(each.commits)) for each, _, _ in groups)
     yield from _lag_families(groups, memory.lags)
+
+
+def _counted_by_type(counted: Counter[tuple[str, str]]) -> Iterator[Family]:
+    types = Counter(dict.fromkeys(GROUP_STATES, 0))
+    for (group_type, _), count in counted.items():
+        types[group_type] += count
+    yield COORDINATOR + "group_count", [((group_type,), float(count)) for group_type, count in sorted(types.items())]
+    for group_type, states in GROUP_STATES.items():
+        rows = [((state,), float(counted[group_type, state])) for state in states]
+        yield f"{COORDINATOR}{group_type}_group_count", rows
+    yield _KAFKA_GROUPS + "groups", one(types[CLASSIC])
+    for state in GROUP_STATES[CLASSIC]:
+        yield f"{_KAFKA_GROUPS}groups{state.lower()}", one(counted[CLASSIC, state])
 
 
 def _lag_families(groups: list[tuple[FollowedGroup, str, int]], lags: dict[str, GroupLag]) -> Iterator[Family]:

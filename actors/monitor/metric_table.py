@@ -7,7 +7,7 @@ has begins with `coterie_`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -160,14 +160,27 @@ _TOPICS: Final = (
     _gauge("Topics", "kafka_log_log_size", _PARTITION, "Bytes of one replica's log, without indexes.", 4),
 )
 
+COORDINATOR: Final = "kafka_server_group_coordinator_metrics_"
+GROUP_STATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "classic": ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead"),
+}
+"""The states in which groups of a type are counted, by Kafka's names of types. Of a type that is not here, groups are
+counted without regard to their states."""
+
 _GROUPS: Final = (
     _gauge(
-        "Groups", "kafka_coordinator_group_groupmetadatamanager_numgroups", (), "Groups that `__consumer_offsets` has."
+        "Groups",
+        "kafka_coordinator_group_groupmetadatamanager_numgroups",
+        (),
+        "Classic groups that `__consumer_offsets` has.",
     ),
     _gauge("Groups", "kafka_coordinator_group_groupmetadatamanager_numoffsets", (), "Committed offsets."),
     *(
         _gauge(
-            "Groups", f"kafka_coordinator_group_groupmetadatamanager_numgroups{state}", (), f"Groups that are {text}."
+            "Groups",
+            f"kafka_coordinator_group_groupmetadatamanager_numgroups{state}",
+            (),
+            f"Classic groups that are {text}.",
         )
         for state, text in (
             ("stable", "stable"),
@@ -176,6 +189,13 @@ _GROUPS: Final = (
             ("completingrebalance", "waiting for their assignment"),
             ("dead", "dead"),
         )
+    ),
+    _gauge("Groups", f"{COORDINATOR}group_count", ("protocol",), "Groups of all types, by type."),
+    *(
+        _gauge(
+            "Groups", f"{COORDINATOR}{group_type}_group_count", ("state",), f"Groups of type {group_type}, by state."
+        )
+        for group_type in GROUP_STATES
     ),
     _gauge("Groups", "kafka_consumergroup_members", _GROUP, "Members.", 1),
     _counter("Groups", "coterie_group_commits_total", _GROUP, "Offsets committed, one for each partition.", 1),
@@ -287,6 +307,12 @@ _MONITOR: Final = (
     _counter("Monitor", "coterie_monitor_looks_total", (), "Looks since it began."),
     _gauge("Monitor", "coterie_monitor_problems", (), "Things that it could not see at the last look."),
     _gauge("Monitor", "coterie_monitor_history_bytes", (), "Size of its history on disk."),
+    _gauge(
+        "Monitor",
+        "coterie_monitor_unknown_records",
+        (),
+        "Records of `__consumer_offsets` that it has passed over, because its version does not know their types.",
+    ),
     _gauge("Monitor", "coterie_monitor_resident_bytes", (), "Memory of its process."),
     _counter("Monitor", "coterie_monitor_cpu_seconds_total", (), "CPU time of its process."),
     _gauge(

@@ -211,7 +211,7 @@ def _identity(event: Event) -> tuple[int, str, str, str]:
 
 
 def _moment(rebalance: RebalanceView) -> tuple[str, int, int]:
-    return rebalance.group_id, rebalance.began_ms, rebalance.generation_id
+    return rebalance.group_id, rebalance.began_ms, rebalance.epoch
 
 
 def _requests(seen: BrokerObserved) -> int:
@@ -248,6 +248,5 @@ def _shard(broker_id: int, shard: ShardStatus) -> ShardView:
 
 
 def _phase(each: Rebalancing, wall_ms: int) -> Phase:
-    state = "PreparingRebalance" if each.rebalance.joined_ms is None else "CompletingRebalance"
     left = None if each.phase_ends_ms is None else max(0, each.phase_ends_ms - wall_ms)
-    return Phase(state, each.awaited, left, each.awaited_count)
+    return Phase(each.rebalance.state, each.awaited, left, each.awaited_count)

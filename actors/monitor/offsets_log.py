@@ -2,33 +2,39 @@
 
 One `OffsetsPartition` holds what the log of one offsets partition has said so far. Compaction changes nothing of that:
 the last record of a key counts. Where a log was cut and written anew, it is read from its beginning (`follower`).
+
+How records describe a group, its type knows (`actors.coordinator.group_types`): a group of any type that has a room is
+followed. Records of other types are counted and passed over.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 
-from actors.coordinator.classic.records import GROUP_KEY_TYPE, GroupMetadata, decode_group_key, decode_group_value
+from actors.coordinator.classic.records import CLASSIC
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.durable import GroupChange, Persisted, PersistedMember
 from actors.coordinator.groups.offset_records import (
     OFFSET_KEY_TYPES,
     OffsetAndMetadata,
     decode_offset_key,
     decode_offset_value,
 )
-from actors.coordinator.records import CorruptRecordError, record_type
+from actors.coordinator.records import CorruptRecordError, RecordTypes, record_type
 
 TopicPartition = tuple[str, int]
 
 
 @dataclass(slots=True)
 class FollowedGroup:
-    """A group as the log has it. `metadata` is None for one that only commits. A dead group is not there at all."""
+    """A group as the log has it. `persisted` is None for one that only commits. A dead group is not there at all."""
 
     group_id: str
-    metadata: GroupMetadata | None = None
+    persisted: Persisted | None = None
+    """What the records of its type say."""
     offsets: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     commits: int = 0
     """How many offsets it has committed since it was first seen, one for each partition."""
@@ -36,7 +42,31 @@ class FollowedGroup:
     @property
     def is_gone(self) -> bool:
         """Whether the log has nothing of it any more."""
-        return self.metadata is None and not self.offsets
+        return self.persisted is None and not self.offsets
+
+    @property
+    def group_type(self) -> str:
+        """Kafka's name of its type. One that only commits is a classic one."""
+        return CLASSIC if self.persisted is None else self.persisted.group_type
+
+    @property
+    def protocol_type(self) -> str:
+        """As ListGroups shows it; empty if it has none."""
+        return "" if self.persisted is None else self.persisted.protocol_type
+
+    @property
+    def state(self) -> str:
+        """Its state as far as the log tells, by Kafka's names."""
+        return "Empty" if self.persisted is None else self.persisted.persisted_state
+
+    @property
+    def members(self) -> Sequence[PersistedMember]:
+        """Those that its records name."""
+        return () if self.persisted is None else self.persisted.members
+
+    def end(self) -> None:
+        """Its tombstone was written. Offsets may be left."""
+        self.persisted = None
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -47,19 +77,25 @@ class FollowedGroup:
 class OffsetsPartition:
     """The groups of one offsets partition. `position` is the offset to read from next."""
 
-    def __init__(self) -> None:
+    def __init__(self, types: RecordTypes = GROUP_RECORDS) -> None:
+        self._types = types
         self.position = 0
         self.epoch = -1
         """The leader epoch of the record before `position`, -1 if it is not known."""
         self.groups: dict[str, FollowedGroup] = {}
         self.unreadable = 0
         """How many records could not be decoded; they are passed over."""
+        self.unknown = 0
+        """How many records were of no type that this build knows; they are passed over."""
 
     def apply(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
         """Take over records in their order. Of several with one key only the last is decoded."""
         pairs = [(key, value) for key, value in records if key is not None]
         times = Counter(key for key, value in pairs if value is not None)
-        for key, value in dict(pairs).items():
+        values = dict(pairs)
+        if self._types.need_order(values):
+            values = _by_last_place(pairs)
+        for key, value in values.items():
             try:
                 self._apply(key, value, times[key])
             except CorruptRecordError:
@@ -76,12 +112,14 @@ class OffsetsPartition:
             group = self._group(group_id)
             group.offsets[intern(topic), partition] = committed
             group.commits += times
-        elif kind == GROUP_KEY_TYPE:
-            group_id = decode_group_key(key)
-            metadata = None if value is None else decode_group_value(value)
-            if metadata is not None or group_id in self.groups:
-                self._group(group_id).metadata = metadata
-                self._drop_if_gone(group_id)
+        elif (change := self._types.decode(key, value)) is None:
+            self.unknown += 1
+        else:
+            self._change(change)
+
+    def _change(self, change: GroupChange) -> None:
+        change.apply(self._group(change.group_id))
+        self._drop_if_gone(change.group_id)
 
     def _group(self, group_id: str) -> FollowedGroup:
         found = self.groups.get(group_id)
@@ -99,6 +137,15 @@ class OffsetsPartition:
             del self.groups[group_id]
 
 
+def _by_last_place(pairs: Iterable[tuple[bytes, bytes | None]]) -> dict[bytes, bytes | None]:
+    """The last value of each key, in the order of those."""
+    values: dict[bytes, bytes | None] = {}
+    for key, value in pairs:
+        values.pop(key, None)
+        values[key] = value
+    return values
+
+
 class OffsetsLog:
     """All offsets partitions that were read so far, by number."""
 
@@ -110,6 +157,11 @@ class OffsetsLog:
         for number, partition in self.partitions.items():
             for group in partition.groups.values():
                 yield number, group
+
+    @property
+    def unknown(self) -> int:
+        """How many records were of no type that this build knows."""
+        return sum(each.unknown for each in list(self.partitions.values()))
 
     def find(self, group_id: str) -> tuple[int, FollowedGroup] | None:
         """A group and its offsets partition."""

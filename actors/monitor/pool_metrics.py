@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from actors.coordinator.classic.records import GroupMetadata
+from actors.coordinator.groups.durable import Persisted
 from actors.links.pools import MemberFigures, PoolFigures
 from actors.monitor.metric_table import Row
 
@@ -22,7 +22,7 @@ _FIGURES: Final[tuple[tuple[str, Callable[[MemberFigures], float]], ...]] = (
 )
 
 
-def pool_families(pools: Iterable[PoolFigures], groups: Mapping[str, GroupMetadata | None]) -> Iterator[Family]:
+def pool_families(pools: Iterable[PoolFigures], groups: Mapping[str, Persisted | None]) -> Iterator[Family]:
     """All about the pools that have members in one of these groups."""
     shown = [(pool, present) for pool in pools if (present := _present(pool, groups.get(pool.group_id)))]
     sizes: dict[str, int] = {}
@@ -36,7 +36,7 @@ def pool_families(pools: Iterable[PoolFigures], groups: Mapping[str, GroupMetada
         )
 
 
-def _present(pool: PoolFigures, group: GroupMetadata | None) -> list[MemberFigures]:
+def _present(pool: PoolFigures, group: Persisted | None) -> list[MemberFigures]:
     """Those of its members that the group has."""
     if group is None:
         return []

@@ -38,7 +38,7 @@ class RayBridge:
                 self._lag.set(lag.records, tags)
             if lag is not None and lag.seconds is not None:
                 self._seconds.set(lag.seconds, tags)
-            self._members.set(len(group.metadata.members) if group.metadata else 0, tags)
+            self._members.set(len(group.members), tags)
 
 
 def _ascii(text: str) -> str:

@@ -164,7 +164,7 @@ class Watcher:
         """All metrics but those of the process."""
         told, offsets = self.observed.told, self.picture.offsets
         groups = [
-            (group, state_of(group, told.phases), len(group.metadata.members) if group.metadata else 0)
+            (group, state_of(group, told.phases), len(group.members))
             for partition in list(offsets.partitions.values())
             for group in list(partition.groups.values())
         ]
@@ -172,7 +172,7 @@ class Watcher:
         yield from broker_families(self.observed)
         yield from topic_families(told.metadata, self._memory)
         yield from group_families(groups, self._memory)
-        yield from pool_families(self.observed.pools, {group.group_id: group.metadata for group, _, _ in groups})
+        yield from pool_families(self.observed.pools, {group.group_id: group.persisted for group, _, _ in groups})
         yield from self._own()
 
     def _own(self) -> Iterator[tuple[str, Iterable[Row]]]:
@@ -184,3 +184,4 @@ class Watcher:
         yield "coterie_monitor_looks_total", one(self._looks)
         yield "coterie_monitor_problems", one(len(seen.problems))
         yield "coterie_monitor_history_bytes", one(self._history_bytes)
+        yield "coterie_monitor_unknown_records", one(self.picture.offsets.unknown)

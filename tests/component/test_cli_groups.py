@@ -17,7 +17,7 @@ from actors.client import OffsetAndMetadata, TopicPartition
 from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.cluster import ClusterError
-from actors.links.group_status import GroupStatus, Rebalance
+from actors.links.group_status import ClassicStatus, RebalanceEvent
 from actors.links.views import GetGroup, GroupView
 from tests.support.fake_admin import HOST, FakeAdmin
 from tests.support.fake_views import FakeViews, group_row
@@ -143,10 +143,12 @@ class FakeCluster:
         found: GroupView = FakeViews(groups=(group_row(asked.group_id, lag=12, lag_seconds=3.5),)).view(asked)
         return found
 
-    def group_status(self, group_id: str, broker_id: int) -> GroupStatus | None:
+    def group_status(self, group_id: str, broker_id: int) -> ClassicStatus | None:
         assert broker_id == HOST.id
         return (
-            GroupStatus(7, ("m-1",), 250, (Rebalance(0, 6, "leader rejoined", "m-1"),)) if group_id == "busy" else None
+            ClassicStatus(7, ("m-1",), 250, (RebalanceEvent(0, 6, "leader rejoined", "m-1"),))
+            if group_id == "busy"
+            else None
         )
 
 

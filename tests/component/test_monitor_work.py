@@ -20,6 +20,7 @@ from actors.links.operations import Operation, Result
 from actors.links.reading import ForBroker
 from actors.links.status import Load
 from actors.links.views import (
+    ClassicRebalanceView,
     Event,
     GetGroup,
     GetGroupHistory,
@@ -29,7 +30,6 @@ from actors.links.views import (
     GroupView,
     ListGroupRows,
     Overview,
-    RebalanceView,
     Seen,
 )
 from actors.monitor.historian import Historian
@@ -44,7 +44,7 @@ from tests.component.test_monitor_reads import NOW_MS, append, commit, with_offs
 from tests.support.one_broker import World, world
 
 R = TypeVar("R", bound=Result)
-REBALANCE = RebalanceView("billing", NOW_MS, 3, "member left", "m")
+REBALANCE = ClassicRebalanceView("billing", NOW_MS, 3, "member left", "m")
 
 
 class OfWorld:

@@ -14,7 +14,7 @@ import pytest
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
 from actors.coordinator.groups.metrics import GroupMetrics
 from actors.coordinator.metrics import Metrics
-from actors.links.group_status import GroupStatus
+from actors.links.group_status import ClassicStatus
 from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind
 from actors.offsets_partition.process import ShardProcess
 from actors.records.reading import iter_key_values
@@ -106,9 +106,9 @@ async def test_a_broker_may_ask_what_a_group_waits_for(tmp_path: Path) -> None:
             await broker.hear(Kind.DESCRIBED, number)
         (_, first, payload), (_, second, nothing) = broker.of(Kind.DESCRIBED)
         assert (first, second, nothing) == (71, 72, b"")
-        status = PAYLOADS.read(GroupStatus, payload)
+        status = PAYLOADS.read(ClassicStatus, payload)
         assert (status.generation_id, status.awaited_members) == (1, (answer.member_id,))
-        assert [(each.generation_id, each.member_id) for each in status.rebalances] == [(0, answer.member_id)]
+        assert [(each.epoch, each.member_id) for each in status.rebalances] == [(0, answer.member_id)]
 
 
 @pytest.mark.conformance("C-09")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.links.group_status import GroupStatus, Rebalance
+from actors.links.group_status import ClassicStatus, RebalanceEvent
 from actors.links.relay import PAYLOADS, Kind
 from actors.log.errors import StorageError
 from actors.wire import messages
@@ -120,7 +120,7 @@ async def test_a_shard_is_asked_what_it_knows_of_a_group(tmp_path: Path) -> None
     async with world(tmp_path) as w:
         assert await w.hub.group_status(GROUP, 60) is None, "nobody serves it"
         shard = await w.serving(1)
-        status = GroupStatus(3, ("m-1",), 400, (Rebalance(1, 2, "member left", "m-2"),))
+        status = ClassicStatus(3, ("m-1",), 400, (RebalanceEvent(1, 2, "member left", "m-2"),))
         for number, said in enumerate((status, None), 1):
             asked = asyncio.create_task(w.hub.group_status(GROUP, 60))
             _, question, group = await shard.hear(Kind.DESCRIBE, number)

@@ -131,7 +131,7 @@ def test_a_groups_coordinator_says_why_it_has_rebalanced(shared: Cluster, name: 
         broker = coordinator_of(shared, name)
         status = shared.group_status(name, broker["id"])
     assert status is not None
-    assert (status.generation_id, [each.generation_id for each in status.rebalances]) == (1, [0])
+    assert (status.epoch, [each.epoch for each in status.rebalances]) == (1, [0])
     others = {each["id"] for each in shared.status()["brokers"]} - {broker["id"]}
     assert shared.group_status(name, others.pop()) is None
     assert shared.group_status("no such group", broker["id"]) is None

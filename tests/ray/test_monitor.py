@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from actors.cluster import Cluster, ClusterError
 from actors.links.member_process import kind_and_process
-from actors.links.views import GetGroupHistory, GetOverview, GetSeen, Overview, RebalanceView
+from actors.links.views import ClassicRebalanceView, GetGroupHistory, GetOverview, GetSeen, Overview
 from actors.members.pool import ConsumerPool
 from tests.compat.prometheus import metrics_url
 from tests.ray.handlers import Recorder
@@ -35,7 +35,7 @@ def monitor_pid(cluster: Cluster) -> int:
     return int(wait_until(lambda: cluster.status()["monitor"]["pid"], what="a Monitor"))
 
 
-def rebalances(cluster: Cluster, group: str) -> tuple[RebalanceView, ...]:
+def rebalances(cluster: Cluster, group: str) -> tuple[ClassicRebalanceView, ...]:
     """Those that the Monitor knows of a group."""
     return cluster.view(GetGroupHistory(group, 0, 1 << 60)).rebalances
 

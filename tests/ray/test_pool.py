@@ -19,8 +19,7 @@ from confluent_kafka.admin import AdminClient
 from actors.client import Admin, Producer
 from actors.cluster import Cluster
 from actors.links.group_status import GroupStatus
-from actors.links.rebalances import RebalanceView
-from actors.links.views import GetGroupHistory
+from actors.links.views import GetGroupHistory, RebalanceView
 from actors.members import supervision
 from actors.members.autoscale import Autoscale
 from actors.members.crew import Crew
@@ -245,11 +244,11 @@ def rebalances(cluster: Cluster, group: str) -> list[str]:
 
 def expelled(cluster: Cluster, group: str) -> list[str]:
     """Who was ever expelled from a group, once the Monitor knows all of its rebalances."""
-    last = status_of(cluster, group).generation_id - 1
+    last = status_of(cluster, group).epoch - 1
 
     def known() -> tuple[RebalanceView, ...] | None:
         told = cluster.view(GetGroupHistory(group, 0, 1 << 60)).rebalances
-        return told if any(each.generation_id >= last for each in told) else None
+        return told if any(each.epoch >= last for each in told) else None
 
     return [member for each in wait_until(known, what="all rebalances") or () for member in each.expelled]
 

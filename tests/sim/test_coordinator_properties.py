@@ -293,7 +293,7 @@ class TwoTypesMachine(ShardMachine):
             if isinstance(group, TinyGroup) and not group.entering and not group.is_dead:
                 durable = driver.durable.get(group.group_id)
                 state = durable.persisted if durable is not None else None
-                assert set(group.members) == (set(state.members) if isinstance(state, TinyState) else set())
+                assert set(group.members) == (state.member_ids if isinstance(state, TinyState) else set())
 
     def teardown(self) -> None:
         super().teardown()

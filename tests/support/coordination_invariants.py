@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 
 from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.history import ClassicRebalance, RebalancePhase
 from actors.coordinator.classic.messages import SyncGroupResponse
 from actors.coordinator.classic.records import GroupDeleted
 from actors.coordinator.group_types import GROUP_RECORDS
-from actors.coordinator.groups.history import LAST_MAX, OVER_MAX, RebalancePhase
+from actors.coordinator.groups.history import LAST_MAX, OVER_MAX
 from actors.coordinator.groups.messages import OffsetCommitRequest
 from actors.coordinator.groups.offset_records import decode_offset_value, offset_key
 from tests.support.coordination import Driver
@@ -35,14 +36,16 @@ def assert_consistent(driver: Driver) -> None:
 def _assert_history(driver: Driver) -> None:
     """A rebalance is known of each group that has one, as far as the group is, and of no other."""
     log, groups = driver.shard.coordinator.rebalances, driver.shard.coordinator.runtime.groups
-    phases = {group_id: rebalance.phase for group_id, rebalance in log.running.items()}
+    running = {group_id: each for group_id, each in log.running.items() if isinstance(each, ClassicRebalance)}
+    assert running.keys() == log.running.keys(), "no other group has a rebalance that goes on"
+    phases = {group_id: rebalance.phase for group_id, rebalance in running.items()}
     classic = [group for group in groups.values() if isinstance(group, ClassicGroup)]
     assert phases == {group.group_id: _PHASES[group.state] for group in classic if group.state in _PHASES}, (
         "the history of rebalances does not match the groups"
     )
     assert log._changes == {}, "who came or went has led to no rebalance"
     assert len(log._over) <= OVER_MAX
-    for each in log.running.values():
+    for each in running.values():
         assert each.joined is None or each.joined.monotonic_ms >= each.began.monotonic_ms
         assert max(len(each.joins), len(each.syncs)) <= LAST_MAX
 

@@ -13,6 +13,7 @@ from actors.console.desk import DeskError, LoggedOutError, Preview, Records, Rig
 from actors.links.operations import Operation, Result
 from actors.links.views import (
     BrokerView,
+    ClassicRebalanceView,
     Event,
     GetGroup,
     GetGroupHistory,
@@ -30,7 +31,6 @@ from actors.links.views import (
     Overview,
     PartitionLag,
     PartitionView,
-    RebalanceView,
     Seen,
     ShardView,
     TopicRow,
@@ -251,12 +251,12 @@ class SyntheticSource:
             )
         return tuple(found)
 
-    def _rebalances(self, made: Made, now: int) -> tuple[RebalanceView, ...]:
+    def _rebalances(self, made: Made, now: int) -> tuple[ClassicRebalanceView, ...]:
         base = self.began_ms or now
         found = []
         if made.rebalances:
             found += [
-                RebalanceView(
+                ClassicRebalanceView(
                     made.name,
                     base - 52 * MINUTE,
                     11,
@@ -270,7 +270,7 @@ class SyntheticSource:
                     came=tuple(_member_id(made, n) for n in range(3)),
                     waited=(Waited(_member_id(made, 2), "join", 2_980, _client(made, 2), "/10.0.0.13"),),
                 ),
-                RebalanceView(
+                ClassicRebalanceView(
                     made.name,
                     base - 26 * MINUTE,
                     12,
@@ -287,7 +287,7 @@ class SyntheticSource:
                         Waited(_member_id(made, 0), "join", 1_200, _client(made, 0), "/10.0.0.11"),
                     ),
                 ),
-                RebalanceView(
+                ClassicRebalanceView(
                     made.name,
                     base - 19 * MINUTE,
                     13,
@@ -305,7 +305,7 @@ class SyntheticSource:
             ]
         if made.rebalances > 3:
             found.append(
-                RebalanceView(
+                ClassicRebalanceView(
                     made.name,
                     base - 4 * MINUTE,
                     14,
@@ -321,7 +321,7 @@ class SyntheticSource:
             )
         if made.state == "PreparingRebalance":
             found.append(
-                RebalanceView(
+                ClassicRebalanceView(
                     made.name,
                     now - 8_000 - now % 18_000,
                     15,
@@ -339,7 +339,7 @@ class SyntheticSource:
             )
         if self.killed_ms is not None and made.name == "billing":
             found.append(
-                RebalanceView(
+                ClassicRebalanceView(
                     made.name,
                     self.killed_ms,
                     14,

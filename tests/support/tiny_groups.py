@@ -12,9 +12,11 @@ from typing import Any, ClassVar, NamedTuple
 
 from actors.coordinator.errors import Error
 from actors.coordinator.group_types import GROUP_TYPES
-from actors.coordinator.groups.durable import DurableGroup
-from actors.coordinator.groups.group import GroupStatus, RetentionBase
+from actors.coordinator.groups.durable import GroupRecords
+from actors.coordinator.groups.group import RetentionBase
+from actors.coordinator.groups.history import PlainRebalance, RebalancedGroup
 from actors.coordinator.groups.messages import OffsetCommitRequest
+from actors.coordinator.groups.reports import PlainStatus
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.groups.types import Requests
 from actors.coordinator.record_fields import I32, FieldReader, string
@@ -65,16 +67,35 @@ class DescribeTiny(_Request):
 # -- records and durable state
 
 
+class TinyMember(NamedTuple):
+    """A member, of which no more is known than its id."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    process: str = ""
+
+
 @dataclass(frozen=True)
 class TinyState:
     """A group as its records keep it: one for its epoch, and one for each member."""
 
     group_type: ClassVar[str] = TINY
+    protocol_type: ClassVar[str] = TINY
     epoch: int = 0
-    members: frozenset[str] = frozenset()
+    member_ids: frozenset[str] = frozenset()
+
+    @property
+    def persisted_state(self) -> str:
+        return "Open" if self.member_ids else "Empty"
+
+    @property
+    def members(self) -> tuple[TinyMember, ...]:
+        return tuple(map(TinyMember, sorted(self.member_ids)))
 
 
-def _state(group: DurableGroup) -> TinyState:
+def _state(group: GroupRecords) -> TinyState:
     found = group.persisted
     return found if isinstance(found, TinyState) else TinyState()
 
@@ -90,7 +111,7 @@ class EpochPut(NamedTuple):
     def records(self) -> list[Record]:
         return [Record(_epoch_key(self.group_id), I32.pack(self.epoch))]
 
-    def apply(self, group: DurableGroup) -> None:
+    def apply(self, group: GroupRecords) -> None:
         group.persisted = replace(_state(group), epoch=self.epoch)
 
 
@@ -105,9 +126,9 @@ class MemberPut(NamedTuple):
     def records(self) -> list[Record]:
         return [Record(_member_key(self.group_id, self.member_id), b"\1")]
 
-    def apply(self, group: DurableGroup) -> None:
+    def apply(self, group: GroupRecords) -> None:
         found = _state(group)
-        group.persisted = replace(found, members=found.members | {self.member_id})
+        group.persisted = replace(found, member_ids=found.member_ids | {self.member_id})
 
 
 class MemberGone(NamedTuple):
@@ -121,9 +142,9 @@ class MemberGone(NamedTuple):
     def records(self) -> list[Record]:
         return [Record(_member_key(self.group_id, self.member_id), None)]
 
-    def apply(self, group: DurableGroup) -> None:
+    def apply(self, group: GroupRecords) -> None:
         if isinstance(group.persisted, TinyState):
-            group.persisted = replace(group.persisted, members=group.persisted.members - {self.member_id})
+            group.persisted = replace(group.persisted, member_ids=group.persisted.member_ids - {self.member_id})
 
 
 class TinyDeleted(NamedTuple):
@@ -136,7 +157,7 @@ class TinyDeleted(NamedTuple):
     def records(self) -> list[Record]:
         return [Record(_epoch_key(self.group_id), None)]
 
-    def apply(self, group: DurableGroup) -> None:
+    def apply(self, group: GroupRecords) -> None:
         group.end()
 
 
@@ -199,8 +220,8 @@ class TinyGroup:
     def phase_ends_ms(self) -> int | None:
         return None
 
-    def status(self, now: Now) -> GroupStatus:
-        return GroupStatus(self.group_id, self.state_name, self.epoch, (), None, ())
+    def status(self, now: Now) -> PlainStatus:
+        return PlainStatus(TINY, self.state_name, self.epoch, len(self.members))
 
     def timers(self) -> Iterator[Timer]:
         yield from self.members.values()
@@ -255,7 +276,7 @@ class TinyOperations:
 
     def resume(self, group_id: str, persisted: TinyState, now: Now) -> None:
         group = self._runtime.groups[group_id] = TinyGroup(group_id, persisted.epoch)
-        for member_id in sorted(persisted.members):
+        for member_id in sorted(persisted.member_ids):
             self._admit(group, member_id, now)
 
     def _admit(self, group: TinyGroup, member_id: str, now: Now) -> None:
@@ -281,6 +302,22 @@ class TinyOperations:
 
     def entered(self, group: TinyGroup, member_id: str, now: Now) -> None:
         self._admit(group, member_id, now)
+        self._runtime.rebalances.came(group.group_id, TinyMember(member_id))
+        self._tell(group, "member entered", member_id, now)
+
+    def gone(self, group: TinyGroup, member_id: str, now: Now, *, expelled: bool) -> None:
+        session = group.members.pop(member_id, None)
+        if session is not None:
+            session.cancel()
+            self._runtime.rebalances.went(group.group_id, TinyMember(member_id), expelled=expelled)
+            self._tell(group, "member expelled" if expelled else "member left", member_id, now)
+
+    def _tell(self, group: TinyGroup, reason: str, member_id: str, now: Now) -> None:
+        about = RebalancedGroup(TINY, group.group_id, group.epoch, "Open")
+        made = PlainRebalance(about, reason, member_id, TinyMember(member_id), now)
+        made.members = len(group.members)
+        self._runtime.rebalances.begin(made)
+        self._runtime.rebalances.complete(group.group_id, now)
 
     def beat(self, token: Token, request: Beat, now: Now) -> None:
         group = self._find(request)
@@ -348,9 +385,7 @@ class GoneWrite(Write):
         self._operations, self._token, self._group, self._member_id = operations, token, group, gone.member_id
 
     def committed(self, now: Now) -> None:
-        session = self._group.members.pop(self._member_id, None)
-        if session is not None:
-            session.cancel()
+        self._operations.gone(self._group, self._member_id, now, expelled=self._token is None)
         self._operations.answer(self._token, Error.NONE)
 
     def failed(self, error: int, now: Now) -> None:

@@ -52,7 +52,8 @@ def _figures(found: Overview) -> Html:
     groups = sum(found.groups.values())
     known = [broker.leads for broker in found.brokers if broker.leads is not None]
     leads = _led(sum(known)) if known else "what they do is not told"
-    states = [(state, found.groups.get(state, 0)) for state in _STATE_ORDER if found.groups.get(state)]
+    order = dict.fromkeys((*_STATE_ORDER, *sorted(found.groups)))
+    states = [(state, found.groups[state]) for state in order if found.groups.get(state)]
     named = ", ".join(f"{number} {state}" for state, number in states)
     unwell = "bad" if alive < len(found.brokers) else ""
     return parts.figures_of(

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from actors.console.axis import Window
 from actors.coordinator.groups.history import REPLACED
 from actors.links.rebalances import named
-from actors.links.views import GroupView, MemberView, RebalanceView, Waited
+from actors.links.views import REBALANCING, GroupView, MemberView, RebalanceView, Waited
 
 RUNNING: Final = "running"
 ENDED: Final = "ended"
 BROKEN_OFF: Final = "broken off"
 QUIET: Final = "quiet"
-_REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
+_UNDER_WAY: Final = {"join": "members join", "sync": "{members} joined"}
+"""Where a rebalance is, by the phase that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,39 +31,37 @@ class Episode:
     """Whom it waited for, or waits for still, the longest first."""
 
     @property
-    def join_ms(self) -> int:
-        """How long its join phase took."""
-        return max((self.view.joined_ms or self.until_ms) - self.view.began_ms, 0)
-
-    @property
-    def sync_ms(self) -> int:
-        """How long its sync phase took."""
-        return max(self.until_ms - self.view.joined_ms, 0) if self.view.joined_ms is not None else 0
+    def phases_ms(self) -> Mapping[str, int]:
+        """How long each of its phases took, in order; 0 for those that have not begun."""
+        begun = {each.name: max((each.until_ms or self.until_ms) - each.since_ms, 0) for each in self.view.phases}
+        return dict.fromkeys(self.view.phase_names, 0) | begun
 
     @property
     def length_ms(self) -> int:
         """How long all of it took."""
-        return self.join_ms + self.sync_ms
+        return sum(self.phases_ms.values())
 
     @property
     def then(self) -> str:
-        """The generation that ended, and what came after."""
+        """The generation or epoch that ended, and what came after."""
         view = self.view
-        ended = f"generation {view.generation_id} ended" if view.generation_id > 0 else "the first generation"
+        name = view.epoch_name
+        ended = f"{name} {view.epoch} ended" if view.epoch > 0 else f"the first {name}"
         members = f"{view.members} member{'' if view.members == 1 else 's'}"
         match self.how:
             case "running":
-                return f"{ended}, members join" if view.joined_ms is None else f"{ended}, {members} joined"
+                now = _UNDER_WAY.get(view.phases[-1].name, "under way")
+                return f"{ended}, {now.format(members=members)}"
             case "broken off":
                 return f"{ended}, the next rebalance broke this one off"
             case "quiet":
-                return f"generation {view.generation_id} goes on with {members}"
+                return f"{name} {view.epoch} goes on with {members}"
         return f"{ended}, {members} after it" if view.members else f"{ended}, nobody is left"
 
 
 def episodes(found: GroupView, past: Iterable[RebalanceView] = ()) -> tuple[Episode, ...]:
     """The rebalances of a group, those that are remembered (`past`) and those it has itself, oldest first."""
-    known = {(each.began_ms, each.generation_id): each for each in (*past, *found.rebalances)}
+    known = {(each.began_ms, each.epoch): each for each in (*past, *found.rebalances)}
     views = [known[key] for key in sorted(known)]
     running = running_of(found)
     following = [*(each.began_ms for each in views[1:]), found.wall_ms]
@@ -71,7 +70,7 @@ def episodes(found: GroupView, past: Iterable[RebalanceView] = ()) -> tuple[Epis
 
 def running_of(found: GroupView) -> RebalanceView | None:
     """The rebalance that is under way."""
-    rebalancing = found.row is not None and found.row.state in _REBALANCING
+    rebalancing = found.row is not None and found.row.state in REBALANCING
     last = found.rebalances[-1] if found.rebalances else None
     return last if rebalancing and last is not None and last.ended_ms is None else None
 
@@ -82,12 +81,12 @@ def _episode(view: RebalanceView, found: GroupView, running: RebalanceView | Non
         return Episode(view, max(found.wall_ms, view.began_ms), RUNNING, _longest_first(waited))
     if view.ended_ms is not None:
         return Episode(view, view.ended_ms, QUIET if view.reason == REPLACED else ENDED, view.waited)
-    return Episode(view, max(following_ms, view.joined_ms or view.began_ms), BROKEN_OFF, view.waited)
+    return Episode(view, max(following_ms, view.phases[-1].since_ms), BROKEN_OFF, view.waited)
 
 
 def _still_awaited(view: RebalanceView, found: GroupView) -> Iterable[Waited]:
     """For whom the running phase waits, and for how long it has."""
-    since, phase = (view.began_ms, "join") if view.joined_ms is None else (view.joined_ms, "sync")
+    phase, since, _ = view.phases[-1]
     members = {each.member_id: each for each in found.members}
     for member_id in found.awaited:
         member = members.get(member_id)
@@ -145,8 +144,10 @@ def lives(members: Iterable[MemberView], found: Sequence[Episode]) -> list[Life]
 def _went(view: RebalanceView) -> Iterable[tuple[str, Sequence[str]]]:
     """How members went, each with them."""
     # What older versions remember of a member that was replaced says that it left.
-    view = replace(view, left=(), replaced=view.left) if view.reason == REPLACED and not view.replaced else view
-    return ("left", view.left), ("expelled", view.expelled), ("replaced", view.replaced)
+    left, replaced = view.left, view.replaced
+    if view.reason == REPLACED and not replaced:
+        left, replaced = (), left
+    return ("left", left), ("expelled", view.expelled), ("replaced", replaced)
 
 
 def changes(view: RebalanceView) -> Iterable[tuple[str, str, Sequence[str]]]:

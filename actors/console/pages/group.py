@@ -15,6 +15,7 @@ from actors.console.pages.page import Asked, Page, Region, Series, to
 from actors.console.pages.parts import Column
 from actors.links.member_names import MemberNames, Name
 from actors.links.views import (
+    CLASSIC,
     GetGroup,
     GetGroupHistory,
     GroupHistory,
@@ -33,6 +34,10 @@ _FIRST_SPAN: Final = "15m"
 _MEMBERS: Final = {
     "pool": "Each is an actor of a ConsumerPool.",
     "spark": "Each is a member of a Spark job, beside its executors.",
+}
+_WAITS_FOR: Final = {
+    "PreparingRebalance": " to rejoin",
+    "CompletingRebalance": " to hand out or take the assignment",
 }
 _MEMBER_COLUMNS: Final = ("Member", "Process", "Host", "Partitions", "Lag")
 _SILENT_MS: Final = 1_260_000
@@ -102,7 +107,7 @@ def with_gaps(points: Sequence[LagPoint]) -> list[LagPoint]:
 
 def _head(row: GroupRow, asked: Asked) -> Html:
     back = el("p", el("a", "Groups", href="/groups"), class_="crumbs")
-    name = el("h1", row.group_id, parts.state(row.state), parts.kind(row.kind))
+    name = el("h1", row.group_id, parts.state(row.state), parts.kind(row.kind), parts.group_type(row.group_type))
     where = f"Coordinated by broker {row.broker_id}, in __consumer_offsets-{row.offsets_partition}"
     said = el("p", where if row.broker_id >= 0 else "It has no coordinator now", class_="note")
     move = el("a", "Reset offsets", href=to("/group/reset", id=row.group_id), class_="button") if asked.writes else None
@@ -130,10 +135,8 @@ def _waiting(found: GroupView, names: MemberNames) -> Html | None:
     shown += [el("li", f"and {figures.count(count - 8)} more")] if count > 8 else []
     ends = found.phase_ends_in_ms
     left = f" It goes on without them in {figures.seconds(ends // 1000)}." if ends is not None else ""
-    phase = (
-        "to rejoin" if found.row and found.row.state == "PreparingRebalance" else "to hand out or take the assignment"
-    )
-    said = f"The group waits for {figures.plural(count, 'member')} {phase}.{left}"
+    what = _WAITS_FOR.get(found.row.state, "") if found.row else ""
+    said = f"The group waits for {figures.plural(count, 'member')}{what}.{left}"
     return el("div", el("p", el("b", "Rebalancing. "), said), el("ul", shown), class_="alert warn", role="status")
 
 
@@ -158,8 +161,7 @@ def _charts(asked: Asked, span: str) -> Html:
 def _members(found: GroupView, names: MemberNames) -> Html:
     kind = found.row.kind if found.row else ""
     if not found.members:
-        why = "It only commits offsets, and has no members." if kind == "simple" else "It has no members now."
-        return parts.panel("Members", parts.nothing(why))
+        return parts.panel("Members", parts.nothing(_why_no_members(found.row)))
     lags = _lag_by_member(found.partitions)
     told = any(member.process for member in found.members)
     rows = [
@@ -171,6 +173,13 @@ def _members(found: GroupView, names: MemberNames) -> Html:
     made = el("table", el("caption", "Members", class_="unseen"), el("thead", head), el("tbody", rows), class_="cards")
     note = _MEMBERS.get(kind) if len(found.members) <= 500 else f"500 of {figures.count(len(found.members))}"
     return parts.panel("Members", el("div", made, class_="scroll"), note=note)
+
+
+def _why_no_members(row: GroupRow | None) -> str:
+    if row is not None and row.group_type != CLASSIC and row.members != 0:
+        return f"It is of type {row.group_type}, and its members are not told here."
+    only_commits = row is not None and row.kind == "simple"
+    return "It only commits offsets, and has no members." if only_commits else "It has no members now."
 
 
 def _lag_by_member(partitions: Sequence[PartitionLag]) -> dict[str, int]:

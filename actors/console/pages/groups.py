@@ -6,13 +6,12 @@ from collections import Counter
 from typing import Final
 
 from actors.console import figures
-from actors.console.html import Html, el
+from actors.console.html import Child, Html, el
 from actors.console.pages import parts
 from actors.console.pages.page import Asked, Page, Region, to
 from actors.console.pages.parts import Column
-from actors.links.views import TREND_POINTS, GroupRow, ListGroupRows
+from actors.links.views import CLASSIC, REBALANCING, TREND_POINTS, GroupRow, ListGroupRows
 
-_REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 _CHOICES: Final = ("", "stable", "rebalancing", "empty", "lagging")
 
 
@@ -29,10 +28,14 @@ def _name(row: GroupRow) -> Html:
     return el("span", el("b", row.group_id), el("small", topics or "no topics"), class_="two")
 
 
+def _kind(row: GroupRow) -> Child:
+    return (parts.kind(row.kind), parts.group_type(row.group_type))
+
+
 _COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
     Column("group", "Group", _name, lambda row: row.group_id.lower(), "name"),
     Column("state", "State", lambda row: parts.state(row.state), lambda row: row.state, "badge"),
-    Column("kind", "Members are", lambda row: parts.kind(row.kind), lambda row: row.kind, "wide"),
+    Column("kind", "Members are", _kind, lambda row: row.kind, "wide"),
     Column("members", "Members", lambda row: figures.count(row.members), lambda row: row.members, "n", True),
     Column("lag", "Lag", _lag, lambda row: row.lag, "n", True),
     Column("age", "Oldest unread", _age, lambda row: row.lag_seconds, "n", True),
@@ -64,7 +67,7 @@ _COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
 
 def _matches(row: GroupRow, choice: str) -> bool:
     if choice == "rebalancing":
-        return row.state in _REBALANCING
+        return row.state in REBALANCING
     if choice == "lagging":
         return bool(row.lag)
     return not choice or row.state.lower() == choice
@@ -96,7 +99,8 @@ async def page(asked: Asked) -> Page:
 
 
 def _words(row: GroupRow) -> str:
-    return f"{row.group_id} {row.kind} {' '.join(row.topics)}".casefold()
+    group_type = row.group_type if row.group_type != CLASSIC else ""
+    return f"{row.group_id} {row.kind} {group_type} {' '.join(row.topics)}".casefold()
 
 
 def _said(rows: list[GroupRow]) -> str:

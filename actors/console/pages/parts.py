@@ -11,6 +11,7 @@ from actors.console.axis import WIDE as WIDE
 from actors.console.html import Child, Html, el, join
 from actors.console.pages.page import ROWS, Asked, to
 from actors.links.member_names import Name
+from actors.links.views import CLASSIC
 
 T = TypeVar("T")
 
@@ -26,6 +27,11 @@ def state(name: str) -> Html:
 def kind(name: str) -> Html:
     """Tells what the members of a group are, as a badge."""
     return el("span", _KINDS.get(name, name), class_=f"kind {name}")
+
+
+def group_type(name: str) -> Html | None:
+    """The type of a group, as a badge; none of a classic one, as most are."""
+    return None if name == CLASSIC else el("span", name, class_="kind", title="the group's type")
 
 
 def figure(label: str, value: Child, note: Child = None, tone: str = "") -> Html:

@@ -14,6 +14,8 @@ from actors.links.rebalances import named
 from actors.links.views import Waited
 
 _SHOWN: Final = 20
+_TONES: Final = ("join", "sync")
+_DOING: Final = {"join": "joining", "sync": "syncing"}
 _NAMED: Final = 3
 """How many of those that came or went are named; the others are in the tooltip."""
 
@@ -62,14 +64,14 @@ def _change(how: str, sign: str, members: Sequence[str], names: MemberNames) -> 
 
 
 def _phases(found: Episode, names: MemberNames, longest: int) -> Html:
-    join_ms, sync_ms = found.join_ms, found.sync_ms
-    split = parts.WIDE * join_ms / longest
-    shapes = (
-        el("rect", width=parts.WIDE, height=10, class_="track"),
-        el("rect", width=round(max(split, 2), 1), height=10, class_="join"),
-        el("rect", x=round(split, 1), width=round(parts.WIDE * sync_ms / longest, 1), height=10, class_="sync"),
-    )
-    said = f"joining {figures.seconds(join_ms / 1000)}, syncing {figures.seconds(sync_ms / 1000)}"
+    phases = found.phases_ms
+    shapes, at = [el("rect", width=parts.WIDE, height=10, class_="track")], 0.0
+    for place, ms in enumerate(phases.values()):
+        wide = parts.WIDE * ms / longest
+        x, width = (round(at, 1), round(wide, 1)) if place else (None, round(max(wide, 2), 1))
+        shapes.append(el("rect", x=x, width=width, height=10, class_=_tone(place)))
+        at += wide
+    said = ", ".join(f"{_DOING.get(name, name)} {figures.seconds(ms / 1000)}" for name, ms in phases.items())
     drawn = parts.drawing(*shapes, high=10, label=said, class_="phase")
     rows: list[Child] = [el("div", el("span", _phase_names(found)), drawn)]
     rows += [_wait(each, found, names, longest) for each in found.waited]
@@ -77,17 +79,24 @@ def _phases(found: Episode, names: MemberNames, longest: int) -> Html:
 
 
 def _phase_names(found: Episode) -> Child:
-    join = el("span", el("i", class_="join"), f"join {figures.seconds(found.join_ms / 1000)}")
-    if found.view.joined_ms is None:
-        return join
-    return (join, el("span", el("i", class_="sync"), f"sync {figures.seconds(found.sync_ms / 1000)}"))
+    """The phases that have begun."""
+    lengths = found.phases_ms
+    return [
+        el("span", el("i", class_=_tone(place)), f"{each.name} {figures.seconds(lengths[each.name] / 1000)}")
+        for place, each in enumerate(found.view.phases)
+    ]
+
+
+def _tone(place: int) -> str:
+    """The class in which a phase is drawn, by its place."""
+    return _TONES[place % len(_TONES)]
 
 
 def _wait(waited: Waited, found: Episode, names: MemberNames, longest: int) -> Html:
     name = names.of(waited.member_id)
     where = f" on {waited.host.lstrip('/')}" if waited.host else ""
     ms = figures.seconds(waited.ms / 1000)
-    phase = "join" if found.view.joined_ms is None else "sync"
+    phase = found.view.phases[-1].name
     waits = "waits" if found.how == RUNNING and waited.phase == phase and _still(waited, found) else "waited"
     track = el("rect", width=parts.WIDE, height=4, class_="track")
     shape = el("rect", width=round(max(parts.WIDE * waited.ms / longest, 2), 1), height=4, class_="wait")

@@ -15,11 +15,13 @@ from typing import ClassVar
 from actors.coordinator.classic.member import Member, ParkedJoin, Protocols
 from actors.coordinator.classic.messages import JoinGroupRequest, JoinGroupResponse
 from actors.coordinator.classic.records import CLASSIC, NO_TIMESTAMP, GroupDeleted, GroupMetadata, GroupPut
+from actors.coordinator.classic.reports import ClassicStatus
 from actors.coordinator.classic.roster import Roster
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.config import HISTORY_LENGTH
-from actors.coordinator.groups.group import GroupStatus, IllegalTransitionError, RebalanceEvent, RetentionBase
+from actors.coordinator.groups.group import IllegalTransitionError, RetentionBase
 from actors.coordinator.groups.messages import OffsetCommitRequest
+from actors.coordinator.groups.reports import RebalanceEvent
 from actors.coordinator.timers import Timer, Timers, nothing
 from actors.coordinator.turn import Now
 
@@ -378,15 +380,15 @@ class ClassicGroup:
         timer = self.phase_timer
         return None if timer is None else timer.due_ms
 
-    def status(self, now: Now) -> GroupStatus:
+    def status(self, now: Now) -> ClassicStatus:
         due_ms = self.phase_ends_ms
-        return GroupStatus(
-            self.group_id,
-            self.state_name,
+        return ClassicStatus(
             self.generation_id,
             self.awaited,
             None if due_ms is None else due_ms - now.monotonic_ms,
             tuple(self.history),
+            self.state_name,
+            len(self.members),
         )
 
     def timers(self) -> Iterator[Timer]:

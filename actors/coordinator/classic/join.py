@@ -123,7 +123,7 @@ class Join:
     def _add(self, group: ClassicGroup, member_id: str, parked: ParkedJoin, now: Now) -> None:
         member = Member(member_id, parked.request)
         group.admit(member, parked.request.protocol_type)
-        self._runtime.rebalances.came(group.group_id, member)
+        self._rebalancer.history.came(group.group_id, member)
         self._rebalancer.park_join(group, member, parked, now)
         self._rebalancer.watch(group, member)
         self._rebalancer.arm_new_member(member, now)
@@ -172,7 +172,7 @@ class Join:
         group.roster.update(member, parked.request)
         self._rebalancer.park_join(group, member, parked, now)
         if unheard and member.process:
-            self._runtime.rebalances.told_process(group.group_id, member)
+            self._rebalancer.history.told_process(group.group_id, member)
         self._rebalancer.membership_changed(group, reason, member.member_id, now)
 
     # -- a static member's next incarnation (KIP-345)
@@ -191,7 +191,7 @@ class Join:
 
     def _replace_now(self, group: ClassicGroup, member: Member, parked: ParkedJoin, now: Now) -> None:
         member_id = self._new_id(parked.request.group_instance_id or "")
-        self._runtime.rebalances.replaced(group.group_id, member.member_id, member_id)
+        self._rebalancer.history.replaced(group.group_id, member.member_id, member_id)
         self._take_over(group, member, member_id, parked.request, now)
         self._rebalancer.park_join(group, member, parked, now)
         reason = parked.request.reason or "static member replaced"
@@ -241,7 +241,7 @@ class Join:
             member = group.members[old_id]
             silent_ms = member.silent_ms(now)
             self._take_over(group, member, new_id, request, now)
-            self._runtime.rebalances.replaced_quietly(
+            self._rebalancer.history.replaced_quietly(
                 group.group_id, generation, old_id, member, len(group.members), silent_ms, now
             )
             response = self._replaced(group, member, leader_before, request.api_version)

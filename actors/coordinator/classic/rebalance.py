@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import partial
 
 from actors.coordinator.classic.group import ClassicGroup, GroupState, InitialDelay
+from actors.coordinator.classic.history import ClassicHistory, RebalancePhase
 from actors.coordinator.classic.member import Member, ParkedJoin, ParkedSync
 from actors.coordinator.classic.messages import SyncGroupResponse, join_error
 from actors.coordinator.classic.records import GroupPut
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.config import ANNOUNCED_WAIT_MS, NEW_MEMBER_JOIN_TIMEOUT_MS
-from actors.coordinator.groups.history import RebalancePhase
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.timers import Timer
 from actors.coordinator.turn import Now
@@ -39,7 +39,7 @@ class Rebalancer:
     def __init__(self, runtime: GroupRuntime) -> None:
         self._runtime = runtime
         self._timers = runtime.timers
-        self._history = runtime.rebalances
+        self.history = ClassicHistory(runtime.rebalances)
 
     # -- sessions
 
@@ -58,7 +58,7 @@ class Rebalancer:
             return  # the member waits for our answer; the end of the phase arms the timer again
         self._runtime.metrics.members_expired += 1
         self.remove(group, member, expelled=True)
-        self._history.wait_ended(group.group_id, RebalancePhase.JOINING, member, now)
+        self.history.wait_ended(group.group_id, RebalancePhase.JOINING, member, now)
         reason = "new member timed out" if member.is_new else "session expired"
         self.membership_changed(group, reason, member.member_id, now, even_initially=True)
 
@@ -70,7 +70,7 @@ class Rebalancer:
 
     def _pending_expired(self, group: ClassicGroup, member_id: str, now: Now) -> None:
         group.forget_pending(member_id)
-        self._history.never_came(group.group_id, member_id, now)
+        self.history.never_came(group.group_id, member_id, now)
         self.check_join_phase(group, now, even_initially=True)
         self._runtime.reap(group.group_id)
 
@@ -80,7 +80,7 @@ class Rebalancer:
         """Take a member out and answer what it has parked. `expelled`: it has not asked for that."""
         member.session.cancel()
         parked = group.remove(member)
-        self._history.went(group.group_id, member, expelled=expelled)
+        self.history.went(group.group_id, member, expelled=expelled)
         if parked is not None:
             response = join_error(parked.request, Error.UNKNOWN_MEMBER_ID, member_id="")
             self._runtime.answer(parked.token, response)
@@ -105,7 +105,7 @@ class Rebalancer:
         gap would hold up all that follow. A client that still waits for the older answer joins again.
         """
         older = group.roster.park_join(member, parked)
-        self._history.wait_ended(group.group_id, RebalancePhase.JOINING, member, now)
+        self.history.wait_ended(group.group_id, RebalancePhase.JOINING, member, now)
         if older is not None:
             self._runtime.answer(older.token, join_error(older.request, Error.REBALANCE_IN_PROGRESS))
 
@@ -115,7 +115,7 @@ class Rebalancer:
         member.park_sync(parked)
         group.synced(member)
         if not group.assignment_in_flight:
-            self._history.wait_ended(group.group_id, RebalancePhase.SYNCING, member, now)
+            self.history.wait_ended(group.group_id, RebalancePhase.SYNCING, member, now)
 
     def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
         """Answer the member's parked sync, if it has one."""
@@ -134,7 +134,7 @@ class Rebalancer:
             self._answer_syncs(group, error, now)
         group.begin_rebalance(reason, member_id, now, self._runtime.config.group_initial_rebalance_delay_ms)
         member = group.members.get(member_id)
-        self._history.begin(group.group_id, group.generation_id, reason, member_id, member, now)
+        self.history.begin(group.group_id, group.generation_id, reason, member_id, member, now)
         if group.initial_delay is not None and not group.roster.is_whole:
             self._wait_for_others(group, group.initial_delay, now)
         elif not group.all_joined:
@@ -209,20 +209,20 @@ class Rebalancer:
     def _remove_absent(self, group: ClassicGroup, now: Now) -> None:
         """Remove dynamic members that have not joined again. Static ones keep their place (KIP-345)."""
         for member in group.roster.absent():
-            self._history.wait_ended(group.group_id, RebalancePhase.JOINING, member, now)
+            self.history.wait_ended(group.group_id, RebalancePhase.JOINING, member, now)
             if member.group_instance_id is None:
                 self.remove(group, member, expelled=True)
 
     def _become_empty(self, group: ClassicGroup, now: Now) -> None:
         group.become_empty(now.wall_ms)
-        self._history.complete(group.group_id, now)
+        self.history.complete(group.group_id, now)
         self._runtime.metrics.rebalances_completed += 1
         record = group.to_record(lambda _: b"")
         self._runtime.write(EmptiedGroupWrite([GroupPut(group.group_id, record)]), now)
 
     def _begin_generation(self, group: ClassicGroup, now: Now) -> None:
         group.begin_generation(now.wall_ms)
-        self._history.end_join(group.group_id, len(group.members), now)
+        self.history.end_join(group.group_id, len(group.members), now)
         self._runtime.metrics.rebalances_completed += 1
         for member in group.members.values():
             self.arm_session(member, now)
@@ -242,7 +242,7 @@ class Rebalancer:
             return
         overdue = [m for m in group.members.values() if m.member_id in group.pending_sync]
         for member in overdue:
-            self._history.wait_ended(group.group_id, RebalancePhase.SYNCING, member, now)
+            self.history.wait_ended(group.group_id, RebalancePhase.SYNCING, member, now)
             self.remove(group, member, expelled=True)
         self._runtime.metrics.members_expired += len(overdue)
         self.membership_changed(group, "sync timed out", ",".join(m.member_id for m in overdue), now)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from actors.coordinator.groups.durable import DurableGroup
+from actors.coordinator.groups.durable import GroupRecords
 from actors.coordinator.record_fields import I32, I64, FieldReader, nullable_string, string, with_length
 from actors.coordinator.records import CorruptRecordError, Record, RecordType
 
@@ -42,6 +42,10 @@ class GroupMetadata:
     state_timestamp_ms: int
     members: tuple[MemberMetadata, ...] = ()
 
+    @property
+    def persisted_state(self) -> str:
+        return "Stable" if self.members else "Empty"
+
 
 class GroupPut(NamedTuple):
     """A classic group's record."""
@@ -56,7 +60,7 @@ class GroupPut(NamedTuple):
     def records(self) -> list[Record]:
         return [Record(group_key(self.group_id), group_value(self.metadata))]
 
-    def apply(self, group: DurableGroup) -> None:
+    def apply(self, group: GroupRecords) -> None:
         group.persisted = self.metadata
 
 
@@ -72,7 +76,7 @@ class GroupDeleted(NamedTuple):
     def records(self) -> list[Record]:
         return [Record(group_key(self.group_id), None)]
 
-    def apply(self, group: DurableGroup) -> None:
+    def apply(self, group: GroupRecords) -> None:
         group.end()
 
 

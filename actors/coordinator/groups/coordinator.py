@@ -14,7 +14,6 @@ from actors.coordinator.groups.admin import Admin, listing
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.durable import DurableState
 from actors.coordinator.groups.expiry import Expiry
-from actors.coordinator.groups.group import GroupStatus
 from actors.coordinator.groups.history import RebalanceLog
 from actors.coordinator.groups.messages import (
     DeleteGroupsRequest,
@@ -29,6 +28,7 @@ from actors.coordinator.groups.messages import (
 from actors.coordinator.groups.metrics import GroupMetrics
 from actors.coordinator.groups.offset_records import OFFSET_RECORDS
 from actors.coordinator.groups.offsets import Offsets
+from actors.coordinator.groups.reports import GroupStatus
 from actors.coordinator.groups.runtime import GroupRuntime, NewGroup
 from actors.coordinator.groups.topic_deletion import TopicDeletions
 from actors.coordinator.groups.types import GroupType, Requests
@@ -172,8 +172,16 @@ class GroupCoordinator:
         return self.runtime.rebalances
 
     def group_counts(self) -> dict[str, int]:
-        """The number of groups in each state."""
+        """The number of groups in each state, of all types together."""
         return dict(Counter(group.state_name for group in self.runtime.groups.values()))
+
+    def group_counts_by_type(self) -> dict[str, dict[str, int]]:
+        """The number of groups in each state, by the names of their types."""
+        counted = Counter((group.type_name, group.state_name) for group in self.runtime.groups.values())
+        by_type: dict[str, dict[str, int]] = {}
+        for (group_type, state), count in counted.items():
+            by_type.setdefault(group_type, {})[state] = count
+        return by_type
 
     def offset_count(self) -> int:
         """The number of offsets stored."""

@@ -6,7 +6,7 @@ appended but not committed (coordinator/writer.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from actors.coordinator.groups.messages import TopicPartition
@@ -15,12 +15,52 @@ from actors.coordinator.groups.offset_table import OffsetTable
 from actors.coordinator.records import Change
 
 
+class PersistedMember(Protocol):
+    """A member, as far as the records of all types name it. What a type does not know is empty."""
+
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def group_instance_id(self) -> str | None: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def client_host(self) -> str: ...
+
+
 class Persisted(Protocol):
-    """What the records of one type of group say of a group, besides its offsets."""
+    """What the records of one type of group say of a group, besides its offsets. A value: it does not change.
+
+    Those who read the log to show it (`actors.monitor`) know no more of a type than this, unless they say so.
+    """
 
     @property
     def group_type(self) -> str:
         """Kafka's name of the type."""
+
+    @property
+    def protocol_type(self) -> str:
+        """As ListGroups shows it; empty if it has none."""
+
+    @property
+    def persisted_state(self) -> str:
+        """Kafka's name of its state, as far as records tell."""
+
+    @property
+    def members(self) -> Sequence[PersistedMember]: ...
+
+
+class GroupRecords(Protocol):
+    """The group that a change is applied to: its records, but for those of its offsets."""
+
+    persisted: Persisted | None
+    """What the records of its type say; None if there are none."""
+
+    def end(self) -> None:
+        """The group's tombstone was written."""
 
 
 class GroupChange(Change, Protocol):
@@ -29,8 +69,8 @@ class GroupChange(Change, Protocol):
     @property
     def group_id(self) -> str: ...
 
-    def apply(self, group: DurableGroup) -> None:
-        """Do what the records say. Called by `DurableState.replay` alone."""
+    def apply(self, group: GroupRecords) -> None:
+        """Do what the records say. Whoever replays a log calls it, and nobody else."""
 
 
 class PendingOffset(NamedTuple):

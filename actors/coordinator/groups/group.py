@@ -7,13 +7,14 @@ changes their members.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Protocol
 
 from actors import CoterieError
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.durable import GroupChange
 from actors.coordinator.groups.messages import OffsetCommitRequest
 from actors.coordinator.groups.offset_records import OffsetAndMetadata
+from actors.coordinator.groups.reports import GroupStatus
 from actors.coordinator.timers import Timer, Timers
 from actors.coordinator.turn import Now
 
@@ -23,30 +24,6 @@ RetentionBase = Callable[[str, OffsetAndMetadata], int | None]
 
 class IllegalTransitionError(CoterieError):
     """A group was told to enter a state that cannot follow its own. That is a bug; nothing was changed."""
-
-
-class RebalanceEvent(NamedTuple):
-    """Why a rebalance began, and which member caused it."""
-
-    wall_ms: int
-    generation_id: int
-    """The generation that ended."""
-    reason: str
-    member_id: str
-
-
-class GroupStatus(NamedTuple):
-    """What tells an operator why a group makes no progress."""
-
-    group_id: str
-    state: str
-    generation_id: int
-    awaited_members: tuple[str, ...]
-    """The members and pending member ids that the running phase waits for."""
-    phase_ends_in_ms: int | None
-    """When that phase ends at the latest; None if none is running."""
-    rebalances: tuple[RebalanceEvent, ...]
-    """The last rebalances, oldest first."""
 
 
 class Group(Protocol):

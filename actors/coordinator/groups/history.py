@@ -1,18 +1,23 @@
-"""Describes rebalances: who came and went and how, how long each phase took, and whom it waited for.
+"""Describes rebalances: who came and went and how, why each began, how long it took, and whom it waited for.
 
 It is for people to read. Nothing that the coordinator decides depends on it, nothing of it is in the log, and
 heartbeats and commits do not touch it. All of it is bounded: of many members only some are named, and of many
 rebalances that nobody has fetched the oldest are dropped and counted.
+
+`Rebalance` is what all types of groups have in common. A type whose rebalances have phases adds them, as
+`classic/history.py` does.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
-from enum import StrEnum
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from actors.coordinator.groups.group import IllegalTransitionError
+from actors.coordinator.groups.reports import WAITED_MAX, WHOLE, PlainRebalanceView, RebalanceView, Waited
 from actors.coordinator.turn import Now
 
 PROCESSES_MAX: Final = 500
@@ -43,34 +48,6 @@ class Member(Protocol):
         """What it says of its process; empty if it has said nothing."""
 
 
-class RebalancePhase(StrEnum):
-    """How far a rebalance is.
-
-    =======  ==================================================  ==================
-    phase    what ends it                                        method of Rebalance
-    =======  ==================================================  ==================
-    Joining  all members have joined, or their time is over      end_join
-             nobody is left                                      complete
-             its group is dropped                                break_off
-    Syncing  the assignment is durable                           complete
-             another rebalance begins; its group is dropped      break_off
-    Over     (none)
-    =======  ==================================================  ==================
-    """
-
-    JOINING = "Joining"
-    SYNCING = "Syncing"
-    OVER = "Over"
-
-
-_FROM: Final[dict[str, frozenset[RebalancePhase]]] = {
-    "end_join": frozenset({RebalancePhase.JOINING}),
-    "complete": frozenset({RebalancePhase.JOINING, RebalancePhase.SYNCING}),
-    "break_off": frozenset({RebalancePhase.JOINING, RebalancePhase.SYNCING}),
-}
-"""The phases in which each may happen."""
-
-
 class Awaited(NamedTuple):
     """Somebody a phase waited for, and for how long."""
 
@@ -78,6 +55,17 @@ class Awaited(NamedTuple):
     client_id: str
     host: str
     ms: int
+
+
+class RebalancedGroup(NamedTuple):
+    """Which group a rebalance is of."""
+
+    group_type: str
+    group_id: str
+    epoch: int
+    """What ends."""
+    state: str
+    """Kafka's name of the state in which it is while it rebalances."""
 
 
 class Names:
@@ -119,80 +107,135 @@ class Changes:
         """Who went last."""
 
 
-class Rebalance:
-    """One rebalance. Times of `began`, `joined` and `ended` are those of the turns in which it happened."""
+class Rebalance(ABC):
+    """One rebalance, as far as all types have it. `began` and `ended` are the turns in which that happened."""
 
     __slots__ = (
         "began",
         "changes",
         "client_id",
         "ended",
-        "generation_id",
         "group_id",
         "host",
-        "joined",
-        "joins",
         "member_id",
         "members",
-        "phase",
         "reason",
-        "syncs",
     )
 
-    def __init__(
-        self, group_id: str, generation_id: int, reason: str, member_id: str, member: Member | None, now: Now
-    ) -> None:
+    def __init__(self, group_id: str, reason: str, member_id: str, member: Member | None, now: Now) -> None:
         self.group_id = group_id
-        self.generation_id = generation_id
-        """The generation that ended."""
         self.reason = reason[:_TEXT_MAX]
         self.member_id = member_id[:_TEXT_MAX]
-        self.client_id = member.client_id if member is not None else ""
-        self.host = member.client_host if member is not None else ""
-        self.phase = RebalancePhase.JOINING
+        self.client_id = self.host = ""
+        if member is not None:
+            self.caused_by(member)
         self.began = now
-        self.joined: Now | None = None
         self.ended: Now | None = None
         self.members = 0
-        """How many the next generation has."""
+        """How many the group has after it."""
         self.changes = Changes()
-        self.joins: deque[Awaited] = deque(maxlen=LAST_MAX)
-        """Who joined last, latest last; those who did not come are later than all."""
-        self.syncs: deque[Awaited] = deque(maxlen=LAST_MAX)
-        """Who sent SyncGroup last before the assignment was written: the leader is the last one."""
 
-    def wait_ended(self, member_id: str, client_id: str, host: str, now: Now) -> None:
-        """A member that the present phase waited for has come, or is not waited for any more."""
-        joining = self.phase is RebalancePhase.JOINING
-        awaited = self.joins if joining else self.syncs
-        since = self.began if joining or self.joined is None else self.joined
-        for older in [each for each in awaited if each.member_id == member_id]:
-            awaited.remove(older)
-        awaited.append(Awaited(member_id, client_id, host, max(now.monotonic_ms - since.monotonic_ms, 0)))
+    def caused_by(self, member: Member) -> None:
+        """This member has caused it."""
+        self.client_id, self.host = member.client_id, member.client_host
 
-    def end_join(self, members: int, now: Now) -> None:
-        """The join phase is over; the next generation has so many members."""
-        self._move("end_join", RebalancePhase.SYNCING)
-        self.joined, self.members = now, members
+    @property
+    @abstractmethod
+    def takes_changes(self) -> bool:
+        """Whether members that come or go now are part of it; else the next one is about them."""
 
+    @abstractmethod
     def complete(self, now: Now) -> None:
         """The assignment is durable, or nobody is left to be assigned anything."""
-        if self.phase is RebalancePhase.JOINING:
-            self.joined = now
-        self._move("complete", RebalancePhase.OVER)
+
+    @abstractmethod
+    def break_off(self) -> None:
+        """It leads nowhere: another one begins, or the group is gone."""
+
+    @abstractmethod
+    def view(self) -> RebalanceView:
+        """As it is told."""
+
+
+class PlainRebalance(Rebalance):
+    """A rebalance without phases. While it runs the group is in one state."""
+
+    __slots__ = ("_is_over", "_waits", "epoch", "group_type", "state")
+
+    def __init__(self, group: RebalancedGroup, reason: str, member_id: str, member: Member | None, now: Now) -> None:
+        super().__init__(group.group_id, reason, member_id, member, now)
+        self.group_type, self.epoch, self.state = group.group_type, group.epoch, group.state
+        self._is_over = False
+        self._waits: deque[Awaited] = deque(maxlen=LAST_MAX)
+
+    @property
+    def takes_changes(self) -> bool:
+        return not self._is_over
+
+    def wait_ended(self, member: Member, now: Now) -> None:
+        """A member that it waited for has come, or is not waited for any more."""
+        wait_ended(self._waits, self.began, member.member_id, member.client_id, member.client_host, now)
+
+    def complete(self, now: Now) -> None:
+        self._end("complete")
         self.ended = now
 
     def break_off(self) -> None:
-        """It leads nowhere: another one begins, or the group is gone."""
-        self._move("break_off", RebalancePhase.OVER)
+        self._end("break_off")
 
-    def _move(self, how: str, to: RebalancePhase) -> None:
-        if self.phase not in _FROM[how]:
-            raise IllegalTransitionError(f"a rebalance of group {self.group_id}: {how} in {self.phase}")
-        self.phase = to
+    def _end(self, how: str) -> None:
+        if self._is_over:
+            raise IllegalTransitionError(f"a rebalance of group {self.group_id}: {how}, and it is over")
+        self._is_over = True
+
+    def view(self) -> PlainRebalanceView:
+        changes = self.changes
+        return PlainRebalanceView(
+            group_type=self.group_type,
+            group_id=self.group_id,
+            began_ms=self.began.wall_ms,
+            epoch=self.epoch,
+            state=self.state,
+            reason=self.reason,
+            member_id=self.member_id,
+            client_id=self.client_id,
+            host=self.host,
+            ended_ms=wall_ms(self.ended),
+            members=self.members,
+            came=tuple(changes.came),
+            left=tuple(changes.left),
+            expelled=tuple(changes.expelled),
+            waited=longest((WHOLE, self._waits)),
+            processes=changes.processes,
+            replaced=tuple(changes.replaced),
+        )
 
 
-def _note_process(changes: Changes, member: Member) -> None:
+def wait_ended(waits: deque[Awaited], since: Now, member_id: str, client_id: str, host: str, now: Now) -> None:
+    """Note that a member which was waited for `since` then has come, or is not waited for any more."""
+    for older in [each for each in waits if each.member_id == member_id]:
+        waits.remove(older)
+    waits.append(Awaited(member_id, client_id, host, max(now.monotonic_ms - since.monotonic_ms, 0)))
+
+
+def longest(*phases: tuple[str, Iterable[Awaited]]) -> tuple[Waited, ...]:
+    """Those who did not come at once in phases of these names, the longest first, as they are told."""
+    waited = [
+        Waited(each.member_id, phase, each.ms, each.client_id, each.host)
+        for phase, waits in phases
+        for each in waits
+        if each.ms
+    ]
+    return tuple(sorted(waited, key=attrgetter("ms"), reverse=True)[:WAITED_MAX])
+
+
+def wall_ms(when: Now | None) -> int | None:
+    """The wall time of a turn, if there was one."""
+    return None if when is None else when.wall_ms
+
+
+def note_process(changes: Changes, member: Member) -> None:
+    """Keep what a member says of its process, if it says something."""
     if member.process and len(changes.processes) < PROCESSES_MAX:
         changes.processes[member.member_id] = member.process[:PROCESS_TEXT_MAX]
 
@@ -211,7 +254,7 @@ class RebalanceLog:
 
     def _changes_of(self, group_id: str) -> Changes:
         running = self.running.get(group_id)
-        if running is not None and running.phase is RebalancePhase.JOINING:
+        if running is not None and running.takes_changes:
             return running.changes
         return self._changes.setdefault(group_id, Changes())
 
@@ -219,11 +262,11 @@ class RebalanceLog:
         """A member has come. A rebalance runs, or follows at once."""
         changes = self._changes_of(group_id)
         changes.came.add(member.member_id)
-        _note_process(changes, member)
+        note_process(changes, member)
 
     def told_process(self, group_id: str, member: Member) -> None:
         """A member of a group that was loaded has joined again. A rebalance runs, or follows at once."""
-        _note_process(self._changes_of(group_id), member)
+        note_process(self._changes_of(group_id), member)
 
     def replaced(self, group_id: str, older: str, member_id: str) -> None:
         """A static member has come back under another id. A rebalance runs, or follows at once."""
@@ -231,62 +274,31 @@ class RebalanceLog:
         changes.replaced.add(older)
         changes.came.add(member_id)
 
-    def replaced_quietly(
-        self, group_id: str, generation_id: int, older: str, member: Member, members: int, silent_ms: int, now: Now
-    ) -> None:
-        """A static member has come back as `member` and kept its share; nothing had been heard of it for so long."""
-        since = Now(now.monotonic_ms - silent_ms, now.wall_ms - silent_ms)
-        over = Rebalance(group_id, generation_id, REPLACED, member.member_id, member, since)
-        over.changes.replaced.add(older)
-        over.changes.came.add(member.member_id)
-        _note_process(over.changes, member)
-        over.wait_ended(member.member_id, member.client_id, member.client_host, now)
-        over.end_join(members, now)
-        over.complete(now)
-        self._keep(over)
-
     def went(self, group_id: str, member: Member, *, expelled: bool) -> None:
         """A member has left, or was expelled. A rebalance runs, or follows at once."""
         changes = self._changes_of(group_id)
         (changes.expelled if expelled else changes.left).add(member.member_id)
         changes.gone = member
 
-    def wait_ended(self, group_id: str, phase: RebalancePhase, member: Member, now: Now) -> None:
-        """A member has joined, or sent its SyncGroup, or is not waited for any more. Nothing if the phase is over."""
-        running = self.running.get(group_id)
-        if running is not None and running.phase is phase:
-            running.wait_ended(member.member_id, member.client_id, member.client_host, now)
+    # -- its life
 
-    def never_came(self, group_id: str, member_id: str, now: Now) -> None:
-        """A client to which this member id was given has not come back with it."""
-        running = self.running.get(group_id)
-        if running is not None and running.phase is RebalancePhase.JOINING:
-            running.wait_ended(member_id, "", "", now)
-
-    # -- phases
-
-    def begin(
-        self, group_id: str, generation_id: int, reason: str, member_id: str, member: Member | None, now: Now
-    ) -> None:
-        """A rebalance begins, caused by `member_id`; `member` is that one, if it is still there."""
+    def begin(self, rebalance: Rebalance, *, cause_is_there: bool = True) -> None:
+        """A rebalance begins, and what ran of its group leads nowhere. The member that caused it may have gone."""
+        group_id = rebalance.group_id
         self.forget(group_id, keep_changes=True)
         changes = self._changes.pop(group_id, None)
-        gone = changes.gone if changes is not None else None
-        if member is None and gone is not None and gone.member_id in member_id.split(","):
-            member = gone
-        running = self.running[group_id] = Rebalance(group_id, generation_id, reason, member_id, member, now)
         if changes is not None:
-            running.changes = changes
-
-    def end_join(self, group_id: str, members: int, now: Now) -> None:
-        """A group's join phase is over, with so many members."""
-        self.running[group_id].end_join(members, now)
+            rebalance.changes = changes
+            gone = None if cause_is_there else changes.gone
+            if gone is not None and gone.member_id in rebalance.member_id.split(","):
+                rebalance.caused_by(gone)
+        self.running[group_id] = rebalance
 
     def complete(self, group_id: str, now: Now) -> None:
         """A group's assignment is durable, or it has become empty."""
         running = self.running.pop(group_id)
         running.complete(now)
-        self._keep(running)
+        self.keep(running)
 
     def forget(self, group_id: str, *, keep_changes: bool = False) -> None:
         """A group's rebalance, if one runs, leads nowhere."""
@@ -295,7 +307,7 @@ class RebalanceLog:
         running = self.running.pop(group_id, None)
         if running is not None:
             running.break_off()
-            self._keep(running)
+            self.keep(running)
 
     def clear(self) -> None:
         """The shard forgets everything. What was not fetched of what is over still is to be."""
@@ -303,7 +315,8 @@ class RebalanceLog:
             self.forget(group_id)
         self._changes.clear()
 
-    def _keep(self, over: Rebalance) -> None:
+    def keep(self, over: Rebalance) -> None:
+        """A rebalance is over, or something that is remembered like one: it is to be told."""
         if len(self._over) == OVER_MAX:
             self._over.popleft()
             self._dropped += 1

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
-from operator import attrgetter
 from typing import Final
 
 from actors.coordinator.group_types import GroupShard
 from actors.coordinator.groups.history import Rebalance
 from actors.coordinator.turn import Now
-from actors.links.rebalances import (
-    AWAITED_MAX,
-    RUNNING_MAX,
-    WAITED_MAX,
-    Rebalances,
-    RebalanceView,
-    Rebalancing,
-    Waited,
-)
+from actors.links.rebalances import AWAITED_MAX, RUNNING_MAX, Rebalances, Rebalancing
 from actors.runtime.logs import Fields
 
 log = logging.getLogger(__name__)
@@ -31,10 +22,9 @@ _LOGGED_MAX: Final = 50
 def log_rebalances(news: Rebalances, extra: Callable[..., dict[str, Fields]]) -> None:
     """A line for each rebalance that is over, the first ones of many. `extra` adds where it was."""
     for each in news.over[:_LOGGED_MAX]:
-        who = extra(group=each.group_id, generation=each.generation_id, member=each.member_id)
-        log.info(
-            "a rebalance ended generation %d of group %r: %s", each.generation_id, each.group_id, each.reason, extra=who
-        )
+        who = extra(group=each.group_id, generation=each.epoch, member=each.member_id)
+        text = "a rebalance ended %s %d of group %r: %s"
+        log.info(text, each.epoch_name, each.epoch, each.group_id, each.reason, extra=who)
     left_out = len(news.over[_LOGGED_MAX:]) + news.dropped
     if left_out:
         log.info("%d more rebalances are not listed", left_out, extra=extra())
@@ -54,42 +44,12 @@ class RebalanceNews:
             return None
         self._told_running = bool(running)
         told = islice(running.values(), RUNNING_MAX)
-        return Rebalances(tuple(map(view, over)), dropped, tuple(_running(shard, each, now) for each in told))
+        return Rebalances(
+            tuple(each.view() for each in over), dropped, tuple(_running(shard, each, now) for each in told)
+        )
 
 
 def _running(shard: GroupShard, rebalance: Rebalance, now: Now) -> Rebalancing:
     awaited, due_ms = shard.coordinator.awaited(rebalance.group_id)
     ends_ms = None if due_ms is None else now.wall_ms + due_ms - now.monotonic_ms
-    return Rebalancing(view(rebalance), awaited[:AWAITED_MAX], len(awaited), ends_ms)
-
-
-def view(rebalance: Rebalance) -> RebalanceView:
-    """A rebalance as it is shown."""
-    changes = rebalance.changes
-    waited = sorted(_waited(rebalance), key=attrgetter("ms"), reverse=True)
-    return RebalanceView(
-        group_id=rebalance.group_id,
-        began_ms=rebalance.began.wall_ms,
-        generation_id=rebalance.generation_id,
-        reason=rebalance.reason,
-        member_id=rebalance.member_id,
-        client_id=rebalance.client_id,
-        host=rebalance.host,
-        joined_ms=None if rebalance.joined is None else rebalance.joined.wall_ms,
-        ended_ms=None if rebalance.ended is None else rebalance.ended.wall_ms,
-        members=rebalance.members,
-        came=tuple(changes.came),
-        left=tuple(changes.left),
-        expelled=tuple(changes.expelled),
-        waited=tuple(waited[:WAITED_MAX]),
-        processes=changes.processes,
-        replaced=tuple(changes.replaced),
-    )
-
-
-def _waited(rebalance: Rebalance) -> Iterator[Waited]:
-    """Those who did not come at once."""
-    for phase, awaited in (("join", rebalance.joins), ("sync", rebalance.syncs)):
-        for each in awaited:
-            if each.ms:
-                yield Waited(each.member_id, phase, each.ms, each.client_id, each.host)
+    return Rebalancing(rebalance.view(), awaited[:AWAITED_MAX], len(awaited), ends_ms)

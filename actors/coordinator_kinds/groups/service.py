@@ -19,7 +19,6 @@ from actors.coordinator_kinds.kind import Surroundings, Tell
 from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
 from actors.group_api.commits import Commits
 from actors.group_api.heartbeats import Heartbeats
-from actors.links.group_status import GroupStatus, Rebalance
 from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Kind, KnownTopics, TopicRow
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import WireError
@@ -166,10 +165,8 @@ class GroupService:
         found = self._shard.coordinator.group_status(group_id.decode(), now)
         if found is None:
             self._send(Kind.DESCRIBED, 0, question, b"")
-            return
-        rebalances = tuple(Rebalance(*event) for event in found.rebalances)
-        status = GroupStatus(found.generation_id, tuple(found.awaited_members), found.phase_ends_in_ms, rebalances)
-        self._say(Kind.DESCRIBED, status, 0, question)
+        else:
+            self._say(Kind.DESCRIBED, found, 0, question)
 
     def send_news(self, now: Now) -> None:
         """Tell the broker of rebalances."""
@@ -183,8 +180,12 @@ class GroupService:
         shard, groups = self._shard, self._shard.coordinator
         errors = {str(key): count for key, count in self._errors.items()}
         counters = asdict(groups.metrics) | asdict(shard.metrics)
-        counts = groups.group_counts()
-        return Figures(0, str(shard.state), counts, groups.offset_count(), counters, errors, groups.parked())
+        types = groups.group_counts_by_type()
+        counts = Counter[str]()
+        for by_state in types.values():
+            counts.update(by_state)
+        held = dict(counts), groups.offset_count()
+        return Figures(0, str(shard.state), *held, counters, errors, groups.parked(), types)
 
     # --- clients ---
 

@@ -32,7 +32,7 @@ from actors.client.errors import KafkaError
 from actors.client.records import Node
 from actors.cluster import Cluster
 from actors.links.status import BrokerStatus, ClusterStatus, Load, ShardStatus, TlsListener
-from actors.links.views import Event, GroupHistory, LagPoint, RebalanceView, Waited
+from actors.links.views import ClassicRebalanceView, Event, GroupHistory, LagPoint, Waited
 from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
 from actors.members.logs.journal import MemberLine
 from actors.members.pool import SizeChange
@@ -78,7 +78,7 @@ def evil_admin() -> FakeAdmin:
 
 def evil_views() -> FakeViews:
     waited = (Waited(EVIL, "join", 3000, EVIL, EVIL),)
-    over = RebalanceView(EVIL, WALL_MS, 6, EVIL, EVIL, EVIL, EVIL, expelled=(EVIL,), waited=waited)
+    over = ClassicRebalanceView(EVIL, WALL_MS, 6, EVIL, EVIL, EVIL, EVIL, expelled=(EVIL,), waited=waited)
     return FakeViews(
         brokers=(broker_view(0, host=EVIL),),
         groups=(group_row(EVIL, kind=EVIL, state=EVIL),),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -10,10 +11,10 @@ from click.testing import CliRunner, Result
 from actors.cli import figures, views
 from actors.cli.group_history import lag_rows
 from actors.cli.main import cli
-from actors.links.views import GetGroupHistory, GroupHistory, LagPoint, RebalanceView, Waited
+from actors.links.views import ClassicRebalanceView, GetGroupHistory, GroupHistory, LagPoint, PlainRebalanceView, Waited
 from tests.support.fake_views import WALL_MS, FakeViews
 
-LEFT = RebalanceView(
+LEFT = ClassicRebalanceView(
     *("orders", WALL_MS, 6, "session of m-2 expired", "m-2", "worker-2", "/10.0.0.2"),
     joined_ms=WALL_MS + 3000,
     ended_ms=WALL_MS + 3200,
@@ -21,7 +22,7 @@ LEFT = RebalanceView(
     expelled=("m-2",),
     waited=(Waited("m-1", "join", 3000, "worker-1", "/10.0.0.1"),),
 )
-RUNS = RebalanceView("orders", WALL_MS + 9000, 7, "m-3 joined", "m-3")
+RUNS = ClassicRebalanceView("orders", WALL_MS + 9000, 7, "m-3 joined", "m-3")
 POINTS = tuple(
     LagPoint(WALL_MS + 60_000 * number, 10 * number if number != 5 else None, float(number), 600 * number)
     for number in range(30)
@@ -50,6 +51,25 @@ def test_it_says_when_why_who_how_long_and_whom_was_waited_for(source: FakeViews
         *("0", "0", "0", "worker-2 m-2", "worker-1 m-1/10.0.0.1 3.0s (join)"),
     ]
     assert [cell.strip() for cell in runs if cell.strip()][2:7] == ["m-3 joined", "m-3", "-", "-", "-"]
+
+
+def test_a_group_of_another_type_has_the_columns_of_its_type(source: FakeViews) -> None:
+    of_tiny = PlainRebalanceView(
+        *("tiny", "s", WALL_MS, 4, "Open", "member entered", "b"), ended_ms=WALL_MS + 1000, members=2, came=("b",)
+    )
+    runs = replace(of_tiny, epoch=5, ended_ms=None)
+    source.histories["s"] = GroupHistory("s", (), (of_tiny, runs))
+    head, first, second = [line.split("  ") for line in run("s").stdout.splitlines()]
+    assert [cell.strip() for cell in head if cell.strip()] == [
+        *("BEGAN", "EPOCH", "REASON", "BY", "REBALANCE", "#MEMBERS", "CAME", "LEFT", "REPLACED", "EXPELLED"),
+        "WAITED-FOR",
+    ]
+    assert [cell.strip() for cell in first if cell.strip()][1:7] == ["4", "member entered", "b", "1.0s", "2", "1"]
+    assert [cell.strip() for cell in second if cell.strip()][1:6] == ["5", "member entered", "b", "-", "-"]
+    found = json.loads(run("s", "--format", "json").stdout)["rebalances"]
+    assert [(each["group_type"], each["epoch"], each["state"]) for each in found] == [
+        *(("tiny", 4, "Open"), ("tiny", 5, "Open"))
+    ]
 
 
 def test_lag_is_lines_of_blocks_of_one_scale(source: FakeViews) -> None:

@@ -13,8 +13,8 @@ from actors.console.rights import Entitled
 from actors.console.source import SourceError
 from actors.links import views
 from actors.links.operations import Operation, Result
-from actors.links.rebalances import RebalanceView
 from actors.links.views import (
+    ClassicRebalanceView,
     Event,
     GetGroup,
     GetGroupHistory,
@@ -66,7 +66,7 @@ class Marked(SyntheticSource):
 
 
 def _marked(found: Any) -> Any:
-    rebalance = RebalanceView(SEEN_GROUP, 1, 1, "a member joined", "m", processes={"m": SECRET})
+    rebalance = ClassicRebalanceView(SEEN_GROUP, 1, 1, "a member joined", "m", processes={"m": SECRET})
     match found:
         case Overview():
             brokers = tuple(replace(each, node_id=SECRET, pid=SUM, connections=SUM) for each in found.brokers)

@@ -18,6 +18,7 @@ from actors.console.sessions import Visitor
 from actors.coordinator.groups.history import REPLACED
 from actors.links.operations import Operation
 from actors.links.views import (
+    ClassicRebalanceView,
     GetGroup,
     GetGroupHistory,
     GroupHistory,
@@ -25,7 +26,6 @@ from actors.links.views import (
     GroupView,
     LagPoint,
     MemberView,
-    RebalanceView,
     Waited,
 )
 from actors.runtime.environment import Clock
@@ -42,23 +42,23 @@ def member(member_id: str) -> MemberView:
     return MemberView(member_id, None, "app", "/10.0.0.1", {"orders": (0,)})
 
 
-def rebalance(minutes_ago: float, generation: int, reason: str = "member joined") -> RebalanceView:
+def rebalance(minutes_ago: float, generation: int, reason: str = "member joined") -> ClassicRebalanceView:
     began = NOW - round(minutes_ago * MINUTE)
-    return RebalanceView("g", began, generation, reason, A, "app", "/h", began + 500, began + 700, 2)
+    return ClassicRebalanceView("g", began, generation, reason, A, "app", "/h", began + 500, began + 700, 2)
 
 
-def running(minutes_ago: float = 0.5) -> RebalanceView:
+def running(minutes_ago: float = 0.5) -> ClassicRebalanceView:
     made = rebalance(minutes_ago, 9)
     return replace(made, joined_ms=None, ended_ms=None, members=0, came=(C,), expelled=(B,), member_id=C)
 
 
-def view(*rebalances: RebalanceView, state: str = "Stable", **more: object) -> GroupView:
+def view(*rebalances: ClassicRebalanceView, state: str = "Stable", **more: object) -> GroupView:
     row: GroupRow = group_row("g", state=state, members=2, rebalances=counted_last_hour(rebalances), kind="consumer")
     made = GroupView(NOW, row, (member(A), member(B)), rebalances=rebalances)
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def counted_last_hour(rebalances: tuple[RebalanceView, ...]) -> int:
+def counted_last_hour(rebalances: tuple[ClassicRebalanceView, ...]) -> int:
     return sum(each.began_ms >= NOW - HOUR and each.reason != REPLACED for each in rebalances)
 
 
@@ -104,7 +104,7 @@ class Told(SyntheticSource):
 
 
 async def page(
-    found: GroupView, past: tuple[RebalanceView, ...] = (), points: tuple[LagPoint, ...] = (), query: str = ""
+    found: GroupView, past: tuple[ClassicRebalanceView, ...] = (), points: tuple[LagPoint, ...] = (), query: str = ""
 ) -> str:
     source = Told(found, GroupHistory("g", points, past))
     browser = Browser(make_app(Open(Visitor(None, source, SyntheticDesk())), Options()))
@@ -224,7 +224,9 @@ async def test_of_many_that_are_awaited_all_are_counted() -> None:
 # --- members --------------------------------------------------------------------------------------------------------
 
 
-def went(found: GroupView, past: tuple[RebalanceView, ...] = ()) -> list[tuple[str, float | None, float | None, str]]:
+def went(
+    found: GroupView, past: tuple[ClassicRebalanceView, ...] = ()
+) -> list[tuple[str, float | None, float | None, str]]:
     def ago(at: int | None) -> float | None:
         return None if at is None else (NOW - at) / MINUTE
 

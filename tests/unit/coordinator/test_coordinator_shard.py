@@ -378,7 +378,7 @@ def test_group_status_tells_whom_a_rebalance_waits_for() -> None:
     driver.advance(1_000)
     status = driver.shard.coordinator.group_status("g", driver.now)
     assert status is not None
-    assert (status.state, status.generation_id, status.awaited_members, status.phase_ends_in_ms) == (
+    assert (status.state, status.epoch, status.awaited_members, status.phase_ends_in_ms) == (
         GroupState.STABLE,
         2,
         (),
@@ -393,7 +393,7 @@ def test_group_status_tells_whom_a_rebalance_waits_for() -> None:
     assert status.phase_ends_in_ms == 59_000
     assert [event.reason for event in status.rebalances] == ["member joined"] * 3
     assert status.rebalances[-1].member_id == c.member_id
-    assert status.rebalances[-1].generation_id == 2
+    assert status.rebalances[-1].epoch == 2
     driver.leave("g", (pending, None))
     a.ask_join(), b.ask_join(reason="scaling")
     status = driver.shard.coordinator.group_status("g", driver.now)

@@ -10,10 +10,14 @@ from actors.coordinator.classic.messages import HeartbeatRequest, LeaveGroupRequ
 from actors.coordinator.classic.type import Classic
 from actors.coordinator.group_types import group_shard
 from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.group import IllegalTransitionError
+from actors.coordinator.groups.history import PlainRebalance, RebalancedGroup, RebalanceLog
 from actors.coordinator.groups.messages import MaySleepRequest, MaySleepResponse
+from actors.coordinator.groups.reports import WHOLE
 from actors.coordinator.records import RecordType, RecordTypes
+from actors.coordinator.turn import Now
 from tests.support.coordination import Client, Driver, stable_group
-from tests.support.tiny_groups import SESSION_MS, TYPES, Beat, DescribeTiny, Enter, Leave, Tiny
+from tests.support.tiny_groups import SESSION_MS, TYPES, Beat, DescribeTiny, Enter, Leave, Tiny, TinyMember
 
 DAY_MS = 86_400_000
 
@@ -78,9 +82,55 @@ def test_it_is_listed_with_its_type() -> None:
     assert [each.group_id for each in driver.list_groups(types=("Tiny",))] == ["s"]
     assert [each.group_id for each in driver.list_groups(states=("open",))] == ["s"]
     assert driver.shard.coordinator.group_counts() == {"Open": 1, "Stable": 1}
+    assert driver.shard.coordinator.group_counts_by_type() == {"tiny": {"Open": 1}, "classic": {"Stable": 1}}
     status = driver.shard.coordinator.group_status("s", driver.now)
     assert status is not None
-    assert (status.state, status.generation_id, status.awaited_members) == ("Open", 1, ())
+    assert (status.state, status.epoch, status.awaited_members) == ("Open", 1, ())
+    assert (status.group_type, status.members) == ("tiny", 1)
+
+
+def test_its_rebalances_are_told_with_what_all_types_tell() -> None:
+    driver = tiny("a", "b")
+    driver.call(Leave("s", "a"))
+    driver.advance(SESSION_MS)
+    told = [each.view() for each in driver.shard.coordinator.rebalances.take_over()[0]]
+    assert [(each.reason, each.member_id, each.members, each.epoch) for each in told] == [
+        ("member entered", "a", 1, 1),
+        ("member entered", "b", 2, 2),
+        ("member left", "a", 1, 2),
+        ("member expelled", "b", 0, 2),
+    ]
+    assert [(each.came, each.left, each.expelled) for each in told] == [
+        (("a",), (), ()),
+        (("b",), (), ()),
+        ((), ("a",), ()),
+        ((), (), ("b",)),
+    ]
+    assert {(each.group_type, each.group_id, each.state, each.epoch_name) for each in told} == {
+        ("tiny", "s", "Open", "epoch")
+    }
+    assert [[phase.name for phase in each.phases] for each in told] == [["rebalance"]] * 4
+
+
+def test_a_rebalance_without_phases_waits_for_members_and_ends_once() -> None:
+    log, about = RebalanceLog(), RebalancedGroup("tiny", "s", 3, "Open")
+    first = PlainRebalance(about, "why", "a", TinyMember("a", client_id="c"), Now(0, 100))
+    log.begin(first)
+    first.wait_ended(TinyMember("b"), Now(40, 140))
+    first.wait_ended(TinyMember("c"), Now(70, 170))
+    log.came("s", TinyMember("d"))
+    assert first.view().phases == ((WHOLE, 100, None),)
+    log.went("s", TinyMember("e"), expelled=False)
+    log.begin(PlainRebalance(about, "next", "e", None, Now(80, 180)), cause_is_there=False)
+    log.complete("s", Now(90, 190))
+    (broken, next_), _ = log.take_over()
+    assert [(each.member_id, each.phase, each.ms) for each in broken.view().waited] == [
+        ("c", WHOLE, 70),
+        ("b", WHOLE, 40),
+    ]
+    assert (broken.view().came, broken.view().ended_ms, next_.view().ended_ms) == (("d",), None, 190)
+    with pytest.raises(IllegalTransitionError):
+        first.complete(Now(99, 199))
 
 
 def test_describe_groups_shows_a_group_that_does_not_exist() -> None:

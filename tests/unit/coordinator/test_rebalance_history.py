@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.coordinator.classic.history import ClassicHistory, ClassicRebalance, RebalancePhase
 from actors.coordinator.classic.member import Member
 from actors.coordinator.classic.messages import JoinGroupRequest
 from actors.coordinator.groups.group import IllegalTransitionError
@@ -14,19 +15,23 @@ from actors.coordinator.groups.history import (
     REPLACED,
     Rebalance,
     RebalanceLog,
-    RebalancePhase,
 )
 from actors.coordinator.turn import Now
 from tests.support.coordination import Client, Driver, form, stable_group
 from tests.support.coordination_groups import DELAY, completing, preparing, trio
 
 
-def over(driver: Driver) -> list[Rebalance]:
+def over(driver: Driver) -> list[ClassicRebalance]:
     """The rebalances that are over, which are fetched by it."""
-    return driver.shard.coordinator.rebalances.take_over()[0]
+    return [classic(each) for each in driver.shard.coordinator.rebalances.take_over()[0]]
 
 
-def last(driver: Driver) -> Rebalance:
+def classic(found: Rebalance) -> ClassicRebalance:
+    assert isinstance(found, ClassicRebalance)
+    return found
+
+
+def last(driver: Driver) -> ClassicRebalance:
     return over(driver)[-1]
 
 
@@ -34,9 +39,9 @@ def member(member_id: str) -> Member:
     return Member(member_id, JoinGroupRequest("g", member_id, "consumer", (), 10_000))
 
 
-def running(driver: Driver) -> Rebalance:
+def running(driver: Driver) -> ClassicRebalance:
     (found,) = driver.shard.coordinator.rebalances.running.values()
-    return found
+    return classic(found)
 
 
 def test_a_first_rebalance_says_who_came_and_when_the_assignment_was_safe() -> None:
@@ -217,14 +222,15 @@ def test_a_shard_that_gives_its_partition_up_tells_of_what_it_breaks_off() -> No
     preparing(driver)
     over(driver)
     old = driver.fail_over()
-    (broken,), dropped = old.coordinator.rebalances.take_over()
+    (told,), dropped = old.coordinator.rebalances.take_over()
+    broken = classic(told)
     assert (broken.phase, broken.ended, dropped) == (RebalancePhase.OVER, None, 0)
     assert driver.shard.coordinator.rebalances.running == {}
 
 
 def test_of_many_members_some_are_named_and_all_are_counted() -> None:
     log, now = RebalanceLog(), Now(1, 1)
-    log.begin("g", 0, "why", "m", None, now)
+    ClassicHistory(log).begin("g", 0, "why", "m", None, now)
     for number in range(NAMED_MAX + 7):
         log.came("g", member(f"m{number}"))
     assert len(list(log.running["g"].changes.came)) == NAMED_MAX + 1
@@ -234,10 +240,10 @@ def test_of_many_members_some_are_named_and_all_are_counted() -> None:
 def test_rebalances_that_nobody_fetches_are_dropped_oldest_first_and_counted() -> None:
     log = RebalanceLog()
     for number in range(OVER_MAX + 3):
-        log.begin("g", number, "why", "m", None, Now(number, number))
+        ClassicHistory(log).begin("g", number, "why", "m", None, Now(number, number))
         log.complete("g", Now(number, number))
     kept, dropped = log.take_over()
-    assert (dropped, len(kept), kept[0].generation_id) == (3, OVER_MAX, 3)
+    assert (dropped, len(kept), classic(kept[0]).generation_id) == (3, OVER_MAX, 3)
     assert log.take_over() == ([], 0)
 
 
@@ -252,7 +258,7 @@ def test_a_rebalance_moves_as_its_table_says_and_not_otherwise(phase: RebalanceP
         (RebalancePhase.SYNCING, "break_off"): RebalancePhase.OVER,
     }
     now = Now(1, 1)
-    rebalance = Rebalance("g", 0, "why", "m", None, now)
+    rebalance = ClassicRebalance("g", 0, "why", "m", None, now)
     rebalance.phase = phase
     moves = {
         "end_join": lambda: rebalance.end_join(1, now),
@@ -269,7 +275,7 @@ def test_a_rebalance_moves_as_its_table_says_and_not_otherwise(phase: RebalanceP
 
 
 def test_no_more_than_the_last_few_are_remembered_and_none_twice() -> None:
-    rebalance = Rebalance("g", 0, "why", "m", None, Now(0, 0))
+    rebalance = ClassicRebalance("g", 0, "why", "m", None, Now(0, 0))
     for number in range(20):
         rebalance.wait_ended(f"m{number % 7}", "c", "h", Now(number, number))
     assert [each.ms for each in rebalance.joins] == list(range(20))[-LAST_MAX:]

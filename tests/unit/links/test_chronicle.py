@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.links.chronicle import Chronicle
 from actors.links.observations import ANSWER_MAX
-from actors.links.rebalances import RebalanceView
+from actors.links.views import ClassicRebalanceView
 
 
 def chronicle(kept_max: int = 4_096) -> Chronicle:
@@ -17,7 +17,7 @@ def test_a_slow_reader_is_told_all_in_order_and_nothing_twice() -> None:
         if number % 2:
             made.note("kind", str(number), "text")
         else:
-            made.note_rebalance(RebalanceView(str(number), 0, 1, "why", "m"))
+            made.note_rebalance(ClassicRebalanceView(str(number), 0, 1, "why", "m"))
     first = made.since(0, 0)
     assert (first.upto, first.last, first.missed) == (ANSWER_MAX, ANSWER_MAX + 5, 0)
     second = made.since(first.run, first.upto)

@@ -8,7 +8,7 @@ import pytest
 
 from actors.links.member_names import MemberNames
 from actors.links.rebalances import NAMED_MAX, named
-from actors.links.views import MemberView, RebalanceView, Waited
+from actors.links.views import ClassicRebalanceView, MemberView, Waited
 
 UUIDS = (
     "0a1b2c3d-4e5f-4a1b-8c2d-000000000001",
@@ -45,8 +45,8 @@ def test_a_name_is_as_short_as_tells_it_from_others() -> None:
 
 def test_members_that_are_gone_have_names_of_what_rebalances_tell() -> None:
     gone, killed, came = (f"app-{each}" for each in UUIDS)
-    first = RebalanceView("g", 1, 1, "r", gone, "app", "/10.0.0.7", expelled=(gone,))
-    then = RebalanceView(
+    first = ClassicRebalanceView("g", 1, 1, "r", gone, "app", "/10.0.0.7", expelled=(gone,))
+    then = ClassicRebalanceView(
         *("g", 2, 2, "r", f"{gone},{killed}"),
         replaced=(killed,),
         came=(came,),

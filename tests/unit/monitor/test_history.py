@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from actors.links.views import Event, LagPoint, RebalanceView, Waited
+from actors.links.views import ClassicRebalanceView, Event, LagPoint, Waited
 from actors.monitor.history import FILE, History
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
-REBALANCE = RebalanceView(
+REBALANCE = ClassicRebalanceView(
     group_id="billing",
     began_ms=NOW_MS,
     generation_id=4,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.links.views import LagPoint, RebalanceView
+from actors.links.views import ClassicRebalanceView, LagPoint
 from actors.monitor.history import FILE, History
 from actors.monitor.history_file import connected
 from actors.monitor.history_mending import mend
@@ -22,13 +22,13 @@ Row = tuple[int, int, int, int]
 """Grain, id, seconds from the beginning, lag."""
 
 
-def rebalance(group: str, at_s: int) -> RebalanceView:
+def rebalance(group: str, at_s: int) -> ClassicRebalanceView:
     began_ms = NOW_MS + at_s * 1000
-    return RebalanceView(group, began_ms, 4, "why", "m", ended_ms=began_ms + 500)
+    return ClassicRebalanceView(group, began_ms, 4, "why", "m", ended_ms=began_ms + 500)
 
 
 def left_by_an_older_version(
-    folder: Path, groups: dict[str, int], rows: Iterable[Row], told: Iterable[tuple[int, RebalanceView]] = ()
+    folder: Path, groups: dict[str, int], rows: Iterable[Row], told: Iterable[tuple[int, ClassicRebalanceView]] = ()
 ) -> None:
     with closing(connected(folder / FILE)) as db, db:
         db.executemany("INSERT INTO groups (name, id) VALUES (?, ?)", groups.items())

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.links.views import Event, LagPoint, RebalanceView, Waited
+from actors.links.views import ClassicRebalanceView, Event, LagPoint, Waited
 from actors.monitor.history import FILE, History
 from actors.monitor.history_file import connected
 
@@ -40,7 +40,7 @@ points = st.builds(
     st.none() | numbers,
 )
 rebalances = st.builds(
-    RebalanceView,
+    ClassicRebalanceView,
     group_id=texts,
     began_ms=numbers,
     generation_id=numbers,
@@ -83,7 +83,7 @@ def ownerless(path: Path) -> set[int]:
 @given(st.lists(st.tuples(texts, points), max_size=4), st.lists(rebalances, max_size=2), st.lists(events, max_size=2))
 @settings(max_examples=60, deadline=None)
 def test_whatever_a_value_is_it_costs_its_own_row_only(
-    lags: list[tuple[str, LagPoint]], told: list[RebalanceView], happened: list[Event]
+    lags: list[tuple[str, LagPoint]], told: list[ClassicRebalanceView], happened: list[Event]
 ) -> None:
     with TemporaryDirectory() as folder:
         history = History.open(Path(folder), NOW_MS, 10**6, 1 << 28)
@@ -148,7 +148,7 @@ def stopped_at(step: int, lasts: int, db: sqlite3.Connection, history: History) 
     left = chain([0] * step, repeat(1, lasts), repeat(0))
     db.set_progress_handler(lambda: next(left), 1)
     at_ms = NOW_MS + 15_000
-    rebalance = RebalanceView("second", at_ms, 1, "why", "m")
+    rebalance = ClassicRebalanceView("second", at_ms, 1, "why", "m")
     lags = [(each, point(at_ms, 2)) for each in ("first", "second", "third")]
     written = history.write(at_ms, lags, [rebalance], [Event(1, at_ms, "a", "b", "c")])
     db.set_progress_handler(None, 1)
@@ -226,7 +226,7 @@ def test_a_file_that_lacks_its_tables_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_a_rebalance_that_cannot_be_read_is_left_out(history: History, connection: sqlite3.Connection) -> None:
-    good = RebalanceView("first", NOW_MS, 1, "why", "m")
+    good = ClassicRebalanceView("first", NOW_MS, 1, "why", "m")
     history.write(NOW_MS, [], [good])
     rows = [(1, NOW_MS + number, 1, text) for number, text in enumerate(["", "{}", "[]", "[1, []]", "nul"], 1)]
     with connection:

@@ -11,7 +11,7 @@ from actors.coordinator.classic.records import GroupMetadata, MemberMetadata
 from actors.links.observations import ClusterObserved, Happenings, NumberedRebalance
 from actors.links.pools import PoolFigures
 from actors.links.status import ClusterStatus
-from actors.links.views import LagPoint, RebalanceView
+from actors.links.views import ClassicRebalanceView, LagPoint
 from actors.monitor.curves import thinned
 from actors.monitor.history import History
 from actors.monitor.kinds import Kinds, kind_of
@@ -30,9 +30,9 @@ def history(tmp_path: Path) -> Iterator[History]:
     made.close()
 
 
-def rebalance(minutes_ago: int, group: str = "billing") -> RebalanceView:
+def rebalance(minutes_ago: int, group: str = "billing") -> ClassicRebalanceView:
     began = NOW_MS - minutes_ago * MINUTE
-    return RebalanceView(group, began, 60 - minutes_ago, "member joined", "m", replaced=("older",))
+    return ClassicRebalanceView(group, began, 60 - minutes_ago, "member joined", "m", replaced=("older",))
 
 
 def group(name: str, *members: MemberMetadata, protocol: str = "consumer") -> FollowedGroup:

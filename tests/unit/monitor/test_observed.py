@@ -23,7 +23,7 @@ from actors.links.observations import (
 )
 from actors.links.relay import Figures
 from actors.links.status import BrokerStatus, ClusterStatus, Connections, Load, Logins, ShardStatus, TlsListener
-from actors.links.views import Event, RebalanceView
+from actors.links.views import ClassicRebalanceView, Event
 from actors.monitor.broker_metrics import broker_families
 from actors.monitor.exposition import Series
 from actors.monitor.observed import OTHER, REASONS_MAX, News, Observed
@@ -112,11 +112,11 @@ def event(number: int, text: str, at_ms: int = NOW_MS) -> Event:
     return Event(number, at_ms, "election", "orders-0", text)
 
 
-def rebalance(group: str, generation: int, reason: str = "member left") -> RebalanceView:
-    return RebalanceView(group, NOW_MS + generation, generation, reason, "m")
+def rebalance(group: str, generation: int, reason: str = "member left") -> ClassicRebalanceView:
+    return ClassicRebalanceView(group, NOW_MS + generation, generation, reason, "m")
 
 
-def happened(upto: int, events: Iterable[Event] = (), rebalances: Iterable[RebalanceView] = ()) -> Happenings:
+def happened(upto: int, events: Iterable[Event] = (), rebalances: Iterable[ClassicRebalanceView] = ()) -> Happenings:
     numbered = tuple(NumberedRebalance(n, each) for n, each in enumerate(rebalances))
     return Happenings(1, upto, upto, 0, tuple(events), numbered)
 
@@ -191,7 +191,7 @@ def test_news_that_wait_for_the_history_are_the_last_so_many_of_each_kind() -> N
     def news(*numbers: int) -> News:
         return News(
             tuple(Event(number, number, "a", "b", "c") for number in numbers),
-            tuple(RebalanceView("g", number, 1, "r", "m") for number in numbers),
+            tuple(ClassicRebalanceView("g", number, 1, "r", "m") for number in numbers),
         )
 
     assert news(1, 2).and_then(news(3), 5) == news(1, 2, 3)

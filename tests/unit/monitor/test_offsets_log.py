@@ -39,15 +39,15 @@ def test_the_last_record_of_a_key_counts() -> None:
     group = log.groups["billing"]
     assert group.offsets["orders", 0] == (9, 7, "by hand", NOW_MS, -1)
     assert group.commits == 2
-    assert group.metadata is not None
-    assert [member.member_id for member in group.metadata.members] == ["a", "b"]
+    assert group.persisted is not None
+    assert [member.member_id for member in group.persisted.members] == ["a", "b"]
 
 
 def test_a_group_is_gone_when_nothing_of_it_is_left() -> None:
     log = OffsetsPartition()
     log.apply(records(committed("billing", "orders", 0, 5), GroupPut("billing", group_of("a"))))
     log.apply(records(GroupDeleted("billing")))
-    assert log.groups["billing"].metadata is None
+    assert log.groups["billing"].persisted is None
     log.apply(records(OffsetsDeleted("billing", [("orders", 0), ("orders", 1)])))
     assert log.groups == {}
     log.apply(records(GroupDeleted("never there")))

@@ -14,6 +14,7 @@ from actors.links import views
 from actors.links.operations import Operation, Result
 from actors.links.reading import PartitionRow
 from actors.links.views import (
+    ClassicRebalanceView,
     GetGroup,
     GetGroupHistory,
     GetOverview,
@@ -22,7 +23,6 @@ from actors.links.views import (
     ListGroupRows,
     ListTopicRows,
     PartitionLag,
-    RebalanceView,
     Seen,
 )
 from actors.monitor.answers import Answers, Picture
@@ -79,7 +79,9 @@ def ask(given: Picture, operation: Operation[Result]) -> Result:
 
 def test_a_group_is_shown_with_its_members_partitions_and_lag() -> None:
     billing = group("billing", member("m-1", "c-1", 0), member("m-0", "c-0", 1))
-    told = Told(rebalances={"billing": tuple(RebalanceView("billing", NOW_MS - n, n, "r", "m") for n in (5, 4, 3))})
+    told = Told(
+        rebalances={"billing": tuple(ClassicRebalanceView("billing", NOW_MS - n, n, "r", "m") for n in (5, 4, 3))}
+    )
     view = ask(picture(billing, told=told), GetGroup("billing", rebalances=2))
     assert isinstance(view, views.GroupView)
     assert view.row is not None

@@ -14,7 +14,8 @@ import pytest
 
 import actors
 from actors.coordinator_kinds.groups.rebalances import log_rebalances
-from actors.links.rebalances import Rebalances, RebalanceView
+from actors.links.rebalances import Rebalances
+from actors.links.views import ClassicRebalanceView
 from actors.members.logs.capture import RingHandler
 from actors.members.logs.ring import Ring
 from actors.runtime.escaping import escaped, escaped_json
@@ -84,7 +85,7 @@ def test_the_reason_of_a_join_forged_a_line_of_the_audit_log() -> None:
     log.addHandler(kept)
     level, log.level = log.level, logging.INFO
     try:
-        over = RebalanceView("g\x1b[2J", 0, 7, f"m-1 joined\n{FORGED}", "m-1\u2028")
+        over = ClassicRebalanceView("g\x1b[2J", 0, 7, f"m-1 joined\n{FORGED}", "m-1\u2028")
         log_rebalances(Rebalances((over,), 0, ()), lambda **more: about(**more))
     finally:
         log.removeHandler(kept)

@@ -14,7 +14,8 @@ from actors.broker.coordinators.link import ShardLink
 from actors.client.records import ConsumerGroupMetadata
 from actors.coordinator_kinds.groups import GROUPS
 from actors.coordinator_kinds.groups.rebalances import log_rebalances
-from actors.links.rebalances import Rebalances, RebalanceView
+from actors.links.rebalances import Rebalances
+from actors.links.views import ClassicRebalanceView
 from actors.members.whom import about_member
 from actors.runtime.logs import JSON, TEXT, Fields, LogPlace, about, at, formatter
 from actors.runtime.process import log_to
@@ -122,7 +123,7 @@ def test_a_members_lines_name_group_member_and_generation() -> None:
 
 
 def test_a_shard_logs_why_rebalances_were_and_of_many_only_how_many(caplog: pytest.LogCaptureFixture) -> None:
-    over = tuple(RebalanceView(f"g{number}", 0, number, "m-1 left", "m-1") for number in range(60))
+    over = tuple(ClassicRebalanceView(f"g{number}", 0, number, "m-1 left", "m-1") for number in range(60))
     with caplog.at_level(logging.INFO):
         log_rebalances(Rebalances(over, 7, ()), lambda **more: at("__consumer_offsets", 3, **more))
     assert len(caplog.records) == 51
