@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.cli import figures
+from actors.links.views import CLASSIC, REBALANCING
 
 if TYPE_CHECKING:
     from actors.cli.groups_status import Known
@@ -22,11 +23,9 @@ OFFSET_COLUMNS: Final = (
 VERBOSE_OFFSET_COLUMNS: Final = (*OFFSET_COLUMNS[:3], "leader_epoch", *OFFSET_COLUMNS[3:], "metadata")
 MEMBER_COLUMNS: Final = ("group", "consumer_id", "host", "client_id", "#partitions")
 STATE_COLUMNS: Final = ("group", "coordinator", "assignment_strategy", "state", "#members")
-STATUS_COLUMNS: Final = ("lag", "lag_seconds", "generation", "waits_for", "ends_in_ms")
+STATUS_COLUMNS: Final = ("lag", "lag_seconds", "waits_for", "ends_in_ms")
 REBALANCE_COLUMNS: Final = ("group", "rebalance", "ended_generation", "member", "reason")
 FOREIGN_COLUMNS: Final = ("group", "protocol_type", "state", "consumer_id", "host", "client_id")
-REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
-ACTIVE_STATES: Final = ("Stable", *REBALANCING)
 
 
 def offset_rows(
@@ -52,8 +51,13 @@ def offset_rows(
 
 
 def is_foreign(group: GroupDescription) -> bool:
-    """Whether the members are not consumers, but for example workers of Connect, whose assignments we cannot read."""
-    return group.protocol_type not in ("", "consumer")
+    """Whether we cannot read what its members have: they are workers of Connect, or the group is of another type."""
+    return group.protocol_type not in ("", "consumer") or not group.tells_members
+
+
+def foreign_columns(group: GroupDescription) -> tuple[str, ...]:
+    """The columns of `foreign_rows`. Of members that are not described nothing is shown."""
+    return FOREIGN_COLUMNS if group.tells_members else ("group", "type", *FOREIGN_COLUMNS[1:3])
 
 
 def foreign_rows(group: GroupDescription) -> Rows:
@@ -61,6 +65,7 @@ def foreign_rows(group: GroupDescription) -> Rows:
     return [
         {
             "group": group.group_id,
+            **_type(group),
             "protocol_type": group.protocol_type,
             "state": group.state,
             "consumer_id": member.member_id if member else None,
@@ -104,18 +109,31 @@ def state_columns(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
 
 
 def _type_column(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
-    return ("protocol_type",) if any(map(is_foreign, groups)) else ()
+    other = ("type",) if not all(group.tells_members for group in groups) else ()
+    return (*other, "protocol_type") if any(map(is_foreign, groups)) else ()
+
+
+def _type(group: GroupDescription) -> dict[str, str]:
+    return {} if group.tells_members else {"type": group.type}
+
+
+def status_columns(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
+    """What --verbose adds to the columns of `state_row`. Classic groups have generations, others epochs."""
+    classic = [group.type == CLASSIC for group in groups]
+    numbers = (*(["generation"] if any(classic) else []), *([] if all(classic) else ["epoch"]))
+    return (*STATUS_COLUMNS[:2], *numbers, *STATUS_COLUMNS[2:])
 
 
 def state_row(group: GroupDescription) -> dict[str, Any]:
     """The row of --state: a group's coordinator, assignor, state and number of members."""
     return {
         "group": group.group_id,
+        **_type(group),
         "protocol_type": group.protocol_type,
         "coordinator": f"{group.coordinator.host}:{group.coordinator.port} ({group.coordinator.id})",
         "assignment_strategy": group.protocol or None,
         "state": group.state,
-        "#members": len(group.members),
+        "#members": len(group.members) if group.tells_members else None,
     }
 
 
@@ -128,8 +146,10 @@ def verbose_state_row(group: GroupDescription, known: Known | None) -> dict[str,
     row |= {"lag": seen.lag if seen else None, "lag_seconds": seen.lag_seconds if seen else None}
     if known.status is None:
         return row
+    if not group.tells_members:
+        row |= {"#members": known.status.members}
     return row | {
-        "generation": known.status.epoch,
+        known.status.epoch_name: known.status.epoch,
         "waits_for": list(known.status.awaited_members),
         "ends_in_ms": known.status.phase_ends_in_ms,
         "rebalances": [
@@ -152,6 +172,8 @@ def remarks(group: GroupDescription) -> Iterator[str]:
         yield f"{name} has no active members."
     elif group.state in REBALANCING:
         yield f"Warning: {name} is rebalancing."
+    if not group.tells_members:
+        yield f"{name} is of type {group.type}: its members and what they have cannot be described."
 
 
 def _offset_row(

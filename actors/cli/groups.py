@@ -14,12 +14,11 @@ from actors.cli.cluster_commands import data_dir_option, name_option, ray_addres
 from actors.cli.errors import CliError
 from actors.cli.group_history import history
 from actors.cli.group_rows import (
-    FOREIGN_COLUMNS,
     OFFSET_COLUMNS,
     REBALANCE_COLUMNS,
-    STATUS_COLUMNS,
     VERBOSE_OFFSET_COLUMNS,
     Rows,
+    foreign_columns,
     foreign_rows,
     is_foreign,
     member_columns,
@@ -28,6 +27,7 @@ from actors.cli.group_rows import (
     remarks,
     state_columns,
     state_row,
+    status_columns,
     verbose_state_row,
 )
 from actors.cli.groups_status import Statuses, statuses
@@ -144,12 +144,12 @@ def _describe(
     columns = {
         "offsets": VERBOSE_OFFSET_COLUMNS if verbose else OFFSET_COLUMNS,
         "members": member_columns(found, verbose=verbose),
-        "state": (*state_columns(found), *(STATUS_COLUMNS if verbose else ())),
+        "state": (*state_columns(found), *(status_columns(found) if verbose else ())),
     }[view]
     for group, members, table in zip(found, foreign, rows, strict=True):
         for remark in remarks(group):
             output.note(remark)
-        output.emit(members, FOREIGN_COLUMNS, output_format)
+        output.emit(members, foreign_columns(group), output_format)
         output.emit(table, columns, output_format)
         for row in table:
             output.emit(row.get("rebalances") or (), REBALANCE_COLUMNS, output_format)
@@ -206,7 +206,9 @@ def delete_offsets(
 
 def described(admin: Admin, names: Sequence[str]) -> list[GroupDescription]:
     """Describe groups. Raises CliError if one of them does not exist."""
-    found = {group.group_id: group for group in admin.describe_consumer_groups(names)} if names else {}
+    from actors.client.admin import lookups
+
+    found = lookups.described_groups(admin, names)
     missing = [name for name in names if name not in found or found[name].state == "Dead"]
     if missing:
         raise CliError(f"Consumer group {', '.join(map(repr, missing))} does not exist.")

@@ -12,7 +12,6 @@ import click
 
 from actors.cli import calls, options, output, reset
 from actors.cli.errors import CliError
-from actors.cli.group_rows import ACTIVE_STATES
 
 if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
@@ -128,11 +127,14 @@ def _moment(name: str, value: str, now_ms: int) -> int:
 
 def _committed(admin: Admin, name: str) -> dict[TopicPartition, int]:
     """The offsets of a group that has no members now. Raises CliError if it has some."""
-    (group,) = admin.describe_consumer_groups([name])
-    if group.state in ACTIVE_STATES:
+    from actors.client.admin import lookups
+
+    group = lookups.described_groups(admin, [name])[name]
+    if group.state not in ("Empty", "Dead"):
+        members = f" with {output.plural(len(group.members), 'member')}" if group.tells_members else ""
         raise CliError(
-            f"offsets can only be reset while a group has no members; {name!r} is {group.state} with "
-            f"{output.plural(len(group.members), 'member')}: stop them first"
+            f"offsets can only be reset while a group has no members; {name!r} is {group.state}{members}: "
+            "stop them first"
         )
     if group.state == "Dead":  # not there yet: the commit makes it; some brokers refuse to fetch its offsets
         return {}

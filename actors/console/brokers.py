@@ -132,16 +132,17 @@ class BrokerDesk:
             return self._seen_by(admin, wish)
 
     def _seen_by(self, admin: Admin, wish: Wish) -> Preview:
-        (group,) = admin.describe_consumer_groups([wish.group_id])
+        group = lookups.described_groups(admin, [wish.group_id])[wish.group_id]
         committed = {tp: at.offset for tp, at in admin.list_consumer_group_offsets(wish.group_id).items()}
         meant = [tp for tp in sorted(committed) if not wish.topics or tp.topic in wish.topics]
         logs = lookups.logs(admin, meant)
         plan = self._plan(admin, wish, logs, committed)
         refusal = ""
         if group.state not in _EMPTY:
+            members = f" with {len(group.members)}" if group.tells_members else ""
             refusal = (
-                f"Offsets can only be moved while a group has no members, and {wish.group_id} is {group.state} with "
-                f"{len(group.members)}. Stop them first."
+                f"Offsets can only be moved while a group has no members, and {wish.group_id} is {group.state}"
+                f"{members}. Stop them first."
             )
         return Preview(wish, plan.offsets, committed, logs, tuple(plan.warnings), refusal)
 

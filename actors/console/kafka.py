@@ -110,7 +110,7 @@ class KafkaSource:
 
     def _groups(self, now: int) -> GroupRows:
         names = [each.group_id for each in self._admin.list_consumer_groups()]
-        found = self._admin.describe_consumer_groups(names)
+        found = list(lookups.described_groups(self._admin, names).values())
         committed = {name: self._admin.list_consumer_group_offsets(name) for name in names[:_LAGS]}
         logs = lookups.logs(self._admin, {tp for offsets in committed.values() for tp in offsets})
         count = self._offsets_partitions()
@@ -121,7 +121,7 @@ class KafkaSource:
         return len(found[0].partitions) if found else 0
 
     def _group(self, group_id: str, now: int) -> GroupView:
-        (group,) = self._admin.describe_consumer_groups([group_id])
+        group = lookups.described_groups(self._admin, [group_id])[group_id]
         if group.state == "Dead":
             return GroupView(now, None)
         committed = self._admin.list_consumer_group_offsets(group_id)
@@ -175,8 +175,9 @@ def _row(
     partition = partition_for_group(group.group_id, offsets_partitions) if offsets_partitions else -1
     kind = kind_of_members(group.group_id, group.members) if group.members or group.protocol_type else SIMPLE
     where = (group.coordinator.id, partition)
-    head = (group.group_id, group.state, group.protocol_type, kind, len(group.members), tuple(topics))
-    return GroupRow(*head, *where, lag, None, None, 0)
+    members = len(group.members) if group.tells_members else None
+    head = (group.group_id, group.state, group.protocol_type, kind, members, tuple(topics))
+    return GroupRow(*head, *where, lag, None, None, 0, group_type=group.type)
 
 
 def _lag(tp: TopicPartition, at: OffsetAndMetadata | None, log: Log | None, owner: str | None) -> PartitionLag:

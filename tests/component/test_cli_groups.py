@@ -152,6 +152,28 @@ class FakeCluster:
         )
 
 
+def test_a_group_of_another_type_is_described_with_its_type_state_offsets_and_lag(cluster: FakeAdmin) -> None:
+    """It did not exist, for DescribeGroups knows classic groups alone."""
+    cluster.groups["s"] = GroupDescription("s", "Open", "tiny", "", (), HOST, "tiny")
+    cluster.offsets["s"] = {A: OffsetAndMetadata(12)}
+    found = run("describe", "s")
+    assert found.stdout.splitlines() == [
+        "GROUP  TYPE  PROTOCOL-TYPE  STATE",
+        "s      tiny  tiny           Open",
+        "GROUP  TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID",
+        "s      t      0          12              20              8    -            -     -",
+    ]
+    assert found.stderr == "Group 's' is of type tiny: its members and what they have cannot be described.\n"
+    assert run("describe", "s", "--state").stdout.splitlines()[1].split() == [
+        *("s", "tiny", "tiny", "host-1:9093", "(1)", "-", "Open", "-")
+    ]
+    assert run("describe", "s", "--members").exit_code == 0
+    assert run("list", "--type", "tiny").stdout.splitlines()[1].split() == ["s", "Tiny", "Open"]
+    refused = reset("s", "--topic", "t", "--to-latest", "--execute")
+    assert refused.exit_code == 1
+    assert "'s' is Open: stop them first" in refused.output
+
+
 def test_describe_state_verbose_shows_whom_a_group_waits_for_and_why_it_rebalanced(
     cluster: FakeAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,12 +183,22 @@ class FakeAdmin:
     def list_consumer_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[GroupListing]:
         wanted = {state.lower() for state in states}
         found = [group for group in self.groups.values() if not wanted or group.state.lower() in wanted]
-        return [GroupListing(group.group_id, group.protocol_type, group.state, "Classic") for group in found]
+        kinds = {kind.lower() for kind in types}
+        return [
+            GroupListing(group.group_id, group.protocol_type, group.state, group.type.capitalize())
+            for group in found
+            if not kinds or group.type in kinds
+        ]
 
     def describe_consumer_groups(
         self, group_ids: Iterable[str], timeout_ms: int | None = None
     ) -> list[GroupDescription]:
-        return [self.groups.get(name, GroupDescription(name, "Dead", "", "", (), HOST)) for name in group_ids]
+        """As DescribeGroups has it, which does not know groups of other types."""
+        found = {name: self.groups.get(name) for name in group_ids}
+        return [
+            group if group and group.tells_members else GroupDescription(name, "Dead", "", "", (), HOST)
+            for name, group in found.items()
+        ]
 
     def delete_consumer_groups(self, group_ids: Iterable[str]) -> None:
         for group in group_ids:

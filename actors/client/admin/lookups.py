@@ -1,8 +1,9 @@
-"""What tools ask an Admin before they do something: which topics exist, and where the logs begin and end."""
+"""What tools ask an Admin before they do something: which groups and topics there are, and where logs begin and end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.client.admin.offset_plans import Log
@@ -10,7 +11,7 @@ from actors.client.records import TopicPartition
 
 if TYPE_CHECKING:
     from actors.client.admin.admin import Admin
-    from actors.client.admin.types import TopicDescription
+    from actors.client.admin.types import GroupDescription, TopicDescription
 
 
 def existing_topics(admin: Admin, named: Iterable[str] | None = None) -> list[TopicDescription]:
@@ -31,6 +32,23 @@ def logs(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartit
     first = admin.list_offsets(dict.fromkeys(asked, "earliest"))
     end = admin.list_offsets(dict.fromkeys(asked, "latest"))
     return {tp: Log(a.offset, z.offset) for tp in asked if (a := first[tp]) and (z := end[tp])}
+
+
+def described_groups(admin: Admin, names: Sequence[str]) -> dict[str, GroupDescription]:
+    """Groups by their ids, of whatever type. One that does not exist has the state Dead.
+
+    DescribeGroups says of a group that is not a classic one that it is Dead. What is known of it then is what a list of
+    groups has.
+    """
+    found = {group.group_id: group for group in admin.describe_consumer_groups(names)} if names else {}
+    if any(group.state == "Dead" for group in found.values()):
+        for listed in admin.list_consumer_groups():
+            group = found.get(listed.group_id)
+            kind = listed.type.lower()
+            if group is not None and group.state == "Dead" and kind not in ("", group.type):
+                told = replace(group, state=listed.state, protocol_type=listed.protocol_type, type=kind)
+                found[listed.group_id] = told
+    return found
 
 
 def offsets_at(admin: Admin, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:

@@ -128,6 +128,13 @@ class GroupDescription:
     protocol: str
     members: tuple[MemberDescription, ...]
     coordinator: Node
+    type: str = "classic"
+    """Kafka's name of the type, in lower case."""
+
+    @property
+    def tells_members(self) -> bool:
+        """Whether its members are described. Of a type that we cannot describe they are not known."""
+        return self.type == "classic"
 
 
 @dataclass(frozen=True, slots=True)

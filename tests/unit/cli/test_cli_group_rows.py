@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from actors.cli.group_rows import (
     OFFSET_COLUMNS,
+    foreign_columns,
     foreign_rows,
     member_columns,
     member_rows,
@@ -11,11 +14,17 @@ from actors.cli.group_rows import (
     remarks,
     state_columns,
     state_row,
+    status_columns,
+    verbose_state_row,
 )
+from actors.cli.groups_status import Known
 from actors.client import OffsetAndMetadata, TopicPartition
+from actors.client.admin.lookups import described_groups
 from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.client.records import Node
+from actors.links.group_status import PlainStatus, RebalanceEvent
+from tests.support.fake_admin import FakeAdmin
 
 BROKER = Node(0, "127.0.0.1", 9092)
 
@@ -130,3 +139,42 @@ def test_remarks_are_made_on_groups_without_members_or_in_motion() -> None:
     assert list(remarks(STABLE)) == []
     assert list(remarks(EMPTY)) == ["Consumer group 'g' has no active members."]
     assert list(remarks(MOVING)) == ["Warning: Consumer group 'g' is rebalancing."]
+
+
+TINY = GroupDescription("s", "Open", "tiny", "", (), BROKER, "tiny")
+
+
+def test_a_group_of_a_type_that_cannot_be_described_is_shown_with_what_is_known_of_it() -> None:
+    """DescribeGroups says that it is dead, so it did not exist."""
+    assert (
+        offset_rows(TINY, {TopicPartition("t", 0): OffsetAndMetadata(4)}, {TopicPartition("t", 0): Log(0, 9)})[0]["lag"]
+        == 5
+    )
+    (row,) = foreign_rows(TINY)
+    shown = {column: row[column] for column in foreign_columns(TINY)}
+    assert shown == {"group": "s", "type": "tiny", "protocol_type": "tiny", "state": "Open"}
+    assert state_columns([TINY, STABLE])[:3] == ("group", "type", "protocol_type")
+    assert (state_row(TINY)["type"], state_row(TINY)["#members"]) == ("tiny", None)
+    assert "type" not in state_row(STABLE)
+    assert member_rows(TINY) == []
+    assert list(remarks(TINY)) == ["Group 's' is of type tiny: its members and what they have cannot be described."]
+
+
+def test_with_what_coterie_knows_a_group_of_another_type_has_members_and_an_epoch() -> None:
+    status = PlainStatus("tiny", "Open", 4, 2, ("a",), 250, (RebalanceEvent(0, 3, "member entered", "a"),))
+    row = verbose_state_row(TINY, Known(status, None))
+    assert (row["#members"], row["epoch"], row["waits_for"], row["ends_in_ms"]) == (2, 4, ["a"], 250)
+    assert row["rebalances"][0]["ended_generation"] == 3
+    assert "generation" not in row
+    assert status_columns([TINY]) == ("lag", "lag_seconds", "epoch", "waits_for", "ends_in_ms")
+    assert status_columns([STABLE]) == ("lag", "lag_seconds", "generation", "waits_for", "ends_in_ms")
+    assert status_columns([STABLE, TINY])[2:4] == ("generation", "epoch")
+
+
+@pytest.mark.parametrize("asked", [("s",), ("g", "s", "gone")])
+def test_groups_that_describe_groups_calls_dead_are_looked_for_in_the_list(asked: tuple[str, ...]) -> None:
+    admin = FakeAdmin(groups={"s": TINY, "g": EMPTY})
+    found = described_groups(admin, asked)  # type: ignore[arg-type]
+    assert list(found) == list(asked)
+    assert (found["s"].state, found["s"].type, found["s"].protocol_type) == ("Open", "tiny", "tiny")
+    assert [found[each].state for each in asked if each != "s"] == ["Empty", "Dead"][: len(asked) - 1]
