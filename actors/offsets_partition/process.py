@@ -42,6 +42,7 @@ _READ_SECONDS = 0.001
 _FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
 
 _REQUEST = int(Kind.REQUEST)  # an enum's member costs more to look up
+_KINDS = frozenset(map(int, Kind))
 
 
 class ShardProcess:
@@ -203,7 +204,7 @@ class ShardProcess:
             self._ended = not protocol.told(payload)
         elif self._hosted is not None and (tell := self._hosted.service.handlers.get(kind)) is not None:
             tell(a, b, payload, self._now())
-        elif kind not in Kind:
+        elif kind not in _KINDS:
             protocol.refuse(kind)
 
     def _with_shard(self, act: Any) -> None:

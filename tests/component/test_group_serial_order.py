@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.membership import Membership
 from actors.coordinator.groups.offsets import Offsets
 from actors.wire import messages as m
@@ -310,14 +311,14 @@ def loses_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def takes_an_older_generation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member's commit of the generation before is taken."""
-    whole = Offsets._check_commit
+    whole = ClassicGroup.check_commit
 
-    def check(self: Offsets, group: Any, request: Any, now: Any) -> int:
-        if group is not None and request.generation_id == group.generation_id - 1:
-            request = request._replace(generation_id=group.generation_id)
-        return whole(self, group, request, now)
+    def check(self: ClassicGroup, request: Any, timers: Any, now: Any) -> int:
+        if request.generation_id == self.generation_id - 1:
+            request = request._replace(generation_id=self.generation_id)
+        return whole(self, request, timers, now)
 
-    monkeypatch.setattr(Offsets, "_check_commit", check)
+    monkeypatch.setattr(ClassicGroup, "check_commit", check)
 
 
 def tells_nobody_of_a_rebalance(monkeypatch: pytest.MonkeyPatch) -> None:
