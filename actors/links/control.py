@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from actors.links import acl_operations, observations, operations, quota_operations, reading, views
 from actors.links.codec import Codec, UnknownKindError
-from actors.links.group_status import GROUP_CLASSES, WITHOUT_TAG, GroupReport
+from actors.links.group_status import GROUP_CLASSES, GROUP_CLASSES_SINCE, WITHOUT_TAG, GroupReport
 from actors.links.operations import Operation, Result
 from actors.links.status import Load
 from placement.metadata import ClusterMetadata, Endpoint
@@ -182,7 +182,7 @@ CODEC: Codec[ControlMessage] = Codec(
     },
     without_tag=WITHOUT_TAG,
     packed={ClusterMetadata: (ClusterMetadata.to_wire, ClusterMetadata.from_wire)},
-    since=operations.SINCE,
+    since={**operations.SINCE, **GROUP_CLASSES_SINCE},
 )
 
 

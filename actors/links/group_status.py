@@ -27,5 +27,8 @@ GROUP_CLASSES: Final[Mapping[int, type[GroupReport]]] = {
 }
 """The tags on both links, beside those of their messages. A type that tells more adds its classes."""
 
+GROUP_CLASSES_SINCE: Final[Mapping[type, int]] = dict.fromkeys(GROUP_CLASSES.values(), 1)
+"""The version of our protocols that each of them came with (`versions`)."""
+
 WITHOUT_TAG: Final[Mapping[type, type]] = {RebalanceView: ClassicRebalanceView}
 """What a field of such a class holds if it has no tag."""

@@ -18,7 +18,7 @@ from typing import TypeAlias, cast
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.messages import MaySleepResponse
 from actors.links.codec import Codec
-from actors.links.group_status import GROUP_CLASSES, WITHOUT_TAG, ClassicStatus, GroupReport
+from actors.links.group_status import GROUP_CLASSES, GROUP_CLASSES_SINCE, WITHOUT_TAG, ClassicStatus, GroupReport
 from actors.links.rebalances import Rebalances
 from actors.links.versions import OWN, UNTOLD, Spoken, common, decoded, encoded, none_in_common
 from actors.wire.gathering import Gathering
@@ -157,6 +157,7 @@ PAYLOADS: Codec[Payload] = Codec(
         Kind.LOG_LEVELS: ChangedLevels,
         **GROUP_CLASSES,
     },
+    since=GROUP_CLASSES_SINCE,
     without_tag=WITHOUT_TAG,
 )
 
