@@ -219,7 +219,9 @@ def test_who_hangs_up_on_tls_may_speak_none(authority: Authority, caplog: pytest
 def test_tls_on_a_plain_connection_is_named(authority: Authority) -> None:
     with answering(b"\x15\x03\x03\x00\x02\x02\x0a") as port:
         settings = {"bootstrap_servers": f"127.0.0.1:{port}", **QUICK, "default_api_timeout_ms": 300}
-        assert "the broker expects TLS here: set security_protocol to" in failure(settings, SecurityProtocolError)
+        said = failure(settings, SecurityProtocolError)
+        assert "the broker expects TLS here: set security_protocol to SASL_SSL" in said
+        assert "sasl_plain_username" in said, "who has no protocol set has no login set either"
 
 
 @pytest.mark.conformance("XF-10")

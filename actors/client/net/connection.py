@@ -33,6 +33,10 @@ _MAX_FRAME_BYTES = (1 << 31) - 1
 _API_VERSIONS = 3
 _STALE = "the login of this connection has to be renewed first"
 _MAX_EARLY_BYTES = 1 << 20
+_EXPECTS_TLS = (
+    "the broker expects TLS here: set security_protocol to SASL_SSL, with sasl_mechanism, sasl_plain_username and "
+    "sasl_plain_password or sasl_password_file; or to SSL, if clients do not log in"
+)
 _TLS_ALERT = 0x1503  # how the alert begins with which a TLS server answers plain bytes
 
 
@@ -333,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
     def _check_early(self, size: int) -> None:
         """Before the login is done the other end may be anybody."""
         if size >> 16 == _TLS_ALERT:
-            raise SecurityProtocolError("the broker expects TLS here: set security_protocol to SASL_SSL or SSL")
+            raise SecurityProtocolError(_EXPECTS_TLS)
         if size > _MAX_EARLY_BYTES or (size < 4 and self._raw is None):
             raise WireError(f"a frame of {size} bytes")
 
