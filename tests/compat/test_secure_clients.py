@@ -200,7 +200,7 @@ def test_what_does_not_fit_is_told_with_the_setting(secure: SecurePeer, tmp_path
 
     tls, plain = secure.servers["SASL_SSL"], secure.servers["PLAINTEXT"]
     trusted = {"ssl_cafile": secure.cafile}
-    assert "set security_protocol to SASL_SSL or SSL" in failure(bootstrap_servers=tls)
+    assert "set security_protocol to SASL_SSL, with sasl_mechanism" in failure(bootstrap_servers=tls)
     assert "security_protocol=PLAINTEXT" in failure(bootstrap_servers=plain, security_protocol="SSL", **trusted)
     login = {k: v for k, v in secure.settings(protocol="SASL_PLAINTEXT").items() if k != "bootstrap_servers"}
     assert "security_protocol may have to be PLAINTEXT" in failure(bootstrap_servers=plain, **login)

@@ -120,7 +120,7 @@ async def test_who_does_not_fit_is_told_why(tmp_path: Path) -> None:
             wrong = there.settings("SASL_SSL", mechanism, sasl_plain_password="wrong")
             assert isinstance(await beside(lambda wrong=wrong: failure(**wrong)), SaslAuthenticationError)
         plain = {"bootstrap_servers": there.servers("SASL_SSL")}
-        assert "set security_protocol to SASL_SSL or SSL" in str(await beside(lambda: failure(**plain)))
+        assert "set security_protocol to SASL_SSL, with sasl_mechanism" in str(await beside(lambda: failure(**plain)))
         strange = {"bootstrap_servers": there.servers("SASL_PLAINTEXT")}
         assert "it may expect a login" in str(await beside(lambda: failure(**strange)))
         eager = there.settings("SASL_PLAINTEXT") | {"bootstrap_servers": there.servers("PLAINTEXT")}
