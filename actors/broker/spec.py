@@ -1,4 +1,4 @@
-"""What a broker is told when it is started, and why it may not start.
+"""A broker's orders when it is started, and why it may not start.
 
 It goes through Ray as bytes of a codec: the code on the broker's node may be of another build than the controller's.
 """

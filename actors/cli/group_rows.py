@@ -118,7 +118,7 @@ def _type(group: GroupDescription) -> dict[str, str]:
 
 
 def status_columns(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
-    """What --verbose adds to the columns of `state_row`. Classic groups have generations, others epochs."""
+    """The columns that --verbose adds to those of `state_row`. Classic groups have generations, others epochs."""
     classic = [group.type == CLASSIC for group in groups]
     numbers = (*(["generation"] if any(classic) else []), *([] if all(classic) else ["epoch"]))
     return (*STATUS_COLUMNS[:2], *numbers, *STATUS_COLUMNS[2:])

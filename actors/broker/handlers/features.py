@@ -1,6 +1,6 @@
 """The features of KIP-584, by whose levels Kafka's tools see what a cluster can do. One can be changed: OURS.
 
-The levels of Kafka's features mean what they mean in Kafka. What does not exist here has level 0, as if it were off.
+The levels of Kafka's features mean what they mean in Kafka. A feature that is not there has level 0, as if it were off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tools ask an Admin before they do something: which groups and topics there are, and where logs begin and end."""
+"""Questions of tools to an Admin before they act: which groups and topics there are, where logs begin and end."""
 
 from __future__ import annotations
 
