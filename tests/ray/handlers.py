@@ -238,14 +238,20 @@ class Placed:
         return os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
+def written(folder: Path, pattern: str) -> list[bytes]:
+    """The lines of all files, in the order of each file's last write: a later process may have a lower number."""
+    files = sorted(folder.glob(pattern), key=lambda file: file.stat().st_mtime_ns)
+    return [line for file in files for line in file.read_bytes().splitlines()]
+
+
 def handled(folder: Path) -> list[bytes]:
-    """All values handled so far, repeats included."""
-    return [line for file in sorted(folder.glob("*.log")) for line in file.read_bytes().splitlines()]
+    """All values handled so far, repeats included: those of a process in their order, after those of one that ended."""
+    return written(folder, "*.log")
 
 
 def begun(folder: Path) -> list[bytes]:
-    """All values that a `Witnessed` has begun with so far, repeats included, those of a process in their order."""
-    lines = [line.split() for file in sorted(folder.glob("*.times")) for line in file.read_bytes().splitlines()]
+    """All values that a `Witnessed` has begun with so far, repeats included, in the order of `handled`."""
+    lines = [line.split() for line in written(folder, "*.times")]
     return [value for what, value, _ in lines if what == b"begin"]
 
 
