@@ -5,11 +5,12 @@ The controller logs these records and sends images of the result to the brokers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from placement.names import topic_name_error as topic_name_error
+from placement.pairs import Pair, Pairs
 from placement.sealed_pools import KINDS, SealedPools
 
 NO_LEADER = -1
@@ -103,10 +104,6 @@ class TopicInfo:
     partitions: tuple[PartitionInfo, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
-
 
 class AclRow(NamedTuple):
     """An ACL; types, operations and permissions by Kafka's codes (KIP-11, KIP-290)."""
@@ -154,6 +151,10 @@ class ClusterMetadata:
     """The version at which credentials, ACLs or quotas last changed here. Nobody is sent it."""
     features: dict[str, int] = field(default_factory=dict)
     """Levels of features that have been raised."""
+    pairs: Pairs = field(default_factory=Pairs)
+    """Which partitions of internal topics are led together with which others."""
+    internal_topics: frozenset[str] = INTERNAL_TOPICS
+    """Those of coordinators, and those whose partitions are paired: clients do not write to them."""
     whole: bool = True
     """False for an image without credentials, ACLs and quotas, which are those of the image before."""
 
@@ -177,7 +178,11 @@ class ClusterMetadata:
                 name, topic_id, partitions, configs = rest
                 self._put(TopicInfo(name, topic_id, tuple(_partition(p) for p in partitions), dict(configs)))
             case "delete_topic":
-                self.names.pop(self.topics.pop(rest[0]).id, None)
+                gone = self.topics.pop(rest[0])
+                self.names.pop(gone.id, None)
+                if self.pairs:
+                    self.pairs.forget(gone.name, gone.id)
+                    self._note_internal()
             case "topic_configs":
                 name, configs = rest
                 self._put(replace(self.topics[name], configs=dict(configs)))
@@ -185,11 +190,13 @@ class ClusterMetadata:
                 name, configs = rest
                 self.broker_configs[name] = dict(configs)
             case "partition":
-                name, index, partition = rest
-                topic = self.topics[name]
-                changed = list(topic.partitions)
-                changed[index : index + 1] = [_partition(partition)]
-                self._put(replace(topic, partitions=tuple(changed)))
+                self._put_partition(*rest)
+            case "together":
+                for each in rest[0]:
+                    self._put_partition(*each)
+            case "pair":
+                self.pairs.add(Pair(*rest))
+                self._note_internal()
             case "producer_ids":
                 (self.next_producer_id,) = rest
             case "scram":
@@ -225,6 +232,15 @@ class ClusterMetadata:
     def _put(self, topic: TopicInfo) -> None:
         self.topics[topic.name] = topic
         self.names[topic.id] = topic.name
+
+    def _put_partition(self, name: str, index: int, fields: list[Any]) -> None:
+        topic = self.topics[name]
+        changed = list(topic.partitions)
+        changed[index : index + 1] = [_partition(fields)]
+        self._put(replace(topic, partitions=tuple(changed)))
+
+    def _note_internal(self) -> None:
+        self.internal_topics = INTERNAL_TOPICS | self.pairs.topics()
 
     def _set_quota(self, entity: QuotaEntity, key: str, value: float | None) -> None:
         own = self.quotas.setdefault(entity, {})
@@ -264,7 +280,8 @@ class ClusterMetadata:
             self.broker_configs,
             self.next_producer_id,
             *security,
-            *([self.features] if self.features else []),
+            *([self.features] if self.features or self.pairs else []),
+            *([self.pairs.to_wire()] if self.pairs else []),
         ]
 
     def without_security(self) -> ClusterMetadata:
@@ -286,13 +303,14 @@ class ClusterMetadata:
     @classmethod
     def from_wire(cls, wire: list[Any]) -> ClusterMetadata:
         """The inverse of `to_wire`."""
-        # Those of older releases end after the producer ids, the ACLs or the quotas.
+        # Those of older releases end after the producer ids, the ACLs or the quotas; all without pairs after the pools.
         later: list[Any] = [[], b"", [], [], []]
         cluster_id, controller_epoch, version, brokers, topics, broker_configs, next_producer_id, *rest = wire
         whole = rest[:1] != [None]
         end = len(later) if whole else 1
-        features = rest[end] if len(rest) > end else {}
-        scram, scram_secret, acls, quotas, pools = rest[:end] + later[len(rest) :] if whole else later
+        security, grown = (rest[:end] if whole else []), rest[end:]
+        features, pairs = grown + [{}, []][len(grown) :]
+        scram, scram_secret, acls, quotas, pools = security + later[len(security) :]
         made = cls(
             cluster_id,
             controller_epoch,
@@ -314,6 +332,8 @@ class ClusterMetadata:
             made.apply(["quota", *values])
         for record in pools:
             made.apply(record)
+        for pair in pairs:
+            made.apply(["pair", *pair])
         made.version = version
         return made
 
@@ -369,6 +389,24 @@ def partition_fields(p: PartitionInfo) -> list[Any]:
 def partition_record(topic: str, index: int, p: PartitionInfo) -> list[Any]:
     """The record that sets partition `index` of `topic` to `p`; an index one beyond the last adds a partition."""
     return ["partition", topic, index, partition_fields(p)]
+
+
+def together_record(partitions: Sequence[tuple[str, int, PartitionInfo]]) -> list[Any]:
+    """The record that sets several partitions, which are led together, all at once."""
+    return ["together", [[topic, index, partition_fields(p)] for topic, index, p in partitions]]
+
+
+def pair_record(pair: Pair) -> list[Any]:
+    """The record that pairs two partitions."""
+    return ["pair", *pair]
+
+
+def partitions_of(records: Iterable[list[Any]]) -> list[list[Any]]:
+    """The same records, with one for each of the partitions that a record sets together."""
+    found: list[list[Any]] = []
+    for record in records:
+        found += [["partition", *each] for each in record[1]] if record[0] == "together" else [record]
+    return found
 
 
 def topic_record(topic: TopicInfo) -> list[Any]:

@@ -16,6 +16,7 @@ from actors.links.operations import (
     BrokerLeaving,
     CreateOffsetsTopic,
     CreatePartitions,
+    CreateStatePartition,
     CreateTopics,
     DeleteTopics,
     DescribeQuorum,
@@ -31,7 +32,7 @@ _OF_ITSELF: Final = (AlterPartitions, ReplicaTorn, BrokerLeaving)
 _OF_CLIENTS: Final = (
     *(CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, CreateOffsetsTopic),
     *(AlterReassignments, ElectLeaders, AlterScram, CreateAcls, DeleteAcls),
-    *(AlterQuotas, DescribeQuorum, AllocateProducerIds, RaiseMetadataVersion),
+    *(AlterQuotas, DescribeQuorum, AllocateProducerIds, RaiseMetadataVersion, CreateStatePartition),
 )
 """What clients want, for the most part. The broker has judged whether they may have it."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from actors.links.chronicle import Chronicle
-from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, PartitionInfo
+from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, PartitionInfo, partitions_of
 
 EACH_MAX: Final = 10
 """Of so many subjects each gets an event of its own; of more, all together get one."""
@@ -36,7 +36,7 @@ class Changes:
 
     def __init__(self, metadata: ClusterMetadata, records: list[list[Any]]) -> None:
         self._metadata = metadata
-        self._records = records
+        self._records = records = partitions_of(records)
         self._partitions = [metadata.partition(r[1], r[2]) if r[0] == "partition" else None for r in records]
         self._brokers = dict(metadata.brokers) if any(r[0] == "broker" for r in records) else {}
         topics = {r[1] for r in records if r[0] == "partition"} & metadata.topics.keys()

@@ -371,7 +371,8 @@ class ControllerServer:
         if not config.boolean("auto.leader.rebalance.enable"):
             return
         if now >= self._balanced + config.integer("leader.imbalance.check.interval.seconds"):
-            records = leadership_balanced(self.metadata, config.integer("leader.imbalance.per.broker.percentage"))
+            percentage = config.integer("leader.imbalance.per.broker.percentage")
+            records = leadership_balanced(self.metadata, percentage, config=config)
             self.publisher.commit(records)
             self._balanced = now
             if records:

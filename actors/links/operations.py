@@ -409,6 +409,30 @@ class DescribeQuorum(Operation[Quorum]):
     """Ask how far each broker has the metadata log."""
 
 
+# --- what lives beside a partition's log ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StatePartitionCreated(Result):
+    """What became of a state partition."""
+
+    error_code: int
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStatePartition(Operation[StatePartitionCreated]):
+    """Pair a partition with one of an internal topic, unless it has one there. The topic is made if need be.
+
+    The two have the same replicas, and are led together. `configs` are settings of a topic that is made.
+    """
+
+    topic_id: bytes
+    index: int
+    state_topic: str
+    configs: Mapping[str, str]
+
+
 # --- what the controller asks of a broker -----------------------------------------------------------------------
 
 
@@ -483,6 +507,7 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     115: AlterScram,
     119: LearnSecrets,
     123: RaiseMetadataVersion,
+    150: CreateStatePartition,
     200: CreatedTopics,
     201: OffsetsTopicCreated,
     202: DeletedTopics,
@@ -498,11 +523,14 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     212: GroupSeen,
     213: AlteredScram,
     223: MetadataVersionRaised,
+    250: StatePartitionCreated,
 }
 """Tags on the control link: operations from 100 on, results from 200 on."""
 
 SINCE: dict[type[Operation[Result]] | type[Result], int] = {
     RaiseMetadataVersion: 1,
     MetadataVersionRaised: 1,
+    CreateStatePartition: 1,
+    StatePartitionCreated: 1,
 }
 """The version of our protocols that these came with (`versions`); all others were in the first one."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from actors.links.views import PartitionView, TopicRow, TopicView
 from actors.monitor.partitions import Partition, Partitions
-from placement.metadata import OUR_TOPICS, ClusterMetadata, PartitionInfo, TopicInfo
+from placement.metadata import INTERNAL_TOPICS, OUR_TOPICS, ClusterMetadata, PartitionInfo, TopicInfo
 
 Readers = Mapping[str, tuple[str, ...]]
 """The groups that have committed offsets of each topic."""
 
 
-def topic_row(topic: TopicInfo, seen: Partitions, readers: Readers) -> TopicRow:
+def topic_row(
+    topic: TopicInfo, seen: Partitions, readers: Readers, internal: Collection[str] = INTERNAL_TOPICS
+) -> TopicRow:
     """A topic in a list. Sizes and records are told only if they are known of all its partitions."""
     known = seen.topic(topic.name)
     found = [] if known is None else [known.partitions.get(each) for each in range(len(topic.partitions))]
@@ -27,13 +29,14 @@ def topic_row(topic: TopicInfo, seen: Partitions, readers: Readers) -> TopicRow:
         under_replicated=sum(len(each.isr) < len(each.replicas) for each in topic.partitions),
         messages_per_s=None if known is None else known.messages_per_s,
         groups=readers.get(topic.name, ()),
-        is_internal=topic.internal or topic.name in OUR_TOPICS,
+        is_internal=topic.name in internal or topic.name in OUR_TOPICS,
     )
 
 
 def topic_rows(metadata: ClusterMetadata, seen: Partitions, readers: Readers) -> tuple[TopicRow, ...]:
     """All topics, by name."""
-    return tuple(topic_row(topic, seen, readers) for _, topic in sorted(metadata.topics.items()))
+    internal = metadata.internal_topics
+    return tuple(topic_row(topic, seen, readers, internal) for _, topic in sorted(metadata.topics.items()))
 
 
 def topic_view(name: str, metadata: ClusterMetadata, seen: Partitions, readers: Readers, wall_ms: int) -> TopicView:
@@ -42,7 +45,8 @@ def topic_view(name: str, metadata: ClusterMetadata, seen: Partitions, readers: 
     if topic is None:
         return TopicView(wall_ms, None)
     partitions = tuple(_partition(number, each, seen.get(name, number)) for number, each in enumerate(topic.partitions))
-    return TopicView(wall_ms, topic_row(topic, seen, readers), partitions, dict(topic.configs))
+    row = topic_row(topic, seen, readers, metadata.internal_topics)
+    return TopicView(wall_ms, row, partitions, dict(topic.configs))
 
 
 def _partition(number: int, info: PartitionInfo, seen: Partition | None) -> PartitionView:

@@ -12,9 +12,9 @@ from typing import Any
 import actors.broker.context
 import actors.broker.handlers.produce
 import actors.controller.deaths
-import actors.controller.decisions.elections
-import actors.controller.decisions.reassignments
+import actors.controller.decisions.pairs
 import actors.runtime.liveness
+import placement.together
 from actors.broker.coordinators.hub import ShardHub
 from actors.broker.coordinators.idling import Idling
 from actors.broker.coordinators.link import LinkState, ShardLink
@@ -212,20 +212,23 @@ def elects_out_of_sync() -> Changes:
         isr = tuple(r for r in partition.replicas if r in alive and r in (*partition.isr, leader)) or partition.isr
         return changed(partition, leader=leader, leader_epoch=partition.leader_epoch + 1, isr=isr)
 
-    return [(actors.controller.decisions.elections, "elect", elect)]
+    return [(placement.together, "elect", elect)]
 
 
 @bug
 def move_ends_early() -> Changes:
     """A partition that moves leaves its former replicas though too few of the others have everything."""
-    enough = actors.controller.decisions.elections.completed
+    enough, enough_together = actors.controller.decisions.pairs.completed, actors.controller.decisions.pairs.ended
 
     def ended(partition: PartitionInfo, alive: frozenset[int], needed: int) -> PartitionInfo:
         return enough(partition, alive | set(partition.replicas), 1)
 
+    def ended_together(partition: PartitionInfo, alive: frozenset[int], needed: int) -> PartitionInfo | None:
+        return enough_together(partition, alive | set(partition.replicas), 1)
+
     return [
-        (actors.controller.decisions.elections, "completed", ended),
-        (actors.controller.decisions.reassignments, "completed", ended),
+        (actors.controller.decisions.pairs, "completed", ended),
+        (actors.controller.decisions.pairs, "ended", ended_together),
     ]
 
 

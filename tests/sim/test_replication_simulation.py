@@ -10,6 +10,7 @@ import pytest
 from actors.controller.decisions import elections
 from actors.log.replication import FollowerReplica, LeaderReplica, Push
 from actors.wire.errors import ErrorCode
+from placement import together
 from placement.metadata import PartitionInfo, changed
 from tests.support import replication_simulator
 from tests.support.replication_broker import SimBroker, ViolationError
@@ -75,7 +76,7 @@ def anybody_alive_is_elected(patch: pytest.MonkeyPatch) -> None:
         leader = living[0] if living else -1
         return changed(partition, leader=leader, leader_epoch=partition.leader_epoch + 1, isr=isr)
 
-    patch.setattr(elections, "elect", elect)
+    patch.setattr(together, "elect", elect)
 
 
 def followers_do_not_compare_epochs(patch: pytest.MonkeyPatch) -> None:

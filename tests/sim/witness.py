@@ -40,7 +40,7 @@ from actors.links.replication import Acks, Pong, Pushes
 from actors.log.partition_log import PartitionLog
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
 from actors.wire.api_keys import ApiKey
-from placement.metadata import PartitionInfo
+from placement.metadata import PartitionInfo, partitions_of
 from tests.sim.cluster import Cluster, SimBroker
 from tests.sim.engine import MS, SECOND, Process, Simulation
 from tests.sim.history import History
@@ -303,7 +303,7 @@ class Witness(Inspector):
 
     def _watch_moves(self, product: Any) -> Any:
         def commit(publisher: Publisher, records: list[list[Any]], **options: Any) -> None:
-            asked = [(record[1], record[2]) for record in records if record[0] == "partition"]
+            asked = [(record[1], record[2]) for record in partitions_of(records) if record[0] == "partition"]
             before = {key: publisher.metadata.partition(*key) for key in asked}
             product(publisher, records, **options)
             for (topic, index), old in before.items():

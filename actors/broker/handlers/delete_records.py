@@ -14,7 +14,6 @@ from actors.records.errors import LogError
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DeleteRecordsRequest, DeleteRecordsResponse
-from placement.metadata import INTERNAL_TOPICS
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +54,7 @@ def _refuse(answer: Partition, code: ErrorCode) -> None:
 
 
 def _partition(context: HandlerContext, topic: str, index: int, offset: int, waits: list[Awaited]) -> Partition:
-    if topic in INTERNAL_TOPICS:
+    if topic in context.broker.metadata.internal_topics:
         return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     try:
         info = context.led.leader_of(topic, index)

@@ -51,7 +51,9 @@ def handle(context: HandlerContext, request: Request) -> DescribeTopicPartitions
             continue
         begin = cursor.partition_index if cursor and name == first else 0
         end = min(begin + room, len(topic.partitions))
-        topics.append(_described(topic, begin, end, alive, reached, may_do))
+        described = _described(topic, begin, end, alive, reached, may_do)
+        described.is_internal = name in context.broker.metadata.internal_topics
+        topics.append(described)
         room -= end - begin
         if end < len(topic.partitions):
             here = Cursor(topic_name=name, partition_index=end)
@@ -64,7 +66,6 @@ def _described(topic: TopicInfo, begin: int, end: int, alive: set[int], reached:
     return Topic(
         name=topic.name,
         topic_id=topic.id,
-        is_internal=topic.internal,
         partitions=partitions,
         topic_authorized_operations=may_do,
     )

@@ -90,7 +90,8 @@ class _Shown:
             described_partition(make, index, p, self._alive, self.reached, self._elsewhere)
             for index, p in enumerate(topic.partitions)
         ]
-        return Topic(name=topic.name, topic_id=topic.id, is_internal=topic.internal, partitions=partitions)
+        is_internal = topic.name in self.broker.metadata.internal_topics
+        return Topic(name=topic.name, topic_id=topic.id, is_internal=is_internal, partitions=partitions)
 
 
 def _found(shown: _Shown, m: MetadataRequest, forbidden: Collection[str]) -> list[Topic]:

@@ -25,7 +25,7 @@ from actors.records.errors import LogError, Refusal
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ProduceRequest, ProduceResponse
-from placement.metadata import INTERNAL_TOPICS, PartitionInfo
+from placement.metadata import PartitionInfo
 
 log = logging.getLogger(__name__)
 
@@ -281,7 +281,7 @@ class _RefusedError(CoterieError):
 
 
 def _judge(broker: BrokerContext, topic: str, records: bytes, acks: int, version: int, in_sync: int) -> None:
-    if topic in INTERNAL_TOPICS:
+    if topic in broker.metadata.internal_topics:
         raise _RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by coordinators only")
     if acks == -1 and in_sync < (needed := broker.min_insync_replicas(topic)):
         text = f"{in_sync} replica(s) in sync, min.insync.replicas={needed}"

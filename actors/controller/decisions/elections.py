@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from actors.controller.decisions.configs import refusal_for
+from actors.controller.decisions.pairs import Ground, Key, records_of
 from actors.links.operations import (
     AlteredPartitions,
     AlterPartitions,
@@ -28,15 +30,13 @@ from placement.metadata import (
     PartitionInfo,
     broker_record,
     changed,
-    elect,
-    partition_record,
     with_isr,
 )
-from placement.reassignment import completed
+from placement.together import Election, Outcome
 
 Record: TypeAlias = list[Any]
 Decision: TypeAlias = tuple[Result, list[Record]]
-_Change: TypeAlias = Callable[[str, PartitionInfo], PartitionInfo]
+_Change: TypeAlias = Callable[[str, PartitionInfo], Outcome]
 
 
 def _partitions(metadata: ClusterMetadata) -> Iterable[tuple[str, int, PartitionInfo]]:
@@ -45,13 +45,21 @@ def _partitions(metadata: ClusterMetadata) -> Iterable[tuple[str, int, Partition
             yield topic.name, index, partition
 
 
-def _changes(metadata: ClusterMetadata, change: _Change) -> list[Record]:
-    """A record for each partition that `change` changes."""
-    return [
-        partition_record(name, index, after)
-        for name, index, before in _partitions(metadata)
-        if (after := change(name, before)) is not before
-    ]
+def ground_of(metadata: ClusterMetadata, config: BrokerConfig | None, alive: frozenset[int] | None = None) -> Ground:
+    """What decisions are made by, if these brokers may be elected; None: all that are alive."""
+    return Ground(metadata, _alive(metadata) if alive is None else alive, partial(min_insync, metadata, config))
+
+
+def _changes(ground: Ground, change: _Change) -> list[Record]:
+    """The records of what `change` changes."""
+    return records_of(
+        ground,
+        {
+            (name, index): outcome
+            for name, index, before in _partitions(ground.metadata)
+            if (outcome := change(name, before)) is not before
+        },
+    )
 
 
 def _alive(metadata: ClusterMetadata) -> frozenset[int]:
@@ -115,15 +123,15 @@ def broker_registered(
     """
     alive = _alive(metadata)
 
-    def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+    def change(topic: str, partition: PartitionInfo) -> Outcome:
         needed, unclean = min_insync(metadata, config, topic), _unclean(metadata, config, topic)
         kept = partition if intact else _without_torn(partition, broker_id, needed)
         eligible = unclean or bool(alive & {*kept.isr, *kept.elr})
         if partition.leader == broker_id or (partition.leader == NO_LEADER and eligible):
-            return elect(kept, alive, min_insync=needed, unclean=unclean)
+            return Election(kept, alive, needed, unclean)
         return kept
 
-    return _changes(metadata, change)
+    return _changes(ground_of(metadata, config), change)
 
 
 def broker_lost(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConfig | None = None) -> list[Record]:
@@ -133,29 +141,29 @@ def broker_lost(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConf
         return []
     alive = _alive(metadata) - {broker_id}
 
-    def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+    def change(topic: str, partition: PartitionInfo) -> Outcome:
         needed, unclean = min_insync(metadata, config, topic), _unclean(metadata, config, topic)
         if partition.leader == broker_id:
-            return elect(partition, alive, min_insync=needed, unclean=unclean)
+            return Election(partition, alive, needed, unclean)
         kept = _without(partition, broker_id, needed)
         if kept is not partition and kept.leader == NO_LEADER and alive & {*kept.isr, *kept.elr}:
-            return elect(kept, alive, min_insync=needed)
+            return Election(kept, alive, needed)
         return kept
 
     records = [broker_record(replace(broker, alive=False))] if broker.alive else []
-    return records + _changes(metadata, change)
+    return records + _changes(ground_of(metadata, config, alive), change)
 
 
 def all_stopped(metadata: ClusterMetadata) -> list[Record]:
     """No broker of an earlier run is alive. They stopped together, so the in-sync sets stay as they were."""
 
-    def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+    def change(topic: str, partition: PartitionInfo) -> Outcome:
         if partition.leader == NO_LEADER:
             return partition
         return changed(partition, leader=NO_LEADER, leader_epoch=partition.leader_epoch + 1)
 
     gone = [broker_record(replace(broker, alive=False)) for broker in metadata.alive()]
-    return gone + _changes(metadata, change)
+    return gone + _changes(ground_of(metadata, None), change)
 
 
 def broker_leaving(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConfig | None = None) -> list[Record]:
@@ -166,15 +174,16 @@ def broker_leaving(metadata: ClusterMetadata, broker_id: int, *, config: BrokerC
     """
     others = _alive(metadata) - {broker_id}
 
-    def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+    def change(topic: str, partition: PartitionInfo) -> Outcome:
         needed = min_insync(metadata, config, topic)
         if not others & set(partition.isr):
             return partition
         if partition.leader == broker_id:
-            return elect(partition, others, min_insync=needed)
+            return Election(partition, others, needed)
         return _without(partition, broker_id, needed)
 
-    return _noted_leaving(metadata, broker_id, True) + _changes(metadata, change)
+    ground = ground_of(metadata, config, others)
+    return _noted_leaving(metadata, broker_id, True) + _changes(ground, change)
 
 
 def broker_staying(metadata: ClusterMetadata, broker_id: int) -> list[Record]:
@@ -192,10 +201,12 @@ def _noted_leaving(metadata: ClusterMetadata, broker_id: int, leaving: bool) -> 
 def preferred_elected(metadata: ClusterMetadata, *, config: BrokerConfig | None = None) -> list[Record]:
     """Make the first replica of each partition its leader, if that one is alive and in sync."""
     alive = _alive(metadata)
-    return _changes(metadata, lambda topic, partition: preferred(partition, alive))
+    return _changes(ground_of(metadata, config), lambda topic, partition: preferred(partition, alive))
 
 
-def leadership_balanced(metadata: ClusterMetadata, percentage: int) -> list[Record]:
+def leadership_balanced(
+    metadata: ClusterMetadata, percentage: int, *, config: BrokerConfig | None = None
+) -> list[Record]:
     """Elections that give leadership back to brokers that lack more than `percentage` of what they should lead.
 
     A broker should lead the partitions whose first replica it has (Kafka's leader.imbalance.per.broker.percentage).
@@ -208,11 +219,11 @@ def leadership_balanced(metadata: ClusterMetadata, percentage: int) -> list[Reco
         elsewhere[partition.replicas[0]] += partition.leader != partition.replicas[0]
     short = {broker for broker in meant if elsewhere[broker] * 100 > percentage * meant[broker]}
 
-    def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+    def change(topic: str, partition: PartitionInfo) -> Outcome:
         moving = partition.adding or partition.removing
         return partition if moving or partition.replicas[0] not in short else preferred(partition, alive)
 
-    return _changes(metadata, change)
+    return _changes(ground_of(metadata, config), change)
 
 
 def preferred(partition: PartitionInfo, alive: frozenset[int]) -> PartitionInfo:
@@ -225,7 +236,11 @@ def preferred(partition: PartitionInfo, alive: frozenset[int]) -> PartitionInfo:
 
 def eligible_forgotten(metadata: ClusterMetadata) -> list[Record]:
     """Forget eligible leaders, because a change of `min.insync.replicas` may let records commit that they lack."""
-    return _changes(metadata, lambda topic, partition: changed(partition, elr=()) if partition.elr else partition)
+
+    def change(topic: str, partition: PartitionInfo) -> Outcome:
+        return changed(partition, elr=()) if partition.elr else partition
+
+    return _changes(ground_of(metadata, None), change)
 
 
 # --- what leaders report ----------------------------------------------------------------------------------------
@@ -238,7 +253,7 @@ def alter_partitions(
     sender = metadata.brokers.get(proposed.broker_id)
     stale = sender is None or not sender.alive or sender.epoch != proposed.broker_epoch
     results: list[IsrOutcome] = []
-    records: list[Record] = []
+    outcomes: dict[Key, Outcome] = {}
     for asked in proposed.partitions:
         name = metadata.names.get(asked.topic_id)
         partition = metadata.partition(name, asked.index) if name is not None else None
@@ -250,12 +265,11 @@ def alter_partitions(
             try:
                 code = _judge(metadata, partition, proposed.broker_id, asked)
                 if code is ErrorCode.NONE:
-                    after = _recorded(metadata, config, name, partition, asked)
-                    records.append(partition_record(name, asked.index, after))
+                    outcomes[name, asked.index] = _recorded(metadata, config, name, partition, asked)
             except Exception as error:
                 code = refusal_for(error).code
         results.append(IsrOutcome(asked.topic_id, asked.index, int(code)))
-    return AlteredPartitions(tuple(results)), records
+    return AlteredPartitions(tuple(results)), records_of(ground_of(metadata, config), outcomes, moves_end=True)
 
 
 def _recorded(
@@ -267,8 +281,7 @@ def _recorded(
 ) -> PartitionInfo:
     members = {broker for broker, _ in asked.isr}
     isr = tuple(replica for replica in partition.replicas if replica in members)
-    needed = min_insync(metadata, config, topic)
-    return completed(with_isr(partition, isr, needed), _alive(metadata), needed)
+    return with_isr(partition, isr, min_insync(metadata, config, topic))
 
 
 def replica_torn(metadata: ClusterMetadata, torn: ReplicaTorn, config: BrokerConfig | None = None) -> Decision:
@@ -279,7 +292,7 @@ def replica_torn(metadata: ClusterMetadata, torn: ReplicaTorn, config: BrokerCon
     """
     broker_id, epoch = torn.broker_id, torn.broker_epoch
     sender = metadata.brokers.get(broker_id)
-    records: list[Record] = []
+    outcomes: dict[Key, Outcome] = {}
     if sender is None or sender.epoch != epoch:
         raise ValueError(f"broker {broker_id} is not registered at epoch {epoch}")
     for topic_id, index in torn.partitions:
@@ -290,10 +303,10 @@ def replica_torn(metadata: ClusterMetadata, torn: ReplicaTorn, config: BrokerCon
         needed = min_insync(metadata, config, name)
         kept = _without_torn(partition, broker_id, needed)
         if partition.leader == broker_id:
-            kept = elect(kept, _alive(metadata), min_insync=needed)
-        if kept is not partition:
-            records.append(partition_record(name, index, kept))
-    return Done(), records
+            outcomes[name, index] = Election(kept, _alive(metadata), needed)
+        elif kept is not partition:
+            outcomes[name, index] = kept
+    return Done(), records_of(ground_of(metadata, config), outcomes)
 
 
 def _judge(metadata: ClusterMetadata, partition: PartitionInfo, broker_id: int, asked: ProposedIsr) -> ErrorCode:

@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.controller.decisions.configs import RefusedError, refusal_for
-from actors.controller.decisions.elections import Decision, Record, min_insync, preferred
+from actors.controller.decisions.elections import Decision, Record, ground_of, preferred
+from actors.controller.decisions.pairs import Ground, Key, led_together, records_of
 from actors.links.operations import (
     AlteredReassignments,
     AlterReassignments,
     ElectedLeaders,
     ElectLeaders,
     PartitionOutcome,
+    Reassignment,
 )
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
-from placement.metadata import NO_LEADER, ClusterMetadata, PartitionInfo, changed, elect, partition_record
-from placement.reassignment import completed, without
+from placement.metadata import NO_LEADER, ClusterMetadata, PartitionInfo, changed, partitions_of
+from placement.reassignment import without
+from placement.together import Election, Outcome, settled
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -41,27 +44,31 @@ def _row(topic: str, index: int, refusal: RefusedError | None = None) -> Partiti
 def alter_reassignments(metadata: ClusterMetadata, config: BrokerConfig, asked: AlterReassignments) -> Decision:
     """Begin the move of each partition, or end the one under way, or refuse it."""
     results: list[PartitionOutcome] = []
-    records: list[Record] = []
-    alive = frozenset(broker.id for broker in metadata.alive())
+    outcomes: dict[Key, Outcome] = {}
+    ground = ground_of(metadata, config)
     for move in asked.partitions:
-        topic, index, target = move.topic, move.index, move.replicas
         try:
-            before = _partition(metadata, topic, index)
-            needed = min_insync(metadata, config, topic)
-            if target is None:
-                after = _cancelled(before, topic, index, alive)
-            else:
-                _check_target(metadata, before, target, allow_factor_change=asked.allow_factor_change)
-                after = _begun(before, target)
-            _check_holders(before, after, needed)
-            after = completed(after, alive, needed)
+            outcomes |= _moved(ground, move, allow_factor_change=asked.allow_factor_change)
         except Exception as error:
-            results.append(_row(topic, index, refusal_for(error)))
+            results.append(_row(move.topic, move.index, refusal_for(error)))
             continue
-        if after != before:
-            records.append(partition_record(topic, index, after))
-        results.append(_row(topic, index))
-    return AlteredReassignments(tuple(results)), records
+        results.append(_row(move.topic, move.index))
+    return AlteredReassignments(tuple(results)), records_of(ground, outcomes, moves_end=True)
+
+
+def _moved(ground: Ground, move: Reassignment, *, allow_factor_change: bool) -> dict[Key, Outcome]:
+    """A partition, and those that are led together with it, at the beginning or end of a move of one of them."""
+    _partition(ground.metadata, move.topic, move.index)
+    outcomes: dict[Key, Outcome] = {}
+    for key in led_together(ground.metadata, (move.topic, move.index)):
+        before = ground.partition(key)
+        if move.replicas is None:
+            outcomes[key] = _cancelled(before, *key, ground.alive)
+        else:
+            _check_target(ground.metadata, before, move.replicas, allow_factor_change=allow_factor_change)
+            outcomes[key] = _begun(before, move.replicas)
+        _check_holders(before, settled(outcomes[key]), ground.needed(key[0]))
+    return outcomes
 
 
 def _check_target(
@@ -97,14 +104,14 @@ def _begun(partition: PartitionInfo, target: tuple[int, ...]) -> PartitionInfo:
     return changed(partition, replicas=replicas, isr=isr, elr=elr, adding=adding, removing=removing)
 
 
-def _cancelled(partition: PartitionInfo, topic: str, index: int, alive: frozenset[int]) -> PartitionInfo:
+def _cancelled(partition: PartitionInfo, topic: str, index: int, alive: frozenset[int]) -> Outcome:
     if not partition.adding and not partition.removing:
         raise RefusedError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{topic}-{index} is not being reassigned")
     replicas = without(partition.replicas, partition.adding)
     isr = without(partition.isr, partition.adding)
     elr = without(partition.elr, partition.adding)
     after = changed(partition, replicas=replicas, isr=isr, elr=elr, adding=(), removing=())
-    return after if not isr or after.leader in (*replicas, NO_LEADER) else elect(after, alive)
+    return after if not isr or after.leader in (*replicas, NO_LEADER) else Election(after, alive)
 
 
 def _check_holders(before: PartitionInfo, after: PartitionInfo, needed: int) -> None:
@@ -126,34 +133,40 @@ def elect_leaders(metadata: ClusterMetadata, config: BrokerConfig, asked: ElectL
     everything = [(name, i) for name, topic in metadata.topics.items() for i in range(len(topic.partitions))]
     results: list[PartitionOutcome] = []
     records: list[Record] = []
-    alive = frozenset(broker.id for broker in metadata.alive())
+    ground = ground_of(metadata, config)
     for topic, index in everything if asked.partitions is None else asked.partitions:
         try:
-            before = _partition(metadata, topic, index)
-            after = _elected(before, alive, asked.type, min_insync(metadata, config, topic))
+            made = _elected(ground, (topic, index), asked.type)
         except Exception as error:
             refusal = refusal_for(error)
             if asked.partitions is not None or refusal.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 results.append(_row(topic, index, refusal))
             continue
-        records.append(partition_record(topic, index, after))
+        records += made
         results.append(_row(topic, index))
     return ElectedLeaders(tuple(results)), records
 
 
-def _elected(partition: PartitionInfo, alive: frozenset[int], kind: int, needed: int) -> PartitionInfo:
+def _elected(ground: Ground, key: Key, kind: int) -> list[Record]:
+    partition = _partition(ground.metadata, *key)
     if kind == UNCLEAN:
         if partition.leader != NO_LEADER:
             raise RefusedError(ErrorCode.ELECTION_NOT_NEEDED, f"broker {partition.leader} leads")
-        after = elect(partition, alive, min_insync=needed, unclean=True)
-        if after.leader == NO_LEADER:
-            raise RefusedError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is alive")
-        return after
+        outcome = Election(partition, ground.alive, ground.needed(key[0]), unclean=True)
+        return _records(ground, key, outcome, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is alive")
+    if key != (data := led_together(ground.metadata, key)[0]):
+        raise RefusedError(ErrorCode.ELECTION_NOT_NEEDED, f"{key[0]}-{key[1]} is led with {data[0]}-{data[1]}")
     if partition.leader == partition.replicas[0]:
         raise RefusedError(ErrorCode.ELECTION_NOT_NEEDED, "the first replica leads already")
-    after = preferred(partition, alive)
-    if after is partition:
-        raise RefusedError(
-            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {partition.replicas[0]} is not alive and in sync"
-        )
-    return after
+    text = f"broker {partition.replicas[0]} is not alive and in sync"
+    outcome = preferred(partition, ground.alive)
+    return _records(ground, key, outcome, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
+
+
+def _records(ground: Ground, key: Key, outcome: Outcome, otherwise: ErrorCode, text: str) -> list[Record]:
+    """The records of an election. Raises RefusedError if it gives nobody the lead."""
+    records = records_of(ground, {key: outcome})
+    changes = {(topic, index): fields for _, topic, index, fields in partitions_of(records)}
+    if key not in changes or changes[key][0] == NO_LEADER:
+        raise RefusedError(otherwise, text)
+    return records

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from actors.controller.decisions.acls import create_acls, delete_acls
 from actors.controller.decisions.configs import RefusedError, alter_configs, new_topic_configs, refusal_for
@@ -24,8 +23,10 @@ from actors.controller.decisions.elections import (
     eligible_forgotten,
     replica_torn,
 )
+from actors.controller.decisions.ids import NO_ID, NewId, unused_id
 from actors.controller.decisions.quotas import alter_quotas
 from actors.controller.decisions.reassignments import alter_reassignments, elect_leaders
+from actors.controller.decisions.state_partitions import check_not_paired, create_state_partition
 from actors.controller.decisions.users import alter_scram
 from actors.links.acl_operations import CreateAcls, DeleteAcls
 from actors.links.operations import (
@@ -41,6 +42,7 @@ from actors.links.operations import (
     CreatedTopics,
     CreateOffsetsTopic,
     CreatePartitions,
+    CreateStatePartition,
     CreateTopics,
     DeletedTopic,
     DeletedTopics,
@@ -69,11 +71,8 @@ from placement.metadata import (
     topic_record,
 )
 
-NewId: TypeAlias = Callable[[], bytes]
-
 PRODUCER_ID_BLOCK = 1000
 MAX_NEW_PARTITIONS = 10_000  # in one call, so that a mistyped number does not fill the metadata of every broker
-_NO_ID = bytes(16)
 _MIN_INSYNC = "min.insync.replicas"
 
 __all__ = [
@@ -126,7 +125,7 @@ def create_topics(
             results.append(_created(topic.name, refusal=refusal_for(error)))
             continue
         if not asked.validate_only:
-            made = replace(made, id=_unused_id(metadata, new_id))
+            made = replace(made, id=unused_id(metadata, new_id))
             records.append(topic_record(made))
         results.append(_created(made.name, made))
     return CreatedTopics(tuple(results)), records
@@ -169,7 +168,7 @@ def _new_topic(metadata: ClusterMetadata, config: BrokerConfig, topic: NewTopic,
     if topic.name == OFFSETS_TOPIC:
         configs = {**offsets_topic_configs(config), **configs}
     partitions = _new_partitions(metadata, config, topic, start)
-    return TopicInfo(topic.name, _NO_ID, tuple(partitions), configs)
+    return TopicInfo(topic.name, NO_ID, tuple(partitions), configs)
 
 
 def _new_partitions(
@@ -239,18 +238,12 @@ def _too_many(count: int) -> str:
     return f"{count} new partitions in one call; at most {MAX_NEW_PARTITIONS} are made at once"
 
 
-def _unused_id(metadata: ClusterMetadata, new_id: NewId) -> bytes:
-    while (made := new_id()) == _NO_ID or made in metadata.names:
-        pass
-    return made
-
-
 def _created(name: str, topic: TopicInfo | None = None, refusal: RefusedError | None = None) -> CreatedTopic:
     return CreatedTopic(
         name=name,
         error_code=int(refusal.code) if refusal else 0,
         error_message=str(refusal) if refusal else None,
-        topic_id=topic.id if topic else _NO_ID,
+        topic_id=topic.id if topic else NO_ID,
         partitions=len(topic.partitions) if topic else -1,
         factor=len(topic.partitions[0].replicas) if topic else -1,
     )
@@ -285,9 +278,10 @@ def delete_topics(metadata: ClusterMetadata, config: BrokerConfig, asked: Delete
         try:
             topic = _named(metadata, name, topic_id)
             _check_deletable(topic, config, gone)
+            check_not_paired(metadata, topic)
         except Exception as error:
             known = metadata.names.get(topic_id) if topic_id else name
-            results.append(_deleted(known, topic_id or _NO_ID, refusal_for(error)))
+            results.append(_deleted(known, topic_id or NO_ID, refusal_for(error)))
             continue
         gone.add(topic.name)
         records.append(["delete_topic", topic.name])
@@ -305,7 +299,7 @@ def _check_deletable(topic: TopicInfo, config: BrokerConfig, gone: set[str]) -> 
 
 
 def _named(metadata: ClusterMetadata, name: str | None, topic_id: bytes | None) -> TopicInfo:
-    if (name is None) == (not topic_id or topic_id == _NO_ID):
+    if (name is None) == (not topic_id or topic_id == NO_ID):
         raise RefusedError(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
     if name is not None:
         topic = metadata.topics.get(name)
@@ -418,4 +412,5 @@ OPERATIONS: dict[type[Operation[Result]], Callable[..., Decision]] = {
     ElectLeaders: lambda metadata, config, asked, new_id: elect_leaders(metadata, config, asked),
     AlterScram: lambda metadata, config, asked, new_id: alter_scram(metadata, asked, new_id),
     AlterQuotas: lambda metadata, config, asked, new_id: alter_quotas(metadata, asked),
+    CreateStatePartition: create_state_partition,
 }

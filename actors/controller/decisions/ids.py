@@ -1,0 +1,19 @@
+"""Ids of new topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from placement.metadata import ClusterMetadata
+
+NewId: TypeAlias = Callable[[], bytes]
+
+NO_ID: Final = bytes(16)
+
+
+def unused_id(metadata: ClusterMetadata, new_id: NewId) -> bytes:
+    """An id that no topic has."""
+    while (made := new_id()) == NO_ID or made in metadata.names:
+        pass
+    return made
