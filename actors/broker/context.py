@@ -81,6 +81,16 @@ class Coordinators(Protocol):
         """Have the processes of all shards, and those to come, log as this one does since its levels were changed."""
 
 
+class Beside(Protocol):
+    """What lives beside the logs of this broker."""
+
+    def apply(self) -> None:
+        """There is another image: what lives beside logs does so where they are led."""
+
+    def reload(self, topic: str, index: int) -> None:
+        """Have who keeps his state in this partition, if anybody does, forget everything and read its log again."""
+
+
 class Replication(Protocol):
     """The replicas of partitions that other brokers hold, too."""
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
-from actors.broker.context import BrokerContext, Coordinators, Replication
+from actors.broker.context import Beside, BrokerContext, Coordinators, Replication
 from actors.log.compaction import CompactionPlan, CompactionResult
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
@@ -67,12 +67,14 @@ class Housekeeper:
         context: BrokerContext,
         replication: Replication,
         coordinators: Coordinators,
+        beside: Beside,
         compact: Compact,
         intervals: Intervals = _INTERVALS,
     ) -> None:
         self._context = context
         self._replication = replication
         self._coordinators = coordinators
+        self._beside = beside
         self._compaction = compact
         self._intervals = intervals
         self._tasks: list[asyncio.Task[None]] = []
@@ -158,6 +160,7 @@ class Housekeeper:
             self._replication.lost(topic, index)
         # A shard knows records that are lost, or takes some for refused that are there.
         self._coordinators.reload(topic, index)
+        self._beside.reload(topic, index)
 
     async def _retain(self, topic: str, index: int, each: PartitionLog) -> None:
         self._remove_later(each, each.apply_retention(self._context.now_ms()))

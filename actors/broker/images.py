@@ -7,7 +7,7 @@ import logging
 from itertools import islice
 from pathlib import Path
 
-from actors.broker.context import BrokerContext, Coordinators, log_config
+from actors.broker.context import Beside, BrokerContext, Coordinators, log_config
 from actors.broker.quotas import quotas_of
 from actors.broker.replication import ReplicaManager
 from actors.log.data_dir import remove_folders
@@ -33,10 +33,13 @@ def with_dynamic(config: BrokerConfig, metadata: ClusterMetadata, broker_id: int
 class Images:
     """Applies the controller's images, each newer than the one before."""
 
-    def __init__(self, context: BrokerContext, replicas: ReplicaManager, coordinators: Coordinators) -> None:
+    def __init__(
+        self, context: BrokerContext, replicas: ReplicaManager, coordinators: Coordinators, beside: Beside
+    ) -> None:
         self._context = context
         self._replicas = replicas
         self._coordinators = coordinators
+        self._beside = beside
         self._doomed: dict[tuple[str, int], None] = {}  # logs of deleted topics that are still here
         self._dropping: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -70,6 +73,7 @@ class Images:
         self._drop_logs(metadata)
         self._lead()
         self._replicas.apply(metadata)
+        self._beside.apply()
         for name, index in context.fetches.partitions():
             if older.partition(name, index) != metadata.partition(name, index):
                 context.fetches.wake(name, index)

@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from actors.broker.authorization import Authorization
+from actors.broker.beside.guest import GuestKind
+from actors.broker.beside.host import Guests
+from actors.broker.beside.registry import GUESTS
 from actors.broker.clients import Clients
 from actors.broker.commits import Commits
 from actors.broker.context import BrokerContext, log_config
@@ -56,7 +59,14 @@ _TICK_SECONDS = 0.25
 class BrokerServer:
     """A broker, all of whose parts are made by `open`."""
 
-    def __init__(self, spec: BrokerSpec, contact: Contact, context: BrokerContext, compact: Compact) -> None:
+    def __init__(
+        self,
+        spec: BrokerSpec,
+        contact: Contact,
+        context: BrokerContext,
+        compact: Compact,
+        guests: Sequence[GuestKind],
+    ) -> None:
         self.spec = spec
         self.context = context
         self.replicas = ReplicaManager(
@@ -68,7 +78,8 @@ class BrokerServer:
         )
         led = LedPartitions(context, self.replicas)
         self.coordinators = Coordinators(context, led, lambda *wanted: contact.link.send(WantSpares(*wanted)))
-        self.images = Images(context, self.replicas, self.coordinators)
+        self.guests = Guests(context, led, guests)
+        self.images = Images(context, self.replicas, self.coordinators, self.guests)
         self.clients = Clients(context)
         tls = TlsDoors(context, lambda: contact.secrets)
         handlers = HandlerContext(
@@ -81,6 +92,7 @@ class BrokerServer:
             InternalTopics(context.controller),
             AutoCreation(context.controller),
             IdleSettings(),
+            self.guests,
             ADVERTISED,
             tls,
         )
@@ -97,7 +109,7 @@ class BrokerServer:
             observing,
             _TICK_SECONDS,
         )
-        self.housekeeper = Housekeeper(context, self.replicas, self.coordinators, compact)
+        self.housekeeper = Housekeeper(context, self.replicas, self.coordinators, self.guests, compact)
         self._loop = context.loop
         self._relay_listener: asyncio.AbstractServer | None = None
         self._stopping = False
@@ -111,10 +123,12 @@ class BrokerServer:
         writer: FileWriter = REAL_WRITER,
         compact: Compact = compact_in_process,
         executor: Executor | None = None,
+        guests: Sequence[GuestKind] = GUESTS,
     ) -> BrokerServer:
         """Join the cluster and recover the logs. Raises StartError or DataDirError with the fix in its text.
 
-        `executor`: where batches are checked that take the loop too long; threads of its own if it is None.
+        `executor`: where batches are checked that take the loop too long; threads of its own if it is None. `guests`
+        are the kinds of what lives beside logs.
         """
         loop = asyncio.get_running_loop()
         now_ms = environment.clock.wall_ms
@@ -152,7 +166,7 @@ class BrokerServer:
             quotas_of(None, metadata.quotas, config, loop),
             executor=executor,
         )
-        return cls(spec, contact, context, compact)
+        return cls(spec, contact, context, compact, guests)
 
     @property
     def port(self) -> int:
@@ -223,6 +237,7 @@ class BrokerServer:
             self._relay_listener.close()
         self.housekeeper.stop()
         self.coordinators.close()
+        self.guests.close()
         self.replicas.close()
         self.context.admissions.close()
 

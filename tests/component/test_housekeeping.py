@@ -65,7 +65,7 @@ async def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(trouble):
         now_ms=lambda: 0,
         metadata=replicas(2),
     )
-    keeper = Housekeeper(context, NOBODY, NOBODY, compact_in_process, OFTEN)
+    keeper = Housekeeper(context, NOBODY, NOBODY, NOBODY, compact_in_process, OFTEN)
     keeper.start()
     async with asyncio.timeout(60):
         while good.checkpoints < 2 or good.retained < 2:  # noqa: ASYNC110
@@ -84,6 +84,7 @@ async def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tm
     with pytest.raises(StorageError):
         log.flush()
     told: list[tuple[str, int]] = []
+    told_of: list[tuple[str, int]] = []
     context: Any = SimpleNamespace(
         config=SimpleNamespace(integer=lambda _: 60_000, boolean=lambda _: False),
         loop=asyncio.get_running_loop(),
@@ -92,8 +93,9 @@ async def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tm
         metadata=replicas(1),
     )
     coordinators: Any = SimpleNamespace(reload=lambda *partition: told.append(partition))
+    beside: Any = SimpleNamespace(reload=lambda *key: told_of.append(key))
     replication: Any = SimpleNamespace(failed=lambda *key: None)
-    keeper = Housekeeper(context, replication, coordinators, compact_in_process, OFTEN)
+    keeper = Housekeeper(context, replication, coordinators, beside, compact_in_process, OFTEN)
     keeper.start()
     refusals = 0
     async with asyncio.timeout(60):
@@ -108,6 +110,7 @@ async def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tm
     keeper.stop()
     assert append(log, values(b"b")) == 1
     assert told == [(topic, 3)], "coordinators know whether it is theirs"
+    assert told_of == [(topic, 3)]
     log.abandon()
 
 
@@ -126,7 +129,7 @@ async def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_
         now_ms=lambda: clock.ms,
     )
     replication: Any = SimpleNamespace(failed=lambda *key: given_up.append(key))
-    keeper = Housekeeper(context, replication, NOBODY, compact_in_process, OFTEN)
+    keeper = Housekeeper(context, replication, NOBODY, NOBODY, compact_in_process, OFTEN)
     if made_anew:
         logs["orders", 3] = object()
     for _ in range(housekeeping._REPAIRS):
@@ -148,7 +151,7 @@ def kept(tmp_path, **settings: int) -> tuple[Any, Any]:
         clock=clock,
         metadata=replicas(1),
     )
-    return context, Housekeeper(context, NOBODY, NOBODY, compact_in_process, OFTEN)
+    return context, Housekeeper(context, NOBODY, NOBODY, NOBODY, compact_in_process, OFTEN)
 
 
 async def test_only_a_watermark_that_other_replicas_have_a_say_in_is_written_down_as_it_moves(tmp_path):

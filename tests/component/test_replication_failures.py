@@ -124,7 +124,7 @@ async def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_electe
         first = w.partition("t").leader
         server = w.servers[first]
         server.housekeeper.stop()
-        parts = (server.context, server.replicas, server.coordinators, compact_in_process)
+        parts = (server.context, server.replicas, server.coordinators, server.guests, compact_in_process)
         server.housekeeper = Housekeeper(*parts, Intervals(repair_s=0.02))
         server.housekeeper.start()
         log = server.context.data_dir.logs[("t", 0)]

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import actors.records.columns  # noqa: F401 - at first use a thread imports it, and a request would be parked
 from actors.broker.authorization import Authorization
+from actors.broker.beside.guest import GuestKind
+from actors.broker.beside.host import Guests
 from actors.broker.clients import Clients
 from actors.broker.commits import Commits
 from actors.broker.connection import Connection
@@ -297,7 +299,7 @@ class Pending:
 class Broker:
     """Broker 0 of a cluster of `brokers`, all alive."""
 
-    def __init__(self, path: Path, brokers: int = 1, **settings: str) -> None:
+    def __init__(self, path: Path, brokers: int = 1, guests: Sequence[GuestKind] = (), **settings: str) -> None:
         texts = {name.replace("_", "."): value for name, value in settings.items()}
         self.config = BrokerConfig.from_mapping(texts)
         self.loop = Loop()
@@ -328,7 +330,7 @@ class Broker:
         )
         self.led = LedPartitions(self.context, self.replication)
         self.clients = Clients(self.context)
-        self.handlers = handler_context(self.context, self.led, self.replication, shards, self.clients)
+        self.handlers = handler_context(self.context, self.led, self.replication, shards, self.clients, guests)
         self.connection = self.connect()
 
     def connect(self) -> Connection:
@@ -380,7 +382,12 @@ class Broker:
 
 
 def handler_context(
-    context: BrokerContext, led: LedPartitions, replication: Any, coordinators: Any, clients: Clients
+    context: BrokerContext,
+    led: LedPartitions,
+    replication: Any,
+    coordinators: Any,
+    clients: Clients,
+    guests: Sequence[GuestKind] = (),
 ) -> HandlerContext:
     """What handlers are given, made of these parts as a broker does it."""
     controller = context.controller
@@ -394,6 +401,7 @@ def handler_context(
         InternalTopics(controller),
         AutoCreation(controller),
         IdleSettings(),
+        Guests(context, led, guests),
         ADVERTISED,
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from actors.broker.beside.host import Guests
 from actors.broker.clients import Clients
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext, Coordinators, Replication
@@ -83,6 +84,7 @@ class HandlerContext:
     internal_topics: InternalTopics
     auto_creation: AutoCreation
     idle_settings: IdleSettings
+    guests: Guests
     advertised: Mapping[int, tuple[int, int]]
     """First and last version of each API that ApiVersions names, by API key."""
     certificates: Certificates = NO_CERTIFICATES

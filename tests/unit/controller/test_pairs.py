@@ -268,7 +268,7 @@ def test_a_move_of_one_is_a_move_of_both_and_ends_for_both(asked: str) -> None:
     pair.proposes(STATE, 0, 1, 3)
     assert pair.data.replicas == pair.state.replicas == (3, 1)
     assert pair.leaders == (3, 3)
-    assert not (pair.data.removing or pair.state.removing)
+    assert pair.data.removing == pair.state.removing == ()
 
 
 def test_a_move_of_both_is_cancelled_for_both() -> None:
@@ -370,7 +370,7 @@ class Chance:
         for each in (data, state):
             assert each.isr
             assert each.leader == NO_LEADER or each.leader in each.isr
-            assert set((*each.isr, *each.elr)) <= set(each.replicas)
+            assert {*each.isr, *each.elr} <= set(each.replicas)
 
 
 @pytest.mark.parametrize("seed", range(100))
