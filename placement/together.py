@@ -111,14 +111,11 @@ def _stayed(data: Member, after: PartitionInfo, states: Sequence[Member], alive:
     """The data partition keeps its leader, unless only that gives a state partition a leader."""
     leader = after.leader
     calm = [_calm(state, leader) for state in states]
-    if all(each is not None for each in calm) or leader == NO_LEADER:
-        settled_states = [each or _following(state, leader, alive) for each, state in zip(calm, states, strict=True)]
-        return [after, *settled_states]
     stuck = any(each is None and not state.may_be_led_by(leader) for each, state in zip(calm, states, strict=True))
-    chosen = _common((data, *states), alive) if stuck else None
-    if chosen is None or chosen == leader:
-        return [after, *(each or _following(state, leader, alive) for each, state in zip(calm, states, strict=True))]
-    return [data.led_by(chosen, alive), *(_following(state, chosen, alive) for state in states)]
+    chosen = _common((data, *states), alive) if stuck and leader != NO_LEADER else None
+    if chosen is not None:
+        return [data.led_by(chosen, alive), *(_following(state, chosen, alive) for state in states)]
+    return [after, *(each or _following(state, leader, alive) for each, state in zip(calm, states, strict=True))]
 
 
 def _calm(state: Member, leader: int) -> PartitionInfo | None:

@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--known", action="store_true", help="with --bugs: begin with the seed known to find each")
     parser.add_argument("--trace", action="store_true", help="with --seed: print what happens")
     parser.add_argument("--starved", action="store_true", help="with --seed and --seeds: starve the processes first")
+    parser.add_argument("--guests", action="store_true", help="with --seed and --seeds: counters live beside the logs")
     parser.add_argument("--log", type=Path, help="with --seeds: append progress to this file")
     chosen = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -38,8 +39,8 @@ def main() -> int:
         return _bugs(chosen.known, chosen.most, chosen.bug)
     if chosen.seeds:
         first, _, last = chosen.seeds.partition("-")
-        return _seeds(int(first), int(last or first), chosen.bug, chosen.log, chosen.starved)
-    return _seed(chosen.seed or 0, chosen.bug, chosen.trace, chosen.starved)
+        return _seeds(int(first), int(last or first), chosen.bug, chosen.log, chosen.starved, chosen.guests)
+    return _seed(chosen.seed or 0, chosen.bug, chosen.trace, chosen.starved, chosen.guests)
 
 
 def _write(text: str, log: Path | None = None) -> None:
@@ -50,29 +51,29 @@ def _write(text: str, log: Path | None = None) -> None:
             file.write(text + "\n")
 
 
-def _seed(seed: int, bug: str, trace: bool, starved: bool) -> int:
+def _seed(seed: int, bug: str, trace: bool, starved: bool, guests: bool) -> int:
     from tests.sim.bugs import planted
     from tests.sim.run import command, run
 
-    outcome = run(seed, trace=trace, bug=planted(bug), starved=starved)
+    outcome = run(seed, trace=trace, bug=planted(bug), starved=starved, guests=guests)
     _write(f"seed {seed} ({outcome.scenario}): trace {outcome.digest:08x}, {outcome.figures}")
     if outcome.failure:
-        _write(f"{outcome.failure} -- {command(seed, bug, starved)}")
+        _write(f"{outcome.failure} -- {command(seed, bug, starved, guests)}")
     return 1 if outcome.failure else 0
 
 
-def _seeds(first: int, last: int, bug: str, log: Path | None, starved: bool) -> int:
+def _seeds(first: int, last: int, bug: str, log: Path | None, starved: bool, guests: bool) -> int:
     from tests.sim.bugs import planted
     from tests.sim.run import command, run
 
     changes = planted(bug)
     failed, began, totals = 0, time.monotonic(), Counter[str]()
     for seed in range(first, last + 1):
-        outcome = run(seed, bug=changes, starved=starved)
+        outcome = run(seed, bug=changes, starved=starved, guests=guests)
         totals.update({key: value for key, value in outcome.figures.items() if isinstance(value, int)})
         if outcome.failure:
             failed += 1
-            _write(f"{outcome.failure} -- {command(seed, bug, starved)}", log)
+            _write(f"{outcome.failure} -- {command(seed, bug, starved, guests)}", log)
         done = seed - first + 1
         if done % 100 == 0 or seed == last:
             spent = time.monotonic() - began
@@ -82,7 +83,7 @@ def _seeds(first: int, last: int, bug: str, log: Path | None, starved: bool) -> 
 
 
 def _bugs(known: bool, most: int, only: str) -> int:
-    from tests.sim.bugs import BUGS, planted
+    from tests.sim.bugs import BUGS, GUEST_BUGS, planted
     from tests.sim.known_seeds import KNOWN
     from tests.sim.run import command, run
 
@@ -90,9 +91,11 @@ def _bugs(known: bool, most: int, only: str) -> int:
     for name in [only] if only else BUGS:
         first = KNOWN.get(name, 0) if known else 0
         for seed in range(first, first + most):
-            outcome = run(seed, bug=planted(name))
+            guests = name in GUEST_BUGS
+            outcome = run(seed, bug=planted(name), guests=guests)
             if outcome.failure:
-                _write(f"{name:32} {seed - first + 1:5} seeds  {outcome.failure[:150]} -- {command(seed, name)}")
+                again = command(seed, name, guests=guests)
+                _write(f"{name:32} {seed - first + 1:5} seeds  {outcome.failure[:150]} -- {again}")
                 break
         else:
             missed += 1

@@ -43,10 +43,11 @@ from actors.records.errors import Refusal
 from actors.runtime.liveness import Silence
 from actors.wire.errors import ErrorCode
 from placement.metadata import NO_LEADER, PartitionInfo, changed
+from tests.sim.guest_bugs import GUEST_BUGS
 
 Changes = list[tuple[Any, str, Any]]
 
-BUGS: dict[str, Callable[[], Changes]] = {}
+BUGS: dict[str, Callable[[], Changes]] = {**GUEST_BUGS}
 
 
 def planted(name: str) -> Changes:

@@ -5,11 +5,12 @@ Does for Ray: what the `actor.py` of actors/controller, actors/broker and actors
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import actors.records.columns  # noqa: F401 - else a thread does, at the first use only
+from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller.metadata_log import MetadataLog
@@ -85,6 +86,7 @@ class SimBroker:
                 writer,
                 compactor_of(process, writer),
                 BusyThreads(),
+                self.cluster.guests,
             )
             process.on_kill.append(server.context.data_dir.abandon)
             await server.start()
@@ -171,8 +173,11 @@ class SimBroker:
 class Cluster:
     """Everything that serves. Does for the controller's Launcher, too."""
 
-    def __init__(self, sim: Simulation, folder: Path, settings: dict[str, str]) -> None:
+    def __init__(
+        self, sim: Simulation, folder: Path, settings: dict[str, str], guests: Sequence[GuestKind] = ()
+    ) -> None:
         self.sim = sim
+        self.guests = guests
         self.folder = folder
         self.settings = settings
         self.machine = Machine(sim, _CONTROLLER_HOST)

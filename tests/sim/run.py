@@ -17,12 +17,14 @@ from placement.metadata import OFFSETS_TOPIC
 from tests.sim.clients import PARTITIONS, TOPIC, Intruder, Member, Observer, Producer, Reader
 from tests.sim.cluster import BROKERS, Cluster
 from tests.sim.engine import MS, SECOND, Simulation, ViolationError
+from tests.sim.guests import Counting
 from tests.sim.history import History
 from tests.sim.network import Network
 from tests.sim.scenario import Scenario, scenario_of
 from tests.sim.starvation import Starvation
 from tests.sim.visitor import Visitor
 from tests.sim.witness import Witness
+from tests.support.counter_guest import COUNTER
 
 _READY_US = 20 * SECOND
 _HEALED_US = 40 * SECOND
@@ -49,7 +51,7 @@ class World:
         self.sim = sim
         self.scenario = scenario
         self.history = History(sim)
-        self.cluster = Cluster(sim, folder, scenario.settings())
+        self.cluster = Cluster(sim, folder, scenario.settings(), (COUNTER,) if scenario.guests else ())
         self.witness = Witness(sim, self.cluster, self.history, scenario)
         self.members = self._members()
         self.others = [
@@ -61,7 +63,17 @@ class World:
         self.visitor = Visitor(self.cluster, self.history) if scenario.sleeps else None
         if self.visitor is not None:
             self.others.append(self.visitor)
+        self.counting = Counting(self) if scenario.guests else None
         self.faults = Faults(self)
+
+    def hooks(self) -> list[tuple[Any, str, Any]]:
+        """What is exchanged in the product, to watch it."""
+        hooks = self.witness.hooks()
+        return hooks if self.counting is None else hooks + self.counting.hooks()
+
+    def figures(self) -> dict[str, Any]:
+        figures = self.history.figures() | self.faults.figures()
+        return figures if self.counting is None else figures | self.counting.figures()
 
     def _members(self) -> list[Member]:
         return [
@@ -79,6 +91,8 @@ class World:
             sim.after(sim.random.randint(0, 1500) * MS, client.start)
         sim.run_until(sim.now + 2 * SECOND)
         self.witness.keep_watching()
+        if self.counting is not None:
+            self.counting.start()
         if self.scenario.starved:
             Starvation(self).run()
         self.faults.begin()
@@ -88,10 +102,15 @@ class World:
         if self.visitor is not None:
             self.visitor.stays_away = True
         at_rest = self.witness.at_rest(self.members)
+        if self.counting is not None:
+            at_rest = self.counting.at_rest(at_rest)
         sim.run_until(sim.now + SECOND)  # the last effects of faults
         if not sim.run_until(sim.now + _HEALED_US, at_rest):
             sim.fail("progress", f"{self.witness.why} long after the last fault")
         sim.run_until(sim.now + SECOND)
+        if self.counting is not None:  # a last second, in which nothing is asked any more
+            self.counting.stop()
+            sim.run_until(sim.now + SECOND)
         if not at_rest():
             sim.fail("progress", f"{self.witness.why}, and all was well a second ago")
         self._judge()
@@ -99,6 +118,8 @@ class World:
     def _judge(self) -> None:
         """What must hold in the end, at rest: every offset and record there is, read once more."""
         self.witness.judge_logs()
+        if self.counting is not None:
+            self.counting.judge()
         from actors.client.records import TopicPartition
 
         readers = [next(m for m in self.members if m.group == g and m.running) for g, _, _ in self.scenario.groups]
@@ -119,11 +140,14 @@ def run(
     scenario: Scenario | None = None,
     inspect: Callable[[World], None] | None = None,
     starved: bool = False,
+    guests: bool = False,
 ) -> Outcome:
     """One run of `seed`. `bug` breaks the product: (owner, name, value) to exchange."""
     scenario = scenario or scenario_of(seed)
     if starved:
         scenario = replace(scenario, starved=True)
+    if guests:
+        scenario = replace(scenario, guests=True)
     root = "/dev/shm" if os.path.isdir("/dev/shm") else None
     folder = Path(tempfile.mkdtemp(prefix="coterie-sim-", dir=root))
     sim = Simulation(seed, trace=trace)
@@ -136,14 +160,14 @@ def run(
         sim.network = Network(sim)
         sim.begin()
         world = World(sim, scenario, folder)
-        with _exchanged(bug or []), _exchanged(world.witness.hooks()):
+        with _exchanged(bug or []), _exchanged(world.hooks()):
             try:
                 world.run()
             except ViolationError as violation:
                 outcome.failure = str(violation)
                 if trace and violation.__cause__ is not None:
                     logging.root.error("the cause", exc_info=violation.__cause__)
-            outcome.digest, outcome.figures = sim.digest, world.history.figures() | world.faults.figures()
+            outcome.digest, outcome.figures = sim.digest, world.figures()
             if inspect is not None:
                 inspect(world)
             sim.end()
@@ -179,9 +203,10 @@ def _exchanged(changes: list[tuple[Any, str, Any]]) -> Iterator[None]:
                 setattr(owner, name, value)
 
 
-def command(seed: int, bug: str = "", starved: bool = False) -> str:
+def command(seed: int, bug: str = "", starved: bool = False, guests: bool = False) -> str:
     """The line that repeats a run."""
-    return f"python -m tests.sim --seed {seed}" + (f" --bug {bug}" if bug else "") + (" --starved" if starved else "")
+    flags = (f" --bug {bug}" if bug else "") + (" --starved" if starved else "") + (" --guests" if guests else "")
+    return f"python -m tests.sim --seed {seed}{flags}"
 
 
 __all__ = ["BROKERS", "OFFSETS_TOPIC", "Outcome", "World", "command", "run"]

@@ -31,6 +31,8 @@ class Scenario:
     """Before the faults, all processes get hardly any CPU for a while."""
     sleeps: bool = False
     """Shards that nobody asks for a moment go to sleep; there are groups without members for that."""
+    guests: bool = False
+    """Something lives beside the logs of the topic that clients use."""
     faults_us: int = 10 * SECOND
     groups: tuple[Group, ...] = field(default_factory=tuple)
 

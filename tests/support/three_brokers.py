@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller.metadata_log import MetadataLog
@@ -66,8 +67,9 @@ class Launcher:
 class World:
     """A controller and its brokers."""
 
-    def __init__(self, path: Path, **settings: str) -> None:
+    def __init__(self, path: Path, guests: Sequence[GuestKind] = (), **settings: str) -> None:
         self.path = path
+        self.guests = guests
         self.settings = FAST | {name.replace("_", "."): value for name, value in settings.items()}
         self.servers: dict[int, BrokerServer] = {}
         self.shards: list[asyncio.Task[None]] = []
@@ -98,7 +100,7 @@ class World:
             socket_path=str(self.path / "s" / str(broker_id)),
             config=self.settings,
         )
-        server = await BrokerServer.open(spec, self.find_controller)
+        server = await BrokerServer.open(spec, self.find_controller, guests=self.guests)
         await server.start()
         self.servers[broker_id] = server
         return server
@@ -219,8 +221,10 @@ def produce(topic: str, value: bytes, acks: int, timeout_ms: int) -> messages.Pr
 
 
 @asynccontextmanager
-async def world(path: Path, brokers: int = 3, **settings: str) -> AsyncIterator[World]:
-    made = World(path, **settings)
+async def world(
+    path: Path, brokers: int = 3, guests: Sequence[GuestKind] = (), **settings: str
+) -> AsyncIterator[World]:
+    made = World(path, guests, **settings)
     await made.start(brokers)
     try:
         yield made

@@ -22,6 +22,7 @@ from actors.wire.errors import ErrorCode
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2.0
+_LEAST_DELAY_SECONDS = 0.001  # the loop's time in whole milliseconds may be one less than what is due at that time
 _UNREADABLE = (LogError, OSError, ValueError)  # ValueError: a record that the guest's codec cannot decode
 
 
@@ -89,15 +90,22 @@ class Seat:
 
     def ask(self, question: Any, done: Done) -> None:
         """Ask the guest. `done` is called before this returns, if the answer depends on no record."""
+        if self.state is SeatState.LOADING:
+            self._begin_if_committed(self.state_log.watermark())  # while the lease was over it was not known
         if self.state is not SeatState.ACTIVE:
             done(_ANSWERS[self.state], None)
             return
         self._take(self._guest.ask(question, self._now()), done)
 
     def watermark(self, offset: int) -> None:
-        """All of the state partition below `offset` has committed."""
+        """All of the state partition below `offset` has committed.
+
+        If that is of a later epoch, it says nothing of what was written here: other records may be in its place.
+        """
+        if not self.state_log.is_current():
+            return
         if self.state is SeatState.LOADING:
-            self._begin_if_committed(offset)
+            self._begin_if_committed(self.state_log.watermark())
         elif self.state is SeatState.ACTIVE:
             self._commit(offset)
             self._arm()
@@ -172,13 +180,13 @@ class Seat:
         batches = self._batches(self._writes.take())
         for number, (writes, records) in enumerate(batches):
             try:
-                next_offset = self.state_log.append(records)
+                appended = self.state_log.append(records)
             except (LogAccessError, LogError, OSError) as error:
                 log.warning("%s: records are refused: %s", self._name(), error, extra=self._extra())
                 self._refuse([write for later, _ in batches[number:] for write in later])
                 break
-            self._writes.appended(writes, next_offset)
-        self._commit(self.state_log.watermark())
+            self._writes.appended(writes, appended.next_offset)
+            self._commit(appended.watermark)
         self._arm()
 
     def _batches(self, writes: list[Write]) -> list[tuple[list[Write], list[KeyValue]]]:
@@ -222,7 +230,7 @@ class Seat:
             self._timer.cancel()
         self._timer, self._timer_due_ms = None, due_ms
         if due_ms is not None:
-            delay_s = max(due_ms / 1000 - self._context.loop.time(), 0.0)
+            delay_s = max(due_ms / 1000 - self._context.loop.time(), _LEAST_DELAY_SECONDS)
             self._timer = self._context.loop.call_later(delay_s, self._on_time)
 
     def _due_ms(self) -> int | None:

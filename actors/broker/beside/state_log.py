@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from actors.broker.context import BrokerContext
 from actors.broker.led import LedPartitions, LogAccessError
@@ -13,6 +13,7 @@ from actors.log.reading import Extent
 from actors.records.building import build_keyed_batch
 from actors.records.reading import iter_key_values
 from actors.wire.errors import ErrorCode
+from placement.metadata import PartitionInfo
 
 KeyValue: TypeAlias = tuple[bytes, bytes | None]
 Piece: TypeAlias = tuple[list[KeyValue], int]
@@ -21,6 +22,13 @@ Piece: TypeAlias = tuple[list[KeyValue], int]
 _PIECE_BYTES = 1 << 18
 _RECORD_OVERHEAD_BYTES = 24
 _BATCH_OVERHEAD_BYTES = 61
+
+
+class Appended(NamedTuple):
+    """Where the log ends after an append, and up to where it has committed."""
+
+    next_offset: int
+    watermark: int
 
 
 class StateLog:
@@ -42,9 +50,24 @@ class StateLog:
         return found.log_start_offset, found.log_end_offset
 
     def watermark(self) -> int:
-        """All below this has committed."""
+        """All below this has committed. -1 while this broker may not lead: another may have cut this log, and more."""
+        return self._watermark() if self._led_partition() is not None else -1
+
+    def _watermark(self) -> int:
         found = self._context.held_log(self.topic, self.index)
         return found.high_watermark if found is not None else 0
+
+    def is_current(self) -> bool:
+        """Whether the last image has this broker as the leader at this epoch."""
+        info = self._context.metadata.partition(self.topic, self.index)
+        epoch = info.leader_epoch if info is not None and info.leader == self._context.broker_id else -1
+        return epoch == self.leader_epoch
+
+    def _led_partition(self) -> PartitionInfo | None:
+        """The partition if this broker may act as its leader at this epoch."""
+        info = self._context.metadata.partition(self.topic, self.index)
+        may_lead = info is not None and self.is_current() and self._led.leads(self.topic, self.index, info)
+        return info if may_lead else None
 
     def _log(self) -> PartitionLog:
         return self._context.log(self.topic, self.index)
@@ -67,11 +90,10 @@ class StateLog:
         """How many bytes of keys and values an append may have, each record counted by `size_of`."""
         return self._context.topic_log_config(self.topic).max_message_bytes - _BATCH_OVERHEAD_BYTES
 
-    def append(self, records: Sequence[KeyValue]) -> int:
-        """Append records in one batch, all or none; the log's end then. Raises LogAccessError, LogError, OSError."""
-        context = self._context
-        info = context.metadata.partition(self.topic, self.index)
-        if info is None or info.leader_epoch != self.leader_epoch or not self._led.leads(self.topic, self.index, info):
+    def append(self, records: Sequence[KeyValue]) -> Appended:
+        """Append records in one batch, all or none. Raises LogAccessError, LogError, OSError."""
+        context, info = self._context, self._led_partition()
+        if info is None:
             raise LogAccessError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if len(info.isr) < min(context.min_insync_replicas(self.topic), len(info.replicas)):
             raise LogAccessError(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -80,7 +102,7 @@ class StateLog:
         partition_log = self._log()
         result = partition_log.append_as_leader(batch, info.leader_epoch, now_ms, internal=True)
         self._led.appended(self.topic, self.index, partition_log, info)
-        return result.last_offset + 1
+        return Appended(result.last_offset + 1, partition_log.high_watermark)
 
 
 def size_of(record: KeyValue) -> int:

@@ -356,6 +356,68 @@ def test_a_zombie_of_the_state_partition_writes_nothing(tmp_path: Path) -> None:
     assert world.log_end() == 0
 
 
+def written_over(world: World) -> None:
+    """The next leader has pushed: it lacked what was written here, and has records of its own, which have committed."""
+    world.replication.leading = False
+    log = world.context.log(TOPIC, 0)
+    log.truncate_to(0)
+    key, value = COUNTER.codec.encode(Incremented("another's", 1))
+    log.append_as_leader(build_keyed_batch([key], [value], 0), 4, 0, internal=True)
+    log.advance_high_watermark(1)
+
+
+def test_what_another_leader_has_written_over_is_not_acknowledged(tmp_path: Path) -> None:
+    world = World(tmp_path, THREE)
+    world.begin()
+    world.increment("a")
+    written_over(world)
+    world.replication.leading = True  # of the data
+    assert world.ask(Increment("b")) is None
+    world.replication.leading = False
+    world.loop.turn()
+    assert world.answers() == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)], "b alone: nothing is known of a"
+
+
+def test_the_watermark_of_a_later_epoch_acknowledges_nothing_of_an_earlier_one(tmp_path: Path) -> None:
+    world = World(tmp_path, THREE)
+    world.begin()
+    world.increment("a")
+    written_over(world)
+    world.replication.leading = True
+    world.elect("t", leader_epoch=5)
+    world.elect(TOPIC, leader_epoch=5)
+    world.context.commits.tell(TOPIC, 0, 1)  # replication takes the image over first
+    assert world.answers() == []
+    world.image()
+    assert world.answers() == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, None)]
+    assert world.ask(Fetched()) == (0, 1)
+
+
+def test_a_guest_does_not_begin_with_what_another_leader_has_written_over_meanwhile(tmp_path: Path) -> None:
+    world = World(tmp_path, THREE)
+    world.begin()
+    world.increment("a")
+    world.elect_both(0, 3)
+    world.answers()
+    written_over(world)
+    world.context.commits.tell(TOPIC, 0, 1)
+    world.replication.leading = True  # of the data
+    world.elect(TOPIC, leader=1, leader_epoch=4)
+    assert world.ask(Fetched()) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None)
+
+
+def test_a_guest_that_was_loaded_while_the_lease_was_over_begins_when_it_is_asked(tmp_path: Path) -> None:
+    world = World(tmp_path, THREE)
+    world.begin()
+    world.increment("a")
+    world.commit()
+    world.answers()
+    world.replication.leading = False
+    world.elect_both(0, 3)
+    world.replication.leading = True
+    assert world.ask(Fetched()) == (0, 1)
+
+
 def test_a_late_write_is_answered_15_and_stays_pending_until_it_is_known(tmp_path: Path) -> None:
     world = World(tmp_path, THREE)
     world.begin()
@@ -421,6 +483,23 @@ def test_a_guest_is_woken_by_its_timer_and_what_it_writes_then_is_kept(tmp_path:
     world.loop.advance(FETCHES_EVERY_MS / 1000 + 0.01)
     world.loop.turn()
     assert world.read_back().fetches == 4
+
+
+@pytest.mark.parametrize("begun_ms", range(701, 1701, 100))
+def test_a_timer_that_comes_a_moment_early_by_rounding_does_not_spin(tmp_path: Path, begun_ms: int) -> None:
+    world = World(tmp_path)
+    world.loop.now = begun_ms / 1000
+    world.begin()
+    world.ask(Fetched())
+    for _ in range(2):
+        (timer,) = world.loop.timers
+        world.loop.now = timer.when
+        world.loop.advance(0)
+        assert all(each.when > world.loop.now for each in world.loop.timers)
+        if not world.loop.timers:
+            break
+    world.loop.turn()
+    assert world.read_back().fetches == 1
 
 
 def test_the_timer_of_a_guest_that_has_gone_does_nothing(tmp_path: Path) -> None:
