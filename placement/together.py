@@ -28,11 +28,11 @@ class Election:
 
 
 Outcome: TypeAlias = PartitionInfo | Election
-"""What a decision wants for one partition."""
+"""A decision for one partition by itself."""
 
 
 def kept(outcome: Outcome) -> PartitionInfo:
-    """What stays of a partition if an election is held."""
+    """The part of a partition that stays if an election is held."""
     return outcome.kept if isinstance(outcome, Election) else outcome
 
 

@@ -82,7 +82,7 @@ class Coordinators(Protocol):
 
 
 class Beside(Protocol):
-    """What lives beside the logs of this broker."""
+    """The machines that live beside the logs of this broker."""
 
     def apply(self) -> None:
         """There is another image: what lives beside logs does so where they are led."""

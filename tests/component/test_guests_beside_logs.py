@@ -15,7 +15,7 @@ from tests.support.three_brokers import World, world
 
 
 async def asked(w: World, question: Any) -> tuple[int, Any]:
-    """What the counter beside t-0 answers at its leader."""
+    """The answer of the counter beside t-0, at its leader."""
     leader = w.partition("t").leader
     if leader not in w.servers:
         return int(ErrorCode.NOT_LEADER_OR_FOLLOWER), None

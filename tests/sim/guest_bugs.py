@@ -30,7 +30,7 @@ def state_elected_elsewhere() -> Changes:
 
 @bug
 def elected_for_its_data_alone() -> Changes:
-    """Who may lead the data leads the state, too, whether it has that or not."""
+    """Any broker that may lead the data leads the state, too, whether it has that or not."""
 
     def led_by(self: Member, broker: int, alive: frozenset[int]) -> Any:
         return original(self, broker, alive | {broker})

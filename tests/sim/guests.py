@@ -31,7 +31,7 @@ _STALE_US = LEASE_MS * MS + 100 * MS
 
 @dataclass(slots=True)
 class Counts:
-    """What was asked and answered about one partition."""
+    """All questions and answers about one partition."""
 
     attempted: set[str] = field(default_factory=set)
     acknowledged: dict[int, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Counting:
         self._number = 0
 
     def hooks(self) -> list[tuple[Any, str, Any]]:
-        """What is exchanged in the product for the length of the run."""
+        """The methods of the product that are exchanged for the length of the run."""
         return [(Publisher, "commit", self._watch_elections(Publisher.commit))]
 
     # --- asking ---

@@ -1,4 +1,4 @@
-"""What lives beside logs, under all faults of the simulation. That this would notice a bug: test_planted_bugs.py."""
+"""Counters beside logs, under all faults of the simulation. That this would notice a bug: test_planted_bugs.py."""
 
 from __future__ import annotations
 

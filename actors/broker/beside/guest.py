@@ -9,9 +9,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from actors.coordinator.turn import Now
 
 Q = TypeVar("Q", contravariant=True)
-"""What a guest is asked."""
+"""The questions a guest is asked."""
 A = TypeVar("A")
-"""What it answers."""
+"""Its answers."""
 R = TypeVar("R")
 """Its records."""
 
@@ -28,7 +28,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[A, R]):
-    """What comes of a call of a guest."""
+    """The result of a call of a guest."""
 
     answer: A | None = None
     records: Sequence[R] = ()
@@ -45,8 +45,8 @@ NOTHING: Outcome[Any, Any] = Outcome()
 class Guest(Protocol[Q, A, R]):
     """A machine that lives beside one partition's log for as long as a broker leads that partition.
 
-    Its durable state is changed by `replay` alone, so that the state partition's log always gives the same. What it
-    believes beyond that is live state: changes whose records have not committed yet, deadlines, who holds what.
+    Its durable state is changed by `replay` alone, so that the state partition's log always gives the same. All else
+    that it believes is live state: changes whose records have not committed yet, deadlines, who holds what.
     """
 
     def replay(self, record: R) -> None:
@@ -67,7 +67,7 @@ class Guest(Protocol[Q, A, R]):
     def refused(self, records: Sequence[R], now: Now) -> None:
         """These records of one outcome will never be in the log: take back what was believed of them.
 
-        Called for the newest outcome first. What was appended before stays: only the records of one turn are refused.
+        Called for the newest outcome first. All that was appended before stays: only records of one turn are refused.
         """
 
 

@@ -45,7 +45,7 @@ _ANSWERS = {
     SeatState.UNREADABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     SeatState.ENDED: ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
-"""What is answered while the guest does not serve."""
+"""The answers while the guest does not serve."""
 
 
 class Seat:
@@ -73,7 +73,7 @@ class Seat:
     # --- what the host calls ---
 
     def load(self) -> None:
-        """Make the guest of what is in the log, and of nothing else. Whoever waited for the one before is told so."""
+        """Make the guest of what is in the log, and of nothing else. All who wait for the one before get an error."""
         if self.state is SeatState.ENDED:
             return
         self.state = SeatState.LOADING

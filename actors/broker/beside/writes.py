@@ -1,4 +1,4 @@
-"""What a guest has written and what has not committed yet. No I/O.
+"""Records that a guest has written and that have not committed yet. No I/O.
 
 All that is written in one turn shares an append. It is either in the log as a whole or not at all.
 """

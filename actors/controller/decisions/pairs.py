@@ -20,7 +20,7 @@ Key: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What decisions about partitions are made by. `alive` are the brokers that may be elected."""
+    """All that decisions about partitions go by. `alive` are the brokers that may be elected."""
 
     metadata: ClusterMetadata
     alive: frozenset[int]

@@ -14,6 +14,7 @@ from placement.metadata import (
     TopicInfo,
     broker_record,
     partition_record,
+    together_record,
     topic_record,
 )
 
@@ -51,6 +52,13 @@ def test_brokers_come_leave_and_die() -> None:
     ]
     assert world.told(broker(0, alive=False)) == [], "it was told"
     assert [kind for kind, _, _ in world.told(broker(1))] == ["start"]
+
+
+def test_one_record_of_several_partitions_is_told_of_as_one_for_each() -> None:
+    both = [topic_record(TopicInfo(name, name.encode() * 16, (THREE,))) for name in ("t", "s")]
+    changed = PartitionInfo(1, 5, (0, 1, 2), (0, 1, 2))
+    told = World(*both).told(together_record([("t", 0, changed), ("s", 0, changed)]))
+    assert [(kind, subject) for kind, subject, _ in told] == [("election", "t-0"), ("election", "s-0")]
 
 
 def test_elections_in_sync_sets_and_moves() -> None:
