@@ -26,6 +26,9 @@ from tests.sim.visitor import Visitor
 from tests.sim.witness import Witness
 from tests.support.counter_guest import COUNTER
 
+Change = tuple[Any, str, Any]
+"""An owner, a name of its, and the value to exchange."""
+
 _READY_US = 20 * SECOND
 _HEALED_US = 40 * SECOND
 """Within this time after the last fault, everything is as it should be."""
@@ -65,11 +68,6 @@ class World:
             self.others.append(self.visitor)
         self.counting = Counting(self) if scenario.guests else None
         self.faults = Faults(self)
-
-    def hooks(self) -> list[tuple[Any, str, Any]]:
-        """What is exchanged in the product, to watch it."""
-        hooks = self.witness.hooks()
-        return hooks if self.counting is None else hooks + self.counting.hooks()
 
     def figures(self) -> dict[str, Any]:
         figures = self.history.figures() | self.faults.figures()
@@ -136,7 +134,7 @@ def run(
     seed: int,
     *,
     trace: bool = False,
-    bug: list[tuple[Any, str, Any]] | None = None,
+    bug: list[Change] | None = None,
     scenario: Scenario | None = None,
     inspect: Callable[[World], None] | None = None,
     starved: bool = False,
@@ -160,7 +158,8 @@ def run(
         sim.network = Network(sim)
         sim.begin()
         world = World(sim, scenario, folder)
-        with _exchanged(bug or []), _exchanged(world.hooks()):
+        counting = world.counting.hooks if world.counting is not None else list[Change]
+        with _exchanged(bug or []), _exchanged(world.witness.hooks()), _exchanged(counting()):
             try:
                 world.run()
             except ViolationError as violation:
@@ -186,7 +185,7 @@ def run(
 
 
 @contextmanager
-def _exchanged(changes: list[tuple[Any, str, Any]]) -> Iterator[None]:
+def _exchanged(changes: list[Change]) -> Iterator[None]:
     """Have (owner, name, value) in force for a while: planted bugs, and what watches the product."""
     missing = object()
     kept = []
