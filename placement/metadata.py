@@ -398,7 +398,7 @@ def together_record(partitions: Sequence[tuple[str, int, PartitionInfo]]) -> lis
 
 def pair_record(pair: Pair) -> list[Any]:
     """The record that pairs two partitions."""
-    return ["pair", *pair]
+    return ["pair", *astuple(pair)]
 
 
 def partitions_of(records: Iterable[list[Any]]) -> list[list[Any]]:

@@ -7,8 +7,8 @@ partition* (`actors.broker.beside`). A data partition has at most one state part
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import astuple, dataclass, field
+from typing import Any, TypeAlias
 
 Data: TypeAlias = tuple[bytes, int]
 """A topic's id and a partition of it."""
@@ -16,7 +16,8 @@ State: TypeAlias = tuple[str, int]
 """An internal topic and a partition of it."""
 
 
-class Pair(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pair:
     """A data partition, by its topic's id, and its state partition."""
 
     topic_id: bytes
@@ -69,4 +70,4 @@ class Pairs:
 
     def to_wire(self) -> list[list[Any]]:
         """The pairs as msgpack takes them."""
-        return [list(pair) for pair in self]
+        return [list(astuple(pair)) for pair in self]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import actors.controller.decisions.pairs
-from actors.broker.beside.host import Guests
 from actors.broker.beside.seat import Seat
 from actors.broker.beside.writes import Write, Writes
 from actors.wire.errors import ErrorCode
@@ -68,18 +67,3 @@ def refusal_not_taken_back() -> Changes:
             write.finish(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     return [(Seat, "_refuse", refuse)]
-
-
-@bug
-def guest_outlives_its_term() -> Changes:
-    """A guest goes on as it was when its broker is elected again."""
-    apply = Guests.apply
-
-    def keeps(self: Guests) -> None:
-        terms = dict(filter(None, map(self._term, self._context.metadata.pairs)))
-        for key, (_, seat) in self._seats.items():
-            if key in terms:
-                self._seats[key] = terms[key], seat
-        apply(self)
-
-    return [(Guests, "apply", keeps)]

@@ -29,4 +29,9 @@ KNOWN = {
     "expiry-lost-by-sleep": 58,
     "commit-lost-by-sleep": 507,
     "woken-twice": 2,
+    "state-elected-elsewhere": 1,
+    "elected-for-its-data-alone": 4,
+    "guest-answers-before-commit": 2,
+    "guest-serves-what-may-be-lost": 0,
+    "refusal-not-taken-back": 0,
 }

@@ -152,8 +152,8 @@ def _elected(ground: Ground, key: Key, kind: int) -> list[Record]:
     if kind == UNCLEAN:
         if partition.leader != NO_LEADER:
             raise RefusedError(ErrorCode.ELECTION_NOT_NEEDED, f"broker {partition.leader} leads")
-        outcome = Election(partition, ground.alive, ground.needed(key[0]), unclean=True)
-        return _records(ground, key, outcome, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is alive")
+        election = Election(partition, ground.alive, ground.needed(key[0]), unclean=True)
+        return _records(ground, key, election, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is alive")
     if key != (data := led_together(ground.metadata, key)[0]):
         raise RefusedError(ErrorCode.ELECTION_NOT_NEEDED, f"{key[0]}-{key[1]} is led with {data[0]}-{data[1]}")
     if partition.leader == partition.replicas[0]:
