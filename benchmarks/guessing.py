@@ -22,6 +22,7 @@ from actors.broker.users import StoredUsers
 from actors.security.scram import ScramClient, ScramMechanism
 from actors.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from placement.metadata import ClusterMetadata
+from placement.records import ScramSecretRecord, UserScramCredentialRecord
 from tests.support.login_world import World, request
 
 KNOWN, UNKNOWN, OTHER = "wrong password", "unknown user", "no credential for the mechanism"
@@ -32,12 +33,12 @@ STORED = 100
 def metadata() -> ClusterMetadata:
     """A hundred users of either mechanism."""
     made = ClusterMetadata()
-    made.apply(["scram_secret", bytes(32)])
+    made.apply(ScramSecretRecord(bytes(32)))
     for number in range(STORED):
         for kind, mechanism in ((KNOWN, ScramMechanism.SHA_256), (OTHER, ScramMechanism.SHA_512)):
             keys = (random.randbytes(mechanism.digest_bytes) for _ in range(2))
             user = USERS[kind].format(number)
-            made.apply(["scram", user, mechanism.code, random.randbytes(24), *keys, 8192])
+            made.apply(UserScramCredentialRecord(user, mechanism.code, random.randbytes(24), *keys, 8192))
     return made
 
 

@@ -7,8 +7,8 @@ partition* (`actors.broker.beside`). A data partition has at most one state part
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 Data: TypeAlias = tuple[bytes, int]
 """A topic's id and a partition of it."""
@@ -68,6 +68,6 @@ class Pairs:
     def __bool__(self) -> bool:
         return bool(self._data)
 
-    def to_wire(self) -> list[list[Any]]:
-        """The pairs as msgpack takes them."""
-        return [list(astuple(pair)) for pair in self]
+    def copy(self) -> Pairs:
+        """The same, of which a change does not reach this one."""
+        return Pairs({data: dict(states) for data, states in self._states.items()}, dict(self._data))

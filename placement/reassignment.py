@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from placement.metadata import NO_LEADER, PartitionInfo, changed, elect
+from placement.elections import changed, elect
+from placement.infos import NO_LEADER, PartitionInfo
 
 
 def without(brokers: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:

@@ -7,12 +7,9 @@ was stopped, or it was deployed under another name.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Annotated, ClassVar, TypeAlias
 
-SEALED: Final = "pool"
-STOPPED: Final = "pool_stopped"
-ANEW: Final = "pools_sealed_anew"
-KINDS: Final = (SEALED, STOPPED, ANEW)
+from placement.arrays import IN_PLACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +55,38 @@ class SealedPool:
         return replace(self, good=version)
 
 
+@dataclass(frozen=True, slots=True)
+class PoolSealedRecord:
+    """These versions of a pool may run, and no others."""
+
+    KIND: ClassVar = "pool"
+    VERSION: ClassVar = 0
+
+    name: str
+    pool: Annotated[SealedPool, IN_PLACE]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStoppedRecord:
+    """No version of the pool may run."""
+
+    KIND: ClassVar = "pool_stopped"
+    VERSION: ClassVar = 0
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsSealedAnewRecord:
+    """Pools that were sealed without their names have been read, and are believed no longer."""
+
+    KIND: ClassVar = "pools_sealed_anew"
+    VERSION: ClassVar = 0
+
+
+PoolRecord: TypeAlias = PoolSealedRecord | PoolStoppedRecord | PoolsSealedAnewRecord
+
+
 @dataclass(slots=True)
 class SealedPools:
     """The pools of a cluster by their names."""
@@ -66,26 +95,21 @@ class SealedPools:
     anew: bool = False
     """Whether pools that were sealed without their names have been read, and are believed no longer."""
 
-    def apply(self, kind: str, values: list[Any]) -> None:
-        """Apply a record of one of `KINDS`."""
-        if kind == ANEW:
-            self.anew = True
-        elif kind == STOPPED:
-            del self.by_name[values[0]]
-        else:
-            name, *versions = values
-            self.by_name[name] = SealedPool(*(None if each is None else SealedVersion(*each) for each in versions))
+    def apply(self, record: PoolRecord) -> None:
+        """Apply a record."""
+        match record:
+            case PoolSealedRecord(name, pool):
+                self.by_name[name] = pool
+            case PoolStoppedRecord(name):
+                del self.by_name[name]
+            case PoolsSealedAnewRecord():
+                self.anew = True
 
-    def to_wire(self) -> list[Any]:
+    def records(self) -> tuple[PoolRecord, ...]:
         """All of it as records."""
-        records = [sealed_record(name, pool) for name, pool in self.by_name.items()]
-        return [*records, [ANEW]] if self.anew else records
+        sealed = (PoolSealedRecord(name, pool) for name, pool in self.by_name.items())
+        return (*sealed, PoolsSealedAnewRecord()) if self.anew else tuple(sealed)
 
-
-def sealed_record(name: str, pool: SealedPool) -> list[Any]:
-    """The record by which these versions of a pool may run, and no others."""
-    rows = [
-        None if each is None else [each.incarnation, each.version, each.digest]
-        for each in (pool.newest, pool.coming, pool.good)
-    ]
-    return [SEALED, name, *rows]
+    def copy(self) -> SealedPools:
+        """The same, of which a change does not reach these."""
+        return SealedPools(dict(self.by_name), self.anew)

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from placement.metadata import NO_LEADER, PartitionInfo, changed, elect, with_isr
+from placement.elections import changed, elect, with_isr
+from placement.infos import NO_LEADER, PartitionInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ def _set_offline(
     folder: Path, name: str, password: Secret, mechanisms: Sequence[ScramMechanism], iterations: int
 ) -> None:
     from actors.controller.first_users import log_path, set_offline
-    from actors.controller.metadata_log import MetadataLog
+    from actors.controller.metadata.log import MetadataLog
     from actors.links.operations import ScramUpsertion
     from actors.runtime.data_folder import check_folder, check_own_folder
     from actors.runtime.environment import REAL

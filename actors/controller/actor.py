@@ -25,7 +25,7 @@ from actors.broker.spec import BrokerSpec
 from actors.controller import first_users, new_secret, settings_in_force
 from actors.controller.decisions.acls import locked_out
 from actors.controller.doors import DoorPlan, doors_of, plan_doors
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.metadata.log import MetadataLog
 from actors.controller.pool_seals import PoolSeals
 from actors.controller.securing import AUTHORITY, write_authority
 from actors.controller.settings_in_force import Changed
@@ -223,7 +223,7 @@ class Controller:
             first_users.take(folder, metadata_log)
         except OSError as error:
             raise ClusterError(why_unusable(folder, error)) from error
-        wrong = None if self._restarted else locked_out(metadata_log.metadata, config)
+        wrong = None if self._restarted else locked_out(metadata_log.decided, config)
         if wrong is not None:
             metadata_log.close()
             raise ClusterError(wrong)
@@ -233,7 +233,7 @@ class Controller:
             process=process,
             restarted=self._restarted,
         )
-        self._pool_seals = PoolSeals(folder, lambda: metadata_log.metadata.pools, self._server.publisher.commit)
+        self._pool_seals = PoolSeals(folder, lambda: metadata_log.decided.pools, self._server.publisher.commit)
         self._launcher.monitor = _monitor_of(spec)
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
         self._port = self._thread.call(self._server.listen(self._address))
@@ -466,7 +466,7 @@ class Controller:
 
     def answer_pool(self, wish: Wish) -> Answer:
         """Answers questions about the versions of deployed pools. Raises OSError, ValueError."""
-        return self._ask(self._pool_seals.answer, wish)
+        return self._thread.call(self._server.committed(lambda: self._pool_seals.answer(wish)))
 
     def status(self) -> ClusterStatus:
         """The cluster as `coterie status` shows it."""

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from actors.controller.decisions.decision import Decision
 from actors.links.operations import MetadataVersionRaised, RaiseMetadataVersion
 from actors.links.versions import Spoken, level_of
 from actors.wire.errors import ErrorCode
-from placement.metadata import METADATA_LEVELS, METADATA_VERSION, ClusterMetadata
+from placement.metadata import ClusterMetadata
+from placement.records import METADATA_LEVELS, METADATA_VERSION, FeatureLevelRecord
 
 
-def raised(
-    metadata: ClusterMetadata, spoken: Mapping[int, Spoken], asked: RaiseMetadataVersion
-) -> tuple[MetadataVersionRaised, list[list[Any]]]:
-    """The result, and the records to log. `spoken` is what each registered broker speaks, by its id."""
+def raised(metadata: ClusterMetadata, spoken: Mapping[int, Spoken], asked: RaiseMetadataVersion) -> Decision:
+    """Raise the level, or refuse it. `spoken` is what each registered broker speaks, by its id."""
     wrong = _why_not(metadata, spoken, asked.level)
     if wrong is not None:
         return MetadataVersionRaised(ErrorCode.INVALID_UPDATE_VERSION, wrong), []
     done = MetadataVersionRaised(ErrorCode.NONE, None)
     if asked.validate_only or asked.level == metadata.level:
         return done, []
-    return done, [["feature_level", METADATA_VERSION, asked.level]]
+    return done, [FeatureLevelRecord(METADATA_VERSION, asked.level)]
 
 
 def _why_not(metadata: ClusterMetadata, spoken: Mapping[int, Spoken], level: int) -> str | None:

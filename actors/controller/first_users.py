@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from actors.controller.decisions.users import kept
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.metadata.log import MetadataLog
 from actors.links.operations import ScramUpsertion
 from actors.runtime.environment import REAL, Chance
 from actors.runtime.private import first_line, write_private
@@ -88,7 +88,8 @@ def take(folder: Path, metadata_log: MetadataLog, chance: Chance = REAL.chance) 
 
 def set_offline(metadata_log: MetadataLog, users: Sequence[ScramUpsertion], chance: Chance) -> None:
     """Set passwords in the log of a cluster that does not run. Raises OSError."""
-    metadata_log.append(kept(metadata_log.metadata, users, lambda: chance.randbytes(16)))
+    decided = metadata_log.decided
+    metadata_log.append(kept(decided, users, lambda: chance.randbytes(16)), decided.controller_epoch)
 
 
 def _to_json(user: ScramUpsertion) -> list[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from actors.controller.allowed import check_allowed_to_monitor
 from actors.controller.pools import Pools
@@ -33,6 +33,7 @@ from actors.links.operations import Operation, Result
 from actors.links.pools import PoolFigures
 from actors.links.reading import ForBroker
 from actors.links.status import ClusterStatus, MonitorStatus
+from placement.metadata import ClusterMetadata
 
 log = logging.getLogger(__name__)
 R = TypeVar("R", bound=Result)
@@ -50,7 +51,7 @@ class Cluster(Protocol):
     """What the Monitor's side needs of the controller."""
 
     @property
-    def metadata(self) -> Any: ...
+    def metadata(self) -> ClusterMetadata: ...
 
     @property
     def brokers(self) -> Mapping[int, Session]: ...

@@ -11,25 +11,34 @@ from __future__ import annotations
 
 import hmac
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgpack
 
 from actors.links.pool_seals import Answer, Ended, MayRun, Newest, Old, OnlyThese, Proven, Seal, SealAnew, Verdict, Wish
 from actors.runtime.data_folder import place_of
 from actors.runtime.private import read_own
-from placement.sealed_pools import ANEW, STOPPED, SealedPool, SealedPools, SealedVersion, sealed_record
+from placement.records import Record
+from placement.sealed_pools import (
+    PoolSealedRecord,
+    PoolsSealedAnewRecord,
+    PoolStoppedRecord,
+    SealedPool,
+    SealedPools,
+    SealedVersion,
+)
 
 POOLS_KEY: Final = "pools-key"
-Commit = Callable[[list[list[Any]]], None]
+Commit = Callable[[Sequence[Record]], object]
 
 
 class PoolSeals:
     """Seals versions by the key of a data directory, and remembers by `commit` which may run.
 
-    Whatever is asked may be asked again. Raises OSError, ValueError if the key or the log cannot be used.
+    Whatever is asked may be asked again. An answer may leave when what was decided has committed. Raises OSError,
+    ValueError if the key or the log cannot be used.
     """
 
     def __init__(self, folder: Path, pools: Callable[[], SealedPools], commit: Commit) -> None:
@@ -63,9 +72,9 @@ class PoolSeals:
     def _keep(self, name: str, pool: SealedPool) -> None:
         before = self._pools().by_name.get(name)
         if pool.allowed and pool != before:
-            self._commit([sealed_record(name, pool)])
+            self._commit([PoolSealedRecord(name, pool)])
         elif before is not None and not pool.allowed:
-            self._commit([[STOPPED, name]])
+            self._commit([PoolStoppedRecord(name)])
 
     def _seal(self, name: str, version: SealedVersion) -> bytes:
         seal = seal_of_pool(self._folder, name, version)
@@ -105,7 +114,7 @@ class PoolSeals:
         """The seals of those versions that may run. Old seals count at the first time only."""
         if not self._pools().anew:
             good = [old for old in versions if self._was_sealed(old)]
-            self._commit([*_taken_over(good, self._pools()), [ANEW]])
+            self._commit([*_taken_over(good, self._pools()), PoolsSealedAnewRecord()])
         return {
             old.version.digest: seal_of_pool(self._folder, old.name, old.version)
             for old in versions
@@ -123,7 +132,7 @@ def _what_became(pool: SealedPool, version: SealedVersion) -> str:
     return "is of a pool that was stopped"
 
 
-def _taken_over(found: list[Old], pools: SealedPools) -> Iterable[list[Any]]:
+def _taken_over(found: list[Old], pools: SealedPools) -> Iterable[PoolSealedRecord]:
     """Of an incarnation that stands under two names, nobody knows which is the right one: neither is taken over."""
     names: dict[str, set[str]] = defaultdict(set)
     for old in found:
@@ -134,7 +143,7 @@ def _taken_over(found: list[Old], pools: SealedPools) -> Iterable[list[Any]]:
         good = next((old.version for old in alone if old.name == name and old.good), None)
         if good is not None and newest is not None and good.incarnation != newest.incarnation:
             good = None
-        yield sealed_record(name, SealedPool(newest, good=good))
+        yield PoolSealedRecord(name, SealedPool(newest, good=good))
 
 
 def seal_of_pool(folder: Path, name: str, version: SealedVersion) -> bytes:

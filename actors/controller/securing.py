@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from actors.controller import first_users
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.metadata.log import MetadataLog
 from actors.links.operations import ScramUpsertion
 from actors.links.secret import Secrets, read_secrets
 from actors.log.files import REAL_WRITER

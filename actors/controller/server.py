@@ -1,33 +1,32 @@
 """The controller without Ray: who is alive, who leads what, and the changes of metadata that brokers ask for.
 
-Each broker has one connection, whose end says that the broker has died. Every change is logged before anyone is told.
-The Launcher starts and kills processes.
+Each broker has one connection, whose end says that the broker has died. Every change is committed before anyone is
+told: `metadata/__init__.py` says what waits for it. The Launcher starts and kills processes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
+from actors import __version__
+from actors.controller.broker_changes import BrokerChanges
 from actors.controller.deaths import Deaths
-from actors.controller.decisions import topics
-from actors.controller.decisions.elections import (
-    all_stopped,
-    broker_lost,
-    broker_registered,
-    broker_staying,
-    leadership_balanced,
-    preferred_elected,
-)
+from actors.controller.decisions.beginning import begun
+from actors.controller.decisions.decision import Decision
+from actors.controller.decisions.operations import decide
+from actors.controller.faults import Faults, logged
 from actors.controller.features import raised
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.metadata.commits import NotControllerError
+from actors.controller.metadata.log import Log
+from actors.controller.metadata.publisher import Publisher
 from actors.controller.monitoring import Monitoring
-from actors.controller.publisher import Publisher
+from actors.controller.operations import Operations
 from actors.controller.reports import cluster_status, described_quorum
-from actors.controller.sessions import Launcher, Session, described
+from actors.controller.sessions import Launcher, Session
 from actors.controller.starts import Starts
 from actors.links.acceptance import listen_for_links
 from actors.links.calls import Calls
@@ -60,10 +59,10 @@ from actors.links.versions import at_level
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.logs import about
 from actors.settings import BrokerConfig
-from placement.metadata import broker_record
-from placement.sealed_pools import ANEW
+from placement.metadata import ClusterMetadata
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _RETRY_SECONDS = 0.5  # before a start that failed is tried again
 ACK_WAIT_SECONDS = 1.0
@@ -74,12 +73,12 @@ class ControllerServer:
     """The controller of one cluster. Everything runs on one loop.
 
     A change is answered when all living brokers know it, or after `ack_wait_s`. `process` says what a status shows of
-    this process itself; `restarted`: the controller before this one has died.
+    this process itself; `faults` hears of bugs; `restarted`: the controller before this one has died.
     """
 
     def __init__(
         self,
-        metadata_log: MetadataLog,
+        metadata_log: Log,
         config: BrokerConfig,
         secrets: Secrets,
         launcher: Launcher,
@@ -87,6 +86,7 @@ class ControllerServer:
         environment: Environment = REAL,
         ack_wait_s: float = ACK_WAIT_SECONDS,
         process: ClusterStatus = _NOTHING,
+        faults: Faults = logged,
         *,
         restarted: bool = False,
     ) -> None:
@@ -105,7 +105,11 @@ class ControllerServer:
         self._server: asyncio.AbstractServer | None = None
         self._process = process
         self._chronicle = Chronicle(environment.clock.wall_ms)
-        self.publisher = Publisher(metadata_log, self._brokers, self._chronicle, loop, ack_wait_s)
+        self._faults = faults
+        self.epoch = metadata_log.decided.controller_epoch + 1
+        self.publisher = Publisher(metadata_log, self.epoch, self._brokers, self._chronicle)
+        self._changes = BrokerChanges(metadata_log, self.publisher, lambda: self.config, faults)
+        self._operations = Operations(self.publisher, self._decide, self._acked, loop, ack_wait_s, faults)
         self.monitoring = Monitoring(
             self,
             launcher,
@@ -117,20 +121,23 @@ class ControllerServer:
         )
         self.address: tuple[str, int] = ("", 0)
         self.stopping = False
-        records: list[list[Any]] = [["controller_epoch", self.metadata.controller_epoch + 1]]
-        if not self.metadata.cluster_id:
-            records += [["cluster", new_uuid(self._environment.chance).hex[:22]], [ANEW]]  # it has no older pools
-        self.log.append(records)
-        epoch = self.metadata.controller_epoch
+        first = begun(self.decided, __version__, lambda: new_uuid(environment.chance).hex[:22])
+        self._begun = self.publisher.commit(first, tell=False)
         if restarted:
-            died = f"The process of the controller at epoch {epoch - 1} has ended. Brokers went on without it."
+            died = f"The process of the controller at epoch {self.epoch - 1} has ended. Brokers went on without it."
             self._chronicle.note("death", "controller", died)
         started = f", as process {process.controller_pid}" if process.controller_pid else ""
-        self._chronicle.note("start", "controller", f"The controller has started at epoch {epoch}{started}.")
+        self._chronicle.note("start", "controller", f"The controller has started at epoch {self.epoch}{started}.")
 
     @property
-    def metadata(self) -> Any:
-        return self.log.metadata
+    def metadata(self) -> ClusterMetadata:
+        """The committed metadata: what others may be told."""
+        return self.log.committed
+
+    @property
+    def decided(self) -> ClusterMetadata:
+        """The metadata that decisions are made of."""
+        return self.log.decided
 
     @property
     def brokers(self) -> Mapping[int, Session]:
@@ -166,8 +173,7 @@ class ControllerServer:
     def start(self, broker_ids: list[int]) -> None:
         """Start a cluster's brokers. None of an earlier run is alive, whatever the log says."""
         self.expect(broker_ids)
-        self.log.append(all_stopped(self.metadata))  # those deaths are nobody's news
-        self._starts.begin(broker_ids)
+        self._changes.stopped().then(lambda: self._starts.begin(broker_ids))
 
     def start_failed(self, broker_id: int) -> None:
         """A broker's process ended before it registered, or could not begin: try again."""
@@ -175,7 +181,7 @@ class ControllerServer:
         session = self._brokers.get(broker_id)
         if session is not None and session.protocol not in self._sessions:
             del self._brokers[broker_id]  # its hello was read only after it had ended
-            self._record_loss(broker_id)
+            self._changes.lost(broker_id)
         if self._is_missing(broker_id):
             self._starts.again(broker_id, at_least_s=_RETRY_SECONDS)
 
@@ -203,12 +209,12 @@ class ControllerServer:
                 session.load, session.answered = load, True
                 protocol.send(Confirmed(sent))
                 if not leaving and self._brokers.get(session.broker_id) is session:
-                    self._record_stay(session.broker_id)
+                    self._changes.stays(session.broker_id)
             case Call(number, operation, by):
-                self.publisher.call(session, number, operation, by, self._operate)
+                self._operations.call(session, number, operation, by)
             case Applied(version):
                 session.acked_version, session.answered = version, True
-                self.publisher.release_acked()
+                self._operations.release_acked()
             case WantSpares(count, urgent, here) if session.broker_id >= 0:
                 self._launcher.start_shards(session.broker_id, count, urgent, here)
             case Answer() | Failed():
@@ -218,41 +224,55 @@ class ControllerServer:
             case Join(broker_id):
                 session.joins = broker_id
                 self._launcher.heard(broker_id)
-                protocol.send(Joined(self.metadata.cluster_id, self.metadata, self.config["authorizer.class.name"]))
+                self._begun.then(lambda: self._tell_joined(protocol))
             case Hello():
-                self._register(session, message)
+                self._register_or_hang_up(session, message)
         if session.acked_version >= self.metadata.version:
             session.caught_up = session.last_heard
 
+    def _tell_joined(self, protocol: ControlProtocol) -> None:
+        protocol.send(Joined(self.metadata.cluster_id, self.metadata, self.config["authorizer.class.name"]))
+
+    def _register_or_hang_up(self, session: Session, hello: Hello) -> None:
+        try:
+            self._register(session, hello)
+        except (OSError, NotControllerError) as error:
+            log.error("broker %d cannot register, the metadata log cannot be written: %s", hello.broker_id, error)
+            session.protocol.close()
+        except Exception as error:  # whatever a bug raises: other brokers have nothing to do with it
+            session.protocol.close()
+            self._faults(f"the registration of broker {hello.broker_id}", error)
+
     def _register(self, session: Session, hello: Hello) -> None:
-        metadata = self.metadata
-        broker_id = hello.broker_id
-        older = self._brokers.get(broker_id)
+        older = self._brokers.get(hello.broker_id)
         if older is not None and older is not session:
             older.protocol.close()
-        known = metadata.brokers.get(broker_id)
-        session.broker_id = broker_id
+        known = self.decided.brokers.get(hello.broker_id)
+        session.broker_id = hello.broker_id
         session.pid, session.process_started = hello.pid, hello.process_started
         same_process = known is not None and known.alive and hello.epoch == known.epoch
         session.epoch = known.epoch if same_process and known else (known.epoch + 1 if known else 0)
-        self._brokers[broker_id] = session
-        self._deaths.settled(broker_id)
-        self._starts.starting.discard(broker_id)
+        self._brokers[hello.broker_id] = session
+        self._deaths.settled(hello.broker_id)
+        self._starts.starting.discard(hello.broker_id)
         if not same_process:
-            unnoticed = broker_lost(metadata, broker_id, config=self.config)
-            self.publisher.commit(unnoticed, tell=False)
-            self.publisher.commit([broker_record(described(hello, session.epoch))], tell=False)
-            elected = broker_registered(metadata, broker_id, intact=hello.intact, config=self.config)
-            self.publisher.commit(elected, tell=False)
-        session.protocol.send(Welcome(session.epoch, metadata.cluster_id))
+            self._changes.registered(hello, session.epoch)
+        self.log.end.then(lambda: self._welcome(session, hello))
+
+    def _welcome(self, session: Session, hello: Hello) -> None:
+        """A registration has committed."""
+        if self._brokers.get(session.broker_id) is not session:
+            return
+        session.protocol.send(Welcome(session.epoch, self.metadata.cluster_id))
+        session.welcomed = True
         self.publisher.tell()
-        self._launcher.registered(broker_id, hello.ports)
+        self._launcher.registered(session.broker_id, hello.ports)
         log.info(
             "broker %d (pid %d) registered at epoch %d",
-            broker_id,
+            session.broker_id,
             session.pid,
             session.epoch,
-            extra=about(broker=broker_id, pid=session.pid, epoch=session.epoch),
+            extra=about(broker=session.broker_id, pid=session.pid, epoch=session.epoch),
         )
 
     def _on_lost(self, protocol: ControlProtocol) -> None:
@@ -288,32 +308,19 @@ class ControllerServer:
         self._broker_lost(session.broker_id)
 
     def _broker_lost(self, broker_id: int) -> None:
-        self._record_loss(broker_id)
-        self.publisher.release_acked()
-        if broker_id in self._starts.wanted:
+        lost = self._changes.lost(broker_id)
+        self._operations.release_acked()
+        if broker_id not in self._starts.wanted:
+            return
+        if lost is None:
             self._starts.again(broker_id)
+        else:
+            self._starts.starting.add(broker_id)  # as soon as its loss has committed
+            lost.then(lambda: self._start_lost(broker_id))
 
-    def _record_loss(self, broker_id: int) -> None:
-        try:
-            self.publisher.commit(broker_lost(self.metadata, broker_id, config=self.config))
-        except OSError as error:
-            log.error(
-                "broker %d still counts as alive, the metadata log cannot be written: %s",
-                broker_id,
-                error,
-                extra=about(broker=broker_id),
-            )
-
-    def _record_stay(self, broker_id: int) -> None:
-        try:
-            self.publisher.commit(broker_staying(self.metadata, broker_id))
-        except OSError as error:  # its next heartbeat says it again
-            log.error(
-                "broker %d still counts as leaving, the metadata log cannot be written: %s",
-                broker_id,
-                error,
-                extra=about(broker=broker_id),
-            )
+    def _start_lost(self, broker_id: int) -> None:
+        if broker_id not in self._brokers:
+            self._starts.again(broker_id)
 
     def _tick_later(self) -> None:
         self._tick_due = self._loop.time() + self._lease / 4
@@ -333,8 +340,6 @@ class ControllerServer:
             self.monitoring.tick(now, serving=self.ready())
         try:
             self._look_after_brokers(now)
-        except OSError as error:
-            log.error("leadership stays where it is, the metadata log cannot be written: %s", error)
         finally:
             if not self.stopping:
                 self._tick_later()
@@ -354,13 +359,13 @@ class ControllerServer:
                     self._session_lost(session)
         if self.stopping:
             return
-        alive = {info.id for info in self.metadata.alive()}
+        alive = {info.id for info in self.decided.alive()}
         for broker_id in sorted((alive & self._starts.starting) - self._brokers.keys()):
-            self._record_loss(broker_id)  # when it was lost, the metadata log could not be written
+            self._changes.lost(broker_id)  # when it was lost, the metadata log could not be written
         recovering = {s.joins for s in self._sessions.values() if now - s.last_heard < self._lease}
         accounted_for = self._brokers.keys() | self._starts.starting | recovering
         for broker_id in sorted((self._starts.wanted | alive) - accounted_for):
-            if self._deaths.stays_away(broker_id, self.metadata.brokers.get(broker_id), now - self._started):
+            if self._deaths.stays_away(broker_id, self.decided.brokers.get(broker_id), now - self._started):
                 log.warning("broker %d has not registered within a lease", broker_id, extra=about(broker=broker_id))
                 self._deaths.settled(broker_id)
                 self._broker_lost(broker_id)
@@ -370,23 +375,29 @@ class ControllerServer:
         config = self.config
         if not config.boolean("auto.leader.rebalance.enable"):
             return
-        if now >= self._balanced + config.integer("leader.imbalance.check.interval.seconds"):
-            percentage = config.integer("leader.imbalance.per.broker.percentage")
-            records = leadership_balanced(self.metadata, percentage, config=config)
-            self.publisher.commit(records)
+        due = now >= self._balanced + config.integer("leader.imbalance.check.interval.seconds")
+        if due and self._changes.balance():
             self._balanced = now
-            if records:
-                log.info("leadership of %d partitions goes back to their preferred replicas", len(records))
 
     # --- changes ---
 
-    def _operate(self, operation: Operation[Result]) -> tuple[Result, list[list[Any]]]:
+    def _decide(self, operation: Operation[Result]) -> Decision:
         if isinstance(operation, DescribeQuorum):
             return self.quorum(self._environment.clock.wall_ms()), []
         if isinstance(operation, RaiseMetadataVersion):
             spoken = {broker_id: session.protocol.spoken for broker_id, session in self._brokers.items()}
-            return raised(self.metadata, spoken, operation)
-        return topics.operate(self.metadata, self.config, operation, lambda: self._environment.chance.randbytes(16))
+            return raised(self.decided, spoken, operation)
+        return decide(self.decided, self.config, operation, lambda: self._environment.chance.randbytes(16))
+
+    def _acked(self) -> int:
+        """The version of the metadata that all registered brokers have."""
+        return min((session.acked_version for session in self._brokers.values()), default=1 << 62)
+
+    async def committed(self, answer: Callable[[], T]) -> T:
+        """What `answer` returns, when all that it was made of, and has decided, has committed."""
+        made = answer()
+        await self.log.end.wait()
+        return made
 
     # --- status ---
 
@@ -401,13 +412,13 @@ class ControllerServer:
 
     def ready(self, these: Sequence[int] | None = None) -> bool:
         """Whether these brokers, or all that are expected, are registered and know of one another."""
-        version = self.metadata.version
+        version = self.decided.version
         asked = self._starts.wanted if these is None else these
         return bool(asked) and all(b in self._brokers and self._brokers[b].acked_version >= version for b in asked)
 
     def next_id(self) -> int:
         """The first broker id above all that have been given out."""
-        return max(self._starts.wanted | self.metadata.brokers.keys(), default=-1) + 1
+        return max(self._starts.wanted | self.decided.brokers.keys(), default=-1) + 1
 
     def in_sync_everywhere(self, broker_id: int) -> bool:
         """Whether a broker is in the in-sync set of every partition it holds."""
@@ -416,7 +427,7 @@ class ControllerServer:
 
     def elect_preferred(self) -> None:
         """Make the first replica of each partition its leader, if that one is in sync."""
-        self.publisher.commit(preferred_elected(self.metadata, config=self.config))
+        self._changes.elect_preferred()
 
     def add(self, broker_ids: list[int]) -> None:
         """Start more brokers."""

@@ -64,6 +64,8 @@ class Session:
     epoch: int = -1
     pid: int = 0
     process_started: int = 0
+    welcomed: bool = False
+    """Whether it was told that it is registered: it is sent images from then on."""
     answered: bool = False
     """Whether the broker has shown that it knows it is registered."""
     acked_version: int = -1

@@ -8,9 +8,15 @@ from typing import Any, TypeVar
 
 from actors.links.codec import NotSpokenError
 from actors.links.control import Answer, Call, Failed
-from actors.links.operations import Operation, Result
+from actors.links.operations import Faulted, Operation, Result
 
 R = TypeVar("R", bound=Result)
+
+
+class Fault(str):
+    """The error of a call that met a bug of the other end's, and changed nothing. Others may have changed something."""
+
+    __slots__ = ()
 
 
 class Calls:
@@ -53,6 +59,8 @@ class Calls:
         if done is None:
             return
         match message:
+            case Answer(_, Faulted(text)):
+                done(None, Fault(text))
             case Answer(_, result):
                 done(result, None)
             case Failed(_, error):

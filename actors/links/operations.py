@@ -23,6 +23,13 @@ class Result:
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Faulted(Result):
+    """A bug kept the other end from carrying out the operation, whichever it was. Nothing has changed."""
+
+    error_message: str
+
+
 class Operation(Generic[R_co]):
     """What one end asks of the other. R_co is the class of its result."""
 
@@ -522,12 +529,14 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     211: Shards,
     212: GroupSeen,
     213: AlteredScram,
+    219: Faulted,
     223: MetadataVersionRaised,
     250: StatePartitionCreated,
 }
 """Tags on the control link: operations from 100 on, results from 200 on."""
 
 SINCE: dict[type[Operation[Result]] | type[Result], int] = {
+    Faulted: 1,
     RaiseMetadataVersion: 1,
     MetadataVersionRaised: 1,
     CreateStatePartition: 1,

@@ -18,7 +18,8 @@ from actors.records.building import build_batch
 from actors.runtime.environment import REAL
 from actors.wire import messages
 from actors.wire.messages import ApiMessage
-from placement.metadata import PartitionInfo, partition_record
+from placement.metadata import PartitionInfo
+from placement.records import PartitionRecord
 from tests.support.one_broker import VERSIONS, World, create, delete, world
 from tests.support.runtime_helpers import SECRET, until
 
@@ -232,7 +233,7 @@ async def test_an_image_that_raises_the_epochs_of_many_partitions_writes_no_file
         logs = [context.log("t", index) for index in range(20)]
         image = type(context.metadata).from_wire(context.metadata.to_wire())
         for index in range(20):
-            image.apply(partition_record("t", index, PartitionInfo(0, 7, (0,), (0,))))
+            image.apply(PartitionRecord("t", index, PartitionInfo(0, 7, (0,), (0,))))
 
         def files() -> dict[Path, tuple[int, int]]:
             found = {path: path.stat() for path in context.data_dir.path.rglob("*")}

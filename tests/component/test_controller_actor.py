@@ -29,8 +29,9 @@ from actors.runtime.process import code_version
 from actors.runtime.ray_connection import ClusterError
 from actors.security.tls import TlsError
 from actors.settings import LINKS, OWN_STORE, OWN_TRUST, LinkSecurity
-from placement.metadata import BrokerInfo, broker_record
+from placement.metadata import BrokerInfo
 from placement.nodes import Node, PlacementError
+from placement.records import BrokerRecord
 
 _NODES = [Node(f"{i:056x}", f"10.0.0.{i}", 2.0) for i in range(2)]
 
@@ -384,7 +385,7 @@ def test_what_the_loop_changes_is_read_on_the_loop(
         monkeypatch.setattr(ControllerServer, name, read)
 
     def registered(epoch: int) -> None:
-        controller._server.log.append([broker_record(BrokerInfo(0, "h", 1, None, epoch))])
+        controller._server.publisher.commit([BrokerRecord(BrokerInfo(0, "h", 1, None, epoch))])
 
     registered(0)
     assert controller.status().brokers[0].id == 0
@@ -469,7 +470,7 @@ def test_a_broker_that_does_not_run_is_started_and_one_that_cannot_start_says_wh
     controller = made()
     controller._place_brokers(1)
     away = BrokerInfo(0, "h", 1, None, 0, alive=False)
-    controller._ask(controller._server.log.append, [broker_record(away)])
+    controller._ask(controller._server.publisher.commit, [BrokerRecord(away)])
     controller._ask(controller._server.expect, [0])
     exchange(monkeypatch, "_FAILING_SECONDS", 0.0)
     started = threading.Event()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors.controller.decisions import topics
+from actors.controller.decisions import operations
 from actors.controller.server import ACK_WAIT_SECONDS
 from actors.links.control import (
     Answer,
@@ -21,11 +22,8 @@ from actors.links.control import (
 )
 from actors.links.operations import CreatePartitions
 from actors.links.status import Load
-from placement.metadata import (
-    OFFSETS_TOPIC,
-    changed,
-    partition_record,
-)
+from placement.metadata import OFFSETS_TOPIC, changed
+from placement.records import PartitionRecord, Record
 from tests.support.calls import operation, plain
 from tests.support.controller_world import Controller, controller, create, topic
 from tests.support.own_log import logged
@@ -85,12 +83,14 @@ async def test_a_refused_change_is_answered_at_once_and_logged_nowhere(tmp_path:
 async def test_an_operation_without_a_rule_is_an_error_of_that_call_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(topics.OPERATIONS, CreatePartitions)
+    monkeypatch.delitem(operations.OPERATIONS, CreatePartitions)  # type: ignore[arg-type]
+    met: list[str] = []
 
-    async with controller(tmp_path) as c:
+    async with controller(tmp_path, faults=lambda what, error: met.append(what)) as c:
         one = await FakeBroker(0).register(c.port)
         answer = await one.call("create_partitions", 1, topics=[])
         assert "CreatePartitions" in answer["error"]
+        assert met == ["CreatePartitions"]
         assert (await create(one, "t", number=2))["error_code"] == 0
 
 
@@ -98,7 +98,7 @@ async def test_a_change_that_cannot_be_logged_is_not_made(tmp_path: Path, monkey
     async with controller(tmp_path) as c:
         one = await FakeBroker(0).register(c.port)
 
-        def full(records: list[Any]) -> None:
+        def full(records: Sequence[Record], epoch: int) -> None:
             raise OSError(28, "no space left")
 
         with monkeypatch.context() as patch:
@@ -108,11 +108,11 @@ async def test_a_change_that_cannot_be_logged_is_not_made(tmp_path: Path, monkey
         assert "t" not in c.metadata.topics
 
 
-def refuse(patch: pytest.MonkeyPatch, c: Controller) -> list[list[Any]]:
+def refuse(patch: pytest.MonkeyPatch, c: Controller) -> list[Sequence[Record]]:
     """Have the disk refuse every change; returns what was refused so far."""
-    refused: list[list[Any]] = []
+    refused: list[Sequence[Record]] = []
 
-    def full(records: list[Any]) -> None:
+    def full(records: Sequence[Record], epoch: int) -> None:
         if records:
             refused.append(records)
             raise OSError(28, "no space left")
@@ -208,7 +208,7 @@ async def test_a_loss_told_before_the_welcome_is_refused_so_that_it_is_told_agai
         await until(lambda: not c.metadata.brokers[0].alive)
         again = await FakeBroker(0, one.epoch).register(c.port)
         before = changed(c.leader("t"), isr=(0, 1))
-        c.server.publisher.commit([partition_record("t", 0, before)])
+        c.server.publisher.commit([PartitionRecord("t", 0, before)])
         told = {"broker_id": 0, "partitions": [[c.metadata.topics["t"].id, 0]]}
         refused = await again.call("replica_torn", 1, **told, broker_epoch=one.epoch)
         assert "broker 0 is not registered at epoch 0" in refused["error"]
@@ -280,7 +280,7 @@ async def test_every_change_is_logged_with_its_broker_and_principal_and_none_is_
     }
     async with controller(tmp_path, **authorizer) as c:
         broker = await FakeBroker(1).register(c.port)
-        with caplog.at_level(logging.INFO, "actors.controller.publisher"):
+        with caplog.at_level(logging.INFO, "actors.controller.operations"):
             for number, (name, arguments) in enumerate(changes.items(), 1):
                 caplog.clear()
                 broker.send(Call(number, operation(name, **arguments), "User:nobody\nx by 'User:ann'"))

@@ -16,17 +16,8 @@ from actors.links.control import (
 )
 from actors.links.status import Load
 from actors.runtime.liveness import Doing, Sight
-from placement.metadata import (
-    NO_LEADER,
-    BrokerInfo,
-    ClusterMetadata,
-    PartitionInfo,
-    TopicInfo,
-    broker_record,
-    changed,
-    partition_record,
-    topic_record,
-)
+from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo, changed
+from placement.records import BrokerRecord, PartitionRecord, TopicRecord
 from tests.support.controller_world import Controller, controller, create
 from tests.support.runtime_helpers import Clock, FakeBroker, until
 
@@ -82,7 +73,7 @@ async def test_leadership_goes_back_to_a_preferred_replica_once_it_is_in_sync_ag
         c.server._balance(c.server._balanced + 300)
         assert c.leader("t", index).leader == 0, "the other is not in sync"
         before = changed(c.leader("t", index), isr=(1, 0))
-        c.server.publisher.commit([partition_record("t", index, before)])
+        c.server.publisher.commit([PartitionRecord("t", index, before)])
         c.server._balance(c.server._balanced + 299)
         assert c.leader("t", index) == before, "it is not time to look"
         c.server._balance(c.server._balanced + 300)
@@ -93,12 +84,12 @@ async def test_leadership_goes_back_to_a_preferred_replica_once_it_is_in_sync_ag
 def test_a_broker_that_leads_most_of_what_it_is_preferred_for_is_left_alone() -> None:
     metadata = ClusterMetadata()
     for broker in (0, 1):
-        metadata.apply(broker_record(BrokerInfo(broker, "h", 1, None, 1)))
+        metadata.apply(BrokerRecord(BrokerInfo(broker, "h", 1, None, 1)))
     home, away = PartitionInfo(0, 0, (0, 1), (0, 1)), PartitionInfo(1, 4, (0, 1), (0, 1))
-    metadata.apply(topic_record(TopicInfo("t", bytes(16), (*[home] * 9, away))))
+    metadata.apply(TopicRecord(TopicInfo("t", bytes(16), (*[home] * 9, away))))
     assert leadership_balanced(metadata, 10) == []
-    assert leadership_balanced(metadata, 9) == [partition_record("t", 9, changed(away, leader=0, leader_epoch=5))]
-    metadata.apply(partition_record("t", 9, changed(away, adding=(2,))))
+    assert leadership_balanced(metadata, 9) == [PartitionRecord("t", 9, changed(away, leader=0, leader_epoch=5))]
+    metadata.apply(PartitionRecord("t", 9, changed(away, adding=(2,))))
     assert leadership_balanced(metadata, 9) == [], "while it moves to another broker"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgpack
 
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.metadata.log import MetadataLog
 from actors.links.control import (
     CODEC,
     Applied,
@@ -23,6 +23,7 @@ from actors.runtime.liveness import Doing, Sight
 from placement.metadata import (
     NO_LEADER,
 )
+from placement.records import ClusterRecord
 from tests.support.controller_world import controller, create
 from tests.support.runtime_helpers import FakeBroker, until
 
@@ -42,7 +43,7 @@ async def test_only_a_cluster_of_an_earlier_release_may_have_pools_that_are_seal
     async with controller(tmp_path / "new") as made:
         assert made.metadata.pools.anew
     old = MetadataLog(tmp_path / "old" / "metadata.log")
-    old.append([["cluster", "of an earlier release"]])
+    old.append([ClusterRecord("of an earlier release")], epoch=0)
     old.close()
     async with controller(tmp_path / "old") as taken_over:
         assert not taken_over.metadata.pools.anew

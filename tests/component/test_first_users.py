@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from actors.controller import first_users
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.metadata.log import MetadataLog
 from actors.security.add_scram import AddScramError
 from actors.security.plain import fits
 from actors.security.scram import ScramCredential, ScramMechanism
@@ -39,15 +39,15 @@ def test_the_controller_takes_what_was_left_and_removes_it(tmp_path: Path) -> No
     log = log_of(tmp_path)
     first_users.take(tmp_path, log, CHANCE)
     assert not left.exists()
-    (row,) = log.metadata.scram.values()
-    assert set(log.metadata.scram) == {("alice", 1)}
+    (row,) = log.committed.scram.values()
+    assert set(log.committed.scram) == {("alice", 1)}
     assert fits("pencil", ScramMechanism.SHA_256, ScramCredential(*row))
-    secret = log.metadata.scram_secret
+    secret = log.committed.scram_secret
     assert len(secret) == 32
     first_users.take(tmp_path, log, CHANCE)
     log.close()
     log = log_of(tmp_path)
-    assert (log.metadata.scram, log.metadata.scram_secret) == ({("alice", 1): row}, secret)
+    assert (log.committed.scram, log.committed.scram_secret) == ({("alice", 1): row}, secret)
     log.close()
 
 
@@ -66,9 +66,9 @@ def test_first_users_are_taken_all_or_none(tmp_path: Path) -> None:
     for size in (before, before + 1, (before + len(whole)) // 2, len(whole) - 1, len(whole)):
         path.write_bytes(whole[:size])
         log = log_of(tmp_path)
-        users = {user for user, _ in log.metadata.scram}
+        users = {user for user, _ in log.committed.scram}
         assert users == ({"alice", "bert"} if size == len(whole) else set())
-        assert bool(log.metadata.scram_secret) == bool(users)
+        assert bool(log.committed.scram_secret) == bool(users)
         log.close()
 
 
@@ -89,7 +89,7 @@ def test_a_start_that_is_killed_while_it_leaves_users_leaves_none(
             first_users.leave(tmp_path, made)
     log = log_of(tmp_path)
     first_users.take(tmp_path, log, CHANCE)
-    assert log.metadata.scram == {}
+    assert log.committed.scram == {}
     log.close()
     first_users.log_path(tmp_path).unlink()
     first_users.leave(tmp_path, made)

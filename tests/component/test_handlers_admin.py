@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.broker.handlers.registry import APIS
+from actors.links.calls import Fault
 from actors.links.operations import Done
 from actors.settings import SETTINGS, topic_config_names
 from actors.wire.api_keys import ApiKey
@@ -103,6 +104,16 @@ def test_nobody_knows_what_became_of_a_call_without_answer(tmp_path: Path) -> No
     (result,) = pending.response.topics
     assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
     assert "the connection to the controller was lost" in result.error_message
+
+
+def test_a_bug_of_the_controllers_is_a_server_error(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.controller.prompt = False
+    pending = broker.send(CreateTopicsRequest(topics=[new_topic("t")]), 5)
+    broker.controller.fail(Fault("the controller failed to carry out CreateTopics: KeyError"))
+    (result,) = pending.response.topics
+    assert result.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert result.error_message == "the controller failed to carry out CreateTopics: KeyError"
 
 
 def test_an_answer_nobody_understands_is_a_server_error(tmp_path: Path) -> None:

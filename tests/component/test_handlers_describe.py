@@ -32,7 +32,7 @@ from actors.wire.messages import (
     response_class,
 )
 from actors.wire.operations import TOPIC_OPERATIONS
-from placement.metadata import broker_record
+from placement.records import BrokerRecord, RemoveTopicRecord
 from tests.support.handler_helpers import NOW_MS, Broker, answer_to_a_bug, led_by
 from tests.support.log_helpers import values
 
@@ -105,7 +105,7 @@ def test_a_log_of_an_earlier_topic_of_that_name_is_not_counted(tmp_path: Path) -
     broker = Broker(tmp_path)
     broker.topic("t")
     written(broker, "t", b"of the first")
-    broker.metadata.apply(["delete_topic", "t"])
+    broker.metadata.apply(RemoveTopicRecord("t"))
     broker.topic("t", topic_id=77)
     assert log_dirs(broker).topics[0].partitions[0].partition_size == 0
 
@@ -256,7 +256,7 @@ def places(answer: Any) -> list[tuple[str, int]]:
 def test_a_partition_is_described_with_its_eligible_leaders(tmp_path: Path) -> None:
     broker = Broker(tmp_path, brokers=3)
     topic = broker.topic("t", replace(led_by(0, 1, 2), elr=(1,), leader_epoch=4))
-    broker.metadata.apply(broker_record(replace(broker.metadata.brokers[2], alive=False)))
+    broker.metadata.apply(BrokerRecord(replace(broker.metadata.brokers[2], alive=False)))
     (found,) = page(broker, "t").topics
     (partition,) = found.partitions
     assert (found.error_code, found.topic_id, found.is_internal) == (0, topic.id, False)

@@ -17,7 +17,8 @@ from actors.records.reading import read_records
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import RequestHeader
 from actors.wire.messages import FetchRequest, ProduceRequest
-from placement.metadata import OFFSETS_TOPIC, partition_record
+from placement.metadata import OFFSETS_TOPIC
+from placement.records import PartitionRecord, RemoveTopicRecord
 from tests.support.handler_helpers import Broker, Pending, led_by
 from tests.support.log_helpers import values
 
@@ -130,7 +131,7 @@ def test_a_fetcher_whose_last_record_was_cut_is_told_where(tmp_path: Path) -> No
     broker = Broker(tmp_path)
     broker.topic("t", led_by(0, epoch=1))
     produce(broker, "t", 0, b"a")
-    broker.metadata.apply(partition_record("t", 0, led_by(0, epoch=3)))
+    broker.metadata.apply(PartitionRecord("t", 0, led_by(0, epoch=3)))
     produce(broker, "t", 0, b"b")
     same = broker.ask(request(broker, ("t", 0, 1), fields={"last_fetched_epoch": 1}), 12)
     assert partitions(same)[0].diverging_epoch is None
@@ -314,7 +315,7 @@ def test_a_partition_that_changed_hands_is_told_at_once(tmp_path: Path) -> None:
     broker = Broker(tmp_path, brokers=2)
     broker.topic("t")
     pending = parked(broker, ("t", 0, 0))
-    broker.metadata.apply(partition_record("t", 0, led_by(1, epoch=1)))
+    broker.metadata.apply(PartitionRecord("t", 0, led_by(1, epoch=1)))
     broker.context.fetches.wake("t", 0)
     broker.loop.turn()
     assert codes(pending.response) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
@@ -324,7 +325,7 @@ def test_a_topic_deleted_meanwhile_is_an_error_in_the_end(tmp_path: Path) -> Non
     broker = Broker(tmp_path)
     broker.topic("t")
     pending = parked(broker, ("t", 0, 0))
-    broker.metadata.apply(["delete_topic", "t"])
+    broker.metadata.apply(RemoveTopicRecord("t"))
     broker.loop.advance(0.6)
     assert codes(pending.response) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from actors.controller.decisions.topics import broker_lost, broker_registered
+from actors.controller.decisions.elections import broker_lost, broker_registered
 from actors.security.acl import AclOperation
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import FindCoordinatorRequest
 from placement.hashing import partition_for_group
-from placement.metadata import OFFSETS_TOPIC, BrokerInfo, broker_record, partition_record
+from placement.metadata import OFFSETS_TOPIC, BrokerInfo
+from placement.records import BrokerRecord, PartitionRecord
 from tests.support.acls import GROUP, allowed
 from tests.support.handler_helpers import AUTHORIZER, Broker, led_by
 
@@ -59,7 +60,7 @@ def test_with_too_few_brokers_lookups_fail_until_there_are_enough(tmp_path: Path
     broker = Broker(tmp_path, brokers=2)
     assert [found(broker, "g")[0] for _ in range(3)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
     assert OFFSETS_TOPIC not in broker.metadata.topics
-    broker.metadata.apply(broker_record(BrokerInfo(2, "host2", 9094, None, 0)))
+    broker.metadata.apply(BrokerRecord(BrokerInfo(2, "host2", 9094, None, 0)))
     found(broker, "g")  # the one that creates it
     assert found(broker, "g")[0] == 0
 
@@ -103,7 +104,7 @@ def test_a_partition_without_leader_has_no_coordinator_for_now(tmp_path: Path, v
 def test_a_leader_that_is_not_alive_is_none(tmp_path: Path) -> None:
     broker = Broker(tmp_path, brokers=2)
     broker.topic(OFFSETS_TOPIC, led_by(1))
-    broker.metadata.apply(broker_record(BrokerInfo(1, "host1", 9093, None, 0, alive=False)))
+    broker.metadata.apply(BrokerRecord(BrokerInfo(1, "host1", 9093, None, 0, alive=False)))
     assert found(broker, "g")[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -121,7 +122,7 @@ def test_a_lookup_after_leadership_moved_names_the_new_leader(tmp_path: Path) ->
     broker = Broker(tmp_path, brokers=2)
     broker.topic(OFFSETS_TOPIC, led_by(0, 1, isr=(0, 1)))
     assert found(broker, "g")[1] == 0
-    broker.metadata.apply(partition_record(OFFSETS_TOPIC, 0, led_by(1, 0, epoch=1)))
+    broker.metadata.apply(PartitionRecord(OFFSETS_TOPIC, 0, led_by(1, 0, epoch=1)))
     assert found(broker, "g") == (0, 1, "host1", 9093)
 
 
@@ -198,7 +199,7 @@ def test_a_lookup_that_waited_for_a_shard_that_moves_away_names_its_new_leader(t
     broker.topic(OFFSETS_TOPIC, led_by(0, 1, isr=(0, 1)))
     broker.shards.starting = {0}
     pending = broker.send(lookup("g", 3), 3)
-    broker.metadata.apply(partition_record(OFFSETS_TOPIC, 0, led_by(1, 0, epoch=1)))
+    broker.metadata.apply(PartitionRecord(OFFSETS_TOPIC, 0, led_by(1, 0, epoch=1)))
     broker.shards.settle(0, ErrorCode.NOT_COORDINATOR)
     assert (pending.response.error_code, pending.response.node_id) == (0, 1)
 

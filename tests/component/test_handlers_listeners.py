@@ -14,7 +14,8 @@ from actors.wire.messages import (
     FindCoordinatorRequest,
     MetadataRequest,
 )
-from placement.metadata import OFFSETS_TOPIC, BrokerInfo, Endpoint, broker_record
+from placement.metadata import OFFSETS_TOPIC, BrokerInfo, Endpoint
+from placement.records import BrokerRecord
 from tests.support.handler_helpers import Broker, led_by
 
 INNER, OUTER = "INTERNAL", "EXTERNAL"
@@ -23,7 +24,7 @@ INNER, OUTER = "INTERNAL", "EXTERNAL"
 def two_listeners(broker: Broker, broker_id: int, *names: str) -> None:
     ends = tuple(Endpoint(name, f"{name.lower()}-{broker_id}", 9092 + broker_id, "SASL_SSL") for name in names)
     info = BrokerInfo(broker_id, ends[0].host, ends[0].port, None, 0, endpoints=ends)
-    broker.metadata.apply(broker_record(info))
+    broker.metadata.apply(BrokerRecord(info))
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from actors.wire.messages import (
     request_class,
     response_class,
 )
-from placement.metadata import OFFSETS_TOPIC, BrokerInfo, broker_record
+from placement.metadata import OFFSETS_TOPIC, BrokerInfo
+from placement.records import BrokerRecord
 from tests.support.handler_helpers import Broker, Controller, led_by
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -111,7 +112,7 @@ def codes(response: Any) -> dict[str, int]:
 def test_metadata_describes_living_brokers_and_topics(tmp_path: Path, version: int) -> None:
     broker = Broker(tmp_path, brokers=3)
     broker.topic("t", led_by(1, 2, 0, epoch=4), led_by(-1, 0), topic_id=77)
-    broker.metadata.apply(broker_record(BrokerInfo(0, "host0", 9092, "r", 1, alive=False)))
+    broker.metadata.apply(BrokerRecord(BrokerInfo(0, "host0", 9092, "r", 1, alive=False)))
     answer = broker.ask(named("t"), version)
     assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [(1, "host1", 9093), (2, "host2", 9094)]
     (topic,) = answer.topics
@@ -260,7 +261,7 @@ def test_the_offsets_topic_is_created_with_its_own_settings(tmp_path: Path) -> N
 @pytest.mark.parametrize("version", range(3))
 def test_the_cluster_is_described(tmp_path: Path, version: int) -> None:
     broker = Broker(tmp_path, brokers=2)
-    broker.metadata.apply(broker_record(BrokerInfo(0, "host0", 9092, None, 1, alive=False)))
+    broker.metadata.apply(BrokerRecord(BrokerInfo(0, "host0", 9092, None, 1, alive=False)))
     answer = broker.ask(DescribeClusterRequest(include_fenced_brokers=version == 2), version)
     assert (answer.error_code, answer.cluster_id, answer.controller_id) == (0, "cluster-of-tests", 1)
     expected = [(0, True), (1, False)] if version == 2 else [(1, False)]

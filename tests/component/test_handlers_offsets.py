@@ -14,7 +14,8 @@ from actors.wire.messages import (
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
 )
-from placement.metadata import OFFSETS_TOPIC, partition_record
+from placement.metadata import OFFSETS_TOPIC
+from placement.records import PartitionRecord
 from tests.support.handler_helpers import NOW_MS, Broker, led_by
 from tests.support.log_helpers import values
 
@@ -24,7 +25,7 @@ def filled(path: Path, **configs: str) -> Broker:
     broker = Broker(path, brokers=2)
     broker.topic("t", led_by(0), led_by(1), **configs)
     for age, epoch in ((3000, 0), (1000, 0), (2000, 2)):
-        broker.metadata.apply(partition_record("t", 0, led_by(0, epoch=epoch)))
+        broker.metadata.apply(PartitionRecord("t", 0, led_by(0, epoch=epoch)))
         log = broker.context.log("t", 0)
         log.append_as_leader(values(b"v", timestamp_ms=NOW_MS - age), epoch, NOW_MS)
         broker.led.appended("t", 0, log, broker.metadata.topics["t"].partitions[0])
@@ -217,7 +218,7 @@ def test_records_of_a_compacted_topic_are_not_deleted(tmp_path: Path) -> None:
 
 def test_an_answer_waits_for_the_followers_in_sync(tmp_path: Path) -> None:
     broker = filled(tmp_path)
-    broker.metadata.apply(partition_record("t", 0, led_by(0, 1, epoch=2, isr=(0, 1))))
+    broker.metadata.apply(PartitionRecord("t", 0, led_by(0, 1, epoch=2, isr=(0, 1))))
     first, second, third = (broker.send(deletion(offset, timeout_ms=1000), 2) for offset in (1, 2, -1))
     assert not first.answered
     waiters = broker.replication.start_waiters

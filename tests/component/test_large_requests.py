@@ -18,7 +18,8 @@ from actors.records.reading import read_records
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request
-from placement.metadata import OFFSETS_TOPIC, partition_record
+from placement.metadata import OFFSETS_TOPIC
+from placement.records import PartitionRecord
 from tests.support.acl_world import World as DoorWorld
 from tests.support.handler_helpers import NOW_MS, Broker, Loop, Pending, led_by
 from tests.support.log_helpers import values
@@ -198,7 +199,7 @@ def test_a_partition_that_changes_hands_during_the_attempt_is_told(tmp_path: Pat
     waiting(broker)
     pending = broker.send(fetch(broker, ("t", list(range(MANY))), wait_ms=500), 12)
     broker.loop.turn()
-    broker.metadata.apply(partition_record("t", 5, led_by(1)))
+    broker.metadata.apply(PartitionRecord("t", 5, led_by(1)))
     broker.context.fetches.wake("t", 5)
     settle(broker, pending)
     told = [(i, code) for i, code in rows(pending.response)[0][1] if code]

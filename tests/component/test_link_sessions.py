@@ -33,7 +33,8 @@ from actors.links.replication import Acks, FollowerHello, LeaderHello, Ping, Pon
 from actors.log.replication import Ack, Outcome
 from actors.runtime.environment import REAL
 from actors.wire.errors import ErrorCode
-from placement.metadata import ClusterMetadata, PartitionInfo, TopicInfo, topic_record
+from placement.metadata import ClusterMetadata, PartitionInfo, TopicInfo
+from placement.records import TopicRecord
 from tests.support.controller_world import Controller, controller, create
 from tests.support.replica_log import MemoryLog, leading
 from tests.support.runtime_helpers import FakeBroker, until
@@ -184,7 +185,7 @@ def test_a_follower_takes_pushes_of_no_broker_but_the_leader(caplog: pytest.LogC
         data_dir=SimpleNamespace(logs={("t", 0): ours}, topic_ids={("t", 0): topic_id}, get=lambda *key: ours),
         now_ms=lambda: 0,
     )
-    metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(0, 3, (0, 1, 2), (0, 1, 2), 5),), {})))
+    metadata.apply(TopicRecord(TopicInfo("t", topic_id, (PartitionInfo(0, 3, (0, 1, 2), (0, 1, 2), 5),), {})))
     followers = Followers(context, lambda *key: None)
 
     def push(sender: int, epoch: int = 3) -> Ack:

@@ -3,30 +3,52 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import multiprocessing
 import os
 import resource
+import struct
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
+from crc32c import crc32c
 
-from actors.controller.metadata_log import FORMAT_VERSION, MetadataLog, MetadataLogError, _frame
+from actors import __version__
+from actors.controller.metadata.commits import NotControllerError
+from actors.controller.metadata.file import MetadataLogError
+from actors.controller.metadata.frames import Entry, Format, encode, frames
+from actors.controller.metadata.log import MetadataLog
 from actors.log.files import FileWriter
-from placement.metadata import BrokerInfo, PartitionInfo, TopicInfo, broker_record, partition_record, topic_record
+from placement.metadata import BrokerInfo, PartitionInfo, TopicInfo
+from placement.records import (
+    METADATA_LEVELS,
+    BrokerConfigsRecord,
+    BrokerRecord,
+    ClusterRecord,
+    ControllerEpochRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    Record,
+    RemoveTopicRecord,
+    TopicRecord,
+    UserScramCredentialRecord,
+)
 from tests.support.log_helpers import FullDisk
 
 FULL = OSError(28, "no space left on this disk")
-RECORDS: list[list[Any]] = [
-    ["cluster", "the-cluster-id-of-tests"],
-    ["controller_epoch", 4],
-    broker_record(BrokerInfo(0, "127.0.0.1", 9092, None, 0)),
-    topic_record(TopicInfo("t", b"i" * 16, (PartitionInfo(0, 0, (0,), (0,)),), {"retention.ms": "5"})),
-    partition_record("t", 1, PartitionInfo(0, 3, (0,), (0,))),
-    ["broker_configs", "0", {"message.max.bytes": "1000"}],
-    ["producer_ids", 3000],
+LEVEL = METADATA_LEVELS[-1]
+RECORDS: list[Record] = [
+    ClusterRecord("the-cluster-id-of-tests"),
+    ControllerEpochRecord(4),
+    BrokerRecord(BrokerInfo(0, "127.0.0.1", 9092, None, 0)),
+    TopicRecord(TopicInfo("t", b"i" * 16, (PartitionInfo(0, 0, (0,), (0,)),), {"retention.ms": "5"})),
+    PartitionRecord("t", 1, PartitionInfo(0, 3, (0,), (0,))),
+    BrokerConfigsRecord("0", {"message.max.bytes": "1000"}),
+    ProducerIdsRecord(3000),
 ]
 
 
@@ -38,9 +60,23 @@ def path(tmp_path: Path) -> Path:
 def written(path: Path) -> list[Any]:
     log = MetadataLog(path)
     for record in RECORDS:
-        log.append([record])
+        append(log, record)
     log.close()
-    return log.metadata.to_wire()
+    return log.committed.to_wire()
+
+
+def append(log: MetadataLog, *records: Record) -> None:
+    """Append as the present controller."""
+    assert log.append(records, log.decided.controller_epoch).done
+    assert log.committed == log.decided
+
+
+def frames_of(path: Path) -> list[bytes]:
+    """The frames of a file that is whole."""
+    data, ends = path.read_bytes(), [0]
+    ends += [end for end, _ in frames(data)]
+    assert ends[-1] == len(data)
+    return [data[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def reopened(path: Path) -> MetadataLog:
@@ -51,67 +87,67 @@ def reopened(path: Path) -> MetadataLog:
 
 def test_a_new_log_is_empty_and_knows_its_format(path: Path) -> None:
     log = MetadataLog(path)
-    assert log.metadata.cluster_id == ""
-    assert log.metadata.version == 0
+    assert log.committed.cluster_id == ""
+    assert log.committed.version == 0
     log.close()
-    assert path.read_bytes() == _frame(["format", FORMAT_VERSION])
+    assert path.read_bytes() == encode(Format(LEVEL, __version__), LEVEL)
 
 
 def test_everything_appended_is_there_again(path: Path) -> None:
     expected = written(path)
-    assert reopened(path).metadata.to_wire() == expected
+    assert reopened(path).committed.to_wire() == expected
     assert expected[0] == "the-cluster-id-of-tests"
     assert expected[4][0][0] == "t"
-    assert reopened(path).metadata.partition("t", 1) == PartitionInfo(0, 3, (0,), (0,))
+    assert reopened(path).committed.partition("t", 1) == PartitionInfo(0, 3, (0,), (0,))
 
 
 def test_several_records_are_appended_at_once(path: Path) -> None:
     log = MetadataLog(path)
-    log.append(RECORDS)
+    append(log, *RECORDS)
     log.close()
-    assert log.metadata.version == len(RECORDS)
-    assert reopened(path).metadata.to_wire() == log.metadata.to_wire()
+    assert log.committed.version == len(RECORDS)
+    assert reopened(path).committed.to_wire() == log.committed.to_wire()
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\x00", "\x7f", "ä", "n" * 32_767])
 @pytest.mark.parametrize("salt", [b"", bytes(65_536)])
 def test_a_credential_is_there_again_whatever_its_name_and_its_salt(path: Path, name: str, salt: bytes) -> None:
     log = MetadataLog(path)
-    log.append([["scram", name, 1, salt, b"stored", b"server", 4096]])
+    append(log, UserScramCredentialRecord(name, 1, salt, b"stored", b"server", 4096))
     log.close()
-    assert reopened(path).metadata.scram == {(name, 1): (salt, b"stored", b"server", 4096)}
+    assert reopened(path).committed.scram == {(name, 1): (salt, b"stored", b"server", 4096)}
 
 
 def test_a_tail_torn_at_any_byte_leaves_the_records_before_it(path: Path) -> None:
     log = MetadataLog(path)
-    log.append(RECORDS[:-1])
-    before, size = log.metadata.to_wire(), path.stat().st_size
-    log.append(RECORDS[-1:])
-    after = log.metadata.to_wire()
+    append(log, *RECORDS[:-1])
+    before, size = log.committed.to_wire(), path.stat().st_size
+    append(log, *RECORDS[-1:])
+    after = log.committed.to_wire()
     log.close()
     whole = path.read_bytes()
     for cut in range(size, len(whole)):
         path.write_bytes(whole[:cut])
-        assert reopened(path).metadata.to_wire() == before, f"cut at {cut}"
+        assert reopened(path).committed.to_wire() == before, f"cut at {cut}"
         assert path.stat().st_size == size, "the torn tail is cut off"
     path.write_bytes(whole)
-    assert reopened(path).metadata.to_wire() == after
+    assert reopened(path).committed.to_wire() == after
 
 
 @pytest.mark.parametrize("lost", [1, 40])
 def test_of_records_appended_at_once_all_or_none_survive_a_loss_of_power(path: Path, lost: int) -> None:
     log = MetadataLog(path)
-    log.append(RECORDS[:1])
-    before, size = copy.deepcopy(log.metadata.to_wire()), path.stat().st_size
-    log.append(RECORDS[1:])
+    append(log, *RECORDS[:1])
+    before, size = copy.deepcopy(log.committed.to_wire()), path.stat().st_size
+    append(log, *RECORDS[1:])
     log.close()
     whole = path.read_bytes()
     for hole in range(size, len(whole)):  # a block that never reached the disk, while those behind it did
         end = min(hole + lost, len(whole))
         damaged = whole[:hole] + bytes(end - hole) + whole[end:]
         path.write_bytes(damaged)
-        expected = before if damaged != whole else log.metadata.to_wire()
-        assert reopened(path).metadata.to_wire() == expected, f"bytes {hole} to {end} lost"
+        expected = before if damaged != whole else log.committed.to_wire()
+        assert reopened(path).committed.to_wire() == expected, f"bytes {hole} to {end} lost"
 
 
 def test_a_flipped_bit_in_the_last_record_is_a_torn_tail(path: Path) -> None:
@@ -119,23 +155,23 @@ def test_a_flipped_bit_in_the_last_record_is_a_torn_tail(path: Path) -> None:
     whole = bytearray(path.read_bytes())
     whole[-1] ^= 1
     path.write_bytes(bytes(whole))
-    assert reopened(path).metadata.next_producer_id == 0
+    assert reopened(path).committed.next_producer_id == 0
 
 
 def test_zeros_at_the_end_are_a_torn_tail(path: Path) -> None:
     expected = written(path)
     size = path.stat().st_size
     path.write_bytes(path.read_bytes() + bytes(100))
-    assert reopened(path).metadata.to_wire() == expected
+    assert reopened(path).committed.to_wire() == expected
     assert path.stat().st_size == size
 
 
 @pytest.mark.parametrize("kept", [1, 8, 20])
 def test_a_torn_record_in_the_middle_is_refused_and_nothing_is_cut_off(path: Path, kept: int) -> None:
-    frames = [_frame(record) for record in (["format", FORMAT_VERSION], *RECORDS)]
-    before = b"".join(frames[:4])
-    content = before + frames[4][:kept] + b"".join(frames[5:])
-    path.parent.mkdir()
+    written(path)
+    found = frames_of(path)
+    before = b"".join(found[:4])
+    content = before + found[4][:kept] + b"".join(found[5:])
     path.write_bytes(content)
     with pytest.raises(
         MetadataLogError, match=rf"{path} is damaged at byte {len(before)}:.*byte {len(before) + kept} "
@@ -143,13 +179,13 @@ def test_a_torn_record_in_the_middle_is_refused_and_nothing_is_cut_off(path: Pat
         MetadataLog(path)
     assert path.read_bytes() == content
     path.write_bytes(before)  # the lock is free, and the way out that the error names leads to a log of use
-    assert reopened(path).metadata.version == 3
+    assert reopened(path).committed.version == 3
 
 
 def test_a_flipped_bit_in_any_record_but_the_last_is_refused(path: Path) -> None:
     written(path)
     whole = path.read_bytes()
-    last = len(whole) - len(_frame(RECORDS[-1]))
+    last = len(whole) - len(frames_of(path)[-1])
     for at in range(last):
         damaged = bytearray(whole)
         damaged[at] ^= 1
@@ -163,50 +199,118 @@ def test_appending_goes_on_after_a_torn_tail(path: Path) -> None:
     written(path)
     path.write_bytes(path.read_bytes()[:-3])
     log = MetadataLog(path)
-    log.append([["producer_ids", 9000]])
+    append(log, ProducerIdsRecord(9000))
     log.close()
-    assert reopened(path).metadata.next_producer_id == 9000
+    assert reopened(path).committed.next_producer_id == 9000
 
 
 def test_a_file_cut_within_its_first_record_begins_anew(path: Path) -> None:
     MetadataLog(path).close()
     path.write_bytes(path.read_bytes()[:5])
     log = MetadataLog(path)
-    log.append(RECORDS)
+    append(log, *RECORDS)
     log.close()
-    assert reopened(path).metadata.next_producer_id == 3000
+    assert reopened(path).committed.next_producer_id == 3000
 
 
 def test_a_newer_format_is_refused_by_name_and_left_alone(path: Path) -> None:
     path.parent.mkdir()
-    content = _frame(["format", FORMAT_VERSION + 1]) + _frame(["something", "new"])
+    content = encode(Format(LEVEL + 1, "9.9"), LEVEL + 1) + framed(["something", "new"])
     path.write_bytes(content)
-    with pytest.raises(MetadataLogError, match=rf"{path}.*format {FORMAT_VERSION + 1}"):
+    with pytest.raises(MetadataLogError, match=rf"{path}.*format {LEVEL + 1}"):
         MetadataLog(path)
     assert path.read_bytes() == content
 
 
-def test_a_record_of_unknown_kind_is_refused_not_skipped(path: Path) -> None:
-    MetadataLog(path).close()
-    path.write_bytes(path.read_bytes() + _frame(["from_the_future", 1]))
-    with pytest.raises(ValueError, match="from_the_future"):
+def framed(body: list[Any]) -> bytes:
+    """A frame of what no release has written yet."""
+    data: bytes = msgpack.packb(body)
+    return struct.pack(">II", len(data), crc32c(data)) + data
+
+
+FUTURE = {
+    "an unknown kind": (["from_the_future", 0, 1], "kind 'from_the_future', version 0"),
+    "a newer version": (["producer_ids", 1, 5000], "kind 'producer_ids', version 1: versions up to 0"),
+    "no version": (["producer_ids", "x", 5000], "kind 'producer_ids', version x"),
+}
+
+
+@pytest.mark.parametrize(("record", "named"), FUTURE.values(), ids=FUTURE)
+def test_a_record_of_a_newer_release_is_refused_by_name_not_skipped(path: Path, record: list[Any], named: str) -> None:
+    log = MetadataLog(path, release="9.9")
+    append(log, ControllerEpochRecord(1, "9.9"))
+    log.close()
+    content = path.read_bytes() + framed(["entry", 1, 1, [record]])
+    path.write_bytes(content)
+    with pytest.raises(
+        MetadataLogError, match=rf"{path}, byte \d+: a record of the {named}.*Coterie 9\.9 wrote it.*start"
+    ):
         MetadataLog(path)
+    assert path.read_bytes() == content
+
+
+def test_values_beyond_the_known_fields_of_a_record_are_left_out(path: Path) -> None:
+    written(path)
+    more = ["producer_ids", 0, 5000, "a field of a newer release"]
+    path.write_bytes(path.read_bytes() + framed(["entry", 4, len(RECORDS), [more]]))
+    assert reopened(path).committed.next_producer_id == 5000
+
+
+@pytest.mark.parametrize(
+    ("epoch", "index", "wrong"),
+    [
+        (4, len(RECORDS) + 1, "an entry after 8 records, but 7 come before it"),
+        (3, len(RECORDS), "epoch 3 after epoch 4"),
+    ],
+)
+def test_an_entry_out_of_its_order_is_refused(path: Path, epoch: int, index: int, wrong: str) -> None:
+    written(path)
+    path.write_bytes(path.read_bytes() + encode(Entry(epoch, index, (ProducerIdsRecord(1),)), LEVEL))
+    with pytest.raises(MetadataLogError, match=wrong):
+        MetadataLog(path)
+
+
+def test_a_controller_that_was_followed_by_another_decides_nothing(path: Path) -> None:
+    written(path)
+    log = MetadataLog(path)
+    size = path.stat().st_size
+    with pytest.raises(NotControllerError, match="epoch 4 has begun: that of epoch 3 decides nothing"):
+        log.append([ProducerIdsRecord(1)], epoch=3)
+    assert (path.stat().st_size, log.decided.next_producer_id) == (size, 3000)
+    assert log.append([ControllerEpochRecord(5)], epoch=5).done
+    with pytest.raises(NotControllerError):
+        log.append([ProducerIdsRecord(1)], epoch=4)
+    log.close()
+
+
+def test_a_record_that_cannot_be_applied_is_never_written(path: Path) -> None:
+    """It would keep every later controller from starting."""
+    expected = written(path)
+    log = MetadataLog(path)
+    size = path.stat().st_size
+    with pytest.raises(KeyError):
+        append(log, ProducerIdsRecord(9), RemoveTopicRecord("no such topic"))
+    assert log.decided.to_wire() == log.committed.to_wire() == expected
+    assert path.stat().st_size == size
+    append(log, ProducerIdsRecord(10))
+    log.close()
+    assert reopened(path).committed.next_producer_id == 10
 
 
 def test_a_long_log_is_rewritten_as_a_snapshot_that_says_the_same(path: Path) -> None:
     expected = written(path)
     log = MetadataLog(path)
     for i in range(200):
-        log.append([["producer_ids", 3000 + i]])
-    expected = log.metadata.to_wire()
+        append(log, ProducerIdsRecord(3000 + i))
+    expected = log.committed.to_wire()
     log.close()
     long = path.stat().st_size
     log = MetadataLog(path, snapshot_every=100)
     assert path.stat().st_size < long / 5
-    assert log.metadata.to_wire() == expected
-    log.append([["producer_ids", 7]])
+    assert log.committed.to_wire() == expected
+    append(log, ProducerIdsRecord(7))
     log.close()
-    found = reopened(path).metadata
+    found = reopened(path).committed
     assert found.next_producer_id == 7
     assert found.version == expected[2] + 1
     assert not path.with_suffix(".new").exists()
@@ -218,11 +322,12 @@ def test_a_log_in_use_is_rewritten_each_time_it_has_become_long(path: Path, monk
     monkeypatch.setattr(os, "replace", lambda old, new: (rewritten.append(new), replace(old, new)))
     log = MetadataLog(path, snapshot_every=20)
     for i in range(200):
-        log.append([["producer_ids", i]])
+        append(log, ProducerIdsRecord(i))
     log.close()
     assert len(rewritten) == 11, "every 18 records: the snapshot counts as two"
-    assert path.stat().st_size < 25 * len(_frame(["producer_ids", 199])) + len(_frame(log.metadata.to_wire()))
-    assert reopened(path).metadata.to_wire() == log.metadata.to_wire()
+    one = len(encode(Entry(0, 199, (ProducerIdsRecord(199),)), LEVEL))
+    assert path.stat().st_size < 25 * one + len(encode(log.committed.image(), LEVEL))
+    assert reopened(path).committed.to_wire() == log.committed.to_wire()
 
 
 @pytest.mark.parametrize("refused", ["fsync", "replace"])
@@ -243,20 +348,20 @@ def test_a_log_that_cannot_be_rewritten_is_used_on_and_nothing_is_refused(
 
     log = MetadataLog(path, NoSnapshots(), snapshot_every=20)
     for i in range(18):
-        log.append([["producer_ids", i]])
+        append(log, ProducerIdsRecord(i))
     with monkeypatch.context() as patch:
         if refused == "replace":
             patch.setattr(os, refused, full)
         for i in range(18, 38):
-            log.append([["producer_ids", i]])
+            append(log, ProducerIdsRecord(i))
     assert len(asked) == 1, "not at each record"
-    assert reopened_copy(path).metadata.to_wire() == log.metadata.to_wire()
+    assert reopened_copy(path).committed.to_wire() == log.committed.to_wire()
     long = path.stat().st_size
     for i in range(38, 42):
-        log.append([["producer_ids", i]])
+        append(log, ProducerIdsRecord(i))
     log.close()
     assert path.stat().st_size < long
-    assert reopened(path).metadata.next_producer_id == 41
+    assert reopened(path).committed.next_producer_id == 41
 
 
 def test_a_snapshot_whose_name_may_not_survive_takes_no_records(path: Path) -> None:
@@ -271,15 +376,15 @@ def test_a_snapshot_whose_name_may_not_survive_takes_no_records(path: Path) -> N
 
     log = MetadataLog(path, RefusesNames(), snapshot_every=20)
     for i in range(19):
-        log.append([["producer_ids", i]])
+        append(log, ProducerIdsRecord(i))
     refusals += [FULL, FULL]
     for _ in range(2):
         with pytest.raises(OSError, match="disk"):
-            log.append([["producer_ids", 99]])
-    assert log.metadata.next_producer_id == 18
-    log.append([["producer_ids", 100]])
+            append(log, ProducerIdsRecord(99))
+    assert log.committed.next_producer_id == 18
+    append(log, ProducerIdsRecord(100))
     log.close()
-    assert reopened(path).metadata.next_producer_id == 100
+    assert reopened(path).committed.next_producer_id == 100
 
 
 def reopened_copy(path: Path) -> MetadataLog:
@@ -293,7 +398,7 @@ def reopened_copy(path: Path) -> MetadataLog:
 def test_a_crash_before_the_snapshot_is_in_place_leaves_the_log(path: Path) -> None:
     expected = written(path)
     path.with_suffix(".new").write_bytes(b"half a snaps")
-    assert reopened(path).metadata.to_wire() == expected
+    assert reopened(path).committed.to_wire() == expected
 
 
 def test_a_write_the_disk_refuses_applies_nothing_and_leaves_no_trace(path: Path) -> None:
@@ -303,13 +408,13 @@ def test_a_write_the_disk_refuses_applies_nothing_and_leaves_no_trace(path: Path
     log = MetadataLog(path, disk)
     disk.fsync_error = FULL
     with pytest.raises(OSError, match="disk"):
-        log.append([["producer_ids", 1]])
+        append(log, ProducerIdsRecord(1))
     disk.fsync_error = None
-    assert log.metadata.next_producer_id == 3000
+    assert log.committed.next_producer_id == 3000
     assert path.stat().st_size == size
-    log.append([["producer_ids", 2]])
+    append(log, ProducerIdsRecord(2))
     log.close()
-    assert reopened(path).metadata.next_producer_id == 2
+    assert reopened(path).committed.next_producer_id == 2
 
 
 @pytest.mark.parametrize("room", [0, 1, 8, 20])
@@ -321,14 +426,14 @@ def test_a_write_the_disk_takes_in_part_applies_nothing_and_leaves_no_trace(path
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
     try:
         with pytest.raises(OSError, match="File too large"):
-            log.append([["producer_ids", 4000], ["producer_ids", 5000]])
+            append(log, ProducerIdsRecord(4000), ProducerIdsRecord(5000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert log.metadata.to_wire() == expected
+    assert log.committed.to_wire() == expected
     assert path.stat().st_size == size
-    log.append([["producer_ids", 6000]])
+    append(log, ProducerIdsRecord(6000))
     log.close()
-    assert reopened(path).metadata.next_producer_id == 6000
+    assert reopened(path).committed.next_producer_id == 6000
 
 
 def test_what_a_refused_write_left_is_gone_before_the_next_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +441,7 @@ def test_what_a_refused_write_left_is_gone_before_the_next_one(path: Path, monke
     size = path.stat().st_size
     disk = FullDisk()
     log = MetadataLog(path, disk)
-    file = log._file
+    file = log._file._file
 
     class CannotBeCut:
         fileno = file.fileno
@@ -346,16 +451,16 @@ def test_what_a_refused_write_left_is_gone_before_the_next_one(path: Path, monke
                 raise OSError(5, "cannot be cut")
 
     with monkeypatch.context() as patch:
-        patch.setattr(log, "_file", CannotBeCut())
+        patch.setattr(log._file, "_file", CannotBeCut())
         disk.fsync_error = FULL
         for _ in range(2):
             with pytest.raises(OSError, match="cannot be cut"):
-                log.append([["producer_ids", 4000], ["producer_ids", 5000]])
+                append(log, ProducerIdsRecord(4000), ProducerIdsRecord(5000))
     disk.fsync_error = None
     assert path.stat().st_size > size
-    log.append([["producer_ids", 6000]])
+    append(log, ProducerIdsRecord(6000))
     log.close()
-    assert reopened(path).metadata.next_producer_id == 6000
+    assert reopened(path).committed.next_producer_id == 6000
 
 
 def test_two_controllers_never_write_one_log(path: Path) -> None:

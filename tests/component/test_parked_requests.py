@@ -14,7 +14,8 @@ from actors.links.relay import Kind
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
-from placement.metadata import OFFSETS_TOPIC, PartitionInfo, partition_record
+from placement.metadata import OFFSETS_TOPIC, PartitionInfo
+from placement.records import PartitionRecord
 from tests.support.runtime_helpers import until
 from tests.support.shard_world import (
     GROUP,
@@ -184,7 +185,7 @@ async def test_parked_requests_are_sent_on_when_this_broker_leads_no_longer(tmp_
             w.lead(1, leader=1, epoch=6)
         elif how == "lease":
             shared = PartitionInfo(0, 5, (0, 1), (0, 1))
-            w.context.metadata.apply(partition_record(OFFSETS_TOPIC, 1, shared))
+            w.context.metadata.apply(PartitionRecord(OFFSETS_TOPIC, 1, shared))
             w.replication.leading = False
             w.coordinators.tick()
         else:

@@ -14,6 +14,7 @@ from actors.broker.users import Passwords, StoredUsers
 from actors.security.plain import kept_of
 from actors.security.scram import ScramCredential, ScramMechanism
 from placement.metadata import ClusterMetadata
+from placement.records import UserScramCredentialRecord
 from tests.support.runtime_helpers import until
 
 
@@ -117,7 +118,7 @@ async def test_an_unknown_user_takes_the_hash_of_most_others(monkeypatch: pytest
     verifier, metadata = passwords()
     known = [("anne", ScramMechanism.SHA_512), ("ben", ScramMechanism.SHA_512), ("cleo", ScramMechanism.SHA_256)]
     for user, mechanism in [*known, ("cleo", ScramMechanism.SHA_512)]:
-        metadata.apply(["scram", user, mechanism.code, b"salt", b"stored", b"server", 5000])
+        metadata.apply(UserScramCredentialRecord(user, mechanism.code, b"salt", b"stored", b"server", 5000))
     verdicts: list[bool | None] = []
     for user in ("anne", "nobody", "cleo"):
         verifier.verify(user, "guess", {}, "10.0.0.1", verdicts.append)

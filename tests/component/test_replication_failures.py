@@ -15,7 +15,8 @@ from actors.client.errors import FencedInstanceIdError
 from actors.log.errors import StorageError
 from actors.wire.errors import ErrorCode
 from placement.hashing import partition_for_group
-from placement.metadata import OFFSETS_TOPIC, changed, partition_record
+from placement.metadata import OFFSETS_TOPIC, changed
+from placement.records import PartitionRecord
 from tests.support.runtime_helpers import until
 from tests.support.three_brokers import commit, committed, until_async, world
 
@@ -171,7 +172,7 @@ async def test_a_broker_that_cannot_open_a_log_does_not_lead_it(tmp_path: Path) 
         await w.start_broker(first)
         back = w.partition("t")
         back = changed(back, leader=first, leader_epoch=back.leader_epoch + 1, isr=(first, *back.isr))
-        w.controller.publisher.commit([partition_record("t", 0, back)])
+        w.controller.publisher.commit([PartitionRecord("t", 0, back)])
         await until(lambda: w.partition("t").leader not in (first, -1), what="a leader that can open it")
         assert first not in w.partition("t").isr
         await until_async(lambda: w.produce("t", b"b"), 0)

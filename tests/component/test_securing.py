@@ -14,7 +14,7 @@ from actors.broker.certificates import ListenerTls
 from actors.broker.spec import StartError
 from actors.controller.doors import plan_doors, refuse_open
 from actors.controller.first_users import log_path, take
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.metadata.log import MetadataLog
 from actors.controller.preparation import prepare_folder
 from actors.controller.securing import Administrator, leave_users, secured, write_authority
 from actors.links.secret import Secrets
@@ -25,6 +25,7 @@ from actors.security.scram import ScramCredential, ScramMechanism, salted_passwo
 from actors.security.tls import ClientTls, client_context
 from actors.settings import BrokerConfig, SecurityProtocol, SettingError, parse_properties
 from actors.settings.authorization import STANDARD_AUTHORIZER
+from placement.records import ClusterRecord
 from tests.support.one_broker import World
 
 SECRET = b"s" * 32
@@ -79,7 +80,7 @@ def test_a_new_administrator_logs_in_by_the_file_and_by_nothing_else(tmp_path: P
     password = text.partition('password="')[2].partition('"')[0]
     assert len(password) >= 32
     for mechanism in ScramMechanism:
-        salt, stored_key, server_key, iterations = log.metadata.scram["admin", mechanism.code]
+        salt, stored_key, server_key, iterations = log.committed.scram["admin", mechanism.code]
         salted = salted_password(mechanism, password, salt, iterations)
         made = ScramCredential.of(mechanism, salted, salt, iterations)
         assert (made.stored_key, made.server_key) == (stored_key, server_key)
@@ -93,12 +94,12 @@ def test_a_new_administrator_logs_in_by_the_file_and_by_nothing_else(tmp_path: P
 def test_a_cluster_that_was_open_gets_its_administrator(tmp_path: Path) -> None:
     prepare_folder(tmp_path)
     log = MetadataLog(log_path(tmp_path))
-    log.append([["cluster", "c"]])
+    log.append([ClusterRecord("c")], epoch=0)
     log.close()
     leave_users(tmp_path, [], Administrator(tmp_path, REAL.chance), REAL.chance)
     again = MetadataLog(log_path(tmp_path))
-    assert {user for user, _ in again.metadata.scram} == {"admin"}
-    assert again.metadata.cluster_id == "c"
+    assert {user for user, _ in again.committed.scram} == {"admin"}
+    assert again.committed.cluster_id == "c"
     again.close()
 
 

@@ -16,11 +16,8 @@ from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request
 from placement.hashing import partition_for_group
-from placement.metadata import (
-    OFFSETS_TOPIC,
-    PartitionInfo,
-    partition_record,
-)
+from placement.metadata import OFFSETS_TOPIC, PartitionInfo
+from placement.records import PartitionRecord
 from tests.support.runtime_helpers import until
 from tests.support.shard_world import GROUP, OTHER, PARTITIONS, Client, Heartbeat, batch, heartbeat, world
 
@@ -163,11 +160,11 @@ async def test_only_the_leader_at_its_epoch_appends(tmp_path: Path, what: str) -
         change = {"not led here any more": (1, 6), "at another epoch": (0, 6)}.get(what)
         if change is not None:  # the image has come, but not what follows from it
             info = PartitionInfo(change[0], change[1], (change[0],), (change[0],))
-            w.context.metadata.apply(partition_record(OFFSETS_TOPIC, 1, info))
+            w.context.metadata.apply(PartitionRecord(OFFSETS_TOPIC, 1, info))
         else:
             led = w.context.metadata.partition(OFFSETS_TOPIC, 1)
             assert led is not None
-            w.context.metadata.apply(partition_record(OFFSETS_TOPIC, 1, replace(led, replicas=(0, 1), isr=(0, 1))))
+            w.context.metadata.apply(PartitionRecord(OFFSETS_TOPIC, 1, replace(led, replicas=(0, 1), isr=(0, 1))))
             w.replication.leading = False  # nobody confirms that we lead
         shard.protocol.send(Kind.APPEND, 1, 9, batch(b"stale"))
         error, number, _ = await shard.hear(Kind.REFUSED)

@@ -10,13 +10,8 @@ import pytest
 from actors.links.relay import PAYLOADS, Assignment, Kind, KnownTopics
 from actors.wire.errors import ErrorCode
 from placement.hashing import partition_for_group
-from placement.metadata import (
-    NO_LEADER,
-    OFFSETS_TOPIC,
-    PartitionInfo,
-    TopicInfo,
-    topic_record,
-)
+from placement.metadata import NO_LEADER, OFFSETS_TOPIC, PartitionInfo, TopicInfo
+from placement.records import TopicRecord
 from tests.support.runtime_helpers import until
 from tests.support.shard_world import GROUP, PARTITIONS, Client, Commit, FakeShard, Heartbeat, batch, heartbeat, world
 
@@ -252,7 +247,7 @@ async def test_shards_are_told_which_topics_there_are(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         shard = await w.serving(1)
         w.hub.note_topics()
-        w.context.metadata.apply(topic_record(TopicInfo("new", b"n" * 16, (PartitionInfo(1, 0, (1,), (1,)),) * 2)))
+        w.context.metadata.apply(TopicRecord(TopicInfo("new", b"n" * 16, (PartitionInfo(1, 0, (1,), (1,)),) * 2)))
         w.hub.note_topics()
         await until(lambda: shard.of(Kind.TOPICS))
         assert ("new", b"n" * 16, 2) in PAYLOADS.read(KnownTopics, shard.of(Kind.TOPICS)[-1][2]).topics

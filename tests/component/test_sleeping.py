@@ -14,6 +14,7 @@ from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
 from actors.links.relay import PAYLOADS, Kind
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ListGroupsRequest, ListGroupsResponse, OffsetCommitResponse
+from placement.records import RemoveTopicRecord
 from tests.support.runtime_helpers import until
 from tests.support.shard_world import GROUP, OTHER, Client, FakeShard, Fetch, World, batch, commit, world
 
@@ -214,7 +215,7 @@ async def test_the_deletion_of_one_of_its_topics_wakes_a_partition_and_it_is_tol
         w.delete_topic("other")
         w.coordinators.tick()
         assert w.states("Asleep"), "it has no offsets of that one"
-        w.context.metadata.apply(["delete_topic", "t"])
+        w.context.metadata.apply(RemoveTopicRecord("t"))
         if again:
             w.topic("t", b"T" * 16)
         w.hub.note_topics()

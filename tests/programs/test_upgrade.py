@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from actors.broker.handlers.features import OURS
 from actors.wire.messages import UpdateFeaturesRequest
-from placement.metadata import METADATA_LEVELS
+from placement.records import METADATA_LEVELS
 from tests.compat.raw import Raw
 from tests.ray.support import ROOT, patient, read_all, topic, wait_until
 from tests.ray.traffic import Committer, Member, Writer

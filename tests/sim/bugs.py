@@ -24,7 +24,8 @@ from actors.broker.coordinators.sleeping import Sleeping
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.leaders import Leaders
 from actors.broker.replication.manager import ReplicaManager
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.metadata.frames import Entry
+from actors.controller.metadata.log import MetadataLog
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.member import Member
 from actors.coordinator.classic.membership import Membership
@@ -243,13 +244,13 @@ def torn_broker_stays_in_sync() -> Changes:
 def metadata_not_written() -> Changes:
     """The controller tells of changes before they are on its disk, and they never get there."""
 
-    def append(self: MetadataLog, records: list[Any]) -> None:
-        for record in records:
-            if self._count < 20:
-                self._write(record)
-            self._apply(record)
+    write = MetadataLog._write
 
-    return [(MetadataLog, "append", append)]
+    def _write(self: MetadataLog, entry: Entry) -> None:
+        if entry.index is not None and entry.index < 20:
+            write(self, entry)
+
+    return [(MetadataLog, "_write", _write), (MetadataLog, "_shorten", lambda self: None)]
 
 
 class _Impatient(Silence):

@@ -13,7 +13,7 @@ import actors.records.columns  # noqa: F401 - else a thread does, at the first u
 from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.metadata.log import Log, MetadataLog
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets
@@ -187,6 +187,8 @@ class Cluster:
         self.brokers = [SimBroker(self, broker) for broker in BROKERS]
         self.truth = ClusterMetadata()
         """The controller's metadata, also while there is none."""
+        self.log: MetadataLog | None = None
+        """What is on the controller's disk."""
         self._starts = ShardStarts()
         self._shard_number = 0
         self._address: tuple[str, int] | None = None
@@ -202,21 +204,29 @@ class Cluster:
         process.run(self._control(process))
 
     async def _control(self, process: Process) -> None:
-        log = MetadataLog(
-            self.machine.disk.folder / "metadata.log", SimFileWriter(self.machine.disk), snapshot_every=_SNAPSHOT_EVERY
-        )
+        log = self._open_log(process)
         process.on_kill.append(log.close)
         config = BrokerConfig.from_mapping(self.settings)
-        server = ControllerServer(log, config, SECRET, self, process.loop, environment_of(process))
+        server = ControllerServer(
+            log, config, SECRET, self, process.loop, environment_of(process), faults=self._bug_of_the_controller
+        )
         port = await server.listen(_CONTROLLER_HOST)
         self.controller = server
-        self.truth = log.metadata
+        self.truth = log.committed
         self._address = (_CONTROLLER_HOST, port)
         if self._started:
             server.expect(list(BROKERS))
         else:
             self._started = True
             server.start(list(BROKERS))
+
+    def _open_log(self, process: Process) -> Log:
+        path, writer = self.machine.disk.folder / "metadata.log", SimFileWriter(self.machine.disk)
+        log = self.log = MetadataLog(path, writer, snapshot_every=_SNAPSHOT_EVERY)
+        return log
+
+    def _bug_of_the_controller(self, what: str, error: Exception) -> None:
+        self.sim.fail("controller-bug", f"{what}: {error!r}")
 
     def crash_controller(self, down_us: int) -> None:
         """Its process dies; Ray starts it again."""

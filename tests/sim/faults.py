@@ -194,7 +194,7 @@ class Faults:
 
     @staticmethod
     def _move(server: ControllerServer, move: Reassignment) -> None:
-        _, records = server._operate(AlterReassignments((move,), allow_factor_change=True))
+        _, records = server._decide(AlterReassignments((move,), allow_factor_change=True))
         server.publisher.commit(records)
 
     # -- members

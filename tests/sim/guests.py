@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.broker.beside.seat import Seat, SeatState
 from actors.controller.publisher import Publisher
+
+from actors.broker.beside.seat import Seat, SeatState
 from actors.log.partition_log import PartitionLog
 from placement.metadata import NO_LEADER
 from tests.sim.clients import PARTITIONS, TOPIC

@@ -12,18 +12,19 @@ progress            long after the last fault every partition has its leader and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors.broker.coordinators.host import Coordinators
 from actors.broker.coordinators.hub import ShardHub
 from actors.broker.coordinators.link import ShardLink
 from actors.broker.coordinators.parking import Place
+from actors.broker.images import Images
 from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
 from actors.broker.slots import Slot
 from actors.client.net.connection import Connection
-from actors.controller.publisher import Publisher
+from actors.controller.metadata.publisher import Publisher
 from actors.controller.server import ControllerServer
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.member import Member
@@ -40,7 +41,8 @@ from actors.links.replication import Acks, Pong, Pushes
 from actors.log.partition_log import PartitionLog
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
 from actors.wire.api_keys import ApiKey
-from placement.metadata import PartitionInfo, partitions_of
+from placement.metadata import ClusterMetadata, PartitionInfo
+from placement.records import PartitionRecord, Record, one_by_one
 from tests.sim.cluster import Cluster, SimBroker
 from tests.sim.engine import MS, SECOND, Process, Simulation
 from tests.sim.history import History
@@ -89,6 +91,7 @@ class Witness(Inspector):
             (ReplicaManager, "ponged", self._watch_pongs(ReplicaManager.ponged)),
             (ControllerServer, "_on_message", self._watch_controller(ControllerServer._on_message)),
             (Publisher, "commit", self._watch_moves(Publisher.commit)),
+            (Images, "apply", self._watch_images(Images.apply)),
             (FollowerListener, "_on_message", self._watch_pushes(FollowerListener._on_message)),
             (FollowerLink, "_on_message", self._watch_acks(FollowerLink._on_message)),
         ]
@@ -301,15 +304,27 @@ class Witness(Inspector):
 
         return _on_message
 
+    def _watch_images(self, product: Any) -> Any:
+        def apply(images: Images, metadata: ClusterMetadata) -> None:
+            log = self.cluster.log
+            if log is None or metadata.version > log.committed.version:
+                text = f"an image of version {metadata.version} has come, which has not committed"
+                self.sim.fail("nothing-uncommitted-told", text)
+            product(images, metadata)
+
+        return apply
+
     def _watch_moves(self, product: Any) -> Any:
-        def commit(publisher: Publisher, records: list[list[Any]], **options: Any) -> None:
-            asked = [(record[1], record[2]) for record in partitions_of(records) if record[0] == "partition"]
-            before = {key: publisher.metadata.partition(*key) for key in asked}
-            product(publisher, records, **options)
+        def commit(publisher: Publisher, records: Sequence[Record], **options: Any) -> Any:
+            changes = [record for record in one_by_one(records) if isinstance(record, PartitionRecord)]
+            asked = [(record.topic, record.index) for record in changes]
+            before = {key: publisher._log.decided.partition(*key) for key in asked}
+            made = product(publisher, records, **options)
             for (topic, index), old in before.items():
-                new = publisher.metadata.partition(topic, index)
+                new = publisher._log.decided.partition(topic, index)
                 if old is not None and new is not None and set(old.replicas) - set(new.replicas):
                     self._judge_move(f"{topic}-{index}", old, new)
+            return made
 
         return commit
 

@@ -93,7 +93,7 @@ def opened_log(path: Path) -> Any:
     try:
         from actors.controller.metadata_log import MetadataLog
     except ImportError:
-        from actors.controller.metadata import MetadataLog  # type: ignore[no-redef]
+        from actors.controller.metadata.log import MetadataLog  # type: ignore[no-redef]
     return MetadataLog(path)
 
 

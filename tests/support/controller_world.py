@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.faults import Faults
+from actors.controller.metadata.log import Log, MetadataLog
 from actors.controller.server import ACK_WAIT_SECONDS, ControllerServer
 from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
@@ -83,9 +84,12 @@ async def controller(
     lease_ms: int = 60_000,
     clock: Clock | None = None,
     ack_wait_s: float = ACK_WAIT_SECONDS,
+    log: Log | None = None,
+    faults: Faults | None = None,
     **settings: str,
 ) -> AsyncIterator[Controller]:
-    """A controller on the log in `path`; using the same path again is its restart."""
+    """A controller on the log in `path`; using the same path again is its restart. Bugs that it has met are raised."""
+    met: list[Exception] = []
     clock = clock or Clock(asyncio.get_running_loop())
     texts = {name.replace("_", "."): value for name, value in settings.items()}
     config = BrokerConfig.from_mapping(
@@ -93,10 +97,16 @@ async def controller(
     )
     launcher = Launcher()
     loop: Any = clock
-    server = ControllerServer(MetadataLog(path / "metadata.log"), config, SECRET, launcher, loop, ack_wait_s=ack_wait_s)
+    server = ControllerServer(
+        *(log or MetadataLog(path / "metadata.log"), config, SECRET, launcher, loop),
+        ack_wait_s=ack_wait_s,
+        faults=faults or (lambda what, error: met.append(error)),
+    )
     port = await server.listen("127.0.0.1")
     try:
         yield Controller(server, launcher, port, clock)
+        for error in met:
+            raise error
     finally:
         server.close()
 

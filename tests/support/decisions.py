@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from actors.controller.decisions import topics
-from actors.controller.decisions.topics import broker_lost, broker_registered
+from actors.controller.decisions.elections import broker_lost, broker_registered
+from actors.controller.decisions.operations import decide
 from actors.settings import BrokerConfig
-from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, broker_record
+from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo
+from placement.records import METADATA_LEVELS, METADATA_VERSION, BrokerRecord
 from tests.support import calls
 
 
@@ -17,15 +18,15 @@ class Cluster:
 
     def __init__(self, brokers: int = 3, racks: tuple[str, ...] = (), **settings: str) -> None:
         self.config = BrokerConfig.from_mapping({name.replace("_", "."): value for name, value in settings.items()})
-        self.metadata = ClusterMetadata()
+        self.metadata = ClusterMetadata(features={METADATA_VERSION: METADATA_LEVELS[-1]})  # as a new cluster's
         self._ids = itertools.count()
         for i in range(brokers):
             rack = racks[i] if racks else None
-            self.metadata.apply(broker_record(BrokerInfo(i, f"host{i}", 9092, rack, 0)))
+            self.metadata.apply(BrokerRecord(BrokerInfo(i, f"host{i}", 9092, rack, 0)))
 
     def do(self, operation: str, **arguments: Any) -> Any:
         asked = calls.operation(operation, **arguments)
-        result, records = topics.operate(self.metadata, self.config, asked, lambda: next(self._ids).to_bytes(16, "big"))
+        result, records = decide(self.metadata, self.config, asked, lambda: next(self._ids).to_bytes(16, "big"))
         for record in records:
             self.metadata.apply(record)
         # What the controller logs and sends must survive the journey.
@@ -46,7 +47,7 @@ class Cluster:
         return self.metadata.topics[topic].partitions
 
     def register(self, broker_id: int, epoch: int) -> None:
-        self.metadata.apply(broker_record(BrokerInfo(broker_id, f"host{broker_id}", 9092, None, epoch)))
+        self.metadata.apply(BrokerRecord(BrokerInfo(broker_id, f"host{broker_id}", 9092, None, epoch)))
         for record in broker_registered(self.metadata, broker_id):
             self.metadata.apply(record)
 

@@ -29,7 +29,7 @@ from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.handlers.registry import ADVERTISED, APIS
 from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
-from actors.controller.decisions import topics
+from actors.controller.decisions.operations import decide
 from actors.coordinator_kinds.groups import GROUPS
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.operations import Operation
@@ -41,15 +41,8 @@ from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import Part, decode_request_header, decode_response, encode_large_response, encode_request
 from actors.wire.messages import response_class
-from placement.metadata import (
-    AclRow,
-    BrokerInfo,
-    ClusterMetadata,
-    PartitionInfo,
-    TopicInfo,
-    broker_record,
-    topic_record,
-)
+from placement.metadata import AclRow, BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo
+from placement.records import BrokerRecord, ClusterRecord, TopicRecord
 from tests.support.calls import name_of
 from tests.support.left_open import LEFT_OPEN
 from tests.support.log_helpers import machine
@@ -200,9 +193,7 @@ class Controller:
     def answer(self) -> None:
         """Decide the oldest call, and answer it once the broker has the image."""
         operation, done = self.calls.pop(0)
-        result, records = topics.operate(
-            self.metadata, self.config, operation, lambda: next(self._ids).to_bytes(16, "big")
-        )
+        result, records = decide(self.metadata, self.config, operation, lambda: next(self._ids).to_bytes(16, "big"))
         for record in records:
             self.metadata.apply(record)
         done(result, None)
@@ -305,9 +296,9 @@ class Broker:
         self.loop = Loop()
         self.controller = Controller(self.config)
         self.metadata = self.controller.metadata
-        self.metadata.apply(["cluster", "cluster-of-tests"])
+        self.metadata.apply(ClusterRecord("cluster-of-tests"))
         for i in range(brokers):
-            self.metadata.apply(broker_record(BrokerInfo(i, f"host{i}", 9092 + i, None, 0)))
+            self.metadata.apply(BrokerRecord(BrokerInfo(i, f"host{i}", 9092 + i, None, 0)))
         self.data_dir = DataDir.open(path / "data", "cluster-of-tests", 0, machine())
         LEFT_OPEN.callback(self.data_dir.abandon)
         self.shards = Shards()
@@ -355,7 +346,7 @@ class Broker:
             partitions or (led_by(0),),
             {key.replace("_", "."): value for key, value in configs.items()},
         )
-        self.metadata.apply(topic_record(info))
+        self.metadata.apply(TopicRecord(info))
         return self.metadata.topics[name]
 
     def send(self, message: Any, version: int, connection: Connection | None = None) -> Pending:

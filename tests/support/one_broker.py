@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door, StartError
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.metadata.log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.links.secret import Secrets
 from actors.settings import BrokerConfig

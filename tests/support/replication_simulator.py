@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
 from actors.controller.decisions.elections import alter_partitions, broker_lost, broker_registered
-from actors.links.operations import AlterPartitions
+from actors.links.operations import AlteredPartitions, AlterPartitions
 from actors.log.replication import LeaderReplica
 from actors.settings import BrokerConfig
-from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo, broker_record, topic_record
+from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo
+from placement.records import BrokerRecord, Record, TopicRecord
 from tests.support.replication_broker import LEASE_MS, TICK_MS, TOPIC_ID, SimBroker, ViolationError
 
 BROKERS = (0, 1, 2)
@@ -151,7 +152,7 @@ class SimController:
         self.sessions: dict[int, tuple[SimBroker, int]] = {}  # broker -> its process
         self.heard: dict[int, int] = {}
         partition = PartitionInfo(-1, 0, BROKERS, BROKERS)
-        self._apply([topic_record(TopicInfo("t", TOPIC_ID, (partition,)))])
+        self._apply([TopicRecord(TopicInfo("t", TOPIC_ID, (partition,)))])
         self.tick()
 
     @property
@@ -160,7 +161,7 @@ class SimController:
         assert found is not None
         return found
 
-    def _apply(self, records: list[list[Any]]) -> None:
+    def _apply(self, records: Sequence[Record]) -> None:
         before = self.metadata.partition("t", 0)
         for record in records:
             self.metadata.apply(record)
@@ -184,7 +185,7 @@ class SimController:
         broker.registered(process)
         self.heard[broker.id] = self.world.now_ms
         if not same:
-            record = broker_record(BrokerInfo(broker.id, "h", 1, None, process))
+            record = BrokerRecord(BrokerInfo(broker.id, "h", 1, None, process))
             self.metadata.apply(record)
             self._apply(broker_registered(self.metadata, broker.id, intact=intact, config=self.config))
         self.tell()
@@ -206,8 +207,9 @@ class SimController:
     def alter(self, broker: SimBroker, process: int, proposed: AlterPartitions, leader: LeaderReplica) -> None:
         if self.sessions.get(broker.id, (None, -1))[1] != process:
             return
-        altered, records = alter_partitions(self.metadata, proposed, self.config)
+        altered, records = alter_partitions(self.metadata, self.config, proposed, bytes)
         self._apply(records)
+        assert isinstance(altered, AlteredPartitions)
         if altered.partitions[0].error_code:
             proposed_to = proposed.partitions[0].partition_epoch
             broker.hear(process, lambda: leader.refused(proposed_to))

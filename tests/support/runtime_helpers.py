@@ -23,6 +23,7 @@ from actors.links.control import (
     Image,
     Welcome,
 )
+from actors.links.operations import Faulted
 from actors.links.secret import Secrets
 from actors.links.status import Load
 from actors.links.versions import Spoken
@@ -152,6 +153,8 @@ class FakeBroker:
         """What came of a call: {result} or {error}; None as long as nothing has."""
         for message in self.heard:
             if isinstance(message, Answer) and message.number == number:
+                if isinstance(message.result, Faulted):
+                    return {"error": message.result.error_message}
                 return {"result": plain(message.result)}
             if isinstance(message, Failed) and message.number == number:
                 return {"error": message.error}

@@ -37,16 +37,8 @@ from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
 from actors.wire.messages import ApiMessage, response_class
 from placement.hashing import partition_for_group
-from placement.metadata import (
-    OFFSETS_TOPIC,
-    BrokerInfo,
-    ClusterMetadata,
-    PartitionInfo,
-    TopicInfo,
-    broker_record,
-    partition_record,
-    topic_record,
-)
+from placement.metadata import OFFSETS_TOPIC, BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo
+from placement.records import BrokerRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from tests.support.handler_helpers import Replication, handler_context
 from tests.support.log_helpers import machine
 from tests.support.runtime_helpers import until
@@ -193,11 +185,11 @@ class World:
         config = BrokerConfig.from_mapping(texts)
         metadata = ClusterMetadata()
         for i in (0, 1):
-            metadata.apply(broker_record(BrokerInfo(i, "127.0.0.1", 9092 + i, None, 0)))
+            metadata.apply(BrokerRecord(BrokerInfo(i, "127.0.0.1", 9092 + i, None, 0)))
         partitions = tuple(PartitionInfo(int(i == 3), 5, (int(i == 3),), (int(i == 3),)) for i in range(PARTITIONS))
         for kind in kinds:
             topic_id = b"o" * 16 if kind is GROUPS else kind.topic.encode().ljust(16)
-            metadata.apply(topic_record(TopicInfo(kind.topic, topic_id, partitions)))
+            metadata.apply(TopicRecord(TopicInfo(kind.topic, topic_id, partitions)))
         self.data_dir = DataDir.open(path / "data", "the-cluster", 0, machine())
         controller: Any = None
         loop = asyncio.get_running_loop()
@@ -255,17 +247,17 @@ class World:
     def lead(self, partition: int, leader: int, epoch: int, topic: str = OFFSETS_TOPIC) -> None:
         """An image that says who leads a partition."""
         info = PartitionInfo(leader, epoch, (leader,), (leader,))
-        self.context.metadata.apply(partition_record(topic, partition, info))
+        self.context.metadata.apply(PartitionRecord(topic, partition, info))
         self.coordinators.note_topics()
 
     def topic(self, name: str, topic_id: bytes) -> None:
         """An image with a topic of one partition, new or made anew."""
-        self.context.metadata.apply(topic_record(TopicInfo(name, topic_id, (PartitionInfo(1, 0, (1,), (1,)),))))
+        self.context.metadata.apply(TopicRecord(TopicInfo(name, topic_id, (PartitionInfo(1, 0, (1,), (1,)),))))
         self.coordinators.note_topics()
 
     def delete_topic(self, name: str) -> None:
         """An image without a topic."""
-        self.context.metadata.apply(["delete_topic", name])
+        self.context.metadata.apply(RemoveTopicRecord(name))
         self.coordinators.note_topics()
 
     def coordinator(self, group: str) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from typing import Any
 from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
-from actors.controller.metadata_log import MetadataLog
+from actors.controller.metadata.log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets, found_at
@@ -164,7 +164,7 @@ class World:
             "factor": factor,
             "configs": {key.replace("_", "."): value for key, value in configs.items()},
         }
-        _, records = self.controller._operate(operation("create_topics", topics=[topic]))
+        _, records = self.controller._decide(operation("create_topics", topics=[topic]))
         assert records
         self.controller.publisher.commit(records)
         await until(lambda: all(name in s.context.metadata.topics for s in self.servers.values()))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from placement.metadata import METADATA_LEVELS
+from placement.records import METADATA_LEVELS
 
 OURS: Final = "coterie.metadata.version"
 """In which formats our controller may write the metadata: what `metadata.version` is in Kafka, with levels of our own.

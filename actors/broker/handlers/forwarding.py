@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from actors.broker.context import BrokerContext
 from actors.broker.handlers.context import Request
+from actors.links.calls import Fault
 from actors.links.operations import Operation, Result
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
@@ -26,13 +27,13 @@ def forward(
 ) -> None:
     """Ask the controller. The request is answered with `answer(result)`, or with `failed` if there is no result.
 
-    Then nobody knows whether the operation was carried out, so the code is REQUEST_TIMED_OUT, as in Kafka.
+    Then nobody knows whether the operation was carried out, so the code is REQUEST_TIMED_OUT, as in Kafka. If it was a
+    bug of the controller's, it is UNKNOWN_SERVER_ERROR.
     """
 
     def done(result: R | None, error: str | None) -> None:
         if result is None:
-            text = f"the controller did not answer: {error}"
-            request.reply(failed(request.message, request.version, ErrorCode.REQUEST_TIMED_OUT, text))
+            request.reply(failed(request.message, request.version, *_why_not(error)))
             return
         try:
             response = answer(result)
@@ -42,3 +43,9 @@ def forward(
         request.reply(response)
 
     broker.controller.call(operation, done, request.connection.principal)
+
+
+def _why_not(error: str | None) -> tuple[ErrorCode, str]:
+    if isinstance(error, Fault):
+        return ErrorCode.UNKNOWN_SERVER_ERROR, error
+    return ErrorCode.REQUEST_TIMED_OUT, f"the controller did not answer: {error}"

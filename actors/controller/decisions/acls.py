@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import astuple
 from typing import Any
 
-from actors.controller.decisions.configs import RefusedError, refusal_for
-from actors.controller.decisions.elections import Record
+from actors.controller.decisions.decision import Decision, NewId, RefusedError
 from actors.links.acl_operations import (
     AclEntry,
     AclFilterEntry,
@@ -29,7 +27,8 @@ from actors.security.acl import (
 )
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
-from placement.metadata import ClusterMetadata
+from placement.metadata import AclRow, ClusterMetadata
+from placement.records import AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +39,7 @@ MOST_FILTERS = 1_000
 """In one call, because each looks at all ACLs."""
 
 
-def create_acls(
-    metadata: ClusterMetadata, config: BrokerConfig, asked: CreateAcls, new_id: Callable[[], bytes]
-) -> tuple[CreatedAcls, list[Record]]:
+def create_acls(metadata: ClusterMetadata, config: BrokerConfig, asked: CreateAcls, new_id: NewId) -> Decision:
     """Make each ACL that is not there yet, or refuse it."""
     known = {tuple(row) for row in metadata.acls.values()}
     outcomes: list[AclOutcome] = []
@@ -53,10 +50,9 @@ def create_acls(
             if row not in known:
                 _check_room(len(known), len(records))
                 known.add(row)
-                records.append(["acl", _unused_id(metadata, new_id), *row])
+                records.append(AccessControlEntryRecord(_unused_id(metadata, new_id), AclRow(*row)))
                 _note("made", row)
-        except Exception as error:
-            refusal = refusal_for(error)
+        except RefusedError as refusal:
             outcomes.append(AclOutcome(int(refusal.code), str(refusal)))
             continue
         outcomes.append(AclOutcome(0, None))
@@ -78,9 +74,7 @@ def locked_out(metadata: ClusterMetadata, config: BrokerConfig) -> str | None:
     )
 
 
-def delete_acls(
-    metadata: ClusterMetadata, config: BrokerConfig, asked: DeleteAcls, new_id: Callable[[], bytes]
-) -> tuple[DeletedAcls, list[Record]]:
+def delete_acls(metadata: ClusterMetadata, config: BrokerConfig, asked: DeleteAcls, new_id: NewId) -> Decision:
     """Remove the ACLs that each filter means. One that two filters mean is removed once."""
     if len(asked.filters) > MOST_FILTERS:
         refused = FilteredAcls(int(ErrorCode.POLICY_VIOLATION), f"more than {MOST_FILTERS} filters in one request")
@@ -94,15 +88,14 @@ def delete_acls(
             found = {acl_id: acl for acl_id, acl in acls.items() if wanted.matches(acl)}
             if len(gone | found) > MOST_CHANGES:
                 raise RefusedError(ErrorCode.POLICY_VIOLATION, f"more than {MOST_CHANGES} ACLs would go at once")
-        except Exception as error:
-            refusal = refusal_for(error)
+        except RefusedError as refusal:
             results.append(FilteredAcls(int(refusal.code), str(refusal)))
             continue
         gone |= found
         results.append(FilteredAcls(0, None, tuple(AclEntry(*acl.row) for acl in found.values())))
     for acl in gone.values():
         _note("removed", acl.row)
-    return DeletedAcls(tuple(results)), [["acl_removed", acl_id] for acl_id in gone]
+    return DeletedAcls(tuple(results)), [RemoveAccessControlEntryRecord(acl_id) for acl_id in gone]
 
 
 def _filter(entry: AclFilterEntry) -> AclFilter:
@@ -143,7 +136,7 @@ def _check_room(known: int, made: int) -> None:
         raise RefusedError(ErrorCode.POLICY_VIOLATION, f"more than {MOST_CHANGES} ACLs in one request")
 
 
-def _unused_id(metadata: ClusterMetadata, new_id: Callable[[], bytes]) -> bytes:
+def _unused_id(metadata: ClusterMetadata, new_id: NewId) -> bytes:
     while (made := new_id()) in metadata.acls:
         pass
     return made

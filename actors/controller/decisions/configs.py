@@ -5,13 +5,13 @@ Functions of the metadata and the tables of actors.settings; they apply nothing.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from actors import CoterieError
+from actors.controller.decisions.decision import Decision, NewId, RefusedError
+from actors.controller.decisions.elections import eligible_forgotten
 from actors.links.operations import AlterConfigs, AlteredConfigs, ChangedResource, ConfigChange, ResourceOutcome
 from actors.settings import (
     COMPACTION_LAGS,
@@ -29,9 +29,9 @@ from actors.settings import (
 from actors.wire.config_resources import ConfigOperation, ConfigResourceType
 from actors.wire.errors import ErrorCode
 from placement.metadata import OFFSETS_TOPIC, ClusterMetadata
+from placement.records import BrokerConfigsRecord, Record, TopicConfigsRecord
 
-log = logging.getLogger(__name__)
-
+_MIN_INSYNC: Final = "min.insync.replicas"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 _FIXED: dict[int, str] = {
@@ -39,22 +39,6 @@ _FIXED: dict[int, str] = {
     ConfigResourceType.CLIENT_METRICS: "clients' metrics are not collected, so there are no subscriptions to change",
     ConfigResourceType.GROUP: "Kafka's settings of groups are for protocols that are not served, and cannot be changed",
 }
-
-
-class RefusedError(CoterieError):
-    """Part of a request is refused: the code that the client gets, and why."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-def refusal_for(error: Exception) -> RefusedError:
-    """The refusal of one item of a call. If `error` is a bug it is logged; the other items go on."""
-    if isinstance(error, RefusedError):
-        return error
-    log.error("one item of a call failed", exc_info=error)
-    return RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed: {type(error).__name__}")
 
 
 def new_topic_configs(
@@ -94,30 +78,33 @@ def _check_topic_configs(
         )
 
 
-def alter_configs(
-    metadata: ClusterMetadata, config: BrokerConfig, asked: AlterConfigs
-) -> tuple[AlteredConfigs, list[list[Any]]]:
+def alter_configs(metadata: ClusterMetadata, config: BrokerConfig, asked: AlterConfigs, new_id: NewId) -> Decision:
     """Change the settings of each resource, or refuse it."""
     times = Counter((resource.type, resource.name) for resource in asked.resources)
     results: list[ResourceOutcome] = []
-    records = []
+    records: list[Record] = []
     for resource in asked.resources:
         key = (resource.type, resource.name)
         try:
             if times[key] > 1:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"resource {key[1]!r} is named more than once")
             record = _change(metadata, config, resource)
-        except Exception as error:
-            refusal = refusal_for(error)
+        except RefusedError as refusal:
             results.append(ResourceOutcome(*key, int(refusal.code), str(refusal)))
             continue
         results.append(ResourceOutcome(*key, 0, None))
         if not asked.validate_only:
             records.append(record)
+    if records and any(map(_may_lower_min_insync, asked.resources)):
+        records = eligible_forgotten(metadata) + records
     return AlteredConfigs(tuple(results)), records
 
 
-def _change(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedResource) -> list[Any]:
+def _may_lower_min_insync(resource: ChangedResource) -> bool:
+    return resource.replace or any(change.key == _MIN_INSYNC for change in resource.operations)
+
+
+def _change(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedResource) -> Record:
     match resource.type:
         case ConfigResourceType.TOPIC:
             return _change_topic(metadata, config, resource)
@@ -128,7 +115,7 @@ def _change(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedRe
             raise RefusedError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _change_topic(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedResource) -> list[Any]:
+def _change_topic(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedResource) -> Record:
     name = resource.name
     topic = metadata.topics.get(name)
     if topic is None:
@@ -140,10 +127,10 @@ def _change_topic(metadata: ClusterMetadata, config: BrokerConfig, resource: Cha
 
     changed = _changed(present, resource, topic_setting, value_of)
     _check_topic_configs(name, changed, metadata, config, present)
-    return ["topic_configs", name, changed]
+    return TopicConfigsRecord(name, changed)
 
 
-def _change_broker(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedResource) -> list[Any]:
+def _change_broker(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedResource) -> Record:
     name = resource.name
     if name and name not in map(str, metadata.brokers):
         raise RefusedError(
@@ -164,7 +151,7 @@ def _change_broker(metadata: ClusterMetadata, config: BrokerConfig, resource: Ch
         _check_broker_configs(config, before, {**everywhere, **changed})
     except SettingError as error:
         raise RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from None
-    return ["broker_configs", name, changed]
+    return BrokerConfigsRecord(name, changed)
 
 
 def _check_broker_configs(config: BrokerConfig, before: Mapping[str, str], after: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
 """Who leads a partition and who is in sync: what the controller decides when brokers come, go, or report.
 
-Functions of the cluster's metadata, as in topics.py: they return records, and apply nothing.
+Functions of the cluster's metadata: they return records, and apply nothing.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from actors.controller.decisions.configs import refusal_for
+from actors.controller.decisions.decision import Decision, NewId, RefusedError
 from actors.controller.decisions.pairs import Ground, Key, records_of
 from actors.links.operations import (
     AlteredPartitions,
     AlterPartitions,
+    BrokerLeaving,
     Done,
     IsrOutcome,
     ProposedIsr,
     ReplicaTorn,
-    Result,
 )
 from actors.settings import BrokerConfig, topic_value
 from actors.wire.errors import ErrorCode
@@ -28,14 +28,12 @@ from placement.metadata import (
     NO_LEADER,
     ClusterMetadata,
     PartitionInfo,
-    broker_record,
     changed,
     with_isr,
 )
+from placement.records import BrokerRecord, Record
 from placement.together import Election, Outcome
 
-Record: TypeAlias = list[Any]
-Decision: TypeAlias = tuple[Result, list[Record]]
 _Change: TypeAlias = Callable[[str, PartitionInfo], Outcome]
 
 
@@ -150,7 +148,7 @@ def broker_lost(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConf
             return Election(kept, alive, needed)
         return kept
 
-    records = [broker_record(replace(broker, alive=False))] if broker.alive else []
+    records = [BrokerRecord(replace(broker, alive=False))] if broker.alive else []
     return records + _changes(ground_of(metadata, config, alive), change)
 
 
@@ -162,7 +160,7 @@ def all_stopped(metadata: ClusterMetadata) -> list[Record]:
             return partition
         return changed(partition, leader=NO_LEADER, leader_epoch=partition.leader_epoch + 1)
 
-    gone = [broker_record(replace(broker, alive=False)) for broker in metadata.alive()]
+    gone = [BrokerRecord(replace(broker, alive=False)) for broker in metadata.alive()]
     return gone + _changes(ground_of(metadata, None), change)
 
 
@@ -195,7 +193,7 @@ def _noted_leaving(metadata: ClusterMetadata, broker_id: int, leaving: bool) -> 
     broker = metadata.brokers.get(broker_id)
     if broker is None or broker.leaving == leaving:
         return []
-    return [broker_record(replace(broker, leaving=leaving))]
+    return [BrokerRecord(replace(broker, leaving=leaving))]
 
 
 def preferred_elected(metadata: ClusterMetadata, *, config: BrokerConfig | None = None) -> list[Record]:
@@ -247,8 +245,8 @@ def eligible_forgotten(metadata: ClusterMetadata) -> list[Record]:
 
 
 def alter_partitions(
-    metadata: ClusterMetadata, proposed: AlterPartitions, config: BrokerConfig | None = None
-) -> tuple[AlteredPartitions, list[Record]]:
+    metadata: ClusterMetadata, config: BrokerConfig, proposed: AlterPartitions, new_id: NewId
+) -> Decision:
     """Record the in-sync sets that leaders propose, or refuse them (KIP-497)."""
     sender = metadata.brokers.get(proposed.broker_id)
     stale = sender is None or not sender.alive or sender.epoch != proposed.broker_epoch
@@ -262,19 +260,16 @@ def alter_partitions(
         elif name is None or partition is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
         else:
-            try:
-                code = _judge(metadata, partition, proposed.broker_id, asked)
-                if code is ErrorCode.NONE:
-                    outcomes[name, asked.index] = _recorded(metadata, config, name, partition, asked)
-            except Exception as error:
-                code = refusal_for(error).code
+            code = _judge(metadata, partition, proposed.broker_id, asked)
+            if code is ErrorCode.NONE:
+                outcomes[name, asked.index] = _recorded(metadata, config, name, partition, asked)
         results.append(IsrOutcome(asked.topic_id, asked.index, int(code)))
     return AlteredPartitions(tuple(results)), records_of(ground_of(metadata, config), outcomes, moves_end=True)
 
 
 def _recorded(
     metadata: ClusterMetadata,
-    config: BrokerConfig | None,
+    config: BrokerConfig,
     topic: str,
     partition: PartitionInfo,
     asked: ProposedIsr,
@@ -284,17 +279,17 @@ def _recorded(
     return with_isr(partition, isr, min_insync(metadata, config, topic))
 
 
-def replica_torn(metadata: ClusterMetadata, torn: ReplicaTorn, config: BrokerConfig | None = None) -> Decision:
+def replica_torn(metadata: ClusterMetadata, config: BrokerConfig, torn: ReplicaTorn, new_id: NewId) -> Decision:
     """A broker that is alive has lost the ends of these logs.
 
-    Raises ValueError if the broker's epoch is not its present one. Between its hello and the welcome it does not know
+    Raises RefusedError if the broker's epoch is not its present one. Between its hello and the welcome it does not know
     that yet, and has to repeat the call.
     """
     broker_id, epoch = torn.broker_id, torn.broker_epoch
     sender = metadata.brokers.get(broker_id)
     outcomes: dict[Key, Outcome] = {}
     if sender is None or sender.epoch != epoch:
-        raise ValueError(f"broker {broker_id} is not registered at epoch {epoch}")
+        raise RefusedError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered at epoch {epoch}")
     for topic_id, index in torn.partitions:
         name = metadata.names.get(topic_id)
         partition = metadata.partition(name, index) if name is not None else None
@@ -307,6 +302,11 @@ def replica_torn(metadata: ClusterMetadata, torn: ReplicaTorn, config: BrokerCon
         elif kept is not partition:
             outcomes[name, index] = kept
     return Done(), records_of(ground_of(metadata, config), outcomes)
+
+
+def leave(metadata: ClusterMetadata, config: BrokerConfig, asked: BrokerLeaving, new_id: NewId) -> Decision:
+    """A broker says that it is about to stop."""
+    return Done(), broker_leaving(metadata, asked.broker_id, config=config)
 
 
 def _judge(metadata: ClusterMetadata, partition: PartitionInfo, broker_id: int, asked: ProposedIsr) -> ErrorCode:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
+from actors.controller.decisions.decision import NewId
 from placement.metadata import ClusterMetadata
-
-NewId: TypeAlias = Callable[[], bytes]
 
 NO_ID: Final = bytes(16)
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from placement.metadata import ClusterMetadata, PartitionInfo, partition_record, together_record
+from placement.metadata import ClusterMetadata, PartitionInfo
 from placement.reassignment import completed, ended
+from placement.records import PartitionRecord, PartitionsRecord, Record
 from placement.together import Election, Member, Outcome, kept, settled, settled_together
 
-Record: TypeAlias = list[Any]
 Key: TypeAlias = tuple[str, int]
 """A topic and a partition of it."""
 
@@ -57,7 +57,7 @@ def records_of(ground: Ground, outcomes: Mapping[Key, Outcome], *, moves_end: bo
         if len(members) == 1:
             after = completed(settled(outcome), ground.alive, ground.needed(key[0])) if moves_end else settled(outcome)
             if after != ground.partition(key):
-                records.append(partition_record(*key, after))
+                records.append(PartitionRecord(*key, after))
         elif key not in seen:
             seen.update(members)
             records += _of_pair(ground, members, outcomes, moves_end=moves_end)
@@ -81,10 +81,10 @@ def _of_pair(
     ]
     elected = [(topic, index, after) for topic, index, after, is_elected in changed if is_elected]
     if len(elected) > 1:
-        yield together_record([(topic, index, after) for topic, index, after, _ in changed])
+        yield PartitionsRecord(tuple(PartitionRecord(topic, index, after) for topic, index, after, _ in changed))
         return
     for topic, index, after, _ in changed:
-        yield partition_record(topic, index, after)
+        yield PartitionRecord(topic, index, after)
 
 
 def _moves_ended(ground: Ground, keys: tuple[Key, ...], wanted: list[Outcome]) -> list[Outcome]:

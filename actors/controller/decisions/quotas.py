@@ -1,22 +1,23 @@
-"""What the controller decides about quotas (KIP-546). As in topics.py, nothing is applied here."""
+"""What the controller decides about quotas (KIP-546). Nothing is applied here."""
 
 from __future__ import annotations
 
 import logging
 
-from actors.controller.decisions.configs import RefusedError, refusal_for
-from actors.controller.decisions.elections import Record
+from actors.controller.decisions.decision import Decision, NewId, RefusedError
 from actors.links.quota_operations import AlteredQuotas, AlterQuotas, QuotaAlteration, QuotaOutcome
 from actors.quotas.entities import REQUEST_PERCENTAGE, Entity, EntityError, check_key, check_quota, entity_of
+from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
 from placement.metadata import ClusterMetadata
+from placement.records import ClientQuotaRecord, Record, RemoveClientQuotaRecord
 
 log = logging.getLogger(__name__)
 
 MOST_ENTITIES = 10_000
 
 
-def alter_quotas(metadata: ClusterMetadata, asked: AlterQuotas) -> tuple[AlteredQuotas, list[Record]]:
+def alter_quotas(metadata: ClusterMetadata, config: BrokerConfig, asked: AlterQuotas, new_id: NewId) -> Decision:
     """Set and remove quotas. An entity whose quotas cannot be is refused, and does not hold up the others.
 
     A quota that is removed and was not there is no error.
@@ -31,8 +32,7 @@ def alter_quotas(metadata: ClusterMetadata, asked: AlterQuotas) -> tuple[Altered
                 raise RefusedError(ErrorCode.POLICY_VIOLATION, f"{len(present)} entities have quotas, and no more may")
         except EntityError as error:
             outcomes.append(QuotaOutcome(ErrorCode.INVALID_REQUEST, str(error)))
-        except Exception as error:
-            refusal = refusal_for(error)
+        except RefusedError as refusal:
             outcomes.append(QuotaOutcome(int(refusal.code), str(refusal)))
         else:
             records += _changes(present, entity, alteration)
@@ -54,16 +54,17 @@ def _changes(present: dict[Entity, dict[str, float]], entity: Entity, alteration
     """The records of what is not so already, which is noted in `present`."""
     records: list[Record] = []
     own = present.get(entity, {})
-    parts = [list(part) for part in entity]
     for change in alteration.changes:
         if change.value is None and change.key in own:
             del own[change.key]
-            records.append(["quota_removed", parts, change.key])
+            records.append(RemoveClientQuotaRecord(entity, change.key))
         elif change.value is not None and own.get(change.key) != change.value:
             own[change.key] = change.value
-            records.append(["quota", parts, change.key, change.value])
+            records.append(ClientQuotaRecord(entity, change.key, change.value))
             if change.key == REQUEST_PERCENTAGE:
-                log.warning("%s of %s has no effect: it is kept and not looked at", change.key, parts)
+                log.warning(
+                    "%s of %s has no effect: it is kept and not looked at", change.key, [list(part) for part in entity]
+                )
     if own:
         present[entity] = own
     else:

@@ -1,14 +1,14 @@
 """Moving partitions to other brokers (KIP-455) and leadership on demand (KIP-460): what the controller decides.
 
-Functions of the cluster's metadata, as in topics.py: they return results and records, and apply nothing.
+Functions of the cluster's metadata: they return results and records, and apply nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.controller.decisions.configs import RefusedError, refusal_for
-from actors.controller.decisions.elections import Decision, Record, ground_of, preferred
+from actors.controller.decisions.decision import Decision, NewId, RefusedError
+from actors.controller.decisions.elections import ground_of, preferred
 from actors.controller.decisions.pairs import Ground, Key, led_together, records_of
 from actors.links.operations import (
     AlteredReassignments,
@@ -20,8 +20,9 @@ from actors.links.operations import (
 )
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
-from placement.metadata import NO_LEADER, ClusterMetadata, PartitionInfo, changed, partitions_of
+from placement.metadata import NO_LEADER, ClusterMetadata, PartitionInfo, changed
 from placement.reassignment import without
+from placement.records import PartitionRecord, Record, one_by_one
 from placement.together import Election, Outcome, settled
 
 PREFERRED, UNCLEAN = 0, 1
@@ -41,7 +42,9 @@ def _row(topic: str, index: int, refusal: RefusedError | None = None) -> Partiti
 # --- reassignments ----------------------------------------------------------------------------------------------
 
 
-def alter_reassignments(metadata: ClusterMetadata, config: BrokerConfig, asked: AlterReassignments) -> Decision:
+def alter_reassignments(
+    metadata: ClusterMetadata, config: BrokerConfig, asked: AlterReassignments, new_id: NewId
+) -> Decision:
     """Begin the move of each partition, or end the one under way, or refuse it."""
     results: list[PartitionOutcome] = []
     outcomes: dict[Key, Outcome] = {}
@@ -49,8 +52,8 @@ def alter_reassignments(metadata: ClusterMetadata, config: BrokerConfig, asked: 
     for move in asked.partitions:
         try:
             outcomes |= _moved(ground, move, allow_factor_change=asked.allow_factor_change)
-        except Exception as error:
-            results.append(_row(move.topic, move.index, refusal_for(error)))
+        except RefusedError as refusal:
+            results.append(_row(move.topic, move.index, refusal))
             continue
         results.append(_row(move.topic, move.index))
     return AlteredReassignments(tuple(results)), records_of(ground, outcomes, moves_end=True)
@@ -128,7 +131,7 @@ def _check_holders(before: PartitionInfo, after: PartitionInfo, needed: int) -> 
 # --- elections on demand ----------------------------------------------------------------------------------------
 
 
-def elect_leaders(metadata: ClusterMetadata, config: BrokerConfig, asked: ElectLeaders) -> Decision:
+def elect_leaders(metadata: ClusterMetadata, config: BrokerConfig, asked: ElectLeaders, new_id: NewId) -> Decision:
     """Elect a leader for each partition, or refuse it."""
     everything = [(name, i) for name, topic in metadata.topics.items() for i in range(len(topic.partitions))]
     results: list[PartitionOutcome] = []
@@ -137,8 +140,7 @@ def elect_leaders(metadata: ClusterMetadata, config: BrokerConfig, asked: ElectL
     for topic, index in everything if asked.partitions is None else asked.partitions:
         try:
             made = _elected(ground, (topic, index), asked.type)
-        except Exception as error:
-            refusal = refusal_for(error)
+        except RefusedError as refusal:
             if asked.partitions is not None or refusal.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 results.append(_row(topic, index, refusal))
             continue
@@ -166,7 +168,8 @@ def _elected(ground: Ground, key: Key, kind: int) -> list[Record]:
 def _records(ground: Ground, key: Key, outcome: Outcome, otherwise: ErrorCode, text: str) -> list[Record]:
     """The records of an election. Raises RefusedError if it gives nobody the lead."""
     records = records_of(ground, {key: outcome})
-    changes = {(topic, index): fields for _, topic, index, fields in partitions_of(records)}
-    if key not in changes or changes[key][0] == NO_LEADER:
+    changes = [each for each in one_by_one(records) if isinstance(each, PartitionRecord)]
+    leaders = {(each.topic, each.index): each.partition.leader for each in changes}
+    if leaders.get(key, NO_LEADER) == NO_LEADER:
         raise RefusedError(otherwise, text)
     return records

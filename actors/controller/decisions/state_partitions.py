@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from actors.controller.decisions.configs import RefusedError, new_topic_configs
-from actors.controller.decisions.elections import Decision
-from actors.controller.decisions.ids import NewId, unused_id
-from actors.controller.decisions.pairs import Record
+from actors.controller.decisions.configs import new_topic_configs
+from actors.controller.decisions.decision import Decision, NewId, RefusedError
+from actors.controller.decisions.ids import unused_id
 from actors.links.operations import CreateStatePartition, StatePartitionCreated
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
@@ -14,11 +13,9 @@ from placement.metadata import (
     ClusterMetadata,
     PartitionInfo,
     TopicInfo,
-    pair_record,
-    partition_record,
-    topic_record,
 )
 from placement.pairs import Pair
+from placement.records import VERSIONED, PairRecord, PartitionRecord, Record, TopicRecord
 
 
 def create_state_partition(
@@ -27,6 +24,11 @@ def create_state_partition(
     """Pair a partition with a new one of an internal topic, unless that is done, or refuse it."""
     name = metadata.names.get(asked.topic_id, "")
     data = metadata.partition(name, asked.index)
+    if metadata.level < VERSIONED:
+        return _refused(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"metadata.version is {metadata.level}: state partitions come with level {VERSIONED}",
+        )
     if data is None:
         return _refused(ErrorCode.UNKNOWN_TOPIC_ID, "there is no such partition")
     if any(topic == asked.state_topic for topic, _ in metadata.pairs.states_of(asked.topic_id, asked.index)):
@@ -38,7 +40,7 @@ def create_state_partition(
     made = _beside(metadata, data)
     topic = metadata.topics.get(asked.state_topic)
     if topic is not None:
-        index, record = len(topic.partitions), partition_record(topic.name, len(topic.partitions), made)
+        index, record = len(topic.partitions), PartitionRecord(topic.name, len(topic.partitions), made)
     else:
         try:
             index, record = 0, _new_topic(metadata, config, asked, made, new_id)
@@ -46,7 +48,7 @@ def create_state_partition(
             return _refused(refusal.code, str(refusal))
     return StatePartitionCreated(0, None), [
         record,
-        pair_record(Pair(asked.topic_id, asked.index, asked.state_topic, index)),
+        PairRecord(Pair(asked.topic_id, asked.index, asked.state_topic, index)),
     ]
 
 
@@ -61,7 +63,7 @@ def _new_topic(
     metadata: ClusterMetadata, config: BrokerConfig, asked: CreateStatePartition, made: PartitionInfo, new_id: NewId
 ) -> Record:
     configs = new_topic_configs(asked.state_topic, asked.configs, metadata, config)
-    return topic_record(TopicInfo(asked.state_topic, unused_id(metadata, new_id), (made,), configs))
+    return TopicRecord(TopicInfo(asked.state_topic, unused_id(metadata, new_id), (made,), configs))
 
 
 def _refused(code: ErrorCode, text: str) -> Decision:

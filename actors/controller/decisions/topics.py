@@ -1,117 +1,51 @@
-"""What the controller decides about topics and producer ids, as functions of the cluster's metadata.
-
-Each takes the metadata and a broker's operation (actors.links.operations) and returns the result and the records to
-log. They apply nothing, and use no Ray, socket, clock or randomness. `OPERATIONS` is the table of all decisions, those
-of the other modules included.
-"""
+"""What the controller decides about topics, as functions of the cluster's metadata. Nothing is applied here."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.controller.decisions.acls import create_acls, delete_acls
-from actors.controller.decisions.configs import RefusedError, alter_configs, new_topic_configs, refusal_for
-from actors.controller.decisions.elections import (
-    Decision,
-    Record,
-    alter_partitions,
-    broker_leaving,
-    broker_lost,
-    broker_registered,
-    eligible_forgotten,
-    replica_torn,
-)
-from actors.controller.decisions.ids import NO_ID, NewId, unused_id
-from actors.controller.decisions.quotas import alter_quotas
-from actors.controller.decisions.reassignments import alter_reassignments, elect_leaders
-from actors.controller.decisions.state_partitions import check_not_paired, create_state_partition
-from actors.controller.decisions.users import alter_scram
-from actors.links.acl_operations import CreateAcls, DeleteAcls
+from actors.controller.decisions.configs import new_topic_configs
+from actors.controller.decisions.decision import Decision, NewId, RefusedError
+from actors.controller.decisions.ids import NO_ID, unused_id
+from actors.controller.decisions.state_partitions import check_not_paired
 from actors.links.operations import (
-    AllocateProducerIds,
-    AlterConfigs,
-    AlteredConfigs,
-    AlterPartitions,
-    AlterReassignments,
-    AlterScram,
-    BrokerLeaving,
     CreatedPartitions,
     CreatedTopic,
     CreatedTopics,
     CreateOffsetsTopic,
     CreatePartitions,
-    CreateStatePartition,
     CreateTopics,
     DeletedTopic,
     DeletedTopics,
     DeleteTopics,
-    Done,
-    ElectLeaders,
     NewTopic,
     OffsetsTopicCreated,
-    Operation,
-    ProducerIds,
-    ReplicaTorn,
-    Result,
     TopicOutcome,
 )
-from actors.links.quota_operations import AlterQuotas
 from actors.settings import BrokerConfig, offsets_topic_configs
 from actors.wire.errors import ErrorCode
 from placement.assignment import NotEnoughBrokersError, assign_replicas
-from placement.metadata import (
-    OFFSETS_TOPIC,
-    ClusterMetadata,
-    PartitionInfo,
-    TopicInfo,
-    partition_record,
-    topic_name_error,
-    topic_record,
-)
+from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo, TopicInfo, topic_name_error
+from placement.records import PartitionRecord, Record, RemoveTopicRecord, TopicRecord
 
-PRODUCER_ID_BLOCK = 1000
 MAX_NEW_PARTITIONS = 10_000  # in one call, so that a mistyped number does not fill the metadata of every broker
-_MIN_INSYNC = "min.insync.replicas"
-
-__all__ = [
-    "OPERATIONS",
-    "Decision",
-    "NewId",
-    "allocate_producer_ids",
-    "alter_configs",
-    "alter_partitions",
-    "broker_lost",
-    "broker_registered",
-    "create_offsets_topic",
-    "create_partitions",
-    "create_topics",
-    "delete_topics",
-    "operate",
-]
 
 
-def operate(
-    metadata: ClusterMetadata,
-    config: BrokerConfig,
-    operation: Operation[Result],
-    new_id: NewId,
-) -> Decision:
-    """Decide one call of a broker. Raises KeyError if there is no such operation."""
-    return OPERATIONS[type(operation)](metadata, config, operation, new_id)
-
-
-# --- topics -----------------------------------------------------------------------------------------------------
-
-
-def create_topics(
-    metadata: ClusterMetadata, config: BrokerConfig, asked: CreateTopics, new_id: NewId
-) -> tuple[CreatedTopics, list[Record]]:
+def create_topics(metadata: ClusterMetadata, config: BrokerConfig, asked: CreateTopics, new_id: NewId) -> Decision:
     """Create each topic, or refuse it."""
+    created, records = _created_topics(metadata, config, asked, new_id)
+    return CreatedTopics(tuple(created)), records
+
+
+def _created_topics(
+    metadata: ClusterMetadata, config: BrokerConfig, asked: CreateTopics, new_id: NewId
+) -> tuple[list[CreatedTopic], list[Record]]:
     times = Counter(topic.name for topic in asked.topics)
     taken = _Names(metadata)
-    results, records = [], []
+    results: list[CreatedTopic] = []
+    records: list[Record] = []
     for topic in asked.topics:
         try:
             if times[topic.name] > 1:
@@ -121,14 +55,14 @@ def create_topics(
             taken.add(made)
             if taken.made_partitions > MAX_NEW_PARTITIONS:
                 raise RefusedError(ErrorCode.POLICY_VIOLATION, _too_many(taken.made_partitions))
-        except Exception as error:
-            results.append(_created(topic.name, refusal=refusal_for(error)))
+        except RefusedError as refusal:
+            results.append(_created(topic.name, refusal=refusal))
             continue
         if not asked.validate_only:
             made = replace(made, id=unused_id(metadata, new_id))
-            records.append(topic_record(made))
+            records.append(TopicRecord(made))
         results.append(_created(made.name, made))
-    return CreatedTopics(tuple(results)), records
+    return results, records
 
 
 class _Names:
@@ -260,8 +194,7 @@ def create_offsets_topic(
         config.integer("offsets.topic.num.partitions"),
         config.integer("offsets.topic.replication.factor"),
     )
-    created, records = create_topics(metadata, config, CreateTopics((topic,)), new_id)
-    (result,) = created.topics
+    (result,), records = _created_topics(metadata, config, CreateTopics((topic,)), new_id)
     message = result.error_message
     if result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR:
         message = f"offsets.topic.replication.factor: {message}"
@@ -279,12 +212,12 @@ def delete_topics(metadata: ClusterMetadata, config: BrokerConfig, asked: Delete
             topic = _named(metadata, name, topic_id)
             _check_deletable(topic, config, gone)
             check_not_paired(metadata, topic)
-        except Exception as error:
+        except RefusedError as refusal:
             known = metadata.names.get(topic_id) if topic_id else name
-            results.append(_deleted(known, topic_id or NO_ID, refusal_for(error)))
+            results.append(_deleted(known, topic_id or NO_ID, refusal))
             continue
         gone.add(topic.name)
-        records.append(["delete_topic", topic.name])
+        records.append(RemoveTopicRecord(topic.name))
         results.append(_deleted(topic.name, topic.id))
     return DeletedTopics(tuple(results)), records
 
@@ -330,14 +263,13 @@ def create_partitions(
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"topic {name!r} is named more than once")
             topic = _named(metadata, name, None)
             added = _added_partitions(metadata, topic, grown.count, grown.assignments)
-        except Exception as error:
-            refusal = refusal_for(error)
+        except RefusedError as refusal:
             results.append(TopicOutcome(name, int(refusal.code), str(refusal)))
             continue
         results.append(TopicOutcome(name, 0, None))
         if not asked.validate_only:
             first = len(topic.partitions)
-            records += [partition_record(name, first + i, partition) for i, partition in enumerate(added)]
+            records += [PartitionRecord(name, first + i, partition) for i, partition in enumerate(added)]
     return CreatedPartitions(tuple(results)), records
 
 
@@ -364,53 +296,3 @@ def _added_partitions(
             f"{len(given)} replica assignment(s) for {count - present} new partition(s)",
         )
     return _assigned(metadata, given, factor)
-
-
-# --- settings ---------------------------------------------------------------------------------------------------
-
-
-def _alter_configs(
-    metadata: ClusterMetadata, config: BrokerConfig, asked: AlterConfigs, new_id: NewId
-) -> tuple[AlteredConfigs, list[Record]]:
-    altered, records = alter_configs(metadata, config, asked)
-    changes = (each for each in asked.resources if records)
-    if any(each.replace or any(change.key == _MIN_INSYNC for change in each.operations) for each in changes):
-        records = eligible_forgotten(metadata) + records
-    return altered, records
-
-
-# --- producer ids -----------------------------------------------------------------------------------------------
-
-
-def allocate_producer_ids(
-    metadata: ClusterMetadata, config: BrokerConfig, asked: AllocateProducerIds, new_id: NewId
-) -> tuple[ProducerIds, list[Record]]:
-    """A block of producer ids, which nobody else is ever given once the record is on disk."""
-    first = metadata.next_producer_id
-    return ProducerIds(first, PRODUCER_ID_BLOCK), [["producer_ids", first + PRODUCER_ID_BLOCK]]
-
-
-def _broker_leaving(
-    metadata: ClusterMetadata, config: BrokerConfig, asked: BrokerLeaving, new_id: NewId
-) -> tuple[Done, list[Record]]:
-    return Done(), broker_leaving(metadata, asked.broker_id, config=config)
-
-
-OPERATIONS: dict[type[Operation[Result]], Callable[..., Decision]] = {
-    CreateTopics: create_topics,
-    DeleteTopics: delete_topics,
-    CreatePartitions: create_partitions,
-    AlterConfigs: _alter_configs,
-    CreateAcls: create_acls,
-    DeleteAcls: delete_acls,
-    CreateOffsetsTopic: create_offsets_topic,
-    AllocateProducerIds: allocate_producer_ids,
-    BrokerLeaving: _broker_leaving,
-    AlterPartitions: lambda metadata, config, asked, new_id: alter_partitions(metadata, asked, config),
-    ReplicaTorn: lambda metadata, config, asked, new_id: replica_torn(metadata, asked, config),
-    AlterReassignments: lambda metadata, config, asked, new_id: alter_reassignments(metadata, config, asked),
-    ElectLeaders: lambda metadata, config, asked, new_id: elect_leaders(metadata, config, asked),
-    AlterScram: lambda metadata, config, asked, new_id: alter_scram(metadata, asked, new_id),
-    AlterQuotas: lambda metadata, config, asked, new_id: alter_quotas(metadata, asked),
-    CreateStatePartition: create_state_partition,
-}

@@ -6,22 +6,23 @@ come here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
+from actors.controller.decisions.decision import Decision, NewId
 from actors.links.operations import AlteredScram, AlterScram, ScramUpsertion, UserOutcome
+from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
 from placement.metadata import ClusterMetadata
+from placement.records import Record, RemoveUserScramCredentialRecord, ScramSecretRecord, UserScramCredentialRecord
 
 
-def alter_scram(
-    metadata: ClusterMetadata, asked: AlterScram, new_id: Callable[[], bytes]
-) -> tuple[AlteredScram, list[list[Any]]]:
+def alter_scram(metadata: ClusterMetadata, config: BrokerConfig, asked: AlterScram, new_id: NewId) -> Decision:
     """Forget and keep credentials. Who had none to be forgotten is told so; the others are carried out."""
-    outcomes, records = [], []
+    outcomes: list[UserOutcome] = []
+    records: list[Record] = []
     for doomed in asked.deletions:
         if (doomed.user, doomed.mechanism) in metadata.scram:
-            records.append(["scram_removed", doomed.user, doomed.mechanism])
+            records.append(RemoveUserScramCredentialRecord(doomed.user, doomed.mechanism))
             outcomes.append(UserOutcome(doomed.user, 0, None))
         else:
             text = "the user has no credential for this mechanism"
@@ -31,17 +32,17 @@ def alter_scram(
     return AlteredScram(tuple(outcomes)), records
 
 
-def kept(
-    metadata: ClusterMetadata, upsertions: Iterable[ScramUpsertion], new_id: Callable[[], bytes]
-) -> list[list[Any]]:
+def kept(metadata: ClusterMetadata, upsertions: Iterable[ScramUpsertion], new_id: NewId) -> list[Record]:
     """The records of credentials. With the first of a cluster comes the secret that unknown users' salts are made of.
 
     Until then no user exists, so that it tells nothing that none does.
     """
-    records: list[list[Any]] = [
-        ["scram", each.user, each.mechanism, each.salt, each.stored_key, each.server_key, each.iterations]
+    records: list[Record] = [
+        UserScramCredentialRecord(
+            each.user, each.mechanism, each.salt, each.stored_key, each.server_key, each.iterations
+        )
         for each in upsertions
     ]
     if records and not metadata.scram_secret:
-        records.insert(0, ["scram_secret", new_id() + new_id()])
+        records.insert(0, ScramSecretRecord(new_id() + new_id()))
     return records

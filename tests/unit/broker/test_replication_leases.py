@@ -18,16 +18,8 @@ from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome,
 from actors.runtime.environment import REAL
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
-from placement.metadata import (
-    BrokerInfo,
-    ClusterMetadata,
-    PartitionInfo,
-    TopicInfo,
-    broker_record,
-    changed,
-    partition_record,
-    topic_record,
-)
+from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo, changed
+from placement.records import BrokerRecord, PartitionRecord, TopicRecord
 from tests.support.replica_log import MemoryLog, leading
 from tests.support.runtime_helpers import run
 
@@ -100,7 +92,7 @@ def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
         return ack.outcome
 
     def hear(partition: PartitionInfo) -> None:
-        context.metadata.apply(topic_record(TopicInfo("t", topic_id, (partition,), {})))
+        context.metadata.apply(TopicRecord(TopicInfo("t", topic_id, (partition,), {})))
         manager.apply(context.metadata)
 
     hear(PartitionInfo(0, 3, (1, 0), (0, 1), 5, (), (1,), (0,)))
@@ -130,7 +122,7 @@ def test_a_replica_that_was_dropped_and_added_again_takes_nothing_before_it_know
     followers = Followers(context, lambda *key: None)
 
     def outcome(*image: Any, **later: Any) -> Outcome:
-        metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(*image, **later),), {})))
+        metadata.apply(TopicRecord(TopicInfo("t", topic_id, (PartitionInfo(*image, **later),), {})))
         return followers.take(("t", 0), topic_id, push, -1, 0).outcome
 
     assert outcome(0, 3, (0, 1), (0, 1), 5) is Outcome.FAILED, "the news of the drop, at 6, are still to come"
@@ -158,7 +150,7 @@ def test_a_replica_that_cannot_be_opened_is_in_sync_with_nothing_and_says_so() -
         now_ms=lambda: 0,
         environment=REAL,
     )
-    metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(0, 3, (0, 1), (0, 1), 7),), {})))
+    metadata.apply(TopicRecord(TopicInfo("t", topic_id, (PartitionInfo(0, 3, (0, 1), (0, 1), 7),), {})))
     assert (
         Followers(context, lambda *key: told.append(key)).take(("t", 0), topic_id, push, -1, 0).outcome
         is Outcome.FAILED
@@ -203,12 +195,12 @@ class _Leading:
         )
         self.manager._links[1] = self.link
         for broker in (0, 1, 2):
-            self.metadata.apply(broker_record(BrokerInfo(broker, "h", 1, None, 7, broker != 2, "h", 2)))
+            self.metadata.apply(BrokerRecord(BrokerInfo(broker, "h", 1, None, 7, broker != 2, "h", 2)))
         # Over the same connection broker 1 follows another partition all the while.
         other = PartitionInfo(0, 0, (0, 1), (0, 1))
-        self.metadata.apply(topic_record(TopicInfo("other", bytes(16), (other,), {})))
+        self.metadata.apply(TopicRecord(TopicInfo("other", bytes(16), (other,), {})))
         self.partition = PartitionInfo(0, 0, replicas, replicas)
-        self.metadata.apply(topic_record(TopicInfo("t", self.topic_id, (self.partition,), {})))
+        self.metadata.apply(TopicRecord(TopicInfo("t", self.topic_id, (self.partition,), {})))
         self.first = self.hear()
 
     def _ping(self) -> None:
@@ -218,7 +210,7 @@ class _Leading:
         """Have the partition changed; what is pushed then."""
         if changes:
             self.partition = changed(self.partition, **changes)
-        self.metadata.apply(partition_record("t", 0, self.partition))
+        self.metadata.apply(PartitionRecord("t", 0, self.partition))
         self.manager.apply(self.metadata)
         self._run()
         rows = [row for row in self.rows if row[0] == self.topic_id]

@@ -17,6 +17,7 @@ from actors.broker.users import Passwords, StoredUsers
 from actors.security.scram import ScramClient, ScramMechanism, salted_password
 from actors.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from placement.metadata import ClusterMetadata
+from placement.records import ScramSecretRecord, UserScramCredentialRecord
 from tests.support.login_world import PLAIN, Client, World, request
 
 KNOWN, UNKNOWN, OTHER_MECHANISM = "anne", "bert", "carl"
@@ -38,9 +39,11 @@ class CountedTable(dict[Any, Any]):
 
 def metadata() -> ClusterMetadata:
     made = ClusterMetadata()
-    made.apply(["scram_secret", b"secret"])
+    made.apply(ScramSecretRecord(b"secret"))
     for user, mechanism in ((KNOWN, 1), (OTHER_MECHANISM, 2), ("dora", 1)):
-        made.apply(["scram", user, mechanism, b"salt", bytes(32 * mechanism), bytes(32 * mechanism), 4096])
+        made.apply(
+            UserScramCredentialRecord(user, mechanism, b"salt", bytes(32 * mechanism), bytes(32 * mechanism), 4096)
+        )
     made.scram = CountedTable(made.scram)
     return made
 

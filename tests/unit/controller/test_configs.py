@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from placement.records import BrokerConfigsRecord, TopicConfigsRecord
 from tests.support.decisions import Cluster
 
 
@@ -179,7 +180,7 @@ def test_a_value_that_an_older_release_stored_keeps_no_other_from_being_changed(
     cluster = Cluster()
     cluster.create({"name": "t"})
     stored = {key: "2000", **({MIN: "10", MAX: "5"} if kind == 2 else {})}
-    cluster.metadata.apply(["topic_configs" if kind == 2 else "broker_configs", name, stored])
+    cluster.metadata.apply(TopicConfigsRecord(name, stored) if kind == 2 else BrokerConfigsRecord(name, stored))
     other = "retention.ms" if kind == 2 else "log.retention.ms"
     assert cluster.alter(name, [other, 0, "1"], kind=kind) == 0
     held = cluster.metadata.topics["t"].configs if kind == 2 else cluster.metadata.broker_configs[""]
@@ -190,7 +191,7 @@ def test_a_value_that_an_older_release_stored_keeps_no_other_from_being_changed(
 
 def test_a_segment_size_of_all_brokers_keeps_one_brokers_settings_from_no_change() -> None:
     cluster = Cluster()
-    cluster.metadata.apply(["broker_configs", "", {"log.segment.bytes": "2000"}])
+    cluster.metadata.apply(BrokerConfigsRecord("", {"log.segment.bytes": "2000"}))
     assert cluster.alter("1", ["log.retention.ms", 0, "1"], kind=4) == 0
 
 

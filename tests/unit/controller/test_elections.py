@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controller.decisions.elections import broker_staying
-from actors.controller.decisions.topics import broker_lost, broker_registered
+from actors.controller.decisions.elections import broker_lost, broker_registered, broker_staying
 from actors.wire.errors import ErrorCode
-from placement.metadata import NO_LEADER, PartitionInfo, TopicInfo, topic_record
+from placement.metadata import NO_LEADER, PartitionInfo, TopicInfo
+from placement.records import TopicRecord
 from tests.support.decisions import Cluster
 
 
 def one(cluster: Cluster, *partitions: PartitionInfo) -> None:
-    cluster.metadata.apply(topic_record(TopicInfo("t", b"t" * 16, partitions)))
+    cluster.metadata.apply(TopicRecord(TopicInfo("t", b"t" * 16, partitions)))
 
 
 @pytest.mark.conformance("A-11")
@@ -49,7 +49,7 @@ def test_unclean_elections_are_allowed_while_the_cluster_runs(
     brokers: dict[str, str], topic: dict[str, str], leader: int
 ) -> None:
     cluster = Cluster()
-    cluster.metadata.apply(topic_record(TopicInfo("t", b"t" * 16, (PartitionInfo(1, 4, (1, 2), (1,)),), topic)))
+    cluster.metadata.apply(TopicRecord(TopicInfo("t", b"t" * 16, (PartitionInfo(1, 4, (1, 2), (1,)),), topic)))
     for name, value in brokers.items():
         assert cluster.alter(name, ["unclean.leader.election.enable", 0, value], kind=4) == 0
     for record in broker_lost(cluster.metadata, 1, config=cluster.config):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from actors.controller.events import EACH_MAX, Changes
+from actors.controller.metadata.events import EACH_MAX, Changes
 from actors.links.chronicle import Chronicle
 from placement.metadata import (
     NO_LEADER,
@@ -12,35 +10,41 @@ from placement.metadata import (
     ClusterMetadata,
     PartitionInfo,
     TopicInfo,
-    broker_record,
-    partition_record,
-    together_record,
-    topic_record,
+)
+from placement.records import (
+    BrokerRecord,
+    PartitionRecord,
+    PartitionsRecord,
+    Record,
+    RemoveTopicRecord,
+    TopicConfigsRecord,
+    TopicRecord,
 )
 
 THREE = PartitionInfo(0, 4, (0, 1, 2), (0, 1, 2))
 
 
 class World:
-    def __init__(self, *records: list[Any]) -> None:
+    def __init__(self, *records: Record) -> None:
         self.metadata = ClusterMetadata()
         for record in records:
             self.metadata.apply(record)
         self.chronicle = Chronicle(lambda: 7)
 
-    def told(self, *records: list[Any]) -> list[tuple[str, str, str]]:
+    def told(self, *records: Record) -> list[tuple[str, str, str]]:
         """What is told of these records."""
         before = self.chronicle.last
         changes = Changes(self.metadata, list(records))
         for record in records:
             self.metadata.apply(record)
-        changes.note(self.chronicle)
+        for said in changes.said():
+            self.chronicle.note(*said)
         told = self.chronicle.since(self.chronicle.run, before).events
         return [(event.kind, event.subject, event.text) for event in told]
 
 
-def broker(epoch: int, *, alive: bool = True, leaving: bool = False) -> list[Any]:
-    return broker_record(BrokerInfo(1, "h", 9, None, epoch, alive, pid=41, leaving=leaving))
+def broker(epoch: int, *, alive: bool = True, leaving: bool = False) -> BrokerRecord:
+    return BrokerRecord(BrokerInfo(1, "h", 9, None, epoch, alive, pid=41, leaving=leaving))
 
 
 def test_brokers_come_leave_and_die() -> None:
@@ -55,39 +59,39 @@ def test_brokers_come_leave_and_die() -> None:
 
 
 def test_one_record_of_several_partitions_is_told_of_as_one_for_each() -> None:
-    both = [topic_record(TopicInfo(name, name.encode() * 16, (THREE,))) for name in ("t", "s")]
+    both = [TopicRecord(TopicInfo(name, name.encode() * 16, (THREE,))) for name in ("t", "s")]
     changed = PartitionInfo(1, 5, (0, 1, 2), (0, 1, 2))
-    told = World(*both).told(together_record([("t", 0, changed), ("s", 0, changed)]))
+    told = World(*both).told(PartitionsRecord((PartitionRecord("t", 0, changed), PartitionRecord("s", 0, changed))))
     assert [(kind, subject) for kind, subject, _ in told] == [("election", "t-0"), ("election", "s-0")]
 
 
 def test_elections_in_sync_sets_and_moves() -> None:
-    world = World(topic_record(TopicInfo("t", b"t" * 16, (THREE,))))
+    world = World(TopicRecord(TopicInfo("t", b"t" * 16, (THREE,))))
     changed = PartitionInfo(1, 5, (0, 1, 2), (1, 2))
-    assert world.told(partition_record("t", 0, changed)) == [
+    assert world.told(PartitionRecord("t", 0, changed)) == [
         ("election", "t-0", "Broker 1 leads it, after broker 0, at leader epoch 5."),
         ("shrink", "t-0", "Broker 0 left the in-sync set; in it: 1, 2."),
     ]
     nobody = PartitionInfo(NO_LEADER, 6, (0, 1, 2), (1,))
-    assert world.told(partition_record("t", 0, nobody))[0][2] == (
+    assert world.told(PartitionRecord("t", 0, nobody))[0][2] == (
         "Nobody can lead it, after broker 1, at leader epoch 6."
     )
     back = PartitionInfo(0, 7, (0, 1, 2), (0, 1), unclean=True)
-    told = world.told(partition_record("t", 0, back))
+    told = world.told(PartitionRecord("t", 0, back))
     assert told[0][2] == (
         "Broker 0 leads it, where nobody led, at leader epoch 7; records may have been lost (unclean)."
     )
     assert told[1] == ("expand", "t-0", "Broker 0 came into the in-sync set; in it: 0, 1.")
     moving = PartitionInfo(0, 7, (0, 1, 3), (0, 1), adding=(3,), unclean=True)
-    assert [kind for kind, _, _ in world.told(partition_record("t", 0, moving))] == ["move"]
+    assert [kind for kind, _, _ in world.told(PartitionRecord("t", 0, moving))] == ["move"]
     moved = PartitionInfo(0, 7, (0, 1, 3), (0, 1), unclean=True)
-    assert world.told(partition_record("t", 0, moved)) == [("moved", "t-0", "Its replicas are on brokers 0, 1, 3 now.")]
+    assert world.told(PartitionRecord("t", 0, moved)) == [("moved", "t-0", "Its replicas are on brokers 0, 1, 3 now.")]
 
 
 def test_of_many_partitions_one_event_tells_how_many() -> None:
     partitions = (THREE,) * (EACH_MAX + 1)
-    world = World(topic_record(TopicInfo("t", b"t" * 16, partitions)))
-    records = [partition_record("t", at, PartitionInfo(1, 5, (0, 1, 2), (0, 1, 2))) for at in range(EACH_MAX + 1)]
+    world = World(TopicRecord(TopicInfo("t", b"t" * 16, partitions)))
+    records = [PartitionRecord("t", at, PartitionInfo(1, 5, (0, 1, 2), (0, 1, 2))) for at in range(EACH_MAX + 1)]
     assert world.told(*records) == [
         ("election", "11 partitions", "11 partitions have another leader: t-0, t-1, t-2, and so on.")
     ]
@@ -95,17 +99,17 @@ def test_of_many_partitions_one_event_tells_how_many() -> None:
 
 def test_topics_and_settings() -> None:
     world = World()
-    created = topic_record(TopicInfo("t", b"t" * 16, (THREE,)))
+    created = TopicRecord(TopicInfo("t", b"t" * 16, (THREE,)))
     assert world.told(created) == [("created", "t", "The topic was created with 1 partition.")]
-    more = [partition_record("t", at, THREE) for at in (1, 2)]
+    more = [PartitionRecord("t", at, THREE) for at in (1, 2)]
     assert world.told(*more) == [("grown", "t", "The topic has 3 partitions now, after 1.")]
-    assert [kind for kind, _, _ in world.told(["topic_configs", "t", {"retention.ms": "1"}])] == ["settings"]
-    assert world.told(["delete_topic", "t"]) == [("deleted", "t", "The topic was deleted.")]
+    assert [kind for kind, _, _ in world.told(TopicConfigsRecord("t", {"retention.ms": "1"}))] == ["settings"]
+    assert world.told(RemoveTopicRecord("t")) == [("deleted", "t", "The topic was deleted.")]
 
 
 def test_many_topics_are_not_called_partitions() -> None:
     world = World()
-    many = [topic_record(TopicInfo(f"t{at}", bytes([at]) * 16, (THREE,))) for at in range(EACH_MAX + 1)]
+    many = [TopicRecord(TopicInfo(f"t{at}", bytes([at]) * 16, (THREE,))) for at in range(EACH_MAX + 1)]
     assert world.told(*many) == [("created", "11 topics", "11 topics were created: t0, t1, t2, and so on.")]
-    deleted = world.told(*(["delete_topic", f"t{at}"] for at in range(EACH_MAX + 1)))
+    deleted = world.told(*(RemoveTopicRecord(f"t{at}") for at in range(EACH_MAX + 1)))
     assert deleted == [("deleted", "11 topics", "11 topics were deleted: t0, t1, t2, and so on.")]

@@ -8,18 +8,19 @@ from actors.controller.features import raised
 from actors.links.operations import MetadataVersionRaised, RaiseMetadataVersion
 from actors.links.versions import FIRST, LAST, OWN, UNTOLD, Spoken, at_level, common, level_of
 from actors.wire.errors import ErrorCode
-from placement.metadata import METADATA_LEVELS, METADATA_VERSION, BrokerInfo, ClusterMetadata, broker_record
+from placement.metadata import BrokerInfo, ClusterMetadata
+from placement.records import METADATA_LEVELS, METADATA_VERSION, BrokerRecord, FeatureLevelRecord
 
 OLD, NEWER = Spoken(0, 0, "0.1.0"), Spoken(LAST, LAST + 3, "9.9")
-RECORD = ["feature_level", METADATA_VERSION, 2]
+RECORD = FeatureLevelRecord(METADATA_VERSION, 2)
 
 
 def metadata(brokers: int = 2, level: int = 1) -> ClusterMetadata:
     made = ClusterMetadata("cluster")
     for broker_id in range(brokers):
-        made.apply(broker_record(BrokerInfo(broker_id, "h", 9092, None, 0)))
+        made.apply(BrokerRecord(BrokerInfo(broker_id, "h", 9092, None, 0)))
     if level > 1:
-        made.apply(["feature_level", METADATA_VERSION, level])
+        made.apply(FeatureLevelRecord(METADATA_VERSION, level))
     return made
 
 

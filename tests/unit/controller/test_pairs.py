@@ -22,10 +22,8 @@ from placement.metadata import (
     ClusterMetadata,
     PartitionInfo,
     TopicInfo,
-    broker_record,
-    partition_record,
-    topic_record,
 )
+from placement.records import METADATA_VERSION, BrokerRecord, FeatureLevelRecord, PartitionRecord, Record, TopicRecord
 from tests.support.decisions import Cluster
 
 TOPIC_ID, STATE = b"t" * 16, "__state"
@@ -37,7 +35,7 @@ class Pair(Cluster):
 
     def __init__(self, **settings: str) -> None:
         super().__init__(**settings)
-        self.metadata.apply(topic_record(TopicInfo("t", TOPIC_ID, (PartitionInfo(0, 0, BROKERS, BROKERS),))))
+        self.metadata.apply(TopicRecord(TopicInfo("t", TOPIC_ID, (PartitionInfo(0, 0, BROKERS, BROKERS),))))
         assert self.pair() == 0
 
     def pair(self) -> int:
@@ -62,21 +60,21 @@ class Pair(Cluster):
             if fields is not None:
                 leader, isr, *elr = fields
                 made = PartitionInfo(leader, 3, BROKERS, isr, 5, elr[0] if elr else ())
-                self.metadata.apply(partition_record(topic, 0, made))
+                self.metadata.apply(PartitionRecord(topic, 0, made))
 
-    def follow(self, records: list[list[Any]]) -> list[str]:
+    def follow(self, records: list[Record]) -> list[str]:
         """Apply records; their kinds."""
         for record in records:
             self.metadata.apply(record)
         assert self.state.leader in (NO_LEADER, self.data.leader)
         assert ClusterMetadata.from_wire(self.metadata.to_wire()) == self.metadata
-        return [record[0] for record in records if record[0] != "broker"]
+        return [record.KIND for record in records if not isinstance(record, BrokerRecord)]
 
     def lost(self, broker_id: int) -> list[str]:
         return self.follow(broker_lost(self.metadata, broker_id, config=self.config))
 
     def comes(self, broker_id: int, epoch: int = 1, *, intact: bool = True) -> list[str]:
-        self.metadata.apply(broker_record(BrokerInfo(broker_id, "h", 9092, None, epoch)))
+        self.metadata.apply(BrokerRecord(BrokerInfo(broker_id, "h", 9092, None, epoch)))
         return self.follow(broker_registered(self.metadata, broker_id, intact=intact, config=self.config))
 
     def proposes(self, topic: str, *isr: int) -> None:
@@ -109,7 +107,7 @@ def test_a_state_partition_has_the_replicas_and_the_leader_of_its_data_partition
 
 def test_a_second_data_partition_gets_the_next_state_partition() -> None:
     pair = Pair()
-    pair.metadata.apply(partition_record("t", 1, PartitionInfo(2, 0, (2, 1), (2, 1))))
+    pair.metadata.apply(PartitionRecord("t", 1, PartitionInfo(2, 0, (2, 1), (2, 1))))
     pair.do("create_state_partition", topic_id=TOPIC_ID, index=1, state_topic=STATE, configs={})
     assert pair.metadata.pairs.states_of(TOPIC_ID, 1) == ((STATE, 1),)
     assert pair.partitions(STATE)[1] == PartitionInfo(2, 0, (2, 1), (2, 1))
@@ -126,10 +124,19 @@ def test_a_second_data_partition_gets_the_next_state_partition() -> None:
 def test_no_state_partition_is_made_for_what_cannot_be_led_with_it(data: PartitionInfo | None, code: ErrorCode) -> None:
     cluster = Cluster()
     if data is not None:
-        cluster.metadata.apply(topic_record(TopicInfo("t", TOPIC_ID, (data,))))
+        cluster.metadata.apply(TopicRecord(TopicInfo("t", TOPIC_ID, (data,))))
     asked = {"topic_id": TOPIC_ID, "index": 0, "state_topic": STATE, "configs": {}}
     assert cluster.do("create_state_partition", **asked)["error_code"] == code
     assert STATE not in cluster.metadata.topics
+
+
+def test_an_older_release_is_written_no_record_that_it_does_not_know() -> None:
+    pair = Pair()
+    pair.metadata.apply(FeatureLevelRecord(METADATA_VERSION, 1))
+    refused = pair.do("create_state_partition", topic_id=TOPIC_ID, index=0, state_topic="__other", configs={})
+    assert refused["error_code"] == ErrorCode.UNSUPPORTED_VERSION
+    assert refused["error_message"] == "metadata.version is 1: state partitions come with level 2"
+    assert "__other" not in pair.metadata.topics
 
 
 def test_one_record_moves_both() -> None:
@@ -260,7 +267,7 @@ def test_an_in_sync_set_of_one_changes_nothing_of_the_other() -> None:
 @pytest.mark.parametrize("asked", ["t", STATE])
 def test_a_move_of_one_is_a_move_of_both_and_ends_for_both(asked: str) -> None:
     pair = Pair()
-    pair.metadata.apply(broker_record(BrokerInfo(3, "h", 9092, None, 0)))
+    pair.metadata.apply(BrokerRecord(BrokerInfo(3, "h", 9092, None, 0)))
     assert pair.moves(asked, 3, 1) == 0
     assert pair.data.adding == pair.state.adding == (3,)
     pair.proposes("t", 0, 1, 2, 3)
@@ -273,7 +280,7 @@ def test_a_move_of_one_is_a_move_of_both_and_ends_for_both(asked: str) -> None:
 
 def test_a_move_of_both_is_cancelled_for_both() -> None:
     pair = Pair()
-    pair.metadata.apply(broker_record(BrokerInfo(3, "h", 9092, None, 0)))
+    pair.metadata.apply(BrokerRecord(BrokerInfo(3, "h", 9092, None, 0)))
     pair.moves("t", 3, 1)
     assert pair.moves(STATE) == 0
     assert pair.data.replicas == pair.state.replicas == (1, 0, 2)
@@ -330,7 +337,7 @@ class Chance:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.pair = Pair(min_insync_replicas=self.chance.choice("12"))
-        self.pair.metadata.apply(broker_record(BrokerInfo(3, "h", 9092, None, 0)))
+        self.pair.metadata.apply(BrokerRecord(BrokerInfo(3, "h", 9092, None, 0)))
 
     def step(self) -> None:
         pair, chance, broker = self.pair, self.chance, self.chance.randrange(4)

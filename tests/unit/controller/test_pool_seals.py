@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from actors.controller.pool_seals import POOLS_KEY, PoolSeals
 from actors.links.pool_seals import Ended, MayRun, Newest, Old, OnlyThese, Proven, Seal, SealAnew, Verdict
 from actors.runtime.private import write_private
 from placement.metadata import ClusterMetadata
+from placement.records import Record
 from placement.sealed_pools import SealedVersion
 
 KEY = bytes(range(32))
@@ -27,10 +29,10 @@ class Controller:
         if not (folder / POOLS_KEY).exists():
             write_private(folder / POOLS_KEY, KEY.hex())
         self.metadata = ClusterMetadata()
-        self.log: list[list[object]] = []
+        self.log: list[Record] = []
         self.seals = PoolSeals(folder, lambda: self.metadata.pools, self._commit)
 
-    def _commit(self, records: list[list[object]]) -> None:
+    def _commit(self, records: Sequence[Record]) -> None:
         self.log += records
         for record in records:
             self.metadata.apply(record)

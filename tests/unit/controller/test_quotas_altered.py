@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.controller.decisions import quotas, topics
+from actors.controller.decisions import operations, quotas
 from actors.links.quota_operations import (
     AlteredQuotas,
     AlterQuotas,
@@ -16,6 +16,7 @@ from actors.links.quota_operations import (
 )
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata
+from placement.records import Record
 
 ANN = (("user", "ann"),)
 BOTH = (("client-id", "app"), ("user", None))
@@ -26,15 +27,15 @@ def change(entity: tuple[tuple[str, str | None], ...], **values: float | None) -
     return QuotaAlteration(parts, tuple(QuotaChange(key, value) for key, value in values.items()))
 
 
-def decide(metadata: ClusterMetadata, *asked: QuotaAlteration, **more: Any) -> tuple[list[int], list[list[Any]]]:
+def decide(metadata: ClusterMetadata, *asked: QuotaAlteration, **more: Any) -> tuple[list[int], list[Record]]:
     """The codes and the records, which are applied as the controller does."""
     operation = AlterQuotas(tuple(asked), **more)
-    result, records = topics.operate(metadata, BrokerConfig.from_mapping({}), operation, lambda: bytes(16))
+    result, records = operations.decide(metadata, BrokerConfig.from_mapping({}), operation, lambda: bytes(16))
     for record in records:
         metadata.apply(record)
     assert ClusterMetadata.from_wire(metadata.to_wire()) == metadata
     assert isinstance(result, AlteredQuotas)
-    return [each.error_code for each in result.outcomes], records
+    return [each.error_code for each in result.outcomes], list(records)
 
 
 @pytest.mark.conformance("XD-06")

@@ -6,19 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.controller.decisions import topics
+from actors.controller.decisions import operations
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
-from placement.metadata import (
-    NO_LEADER,
-    BrokerInfo,
-    ClusterMetadata,
-    PartitionInfo,
-    TopicInfo,
-    broker_record,
-    partition_record,
-    topic_record,
-)
+from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo
+from placement.records import BrokerRecord, PartitionRecord, TopicRecord, read_record
 from tests.support import calls
 
 TOPIC_ID = b"t" * 16
@@ -33,11 +25,11 @@ class Cluster:
         self.config = BrokerConfig.from_mapping(config or {})
         self.metadata = ClusterMetadata()
         for broker in range(5):
-            self.metadata.apply(broker_record(BrokerInfo(broker, "h", 1, None, 0, broker not in dead)))
-        self.metadata.apply(topic_record(TopicInfo("t", TOPIC_ID, (partition,))))
+            self.metadata.apply(BrokerRecord(BrokerInfo(broker, "h", 1, None, 0, broker not in dead)))
+        self.metadata.apply(TopicRecord(TopicInfo("t", TOPIC_ID, (partition,))))
 
     def do(self, operation: str, **arguments: Any) -> Any:
-        result, records = topics.operate(
+        result, records = operations.decide(
             self.metadata, self.config, calls.operation(operation, **arguments), lambda: b""
         )
         for record in records:
@@ -196,10 +188,11 @@ def test_a_replica_out_of_sync_is_elected_only_by_that_name() -> None:
 def test_a_partition_survives_its_record() -> None:
     p = PartitionInfo(1, 2, (0, 1, 2), (1,), 7, (2,), (0,), (2,), True, 6)
     cluster = Cluster(p)
-    cluster.metadata.apply(partition_record("t", 0, p))
+    cluster.metadata.apply(PartitionRecord("t", 0, p))
     assert ClusterMetadata.from_wire(cluster.metadata.to_wire()).partition("t", 0) == p
     old = ["topic", "u", b"u" * 16, [[0, 5, [0, 1], [0]]], {}]
-    cluster.metadata.apply(old)
+    cluster.metadata.apply(read_record(old, level=1))
     assert cluster.metadata.partition("u", 0) == PartitionInfo(0, 5, (0, 1), (0,))
-    cluster.metadata.apply(["partition", "u", 0, [0, 5, [0, 1], [0], 7, [1], [], [], True]])
+    old = ["partition", "u", 0, [0, 5, [0, 1], [0], 7, [1], [], [], True]]
+    cluster.metadata.apply(read_record(old, level=1))
     assert cluster.metadata.partition("u", 0) == PartitionInfo(0, 5, (0, 1), (0,), 7, (1,), unclean=True)

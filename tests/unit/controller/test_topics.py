@@ -8,7 +8,8 @@ import pytest
 
 from actors.controller.decisions.topics import MAX_NEW_PARTITIONS
 from actors.wire.errors import ErrorCode
-from placement.metadata import OFFSETS_TOPIC, PartitionInfo, TopicInfo, topic_record
+from placement.metadata import OFFSETS_TOPIC, PartitionInfo, TopicInfo
+from placement.records import TopicRecord
 from tests.support.decisions import Cluster
 
 # --- create_topics ---
@@ -61,7 +62,7 @@ def test_a_setting_that_is_null_is_refused(key: str) -> None:
 
 def test_topic_ids_are_never_zero_and_never_reused() -> None:
     cluster = Cluster()
-    cluster.metadata.apply(topic_record(TopicInfo("old", (1).to_bytes(16, "big"), (PartitionInfo(0, 0, (0,), (0,)),))))
+    cluster.metadata.apply(TopicRecord(TopicInfo("old", (1).to_bytes(16, "big"), (PartitionInfo(0, 0, (0,), (0,)),))))
     cluster.create({"name": "t"}, {"name": "u"})
     assert [result["topic_id"][-1] for result in cluster.results] == [2, 3]
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
-from actors.controller.decisions import topics
+from actors.controller.decisions import operations
 from actors.links.operations import AlteredScram, AlterScram, ScramDeletion, ScramUpsertion, UserOutcome
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata
+from placement.records import Record
 
 _ids = itertools.count(1)
 ANNE = ScramUpsertion("anne", 1, b"salt", b"stored", b"server", 8192)
 BERT = ScramUpsertion("bert", 2, b"salt", b"stored", b"server", 4096)
 
 
-def decide(metadata: ClusterMetadata, asked: AlterScram) -> tuple[AlteredScram, list[list[Any]]]:
+def decide(metadata: ClusterMetadata, asked: AlterScram) -> tuple[AlteredScram, Sequence[Record]]:
     """The decision, applied to the metadata as the controller does."""
-    result, records = topics.operate(
+    result, records = operations.decide(
         metadata, BrokerConfig.from_mapping({}), asked, lambda: next(_ids).to_bytes(16, "big")
     )
     for record in records:
@@ -33,7 +34,7 @@ def test_what_is_kept_of_a_password_is_a_record() -> None:
     metadata = ClusterMetadata()
     result, records = decide(metadata, AlterScram(upsertions=(ANNE, BERT)))
     assert result.users == (UserOutcome("anne", 0, None), UserOutcome("bert", 0, None))
-    assert [record[0] for record in records] == ["scram_secret", "scram", "scram"]
+    assert [record.KIND for record in records] == ["scram_secret", "scram", "scram"]
     assert metadata.scram == {
         ("anne", 1): (b"salt", b"stored", b"server", 8192),
         ("bert", 2): (b"salt", b"stored", b"server", 4096),
@@ -59,7 +60,7 @@ def test_who_has_nothing_to_be_forgotten_is_told_so_and_the_others_are_carried_o
     asked = AlterScram((ScramDeletion("anne", 2), ScramDeletion("carl", 1)), (BERT,))
     result, records = decide(metadata, asked)
     assert [(each.user, each.error_code) for each in result.users] == [("anne", 91), ("carl", 91), ("bert", 0)]
-    assert [record[0] for record in records] == ["scram"]
+    assert [record.KIND for record in records] == ["scram"]
     result, _ = decide(metadata, AlterScram((ScramDeletion("anne", 1),)))
     assert result.users == (UserOutcome("anne", 0, None),)
     assert set(metadata.scram) == {("bert", 2)}

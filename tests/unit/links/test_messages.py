@@ -23,9 +23,8 @@ from placement.metadata import (
     ClusterMetadata,
     PartitionInfo,
     TopicInfo,
-    broker_record,
-    topic_record,
 )
+from placement.records import BrokerConfigsRecord, BrokerRecord, TopicRecord
 
 CODECS: dict[str, Codec[Any]] = {
     "control": control.CODEC,
@@ -41,13 +40,13 @@ NAMES = [cls.__name__ for _, cls in MESSAGES]
 def metadata(draw: st.DrawFn) -> ClusterMetadata:
     made = ClusterMetadata(draw(st.text()), draw(_of(int)))
     for info in draw(st.lists(_of(BrokerInfo), max_size=3)):
-        made.apply(broker_record(info))
+        made.apply(BrokerRecord(info))
     topics = st.tuples(st.text(), st.binary(min_size=16, max_size=16))
     for name, topic_id in draw(st.lists(topics, unique_by=(lambda t: t[0], lambda t: t[1]), max_size=3)):
         partitions = draw(st.lists(_of(PartitionInfo), max_size=3))
         configs = draw(st.dictionaries(st.text(), st.text(), max_size=2))
-        made.apply(topic_record(TopicInfo(name, topic_id, tuple(partitions), configs)))
-    made.apply(["broker_configs", "0", draw(st.dictionaries(st.text(), st.text(), max_size=2))])
+        made.apply(TopicRecord(TopicInfo(name, topic_id, tuple(partitions), configs)))
+    made.apply(BrokerConfigsRecord("0", draw(st.dictionaries(st.text(), st.text(), max_size=2))))
     return made
 
 

@@ -14,7 +14,8 @@ from actors.broker.fetches import ParkedFetch
 from actors.records.building import build_keyed_batch
 from actors.records.reading import iter_key_values
 from actors.wire.errors import ErrorCode
-from placement.metadata import NO_LEADER, PartitionInfo, partition_record
+from placement.metadata import NO_LEADER, PartitionInfo
+from placement.records import PartitionRecord, RemoveTopicRecord
 from tests.support.counter_guest import (
     COUNTER,
     FETCHES_EVERY_MS,
@@ -75,7 +76,7 @@ class World(Broker):
     def elect(self, topic: str, **changes: Any) -> None:
         """Something about a partition is another now."""
         before = self.metadata.topics[topic].partitions[0]
-        self.metadata.apply(partition_record(topic, 0, replace(before, **changes)))
+        self.metadata.apply(PartitionRecord(topic, 0, replace(before, **changes)))
 
     def elect_both(self, leader: int, epoch: int) -> None:
         self.elect("t", leader=leader, leader_epoch=epoch)
@@ -230,7 +231,7 @@ def test_a_topic_of_the_same_name_has_another_guest(tmp_path: Path) -> None:
     world.begin()
     world.increment("a")
     assert world.answers() == [(0, 1)]
-    world.metadata.apply(["delete_topic", "t"])
+    world.metadata.apply(RemoveTopicRecord("t"))
     world.image()
     world.topic("t", ALONE, topic_id=77)
     world.begin()

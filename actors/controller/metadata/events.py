@@ -5,11 +5,20 @@ A change may be about thousands of partitions, when a broker dies. Then one even
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from actors.links.chronicle import Chronicle
-from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, PartitionInfo, partitions_of
+from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, PartitionInfo
+from placement.records import (
+    BrokerConfigsRecord,
+    BrokerRecord,
+    PartitionRecord,
+    Record,
+    RemoveTopicRecord,
+    TopicConfigsRecord,
+    TopicRecord,
+    one_by_one,
+)
 
 EACH_MAX: Final = 10
 """Of so many subjects each gets an event of its own; of more, all together get one."""
@@ -34,46 +43,47 @@ _TOPICS: Final = frozenset(("created", "grown", "deleted"))
 class Changes:
     """What records are about to change. Made before they are applied, read afterwards."""
 
-    def __init__(self, metadata: ClusterMetadata, records: list[list[Any]]) -> None:
+    def __init__(self, metadata: ClusterMetadata, records: Sequence[Record]) -> None:
         self._metadata = metadata
-        self._records = records = partitions_of(records)
-        self._partitions = [metadata.partition(r[1], r[2]) if r[0] == "partition" else None for r in records]
-        self._brokers = dict(metadata.brokers) if any(r[0] == "broker" for r in records) else {}
-        topics = {r[1] for r in records if r[0] == "partition"} & metadata.topics.keys()
+        self._records = records = list(one_by_one(records))
+        changed = [(r.topic, r.index) if isinstance(r, PartitionRecord) else None for r in records]
+        self._partitions = [None if at is None else metadata.partition(*at) for at in changed]
+        self._brokers = dict(metadata.brokers) if any(isinstance(r, BrokerRecord) for r in records) else {}
+        topics = {at[0] for at in changed if at is not None} & metadata.topics.keys()
         self._sizes = {name: len(metadata.topics[name].partitions) for name in topics}
 
-    def note(self, chronicle: Chronicle) -> None:
-        """Note what has changed."""
+    def said(self) -> Iterator[Said]:
+        """What is said of the change."""
         by_kind: dict[str, list[Said]] = {}
-        for said in self._said():
-            by_kind.setdefault(said[0], []).append(said)
+        for each in self._each():
+            by_kind.setdefault(each[0], []).append(each)
         for kind, all_said in by_kind.items():
             if len(all_said) > EACH_MAX and kind in _ALL:
                 few = ", ".join(subject for _, subject, _ in all_said[:3])
-                chronicle.note(kind, _subject(kind, len(all_said)), _ALL[kind].format(len(all_said), few))
+                yield kind, _subject(kind, len(all_said)), _ALL[kind].format(len(all_said), few)
             else:
-                for each in all_said:
-                    chronicle.note(*each)
+                yield from all_said
 
-    def _said(self) -> Iterator[Said]:
+    def _each(self) -> Iterator[Said]:
         for record, before in zip(self._records, self._partitions, strict=True):
             match record:
-                case ["broker", broker_id, *_]:
-                    yield from _broker(self._brokers.get(broker_id), self._metadata.brokers[broker_id])
-                case ["partition", topic, index, *_]:
+                case BrokerRecord(broker):
+                    yield from _broker(self._brokers.get(broker.id), self._metadata.brokers[broker.id])
+                case PartitionRecord(topic, index):
                     after = self._metadata.partition(topic, index)
                     if before is not None and after is not None:
                         yield from _partition(f"{topic}-{index}", before, after)
                     elif self._is_last_new(topic, index):
                         text = f"The topic has {_partitions(index + 1)} now, after {self._sizes[topic]}."
                         yield "grown", topic, text
-                case ["topic", name, _, partitions, *_]:
-                    yield "created", name, f"The topic was created with {_partitions(len(partitions))}."
-                case ["delete_topic", name]:
+                case TopicRecord(created):
+                    text = f"The topic was created with {_partitions(len(created.partitions))}."
+                    yield "created", created.name, text
+                case RemoveTopicRecord(name):
                     yield "deleted", name, "The topic was deleted."
-                case ["topic_configs", name, *_]:
+                case TopicConfigsRecord(name):
                     yield "settings", name, "Settings of the topic were changed."
-                case ["broker_configs", name, *_]:
+                case BrokerConfigsRecord(name):
                     yield "settings", f"broker {name}" if name else "brokers", "Settings were changed."
 
     def _is_last_new(self, topic: str, index: int) -> bool:

@@ -1,0 +1,20 @@
+"""The metadata of a cluster: decided, then committed, then told.
+
+A change goes one way: a decision gives records (`placement.records`); `Publisher.commit` appends them to the log, which
+applies them to the *decided* metadata at once and gives a `Commit`; when they have committed, they are applied to the
+*committed* metadata and brokers are sent the new image; answers wait for both.
+
+Decisions are made of the decided metadata, so that one can follow another without a wait. All that leaves the
+controller is made of the committed metadata, or waits for a `Commit`: images, answers, the welcome of a broker, starts
+of processes, events. An answer that changes nothing waits, too, for all that has been decided before it: it was made of
+that. If what was decided cannot commit any more, because another controller has begun, nobody has heard of it: it is
+dropped, and the decided metadata is the committed one again.
+
+Records are fenced by the epoch of the controller that decided them: the log refuses those of an older one.
+
+- `commits`: the decided and the committed metadata, and what waits in between. No I/O.
+- `log`: what the controller needs of a log (`Log`), and the one of today: one file on one node, in which records have
+  committed when they are on disk. A log that several nodes agree on is another `Log`.
+- `frames`: what lies in the file, in each layout since the first.
+- `publisher`: images for brokers. `unacked`: answers that wait until brokers have them. `events`: what is said of it.
+"""

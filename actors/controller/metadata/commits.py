@@ -1,0 +1,136 @@
+"""The decided and the committed metadata, and what waits in between. Without I/O."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+
+from actors import CoterieError
+from placement.metadata import ClusterMetadata
+from placement.records import MetadataImage, Record
+
+
+class NotControllerError(CoterieError):
+    """Another controller has begun: what this one has decided since is dropped, and nobody has heard of it."""
+
+
+class _State(Enum):
+    DECIDED = auto()
+    """It may commit, or be dropped."""
+    COMMITTED = auto()
+    DROPPED = auto()
+
+
+class Commit:
+    """What becomes of records that were appended: all commit or none. `index` is that of the record after them."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self._state = _State.DECIDED
+        self._then: list[tuple[Callable[[], None], Callable[[], None] | None]] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether the records have committed."""
+        return self._state is _State.COMMITTED
+
+    def then(self, committed: Callable[[], None], dropped: Callable[[], None] | None = None) -> None:
+        """Have `committed` called when the records have, in this turn if they have already; or `dropped`."""
+        match self._state:
+            case _State.DECIDED:
+                self._then.append((committed, dropped))
+            case _State.COMMITTED:
+                committed()
+            case _State.DROPPED if dropped is not None:
+                dropped()
+
+    async def wait(self) -> None:
+        """Wait until the records have committed. Raises NotControllerError if they are dropped."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def dropped() -> None:
+            if not waiting.done():
+                waiting.set_exception(NotControllerError("the controller was replaced before the change was committed"))
+
+        self.then(lambda: None if waiting.done() else waiting.set_result(None), dropped)
+        await waiting
+
+    def end(self, *, committed: bool) -> None:
+        """The records have committed, or never will. Only the metadata they belong to calls this."""
+        self._state = _State.COMMITTED if committed else _State.DROPPED
+        then, self._then = self._then, []
+        for on_commit, on_drop in then:
+            if committed:
+                on_commit()
+            elif on_drop is not None:
+                on_drop()
+
+
+class DecidedMetadata:
+    """The metadata with all that was decided, the metadata with all that has committed, and the records in between.
+
+    Both are the same while nothing waits. It is what a log's records are applied to (`log.Applied`).
+    """
+
+    def __init__(self, metadata: ClusterMetadata) -> None:
+        self.committed = metadata
+        self.decided = metadata.copy()
+        self._pending: deque[tuple[Commit, Sequence[Record]]] = deque()
+
+    def decide(self, records: Sequence[Record]) -> Commit:
+        """Apply records to the decided metadata. If one cannot be applied, which is a bug, none is, and it raises."""
+        try:
+            for record in records:
+                self.decided.apply(record)
+        except BaseException:
+            self._decide_again()
+            raise
+        commit = Commit(self.decided.version)
+        self._pending.append((commit, records))
+        return commit
+
+    @property
+    def end(self) -> Commit:
+        """What becomes of all that has been decided so far."""
+        if self._pending:
+            return self._pending[-1][0]
+        commit = Commit(self.committed.version)
+        commit.end(committed=True)
+        return commit
+
+    def commit(self, index: int) -> None:
+        """All records below this index have committed."""
+        while self._pending and self._pending[0][0].index <= index:
+            commit, records = self._pending.popleft()
+            for record in records:
+                self.committed.apply(record)
+            commit.end(committed=True)
+
+    def take_back(self) -> None:
+        """Forget the records that were decided last, which could not be appended. Nobody waits for them yet."""
+        self._pending.pop()
+        self._decide_again()
+
+    def snapshot(self) -> MetadataImage:
+        """All that has committed."""
+        return self.committed.image()
+
+    def restore(self, image: MetadataImage) -> None:
+        """Begin anew with a snapshot, before anything is decided."""
+        self.committed = ClusterMetadata.of_image(image)
+        self.decided = self.committed.copy()
+
+    def drop(self) -> None:
+        """Forget all records that have not committed, for another controller has begun."""
+        pending, self._pending = self._pending, deque()
+        self._decide_again()
+        for commit, _ in pending:
+            commit.end(committed=False)
+
+    def _decide_again(self) -> None:
+        self.decided = self.committed.copy()
+        for _, records in self._pending:
+            for record in records:
+                self.decided.apply(record)

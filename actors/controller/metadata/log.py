@@ -1,0 +1,210 @@
+"""The log of the metadata's records: what the controller needs of one, and the one file on one node that it has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from actors import __version__
+from actors.controller.metadata.commits import Commit, DecidedMetadata, NotControllerError
+from actors.controller.metadata.file import LogFile, MetadataLogError
+from actors.controller.metadata.frames import Content, Entry, Format, decode, encode
+from actors.log.files import REAL_WRITER, FileWriter
+from placement.arrays import ArrayError
+from placement.metadata import ClusterMetadata
+from placement.records import METADATA_LEVELS, METADATA_VERSION, MetadataImage, Record, UnknownRecordError
+
+log = logging.getLogger(__name__)
+
+
+class Log(Protocol):
+    """What the controller needs of a log."""
+
+    @property
+    def decided(self) -> ClusterMetadata:
+        """With all that was appended: what is decided next is made of it."""
+
+    @property
+    def committed(self) -> ClusterMetadata:
+        """With all that has committed: what others are told is made of it."""
+
+    @property
+    def end(self) -> Commit:
+        """What becomes of all that was appended so far."""
+
+    def append(self, records: Sequence[Record], epoch: int) -> Commit:
+        """Decide records, as the controller of this epoch. They commit together, after all before them.
+
+        Raises OSError if they cannot be written and NotControllerError if a newer epoch has begun. Whatever it raises,
+        nothing was decided.
+        """
+
+    def close(self) -> None:
+        """Give up the log."""
+
+
+class Snapshots(Protocol):
+    """Where a log gets what stands for its records, and who is given what it has found at its beginning."""
+
+    def snapshot(self) -> MetadataImage:
+        """All that has committed."""
+
+    def restore(self, image: MetadataImage) -> None:
+        """Begin anew with a snapshot."""
+
+
+class MetadataLog:
+    """A log of one node: an append-only file, which is rewritten as a snapshot after `snapshot_every` entries.
+
+    Records have committed when they are on disk, before `append` returns.
+
+    Opening replays the file and cuts off a torn end. It raises MetadataLogError if a record before the end is damaged;
+    if a layout, a kind of record or a version of one is newer than this release's; and if another process holds the
+    log's lock for longer than `lock_timeout_s`.
+
+    A file keeps the layout that it has (`frames`) until the metadata's level is raised, for the release that wrote it
+    to be able to read it. A new one has the newest.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        writer: FileWriter = REAL_WRITER,
+        lock_timeout_s: float = 10.0,
+        snapshot_every: int = 10_000,
+        release: str = __version__,
+    ) -> None:
+        self.path = path
+        self._release = release
+        self._snapshot_every = snapshot_every
+        self._states = DecidedMetadata(ClusterMetadata())
+        self._snapshots: Snapshots = self._states
+        self._level = METADATA_LEVELS[-1]
+        self._count = 0
+        self._file = LogFile(path, writer, lock_timeout_s)
+        try:
+            for position, body in self._file.read():
+                self._replay(position, body)
+        except BaseException:
+            self._file.give_up()
+            raise
+        self._file.open()
+        if self._count == 0:
+            self._begin()
+        elif self._count > self._snapshot_every:
+            self._shorten()
+
+    @property
+    def decided(self) -> ClusterMetadata:
+        return self._states.decided
+
+    @property
+    def committed(self) -> ClusterMetadata:
+        return self._states.committed
+
+    @property
+    def end(self) -> Commit:
+        return self._states.end
+
+    # --- a start ---
+
+    def _begin(self) -> None:
+        self._file.append(encode(Format(self._level, self._release), self._level))
+        self._count = 1
+        self._has_level(Format(self._level, self._release))
+
+    def _replay(self, position: int, body: bytes) -> None:
+        where = f"{self.path}, byte {position}"
+        try:
+            content = decode(body, 1 if self._count == 0 else self._level)
+        except UnknownRecordError as error:
+            raise MetadataLogError(f"{where}: {error}. {self._way_out()}") from error
+        except ArrayError as error:
+            raise MetadataLogError(f"{where} is of no use: {error}. Restore a copy of the file") from error
+        self._count += 1
+        match content:
+            case Format():
+                self._has_level(content)
+            case MetadataImage():
+                self._snapshots.restore(content)
+            case Entry():
+                self._check_order(where, content)
+                self._states.commit(self._states.decide(content.records).index)
+        self._check_level()
+
+    def _has_level(self, header: Format) -> None:
+        self._level = header.level
+        for metadata in (self.committed, self.decided):
+            metadata.release = header.release
+            if header.level > METADATA_LEVELS[0]:
+                metadata.features[METADATA_VERSION] = header.level
+
+    def _check_level(self) -> None:
+        found, newest = max(self._level, self.committed.level), METADATA_LEVELS[-1]
+        if found > newest:
+            raise MetadataLogError(
+                f"{self.path} has format {found}, but this version reads formats up to {newest}: start the version "
+                "that wrote it, or a newer one"
+            )
+
+    def _check_order(self, where: str, entry: Entry) -> None:
+        if entry.index is not None and entry.index != self.committed.version:
+            raise MetadataLogError(
+                f"{where}: an entry after {entry.index} records, but {self.committed.version} come before it. "
+                "Restore a copy of the file"
+            )
+        if entry.epoch is not None and entry.epoch < self.committed.controller_epoch:
+            raise MetadataLogError(
+                f"{where}: an entry of the controller epoch {entry.epoch} after epoch "
+                f"{self.committed.controller_epoch}. Restore a copy of the file"
+            )
+
+    def _way_out(self) -> str:
+        release = self.committed.release
+        by = f"Coterie {release} wrote it" if release else "a newer version of Coterie wrote it"
+        return f"{by}, and this is {self._release}: start that version, or a newer one"
+
+    # --- changes ---
+
+    def append(self, records: Sequence[Record], epoch: int) -> Commit:
+        """See `Log`. The records are one frame: after a loss of power either all of them are there or none."""
+        if not records:
+            return self.end
+        if epoch < self.decided.controller_epoch:
+            newer = self.decided.controller_epoch
+            raise NotControllerError(f"a controller of epoch {newer} has begun: that of epoch {epoch} decides nothing")
+        entry = Entry(epoch, self.decided.version, tuple(records))
+        commit = self._states.decide(records)
+        try:
+            self._write(entry)
+        except BaseException:
+            self._states.take_back()
+            raise
+        self._states.commit(commit.index)
+        if self._count % self._snapshot_every == 0:  # if it fails, the next try comes after as many entries
+            self._shorten()
+        return commit
+
+    def _write(self, entry: Entry) -> None:
+        if self.decided.level > self._level:
+            self._replace(self.decided.level, self.decided.image(), at_once=True)
+        else:
+            self._file.append(encode(entry, self._level))
+            self._count += 1
+
+    def _shorten(self) -> None:
+        try:
+            self._replace(self._level, self._snapshots.snapshot())
+        except OSError as error:
+            log.warning("%s cannot be shortened to a snapshot: %s", self.path, error)
+
+    def _replace(self, level: int, image: MetadataImage, *, at_once: bool = False) -> None:
+        contents: tuple[Content, ...] = (Format(level, self._release), image)
+        self._file.replace(b"".join(encode(each, level) for each in contents), at_once=at_once)
+        self._level, self._count = level, len(contents)
+
+    def close(self) -> None:
+        """Close the file and release the lock. May be called twice."""
+        self._file.close()

@@ -1,0 +1,110 @@
+"""Brokers, topics and partitions as the metadata has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+NO_LEADER = -1
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
+POOLS_TOPIC = "__coterie_pools"
+OUR_TOPICS = frozenset((*INTERNAL_TOPICS, POOLS_TOPIC))
+"""All that are made for users, and not by them. To clients that of pools is a topic as any other: they write to it."""
+
+PLAINTEXT = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What clients of one listener connect to, and by which security protocol."""
+
+    listener: str
+    host: str
+    port: int
+    protocol: str = PLAINTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """A broker as clients and other brokers see it. `epoch` changes each time its process is replaced.
+
+    `host` and `port` are those of its first listener.
+    """
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    epoch: int
+    alive: bool = True
+    replica_host: str = ""
+    """The address to which other brokers push the records of partitions they lead; port 0: none."""
+    replica_port: int = 0
+    pid: int = 0
+    """The pid of its process on its machine; 0: not known."""
+    process_started: int = 0
+    """When that process began, in clock ticks since boot, because another process may get its pid later."""
+    leaving: bool = False
+    """Whether it has handed over what it led and is about to stop: it does not come into an in-sync set again."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """Where it listens for clients; empty: at `host` and `port` alone, for the listener PLAINTEXT."""
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """What clients of a listener connect to; None if the broker has no such listener."""
+        if not self.endpoints:
+            return Endpoint(PLAINTEXT, self.host, self.port) if listener == PLAINTEXT else None
+        return next((each for each in self.endpoints if each.listener == listener), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """The replicas of a partition and its leader. `leader` is NO_LEADER while no in-sync replica is alive.
+
+    `leader_epoch` rises with each election, `partition_epoch` with every change (KIP-497). `elr` are the replicas that
+    left an in-sync set which then was smaller than `min.insync.replicas`. Nothing commits in such a set, so that they
+    have all that has committed, and may lead if no member of the set can (KIP-966). While the partition is being
+    reassigned (KIP-455), `replicas` are the old and the new ones, `adding` and `removing` those that come and go.
+    `unclean`: a replica out of sync has been made leader once, and records that had committed may be lost. `added_at`
+    is the partition epoch at which a replica was last added: a broker that only knows of older epochs may hold a log
+    that it has to delete.
+    """
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    partition_epoch: int = 0
+    elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    unclean: bool = False
+    added_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """A topic: its id (16 bytes), its partitions in order, and its own settings."""
+
+    name: str
+    id: bytes
+    partitions: tuple[PartitionInfo, ...]
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class AclRow(NamedTuple):
+    """An ACL; types, operations and permissions by Kafka's codes (KIP-11, KIP-290)."""
+
+    resource_type: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Types and names of whom a quota is for (KIP-546)."""

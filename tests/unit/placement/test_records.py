@@ -1,0 +1,172 @@
+"""Records of the metadata: what is written is read, by older and newer releases, or refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import pytest
+
+from placement.arrays import ArrayError
+from placement.metadata import (
+    AclRow,
+    BrokerInfo,
+    ClusterMetadata,
+    Endpoint,
+    PartitionInfo,
+    TopicInfo,
+)
+from placement.records import (
+    KINDS,
+    METADATA_LEVELS,
+    METADATA_VERSION,
+    AccessControlEntryRecord,
+    BrokerConfigsRecord,
+    BrokerRecord,
+    ClientQuotaRecord,
+    ClusterRecord,
+    ControllerEpochRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    Record,
+    RemoveAccessControlEntryRecord,
+    RemoveClientQuotaRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
+    ScramSecretRecord,
+    TopicConfigsRecord,
+    TopicRecord,
+    UnknownRecordError,
+    UserScramCredentialRecord,
+    read_image,
+    read_record,
+    write_record,
+)
+from placement.sealed_pools import (
+    PoolSealedRecord,
+    PoolsSealedAnewRecord,
+    PoolStoppedRecord,
+    SealedPool,
+    SealedVersion,
+)
+
+NEWEST = METADATA_LEVELS[-1]
+MOVING = PartitionInfo(0, 7, (0, 1, 2), (0, 1), 12, (2,), (2,), (1,), True, 11)
+ANN = (("user", "ann"), ("client-id", None))
+RECORDS: list[Record] = [
+    ClusterRecord("c"),
+    ControllerEpochRecord(4, "0.2.0"),
+    FeatureLevelRecord(METADATA_VERSION, 2),
+    BrokerRecord(BrokerInfo(0, "h", 9092, "r", 3, True, "h", 1, 2, 3, True, (Endpoint("P", "h", 1, "SSL"),))),
+    BrokerRecord(BrokerInfo(1, "h", 9092, None, 3)),
+    BrokerConfigsRecord("", {"message.max.bytes": "1"}),
+    ProducerIdsRecord(1 << 62),
+    TopicRecord(TopicInfo("t", bytes(range(16)), (MOVING, PartitionInfo(-1, 0, (0,), (0,))), {"a": "b"})),
+    TopicRecord(TopicInfo("empty", b"e" * 16, ())),
+    TopicConfigsRecord("t", {}),
+    PartitionRecord("t", 2, MOVING),
+    RemoveTopicRecord("empty"),
+    UserScramCredentialRecord("ann", 1, b"", b"stored", b"server", 4096),
+    RemoveUserScramCredentialRecord("ann", 1),
+    ScramSecretRecord(bytes(32)),
+    AccessControlEntryRecord(b"a" * 16, AclRow(2, "t", 3, "User:ann", "*", 3, 3)),
+    RemoveAccessControlEntryRecord(b"a" * 16),
+    ClientQuotaRecord(ANN, "producer_byte_rate", 0.5),
+    RemoveClientQuotaRecord(ANN, "producer_byte_rate"),
+    PoolSealedRecord("p", SealedPool(None, SealedVersion("i", 1, b"d"), None)),
+    PoolStoppedRecord("p"),
+    PoolsSealedAnewRecord(),
+]
+
+
+def carried(values: Any) -> Any:
+    """What arrives where msgpack was written to."""
+    return msgpack.unpackb(msgpack.packb(values), strict_map_key=False)
+
+
+@pytest.mark.parametrize("level", METADATA_LEVELS)
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.KIND)
+def test_a_record_is_read_as_it_was_written(record: Record, level: int) -> None:
+    found = read_record(carried(write_record(record, level)), level)
+    assert found == record
+    assert type(found) is type(record)
+
+
+def test_there_is_one_of_each_kind_above_and_the_metadata_applies_it() -> None:
+    assert {record.KIND for record in RECORDS} == KINDS.keys()
+    metadata = ClusterMetadata()
+    for number, record in enumerate(RECORDS):
+        metadata.apply(record)
+        assert ClusterMetadata.from_wire(carried(metadata.to_wire())) == metadata
+        assert ClusterMetadata.from_wire(metadata.to_wire()) == metadata, "within a process, too"
+        assert metadata.version == number + 1
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.KIND)
+def test_a_change_of_a_copy_does_not_reach_the_metadata(record: Record) -> None:
+    metadata = ClusterMetadata()
+    for each in RECORDS[: RECORDS.index(record)]:
+        metadata.apply(each)
+    before = metadata.to_wire()
+    metadata.copy().apply(record)
+    assert metadata.to_wire() == before
+
+
+@pytest.mark.parametrize("level", METADATA_LEVELS)
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.KIND)
+def test_values_of_a_newer_release_at_the_end_are_left_out(record: Record, level: int) -> None:
+    assert read_record([*carried(write_record(record, NEWEST)), "more", 7], NEWEST) == record
+
+
+def test_fields_that_an_older_release_did_not_write_have_their_defaults() -> None:
+    assert read_record(["controller_epoch", 4], 1) == ControllerEpochRecord(4)
+    assert read_record(["broker", 1, "h", 9092, None, 3], 1) == BrokerRecord(BrokerInfo(1, "h", 9092, None, 3))
+    with pytest.raises(ArrayError, match=r"BrokerRecord\.broker: BrokerInfo is an array of at least 5"):
+        read_record(["broker", 1, "h", 9092, None], 1)
+
+
+def test_a_default_at_the_end_is_not_written_so_that_an_older_release_reads_the_record() -> None:
+    assert write_record(ControllerEpochRecord(4), 1) == ["controller_epoch", 4]
+    assert write_record(ControllerEpochRecord(4, "0.2.0"), 2) == ["controller_epoch", 0, 4, "0.2.0"]
+
+
+@pytest.mark.parametrize(
+    ("record", "level", "named"),
+    [
+        (["from_the_future", 5], 1, "kind 'from_the_future', version 0"),
+        (["from_the_future", 3, 5], 2, "kind 'from_the_future', version 3"),
+        (["producer_ids", 1, 5], 2, "kind 'producer_ids', version 1: versions up to 0"),
+        (["producer_ids", -1, 5], 2, "kind 'producer_ids', version -1"),
+    ],
+)
+def test_what_this_release_does_not_know_is_refused_by_name(record: list[Any], level: int, named: str) -> None:
+    with pytest.raises(UnknownRecordError, match=named):
+        read_record(record, level)
+
+
+@pytest.mark.parametrize(
+    ("record", "named"),
+    [
+        ([], "an array with its kind"),
+        ([7], "an array with its kind"),
+        ("cluster", "an array with its kind"),
+        (["producer_ids"], "ProducerIdsRecord is an array of at least 1"),
+        (["producer_ids", "7"], r"ProducerIdsRecord\.next_producer_id: '7' is no int"),
+        (["producer_ids", True], r"ProducerIdsRecord\.next_producer_id: True is no int"),
+        (["topic_configs", "t", {"a": 1}], r"TopicConfigsRecord\.configs: 1 is no str"),
+        (["topic_configs", "t", None], r"TopicConfigsRecord\.configs: None is no map"),
+        (["partition", "t", 0, [0, 0, 7, []]], r"PartitionRecord\.partition: PartitionInfo\.replicas: 7 is no array"),
+        (["quota", [["user"]], "k", 1.0], r"ClientQuotaRecord\.entity: \['user'\] is no array of 2"),
+        (["quota", [], "k", "1"], r"ClientQuotaRecord\.value: '1' is no float"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_refused_with_its_fields_name(record: Any, named: str) -> None:
+    with pytest.raises(ArrayError, match=named):
+        read_record(record, 1)
+
+
+def test_an_image_that_is_none_is_refused() -> None:
+    for wrong in (None, [], {"a": 1}, ["c", 1, 2, [[]], [], {}, 0]):
+        with pytest.raises(ArrayError, match="MetadataImage"):
+            read_image(wrong)
