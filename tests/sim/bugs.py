@@ -24,6 +24,7 @@ from actors.broker.coordinators.sleeping import Sleeping
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.leaders import Leaders
 from actors.broker.replication.manager import ReplicaManager
+from actors.controller.metadata.commits import Commit
 from actors.controller.metadata.frames import Entry
 from actors.controller.metadata.log import MetadataLog
 from actors.coordinator.classic.group import ClassicGroup
@@ -45,6 +46,7 @@ from actors.runtime.liveness import Silence
 from actors.wire.errors import ErrorCode
 from placement.metadata import NO_LEADER, PartitionInfo, changed
 from tests.sim.guest_bugs import GUEST_BUGS
+from tests.sim.late_log import LateLog
 
 Changes = list[tuple[Any, str, Any]]
 
@@ -251,6 +253,15 @@ def metadata_not_written() -> Changes:
             write(self, entry)
 
     return [(MetadataLog, "_write", _write), (MetadataLog, "_shorten", lambda self: None)]
+
+
+@bug
+def told_before_committed() -> Changes:
+    """The controller tells and answers what is decided, whether it commits or not."""
+    return [
+        (Commit, "then", lambda self, committed, dropped=None: committed()),
+        (LateLog, "committed", property(lambda self: self.decided)),
+    ]
 
 
 class _Impatient(Silence):

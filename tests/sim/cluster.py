@@ -25,6 +25,7 @@ from placement.metadata import ClusterMetadata, PartitionInfo
 from tests.sim.disks import Disk, SimFileWriter
 from tests.sim.engine import MS, SECOND, BusyThreads, Machine, Process, Simulation
 from tests.sim.environment import compactor_of, environment_of
+from tests.sim.late_log import LateLog
 from tests.sim.processes import look
 
 BROKERS = (0, 1, 2)
@@ -174,12 +175,19 @@ class Cluster:
     """Everything that serves. Does for the controller's Launcher, too."""
 
     def __init__(
-        self, sim: Simulation, folder: Path, settings: dict[str, str], guests: Sequence[GuestKind] = ()
+        self,
+        sim: Simulation,
+        folder: Path,
+        settings: dict[str, str],
+        guests: Sequence[GuestKind] = (),
+        *,
+        commits_late: bool = False,
     ) -> None:
         self.sim = sim
         self.guests = guests
         self.folder = folder
         self.settings = settings
+        self.commits_late = commits_late
         self.machine = Machine(sim, _CONTROLLER_HOST)
         self.machine.disk = Disk(sim, folder / _CONTROLLER_HOST)
         self.controller: ControllerServer | None = None
@@ -223,7 +231,11 @@ class Cluster:
     def _open_log(self, process: Process) -> Log:
         path, writer = self.machine.disk.folder / "metadata.log", SimFileWriter(self.machine.disk)
         log = self.log = MetadataLog(path, writer, snapshot_every=_SNAPSHOT_EVERY)
-        return log
+        return LateLog(log, self.sim, process, self._resign) if self.commits_late else log
+
+    def _resign(self) -> None:
+        self.sim.say("the controller's disk has refused a change: it resigns")
+        self.sim.after(0, self.crash_controller, SECOND)
 
     def _bug_of_the_controller(self, what: str, error: Exception) -> None:
         self.sim.fail("controller-bug", f"{what}: {error!r}")

@@ -54,7 +54,8 @@ class World:
         self.sim = sim
         self.scenario = scenario
         self.history = History(sim)
-        self.cluster = Cluster(sim, folder, scenario.settings(), (COUNTER,) if scenario.guests else ())
+        guests = (COUNTER,) if scenario.guests else ()
+        self.cluster = Cluster(sim, folder, scenario.settings(), guests, commits_late=scenario.commits_late)
         self.witness = Witness(sim, self.cluster, self.history, scenario)
         self.members = self._members()
         self.others = [

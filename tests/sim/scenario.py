@@ -33,6 +33,8 @@ class Scenario:
     """Shards that nobody asks for a moment go to sleep; there are groups without members for that."""
     guests: bool = False
     """Something lives beside the logs of the topic that clients use."""
+    commits_late: bool = False
+    """Changes of the metadata commit a while after they were decided, as on several nodes."""
     faults_us: int = 10 * SECOND
     groups: tuple[Group, ...] = field(default_factory=tuple)
 
@@ -90,6 +92,7 @@ def scenario_of(seed: int) -> Scenario:
     kind, moves = chance.random(), chance.random() < 0.4
     sleeps = chance.random() < 0.3
     common: dict[str, Any] = {"groups": groups, "moves": moves, "starved": seed % 8 in (2, 6), "sleeps": sleeps}
+    common["commits_late"] = chance.random() < 0.25
     if kind < 0.60:
         return Scenario("replicated", compact=compact, **common)
     if kind < 0.75:
