@@ -78,8 +78,8 @@ class View:
             partitions = [
                 TopicPartition(self._topic, p) for p in self._consumer.partitions_for_topic(self._topic) or ()
             ]
-            ends = self._consumer.end_offsets(partitions)
             committed = self._admin.list_consumer_group_offsets(self._pool.group_id)
+            ends = self._consumer.end_offsets(partitions)  # afterwards: nothing is committed that is not there yet
         except KafkaError:
             return None  # a coordinator that is just starting
         if not partitions:

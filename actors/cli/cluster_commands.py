@@ -170,6 +170,7 @@ def up(
             without_ray.watch(stop, lambda: ray_runtime.watched(core), over)
             while not stop.wait(_CHECK_SECONDS):
                 cluster.check()
+            note("stopping the brokers; the data stays")
 
 
 def _console_at(port: int, data_dir: str) -> str:
