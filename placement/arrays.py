@@ -39,7 +39,7 @@ class Arrays:
     """Writes and reads dataclasses. `packed`: for types with a form of their own, what makes it and what reads it."""
 
     def __init__(self, packed: Mapping[Any, tuple[_Convert, _Convert]] | None = None) -> None:
-        self._packed = dict(packed or {})
+        self._packed: dict[Any, _Both] = dict(packed or {})
         self._rows: dict[type, _Row] = {}
 
     def write(self, value: Any) -> list[Any]:
@@ -59,7 +59,7 @@ class Arrays:
         return found
 
     def _both(self, hint: Any) -> _Both:
-        """What writes a value of this type, None if msgpack does, and what reads one; its type if that is all."""
+        """Writer and reader of a value of this type: no writer if msgpack writes it, its type if that reads it."""
         if hint in self._packed:
             return self._packed[hint]
         if get_origin(hint) is Annotated:

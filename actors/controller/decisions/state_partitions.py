@@ -39,17 +39,17 @@ def create_state_partition(
         return _refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"{name}-{asked.index} is being reassigned")
     made = _beside(metadata, data)
     topic = metadata.topics.get(asked.state_topic)
+    index = 0 if topic is None else len(topic.partitions)
+    record: Record
     if topic is not None:
-        index, record = len(topic.partitions), PartitionRecord(topic.name, len(topic.partitions), made)
+        record = PartitionRecord(topic.name, index, made)
     else:
         try:
-            index, record = 0, _new_topic(metadata, config, asked, made, new_id)
+            record = _new_topic(metadata, config, asked, made, new_id)
         except RefusedError as refusal:
             return _refused(refusal.code, str(refusal))
-    return StatePartitionCreated(0, None), [
-        record,
-        PairRecord(Pair(asked.topic_id, asked.index, asked.state_topic, index)),
-    ]
+    pair = PairRecord(Pair(asked.topic_id, asked.index, asked.state_topic, index))
+    return StatePartitionCreated(0, None), [record, pair]
 
 
 def _beside(metadata: ClusterMetadata, data: PartitionInfo) -> PartitionInfo:

@@ -398,6 +398,7 @@ def test_whatever_happens_the_state_is_led_with_the_data_and_in_the_end_both_are
 
 def test_a_cluster_without_pairs_has_the_image_that_it_had() -> None:
     cluster = Cluster()
-    assert len(cluster.metadata.to_wire()) == 12
+    cluster.metadata.features.clear()
+    assert len(cluster.metadata.to_wire()) == 7, "an image ends with the last value that is not its default"
     pair = Pair()
     assert ClusterMetadata.from_wire(pair.metadata.without_security().to_wire()).pairs == pair.metadata.pairs

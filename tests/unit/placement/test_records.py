@@ -16,6 +16,7 @@ from placement.metadata import (
     PartitionInfo,
     TopicInfo,
 )
+from placement.pairs import Pair
 from placement.records import (
     KINDS,
     METADATA_LEVELS,
@@ -27,7 +28,9 @@ from placement.records import (
     ClusterRecord,
     ControllerEpochRecord,
     FeatureLevelRecord,
+    PairRecord,
     PartitionRecord,
+    PartitionsRecord,
     ProducerIdsRecord,
     Record,
     RemoveAccessControlEntryRecord,
@@ -66,6 +69,8 @@ RECORDS: list[Record] = [
     TopicRecord(TopicInfo("empty", b"e" * 16, ())),
     TopicConfigsRecord("t", {}),
     PartitionRecord("t", 2, MOVING),
+    PartitionsRecord((PartitionRecord("t", 0, MOVING), PartitionRecord("t", 2, MOVING))),
+    PairRecord(Pair(b"t" * 16, 1, "__state", 0)),
     RemoveTopicRecord("empty"),
     UserScramCredentialRecord("ann", 1, b"", b"stored", b"server", 4096),
     RemoveUserScramCredentialRecord("ann", 1),

@@ -15,7 +15,7 @@ from actors.records.building import build_keyed_batch
 from actors.records.reading import iter_key_values
 from actors.wire.errors import ErrorCode
 from placement.metadata import NO_LEADER, PartitionInfo
-from placement.records import PartitionRecord, RemoveTopicRecord
+from placement.records import METADATA_LEVELS, METADATA_VERSION, PartitionRecord, RemoveTopicRecord
 from tests.support.counter_guest import (
     COUNTER,
     FETCHES_EVERY_MS,
@@ -38,6 +38,7 @@ class World(Broker):
 
     def __init__(self, path: Path, partition: PartitionInfo = ALONE, **settings: str) -> None:
         super().__init__(path, brokers=len(partition.replicas), guests=(COUNTER,), **settings)
+        self.metadata.features[METADATA_VERSION] = METADATA_LEVELS[-1]  # as a new cluster's
         self.topic("t", partition)
         self.guests = self.handlers.guests
         self.made: list[Counter] = []
