@@ -16,7 +16,7 @@ from actors.links.versions import OWN, UNTOLD, Spoken
 from actors.runtime.environment import REAL
 from actors.settings import LinkSecurity
 from actors.wire.errors import ErrorCode
-from tests.support.controller_world import controller
+from tests.support.controller_world import controller, older_log
 from tests.support.link_ends import End, accepting
 from tests.support.runtime_helpers import SECRET, FakeBroker, until
 
@@ -40,6 +40,7 @@ async def test_a_broker_does_not_start_at_a_controller_of_another_build_and_says
 async def test_a_controller_hangs_up_on_a_broker_of_another_build_and_says_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    older_log(tmp_path)
     async with controller(tmp_path) as c:
         end = End("broker", spoken=OTHER)
         await dial(lambda: end.protocol, "127.0.0.1", c.port, SECRET, tls=None)
@@ -52,6 +53,7 @@ async def test_a_controller_hangs_up_on_a_broker_of_another_build_and_says_why(
 async def test_the_metadata_has_a_newer_format_when_all_brokers_know_it_and_then_older_ones_are_refused(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    older_log(tmp_path)
     async with controller(tmp_path) as c:
         new = await FakeBroker(0).register(c.port)
         old = await FakeBroker(1, spoken=UNTOLD).register(c.port)
@@ -73,6 +75,7 @@ async def test_the_metadata_has_a_newer_format_when_all_brokers_know_it_and_then
 
 async def test_an_answer_that_the_asker_does_not_know_is_a_failure(tmp_path: Path) -> None:
     """It was asked by an operation that it knows; of our own results none is newer than its question."""
+    older_log(tmp_path)
     async with controller(tmp_path) as c:
         old = await FakeBroker(0, spoken=UNTOLD).register(c.port)
         (session,) = c.server.brokers.values()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.controller.faults import Faults
+from actors.controller.metadata.frames import Format, encode
 from actors.controller.metadata.log import Log, MetadataLog
 from actors.controller.server import ACK_WAIT_SECONDS, ControllerServer
 from actors.runtime.liveness import Sight
@@ -76,6 +77,11 @@ class Controller:
         found = self.metadata.partition(topic, index)
         assert found is not None
         return found
+
+
+def older_log(folder: Path) -> None:
+    """Put a log into the folder as releases without versions of records began it."""
+    (folder / "metadata.log").write_bytes(encode(Format(1), 1))
 
 
 @asynccontextmanager
