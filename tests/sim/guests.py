@@ -7,16 +7,16 @@ led-together        a state partition has the leader of its data partition, or n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.controller.publisher import Publisher
-
 from actors.broker.beside.seat import Seat, SeatState
+from actors.controller.metadata.publisher import Publisher
 from actors.log.partition_log import PartitionLog
 from placement.metadata import NO_LEADER
+from placement.records import Record
 from tests.sim.clients import PARTITIONS, TOPIC
 from tests.sim.cluster import SimBroker
 from tests.sim.engine import MS, SECOND
@@ -129,9 +129,9 @@ class Counting:
     # --- watching ---
 
     def _watch_elections(self, product: Any) -> Any:
-        def commit(publisher: Publisher, records: list[Any], **options: Any) -> None:
-            product(publisher, records, **options)
-            metadata = publisher.metadata
+        def commit(publisher: Publisher, records: Sequence[Record], **options: Any) -> Any:
+            made = product(publisher, records, **options)
+            metadata = publisher._log.decided
             for pair in metadata.pairs:
                 data = metadata.partition(metadata.names[pair.topic_id], pair.index)
                 state = metadata.partition(pair.state_topic, pair.state_index)
@@ -139,6 +139,7 @@ class Counting:
                 assert state is not None
                 if state.leader not in (NO_LEADER, data.leader):
                     self.sim.fail("led-together", f"{pair} is {data} and {state}")
+            return made
 
         return commit
 

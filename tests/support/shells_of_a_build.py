@@ -7,6 +7,7 @@ names are those that are installed where the actor's process runs. `dump` is for
 from __future__ import annotations
 
 import sys
+from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ STARTED_BY = "0.0.9"
 def dump(file: Path, folder: Path) -> None:
     from actors.broker.actor import Broker
     from actors.broker.spec import BrokerSpec, Door
+    from actors.controller.actor import Controller
     from actors.monitor.actor import Monitor
     from actors.monitor.spec import MonitorSpec
     from actors.offsets_partition.actor import OffsetsPartition
@@ -32,6 +34,7 @@ def dump(file: Path, folder: Path) -> None:
         (OffsetsPartition, ("/run/2.sock", "shard-2-7-1", logs, 2, version)),
         (Monitor, (monitor, logs, version)),
     ]
+    started.append((Controller, ()))
     shells = [(shell.__ray_metadata__.modified_class, told) for shell, told in started]
     file.write_bytes(cloudpickle.dumps(shells))
 
@@ -40,13 +43,16 @@ def load(file: Path, folder: Path) -> None:
     from actors.broker.spec import BrokerSpec
     from actors.links import versions
 
-    (broker, told), *others = cloudpickle.loads(file.read_bytes())
+    (broker, told), *others, (controller, _) = cloudpickle.loads(file.read_bytes())
     made = broker(*told)  # as Ray makes it
     assert type(made._spec) is BrokerSpec
     assert made._spec.at_ports({}).doors[0].advertised_host == "127.0.0.1"
     assert (made._spec.broker_id, made._spec.config, made._namespace) == (2, {"max.connections": "5"}, "coterie-c")
     for shell, arguments in others:
         shell(*arguments)
+    log = unwrap(controller._begin).__globals__["MetadataLog"](folder / "controller" / "metadata.log")
+    assert log.metadata is log.decided
+    log.close()
     sys.stdout.write(versions.__name__)
 
 

@@ -1,0 +1,19 @@
+"""Where the methods of controllers of 0.1.0 look for the log.
+
+When Ray starts a controller again, it has the methods of its first process; all that they name is what is installed
+now. So this stays until no cluster is left that was started with them.
+"""
+
+from __future__ import annotations
+
+from actors.controller.metadata import log
+from placement.metadata import ClusterMetadata
+
+
+class MetadataLog(log.MetadataLog):
+    """The log, by its former names."""
+
+    @property
+    def metadata(self) -> ClusterMetadata:
+        """What has been decided."""
+        return self.decided
