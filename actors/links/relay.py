@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 HEAD = struct.Struct(">IBIQ")
 _BODY_HEAD = HEAD.size - 4
+OFFSETS = struct.Struct(">QQ")
+"""The payload of APPENDED: one for each append, so that it is not worth a dataclass."""
 RELAY_QUEUE_MAX_BYTES = 8 << 20
 
 
@@ -44,7 +46,7 @@ class Kind(IntEnum):
     REQUEST = 8  # broker -> shard: slot b of connection a; payload: a request frame without its length
     RESPONSE = 9  # shard -> broker: slot b; payload: a whole response frame
     APPEND = 10  # shard -> broker: append number b; payload: one record batch
-    APPENDED = 11  # broker -> shard: append number b; payload: base and next offset
+    APPENDED = 11  # broker -> shard: append number b; payload: base and next offset (`OFFSETS`)
     REFUSED = 12  # broker -> shard: append number b was refused with error a; nothing was written
     HIGH_WATERMARK = 13  # broker -> shard: all below offset b has committed
     TOPICS = 14  # broker -> shard: the topics have changed; payload: KnownTopics

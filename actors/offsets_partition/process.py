@@ -21,6 +21,7 @@ from actors.coordinator.turn import Now
 from actors.coordinator_kinds.kind import CoordinatorKind, Hosted, HostedShard, Surroundings
 from actors.coordinator_kinds.table import KINDS
 from actors.links.relay import (
+    OFFSETS,
     PAYLOADS,
     ChangedLevels,
     Figures,
@@ -172,8 +173,8 @@ class ShardProcess:
                 log.exception("a request of %s failed: %s", peer, _kind(payload), extra=self._here(peer=peer))
                 raise
         elif kind == Kind.APPENDED:
-            base = int.from_bytes(payload[:8], "big")
-            self._with_shard(lambda shard: shard.appended(b, base, int.from_bytes(payload[8:], "big"), self._now()))
+            base_offset, next_offset = OFFSETS.unpack(payload)
+            self._with_shard(lambda shard: shard.appended(b, base_offset, next_offset, self._now()))
         elif kind == Kind.HIGH_WATERMARK:
             self._with_shard(lambda shard: shard.high_watermark(b, self._now()))
             if not self._said_active and self._hosted is not None:

@@ -23,7 +23,7 @@ from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata, PartitionInfo
 from tests.sim.disks import Disk, SimFileWriter
-from tests.sim.engine import MS, SECOND, BusyThreads, Machine, Process, Simulation
+from tests.sim.engine import MS, SECOND, BusyThreads, Machine, Process, Simulation, ViolationError
 from tests.sim.environment import compactor_of, environment_of
 from tests.sim.late_log import LateLog
 from tests.sim.processes import look
@@ -238,6 +238,8 @@ class Cluster:
         self.sim.after(0, self.crash_controller, SECOND)
 
     def _bug_of_the_controller(self, what: str, error: Exception) -> None:
+        if isinstance(error, ViolationError):
+            raise error
         self.sim.fail("controller-bug", f"{what}: {error!r}")
 
     def crash_controller(self, down_us: int) -> None:

@@ -8,7 +8,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.coordinators.link import ShardLink
 from actors.broker.coordinators.partitions import Partitions
 from actors.broker.led import LedPartitions
-from actors.links.relay import Kind
+from actors.links.relay import OFFSETS, Kind
 from actors.records.errors import LogError
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
@@ -49,8 +49,7 @@ class Appending:
             _refuse(link, number, ErrorCode.KAFKA_STORAGE_ERROR)
             return
         next_offset = result.last_offset + 1
-        payload = result.base_offset.to_bytes(8, "big") + next_offset.to_bytes(8, "big")
-        link.protocol.send(Kind.APPENDED, partition, number, payload)
+        link.protocol.send(Kind.APPENDED, partition, number, OFFSETS.pack(result.base_offset, next_offset))
         self._led.appended(topic, partition, partition_log, info)
         if len(info.replicas) == 1:  # else it is told when the followers have it
             link.protocol.send(Kind.HIGH_WATERMARK, 0, partition_log.high_watermark)
