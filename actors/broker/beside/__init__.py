@@ -32,7 +32,7 @@ A repair of the state log, after which nobody knows what of it was refused, make
 - `Guests.apply`, `Guests.reload` and `Guests.close` are the broker's: after each image, after the repair of a log, at
   its stop.
 
-**A new guest** is a room of its own (the machine, its records, its handlers) and a row in registry.py. Nothing is paid
+**A new guest** is a room of its own (the machine and its records) and a row in registry.py. Nothing is paid
 for guests that nobody has asked for: there is no state partition, and neither produce nor fetch looks here.
 
     guest.py      what a guest is      host.py    all of a broker     state_log.py   the state partition's log
