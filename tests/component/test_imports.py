@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+from tests.support.one_broker import create, world
 
 PROBE = """
 import importlib, pkgutil, sys
@@ -163,3 +166,26 @@ def test_every_module_has_its_floor_in_the_house() -> None:
     }
     homeless = there - {"__init__"} - placed
     assert not homeless, "give them a floor: in the contract `house` of pyproject.toml and in docs/architecture.md"
+
+
+async def test_a_program_that_produces_and_reads_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = """
+import sys
+import coterie
+servers = sys.argv[1]
+with coterie.Producer(bootstrap_servers=servers) as producer:
+    producer.send("t", b"value", partition=0).get()
+with coterie.Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+    consumer.assign([coterie.TopicPartition("t", 0)])
+    print([record.value for record in consumer.poll(30_000)[coterie.TopicPartition("t", 0)]])
+print(sorted({"ray", "raydp", "pyspark", "pyarrow", "pandas", "numpy"} & sys.modules.keys()))
+"""
+    async with world(tmp_path) as w:
+        client = await w.client()
+        await client.ask(*create("t"))
+        servers = f"127.0.0.1:{w.server.front_door.ports['PLAINTEXT']}"
+        done = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", code, servers), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        out, errors = await done.communicate()
+    assert (out.decode().splitlines(), errors) == (["[b'value']", "[]"], b"")
