@@ -5,7 +5,9 @@ The controller logs these records (`placement.records`) and sends images of the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, assert_never, get_args
 
 from placement.elections import changed as changed
@@ -119,6 +121,17 @@ class ClusterMetadata:
                 raise TypeError(f"{type(record).__name__} is no record")
         self.version += 1
 
+    def apply_all(self, records: Iterable[Record]) -> None:
+        """Apply records in their order. One after the other is the same, but copies a topic for each partition."""
+        for name, run in groupby(records, key=lambda record: record.topic if type(record) is PartitionRecord else None):
+            if name is None:
+                for record in run:
+                    self.apply(record)
+            else:
+                changed = [record for record in run if isinstance(record, PartitionRecord)]
+                self._put_partitions(name, changed)
+                self.version += len(changed)
+
     def _apply_to_cluster(self, record: ClusterWideRecord) -> None:
         match record:
             case ClusterRecord(cluster_id):
@@ -144,14 +157,15 @@ class ClusterMetadata:
                 self._remove(name)
             case TopicConfigsRecord(name, configs):
                 self._put(replace(self.topics[name], configs=dict(configs)))
-            case PartitionRecord():
-                self._put_partition(record)
+            case PartitionRecord(name):
+                self._put_partitions(name, (record,))
             case PartitionsRecord(partitions):
                 for each in partitions:
-                    self._put_partition(each)
+                    self._put_partitions(each.topic, (each,))
             case PairRecord(pair):
                 self.pairs.add(pair)
-                self._note_internal()
+                if pair.state_topic not in self.internal_topics:
+                    self.internal_topics |= {pair.state_topic}
             case _:
                 assert_never(record)
 
@@ -178,21 +192,19 @@ class ClusterMetadata:
         self.topics[topic.name] = topic
         self.names[topic.id] = topic.name
 
-    def _put_partition(self, record: PartitionRecord) -> None:
-        topic = self.topics[record.topic]
+    def _put_partitions(self, name: str, records: Iterable[PartitionRecord]) -> None:
+        topic = self.topics[name]
         partitions = list(topic.partitions)
-        partitions[record.index : record.index + 1] = [record.partition]
+        for record in records:
+            partitions[record.index : record.index + 1] = [record.partition]
         self._put(replace(topic, partitions=tuple(partitions)))
 
     def _remove(self, name: str) -> None:
         gone = self.topics.pop(name)
         self.names.pop(gone.id, None)
-        if self.pairs:
-            self.pairs.forget(gone.name, gone.id)
-            self._note_internal()
-
-    def _note_internal(self) -> None:
-        self.internal_topics = INTERNAL_TOPICS | self.pairs.topics()
+        if name in self.internal_topics - INTERNAL_TOPICS:
+            self.pairs.forget(name)
+            self.internal_topics -= {name}
 
     def _set_quota(self, entity: QuotaEntity, key: str, value: float | None) -> None:
         own = dict(self.quotas.get(entity, {}))

@@ -6,7 +6,7 @@ partition* (`actors.broker.beside`). A data partition has at most one state part
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -28,37 +28,45 @@ class Pair:
 
 @dataclass(slots=True)
 class Pairs:
-    """All pairs of a cluster. False if there are none."""
+    """All pairs of a cluster. False if there are none.
+
+    A pair outlives the data partition's topic: the state partition holds what belonged to it, and its topic is no
+    user's. It goes with the topic of the state partition.
+    """
 
     _states: dict[Data, dict[str, int]] = field(default_factory=dict)
-    _data: dict[State, Data] = field(default_factory=dict)
+    _data: dict[str, dict[int, Data]] = field(default_factory=dict)
+    """By internal topic and index of its partition."""
 
     def add(self, pair: Pair) -> None:
         """Pair two partitions."""
         data = pair.topic_id, pair.index
         self._states.setdefault(data, {})[pair.state_topic] = pair.state_index
-        self._data[pair.state_topic, pair.state_index] = data
+        self._data.setdefault(pair.state_topic, {})[pair.state_index] = data
 
-    def forget(self, topic: str, topic_id: bytes) -> None:
-        """A topic is deleted, and with it the pairs of its partitions."""
-        for pair in [pair for pair in self if topic_id == pair.topic_id or topic == pair.state_topic]:
-            states = self._states[pair.topic_id, pair.index]
-            del states[pair.state_topic]
-            del self._data[pair.state_topic, pair.state_index]
+    def forget(self, state_topic: str) -> None:
+        """A topic is deleted, and with it the pairs in which it holds the state."""
+        for data in self._data.pop(state_topic, {}).values():
+            states = self._states[data]
+            del states[state_topic]
             if not states:
-                del self._states[pair.topic_id, pair.index]
+                del self._states[data]
 
     def states_of(self, topic_id: bytes, index: int) -> tuple[State, ...]:
         """The state partitions of a data partition."""
         return tuple(self._states.get((topic_id, index), {}).items())
 
     def data_of(self, topic: str, index: int) -> Data | None:
-        """The data partition of a state partition; None if it is none."""
-        return self._data.get((topic, index))
+        """The data partition of a state partition; None if it is none. Its topic may be deleted."""
+        return self._data.get(topic, {}).get(index)
+
+    def data_in(self, state_topic: str) -> Collection[Data]:
+        """All data partitions whose state is in this topic."""
+        return self._data.get(state_topic, {}).values()
 
     def topics(self) -> frozenset[str]:
         """The internal topics whose partitions are paired."""
-        return frozenset(topic for topic, _ in self._data)
+        return frozenset(self._data)
 
     def __iter__(self) -> Iterator[Pair]:
         for (topic_id, index), states in self._states.items():
@@ -70,4 +78,5 @@ class Pairs:
 
     def copy(self) -> Pairs:
         """The same, of which a change does not reach this one."""
-        return Pairs({data: dict(states) for data, states in self._states.items()}, dict(self._data))
+        states = {data: dict(states) for data, states in self._states.items()}
+        return Pairs(states, {topic: dict(data) for topic, data in self._data.items()})

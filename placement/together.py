@@ -93,7 +93,7 @@ def _following(state: Member, leader: int, alive: frozenset[int]) -> PartitionIn
     """A state partition whose data partition has this leader now."""
     if leader == NO_LEADER or state.may_be_led_by(leader):
         return state.led_by(leader, alive)
-    if isinstance(state.outcome, Election) and state.outcome.unclean:
+    if isinstance(state.outcome, Election) and state.outcome.unclean and leader in state.kept.replicas:
         epoch = state.kept.leader_epoch + 1
         return changed(state.kept, leader=leader, leader_epoch=epoch, isr=(leader,), elr=(), unclean=True)
     return state.led_by(NO_LEADER, alive)

@@ -41,6 +41,8 @@ def led_together(metadata: ClusterMetadata, key: Key) -> tuple[Key, ...]:
         return (key,)
     data = pairs.data_of(name, index)
     if data is not None:
+        if data[0] not in metadata.names:
+            return (key,)  # the data's topic is deleted
         key = metadata.names[data[0]], data[1]
     return (key, *pairs.states_of(metadata.topics[key[0]].id, key[1]))
 

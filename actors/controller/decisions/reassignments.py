@@ -23,7 +23,7 @@ from actors.wire.errors import ErrorCode
 from placement.metadata import NO_LEADER, ClusterMetadata, PartitionInfo, changed
 from placement.reassignment import without
 from placement.records import PartitionRecord, Record, one_by_one
-from placement.together import Election, Outcome, settled
+from placement.together import Election, Outcome, kept, settled
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -62,15 +62,16 @@ def alter_reassignments(
 def _moved(ground: Ground, move: Reassignment, *, allow_factor_change: bool) -> dict[Key, Outcome]:
     """A partition, and those that are led together with it, at the beginning or end of a move of one of them."""
     _partition(ground.metadata, move.topic, move.index)
-    outcomes: dict[Key, Outcome] = {}
-    for key in led_together(ground.metadata, (move.topic, move.index)):
-        before = ground.partition(key)
-        if move.replicas is None:
-            outcomes[key] = _cancelled(before, *key, ground.alive)
-        else:
-            _check_target(ground.metadata, before, move.replicas, allow_factor_change=allow_factor_change)
-            outcomes[key] = _begun(before, move.replicas)
-        _check_holders(before, settled(outcomes[key]), ground.needed(key[0]))
+    data, *states = led_together(ground.metadata, (move.topic, move.index))
+    before = ground.partition(data)
+    if move.replicas is None:
+        outcome = _cancelled(before, *data, ground.alive)
+    else:
+        _check_target(ground.metadata, before, move.replicas, allow_factor_change=allow_factor_change)
+        outcome = _begun(before, move.replicas)
+    outcomes = {data: outcome, **{key: _alongside(ground, key, kept(outcome)) for key in states}}
+    for key, after in outcomes.items():
+        _check_holders(ground.partition(key), settled(after), ground.needed(key[0]))
     return outcomes
 
 
@@ -115,6 +116,17 @@ def _cancelled(partition: PartitionInfo, topic: str, index: int, alive: frozense
     elr = without(partition.elr, partition.adding)
     after = changed(partition, replicas=replicas, isr=isr, elr=elr, adding=(), removing=())
     return after if not isr or after.leader in (*replicas, NO_LEADER) else Election(after, alive)
+
+
+def _alongside(ground: Ground, key: Key, data: PartitionInfo) -> Outcome:
+    """A state partition with the replicas of its data partition, and on the same move."""
+    before, replicas = ground.partition(key), data.replicas
+    if (replicas, data.adding, data.removing) == (before.replicas, before.adding, before.removing):
+        return before
+    isr = tuple(broker for broker in replicas if broker in before.isr)
+    elr = tuple(broker for broker in replicas if broker in before.elr)
+    after = changed(before, replicas=replicas, isr=isr, elr=elr, adding=data.adding, removing=data.removing)
+    return after if not isr or after.leader in (*replicas, NO_LEADER) else Election(after, ground.alive)
 
 
 def _check_holders(before: PartitionInfo, after: PartitionInfo, needed: int) -> None:

@@ -39,6 +39,8 @@ def create_state_partition(
         return _refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"{name}-{asked.index} is being reassigned")
     made = _beside(metadata, data)
     topic = metadata.topics.get(asked.state_topic)
+    if topic is not None and asked.state_topic not in metadata.pairs.topics():
+        return _refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"{asked.state_topic} is a user's topic: delete it")
     index = 0 if topic is None else len(topic.partitions)
     record: Record
     if topic is not None:
@@ -72,7 +74,7 @@ def _refused(code: ErrorCode, text: str) -> Decision:
 
 def check_not_paired(metadata: ClusterMetadata, topic: TopicInfo) -> None:
     """Raise RefusedError if a topic holds the state of what lives beside other topics."""
-    if metadata.pairs and topic.name in metadata.pairs.topics():
+    if any(topic_id in metadata.names for topic_id, _ in metadata.pairs.data_in(topic.name)):
         raise RefusedError(
             ErrorCode.INVALID_REQUEST, f"{topic.name} holds what belongs to partitions of other topics: not deleted"
         )

@@ -82,8 +82,7 @@ class DecidedMetadata:
     def decide(self, records: Sequence[Record]) -> Commit:
         """Apply records to the decided metadata. If one cannot be applied, which is a bug, none is, and it raises."""
         try:
-            for record in records:
-                self.decided.apply(record)
+            self.decided.apply_all(records)
         except BaseException:
             self._decide_again()
             raise
@@ -104,8 +103,7 @@ class DecidedMetadata:
         """All records below this index have committed."""
         while self._pending and self._pending[0][0].index <= index:
             commit, records = self._pending.popleft()
-            for record in records:
-                self.committed.apply(record)
+            self.committed.apply_all(records)
             commit.end(committed=True)
 
     def take_back(self) -> None:
@@ -132,5 +130,4 @@ class DecidedMetadata:
     def _decide_again(self) -> None:
         self.decided = self.committed.copy()
         for _, records in self._pending:
-            for record in records:
-                self.decided.apply(record)
+            self.decided.apply_all(records)

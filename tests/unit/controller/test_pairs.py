@@ -317,18 +317,53 @@ def test_unclean_elections_of_both_go_together() -> None:
     assert pair.state.unclean
 
 
-def test_pairs_go_with_the_topic_of_the_data_and_the_topic_of_the_state_stays() -> None:
+def delete(pair: Pair, name: str) -> int:
+    (row,) = pair.do("delete_topics", topics=[{"name": name, "topic_id": None}])
+    return int(row["error_code"])
+
+
+def test_the_topic_of_the_state_stays_and_stays_internal_when_that_of_the_data_is_deleted() -> None:
     pair = Pair()
-
-    def delete(name: str) -> int:
-        (row,) = pair.do("delete_topics", topics=[{"name": name, "topic_id": None}])
-        return int(row["error_code"])
-
-    assert delete(STATE) == ErrorCode.INVALID_REQUEST
-    assert delete("t") == 0
-    assert not pair.metadata.pairs
+    assert delete(pair, STATE) == ErrorCode.INVALID_REQUEST
+    assert delete(pair, "t") == 0
+    assert STATE in pair.metadata.internal_topics
+    assert ClusterMetadata.from_wire(pair.metadata.to_wire()).internal_topics == pair.metadata.internal_topics
     pair.lose(0)
     assert pair.state.leader == 1, "it is a partition of its own now"
+    pair.metadata.apply(TopicRecord(TopicInfo("t", b"T" * 16, (PartitionInfo(1, 0, BROKERS, BROKERS),))))
+    pair.do("create_state_partition", topic_id=b"T" * 16, index=0, state_topic=STATE, configs={})
+    assert pair.metadata.pairs.states_of(b"T" * 16, 0) == ((STATE, 1),)
+    assert delete(pair, STATE) == ErrorCode.INVALID_REQUEST
+
+
+def test_a_topic_of_states_goes_with_all_its_pairs_once_no_data_is_left() -> None:
+    pair = Pair()
+    delete(pair, "t")
+    assert delete(pair, STATE) == 0
+    assert not pair.metadata.pairs
+    assert STATE not in pair.metadata.internal_topics
+
+
+def test_a_topic_that_a_user_has_made_is_not_taken_for_states() -> None:
+    cluster = Cluster()
+    cluster.create({"name": "t"}, {"name": STATE, "configs": {"retention.ms": "1"}})
+    asked = {"topic_id": cluster.metadata.topics["t"].id, "index": 0, "state_topic": STATE, "configs": {}}
+    assert cluster.do("create_state_partition", **asked)["error_code"] == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert not cluster.metadata.pairs
+
+
+def test_a_state_partition_that_lags_in_a_move_is_never_led_by_a_broker_that_has_no_replica_of_it() -> None:
+    """The replicas of the two parted when the move was begun anew; then an unclean election chose one of the data's."""
+    pair = Pair()
+    pair.metadata.apply(PartitionRecord("t", 0, PartitionInfo(3, 3, (3, 0, 1), (3, 0), 5, (), (3,), (1,))))
+    pair.metadata.apply(PartitionRecord(STATE, 0, PartitionInfo(NO_LEADER, 3, (3, 0, 1), (0,), 5, (), (3,), (1,))))
+    pair.metadata.apply(BrokerRecord(BrokerInfo(3, "h", 9092, None, 0)))
+    pair.lost(0)
+    for target in ((2, 1), ()):
+        assert pair.moves("t", *target) == 0
+        assert set(pair.state.replicas) == set(pair.data.replicas)
+    pair.elects(STATE, 1)
+    assert pair.state.leader in (NO_LEADER, *pair.state.replicas)
 
 
 class Chance:
@@ -359,6 +394,8 @@ class Chance:
                 pair.lost(broker)
             case 7:
                 pair.moves(topic, *(() if chance.random() < 0.2 else chance.sample(range(4), chance.randint(2, 3))))
+            case 5:
+                pair.elects(topic, 1)
         self.judge()
 
     def come(self, broker: int) -> None:

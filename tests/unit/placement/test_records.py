@@ -175,3 +175,18 @@ def test_an_image_that_is_none_is_refused() -> None:
     for wrong in (None, [], {"a": 1}, ["c", 1, 2, [[]], [], {}, 0]):
         with pytest.raises(ArrayError, match="MetadataImage"):
             read_image(wrong)
+
+
+def test_all_at_once_is_the_same_as_one_after_the_other() -> None:
+    one, all_at_once = ClusterMetadata(), ClusterMetadata()
+    for record in RECORDS:
+        one.apply(record)
+    all_at_once.apply_all(RECORDS)
+    assert all_at_once == one
+    assert (all_at_once.version, all_at_once.security_version) == (one.version, one.security_version)
+    more = [PartitionRecord("t", index, MOVING) for index in range(4)]
+    for record in more:
+        one.apply(record)
+    all_at_once.apply_all(more)
+    assert all_at_once == one
+    assert len(one.topics["t"].partitions) == 4
