@@ -66,9 +66,10 @@ def test_the_terminal_of_up_shows_nothing_of_a_broker_that_is_killed_but_where_t
         up.process.send_signal(signal.SIGTERM)
         assert up.ended() == 0, up.shown
         assert "raylet" not in up.shown
-        *_, told, ready = [line.strip() for line in up.shown.splitlines() if line.strip()]
+        *_, told, ready, end = [line.strip() for line in up.shown.splitlines() if line.strip()]
         assert told.endswith(f"logs are in {data / 'logs'}; what Ray says is in ray.log there")
         assert ready.startswith("ready bootstrap.servers=")
+        assert end == "stopping the brokers; the data stays"
 
 
 @pytest.mark.timeout(600)
