@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from actors import CoterieError
@@ -65,10 +66,10 @@ class LogFile:
             raise
         self._size += len(data)
 
-    def replace(self, data: bytes, *, at_once: bool = False) -> None:
-        """Have these frames instead of all. If it raises OSError, the old file stays in use.
+    def replace(self, data: bytes) -> None:
+        """Have these frames instead of all; they say what the old ones say. If it raises OSError, the old file stays.
 
-        `at_once`: they are needed after a loss of power; else they say what the old file says, and either will do.
+        After a loss of power either may be there, so nothing is appended before the new one's name is on disk.
         """
         new = self.path.with_suffix(".new")
         file = open(new, "w+b", buffering=0)  # noqa: SIM115 - lives as long as we do
@@ -77,13 +78,13 @@ class LogFile:
             self._writer.fsync(file.fileno())
             os.replace(new, self.path)
         except OSError:
-            file.close()
+            with suppress(OSError):
+                file.close()
             raise
         old, self._file = self._file, file
         self._size, self._named = len(data), False
-        old.close()
-        if at_once:
-            self._name()
+        with suppress(OSError):  # the new one is in place, and nobody reads the old one
+            old.close()
 
     def _name(self) -> None:
         self._writer.fsync_directory(self.path.parent)

@@ -22,9 +22,21 @@ import msgpack
 from crc32c import crc32c
 
 from placement.arrays import ArrayError
-from placement.records import VERSIONED, MetadataImage, Record, read_image, read_record, write_image, write_record
+from placement.records import (
+    VERSIONED,
+    MetadataImage,
+    PairRecord,
+    PartitionsRecord,
+    Record,
+    read_image,
+    read_record,
+    write_image,
+    write_record,
+)
 
 _HEAD: Final = struct.Struct(">II")
+_OF_VERSIONED: Final = (PairRecord, PartitionsRecord)
+"""The kinds that have come since records have versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,11 @@ class Entry:
 
 
 Content: TypeAlias = Format | MetadataImage | Entry
+
+
+def fits(record: Record, level: int) -> bool:
+    """Whether the layout of a level can hold a record: the first has no versions and no kinds that came with them."""
+    return level >= VERSIONED or (record.VERSION == 0 and not isinstance(record, _OF_VERSIONED))
 
 
 def encode(content: Content, level: int) -> bytes:

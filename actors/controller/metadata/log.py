@@ -10,7 +10,7 @@ from typing import Protocol
 from actors import __version__
 from actors.controller.metadata.commits import Commit, DecidedMetadata, NotControllerError
 from actors.controller.metadata.file import LogFile, MetadataLogError
-from actors.controller.metadata.frames import Content, Entry, Format, decode, encode
+from actors.controller.metadata.frames import Content, Entry, Format, decode, encode, fits
 from actors.log.files import REAL_WRITER, FileWriter
 from placement.arrays import ArrayError
 from placement.metadata import ClusterMetadata
@@ -66,6 +66,10 @@ class MetadataLog:
 
     A file keeps the layout that it has (`frames`) until the metadata's level is raised, for the release that wrote it
     to be able to read it. A new one has the newest.
+
+    The record that raises the level is the last entry of the old layout: with it the raise has committed. The file is
+    rewritten after it. If that cannot be, it is tried again before each entry and at each start; until it has worked,
+    entries have the old layout, and those that the old layout cannot hold are refused.
     """
 
     def __init__(
@@ -93,7 +97,7 @@ class MetadataLog:
         self._file.open()
         if self._count == 0:
             self._begin()
-        elif self._count > self._snapshot_every:
+        elif self._count > self._snapshot_every or self._lags:
             self._shorten()
 
     @property
@@ -175,34 +179,47 @@ class MetadataLog:
         if epoch < self.decided.controller_epoch:
             newer = self.decided.controller_epoch
             raise NotControllerError(f"a controller of epoch {newer} has begun: that of epoch {epoch} decides nothing")
-        entry = Entry(epoch, self.decided.version, tuple(records))
+        if self._lags:
+            self._catch_up(records)
+        entry, level = Entry(epoch, self.decided.version, tuple(records)), self.committed.level
         commit = self._states.decide(records)
         try:
-            self._write(entry)
+            self._file.append(encode(entry, self._level))
         except BaseException:
             self._states.take_back()
             raise
+        self._count += 1
         self._states.commit(commit.index)
-        if self._count % self._snapshot_every == 0:  # if it fails, the next try comes after as many entries
-            self._shorten()
+        if self.committed.level > level or self._count % self._snapshot_every == 0:
+            self._shorten()  # if it fails, the next try comes after as many entries
         return commit
 
-    def _write(self, entry: Entry) -> None:
-        if self.decided.level > self._level:
-            self._replace(self.decided.level, self.decided.image(), at_once=True)
-        else:
-            self._file.append(encode(entry, self._level))
-            self._count += 1
+    @property
+    def _lags(self) -> bool:
+        """Whether the file still has the layout of a level below the metadata's."""
+        return self._level < self.committed.level
+
+    def _catch_up(self, records: Sequence[Record]) -> None:
+        """Give the file the layout of the metadata's level. Raises OSError if that fails and these records need it."""
+        try:
+            self._rewrite()
+        except OSError as error:
+            if not all(fits(record, self._level) for record in records):
+                raise
+            log.warning("%s keeps the layout of level %d: %s", self.path, self._level, error)
 
     def _shorten(self) -> None:
+        """Rewrite the file if that can be. What was appended has committed, whatever becomes of this."""
         try:
-            self._replace(self._level, self._snapshots.snapshot())
-        except OSError as error:
-            log.warning("%s cannot be shortened to a snapshot: %s", self.path, error)
+            self._rewrite()
+        except Exception as error:  # of a bug, too
+            log.warning("%s cannot be rewritten as a snapshot: %s", self.path, error)
 
-    def _replace(self, level: int, image: MetadataImage, *, at_once: bool = False) -> None:
-        contents: tuple[Content, ...] = (Format(level, self._release), image)
-        self._file.replace(b"".join(encode(each, level) for each in contents), at_once=at_once)
+    def _rewrite(self) -> None:
+        """Have a snapshot instead of all entries, in the layout of the metadata's level."""
+        level = max(self._level, self.committed.level)
+        contents: tuple[Content, ...] = (Format(level, self._release), self._snapshots.snapshot())
+        self._file.replace(b"".join(encode(each, level) for each in contents))
         self._level, self._count = level, len(contents)
 
     def close(self) -> None:
