@@ -7,7 +7,7 @@ it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from actors.controller.decisions.elections import (
@@ -51,12 +51,21 @@ class BrokerChanges:
     def registered(self, hello: Hello, epoch: int) -> None:
         """A broker has another process than the metadata says, whose death may not have been noticed.
 
+        It is one change: the former process dies, the new one comes, and leaders are elected, or nothing of that.
         Brokers are told by whoever calls this. It raises what goes wrong.
         """
-        self._publisher.commit(broker_lost(self._log.decided, hello.broker_id, config=self._config()), tell=False)
-        self._publisher.commit([BrokerRecord(described(hello, epoch))], tell=False)
-        elected = broker_registered(self._log.decided, hello.broker_id, intact=hello.intact, config=self._config())
-        self._publisher.commit(elected, tell=False)
+        config, after = self._config(), self._log.decided.copy()
+        records: list[Record] = []
+
+        def decided(more: Iterable[Record]) -> None:
+            for record in more:
+                after.apply(record)
+                records.append(record)
+
+        decided(broker_lost(after, hello.broker_id, config=config))
+        decided([BrokerRecord(described(hello, epoch))])
+        decided(broker_registered(after, hello.broker_id, intact=hello.intact, config=config))
+        self._publisher.commit(records, tell=False)
 
     def lost(self, broker_id: int) -> Commit | None:
         """A broker is gone. None if that could not be recorded."""

@@ -13,9 +13,9 @@ from actors.controller.pool_seals import POOLS_KEY, PoolSeals
 from actors.links.control import Answer, Failed, Image, Join, Joined, Welcome
 from actors.links.pool_seals import Seal
 from actors.runtime.private import write_private
-from placement.records import BrokerRecord, ControllerEpochRecord, ProducerIdsRecord, Record
+from placement.records import BrokerRecord, ControllerEpochRecord, PartitionRecord, ProducerIdsRecord, Record
 from placement.sealed_pools import SealedVersion
-from tests.support.controller_world import controller, topic
+from tests.support.controller_world import controller, create, topic
 from tests.support.held_log import HeldLog
 from tests.support.runtime_helpers import FakeBroker, until
 
@@ -241,6 +241,35 @@ async def test_a_broker_whose_registration_meets_a_bug_is_hung_up_on_and_others_
         await FakeBroker(0).register(c.port)
         assert met.all == [("the registration of broker 1", Bug)] * 2
         assert list(c.metadata.brokers) == [0]
+
+
+PARTS: dict[str, Callable[[Record], bool]] = {
+    "death": lambda record: isinstance(record, BrokerRecord) and not record.broker.alive,
+    "new process": lambda record: isinstance(record, BrokerRecord) and record.broker.alive,
+    "election": lambda record: isinstance(record, PartitionRecord) and record.partition.leader == 0,
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+async def test_a_registration_of_which_one_part_cannot_be_logged_changes_nothing(
+    tmp_path: Path, part: Callable[[Record], bool]
+) -> None:
+    """Brokers are told of it when it is whole: of a part that had committed alone nobody would hear."""
+    met, log = Met(), FaultyLog(lambda record: False)
+    async with controller(tmp_path, log=log, faults=met) as c:
+        for broker_id in range(2):
+            broker = await FakeBroker(broker_id).register(c.port)
+        await create(broker, "t", partitions=2)
+        before, log.wrong = log.decided.copy(), part
+        again = await FakeBroker(0).connect(c.port)
+        again.send(again.hello())
+        await again.lost.wait()
+        assert log.decided == log.committed == before
+        assert met.all == [("the registration of broker 0", Bug)]
+        log.wrong = lambda record: False
+        await FakeBroker(0).register(c.port)
+        assert c.metadata.brokers[0].epoch == before.brokers[0].epoch + 1
+        await until(lambda: broker.of(Image)[-1].metadata.version == c.metadata.version)
 
 
 async def test_a_death_that_meets_a_bug_is_recorded_later_and_others_are_at_once(tmp_path: Path) -> None:

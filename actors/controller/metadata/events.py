@@ -5,7 +5,7 @@ A change may be about thousands of partitions, when a broker dies. Then one even
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, PartitionInfo
@@ -45,33 +45,28 @@ class Changes:
 
     def __init__(self, metadata: ClusterMetadata, records: Sequence[Record]) -> None:
         self._metadata = metadata
-        self._records = records = list(one_by_one(records))
-        changed = [(r.topic, r.index) if isinstance(r, PartitionRecord) else None for r in records]
-        self._partitions = [None if at is None else metadata.partition(*at) for at in changed]
-        self._brokers = dict(metadata.brokers) if any(isinstance(r, BrokerRecord) for r in records) else {}
-        topics = {at[0] for at in changed if at is not None} & metadata.topics.keys()
+        self._records = list(one_by_one(records))
+        self._before = list(_before(metadata, self._records))
+        topics = {r.topic for r in self._records if isinstance(r, PartitionRecord)} & metadata.topics.keys()
         self._sizes = {name: len(metadata.topics[name].partitions) for name in topics}
 
     def said(self) -> Iterator[Said]:
-        """What is said of the change."""
+        """What is said of the change. Elections that a broker's start allows are told after it."""
         by_kind: dict[str, list[Said]] = {}
         for each in self._each():
+            if each[0] == "start":
+                yield from _few(by_kind)
+                by_kind = {}
             by_kind.setdefault(each[0], []).append(each)
-        for kind, all_said in by_kind.items():
-            if len(all_said) > EACH_MAX and kind in _ALL:
-                few = ", ".join(subject for _, subject, _ in all_said[:3])
-                yield kind, _subject(kind, len(all_said)), _ALL[kind].format(len(all_said), few)
-            else:
-                yield from all_said
+        yield from _few(by_kind)
 
     def _each(self) -> Iterator[Said]:
-        for record, before in zip(self._records, self._partitions, strict=True):
+        for record, before in zip(self._records, self._before, strict=True):
             match record:
                 case BrokerRecord(broker):
-                    yield from _broker(self._brokers.get(broker.id), self._metadata.brokers[broker.id])
-                case PartitionRecord(topic, index):
-                    after = self._metadata.partition(topic, index)
-                    if before is not None and after is not None:
+                    yield from _broker(before if isinstance(before, BrokerInfo) else None, broker)
+                case PartitionRecord(topic, index, after):
+                    if isinstance(before, PartitionInfo):
                         yield from _partition(f"{topic}-{index}", before, after)
                     elif self._is_last_new(topic, index):
                         text = f"The topic has {_partitions(index + 1)} now, after {self._sizes[topic]}."
@@ -90,6 +85,31 @@ class Changes:
         """Whether a topic that was there has this partition as the last of those it was given."""
         now = self._metadata.topics.get(topic)
         return now is not None and self._sizes.get(topic, index + 1) <= index == len(now.partitions) - 1
+
+
+def _before(metadata: ClusterMetadata, records: Sequence[Record]) -> Iterator[BrokerInfo | PartitionInfo | None]:
+    """The broker or the partition that each record changes: as it is, or as the records before have left it."""
+    changed: dict[int | tuple[str, int], BrokerInfo | PartitionInfo] = {}
+    for record in records:
+        match record:
+            case BrokerRecord(broker):
+                yield changed.get(broker.id, metadata.brokers.get(broker.id))
+                changed[broker.id] = broker
+            case PartitionRecord(topic, index, partition):
+                yield changed.get((topic, index), metadata.partition(topic, index))
+                changed[topic, index] = partition
+            case _:
+                yield None
+
+
+def _few(by_kind: Mapping[str, Sequence[Said]]) -> Iterator[Said]:
+    """The same, with one event for all of a kind of which there are many."""
+    for kind, all_said in by_kind.items():
+        if len(all_said) > EACH_MAX and kind in _ALL:
+            few = ", ".join(subject for _, subject, _ in all_said[:3])
+            yield kind, _subject(kind, len(all_said)), _ALL[kind].format(len(all_said), few)
+        else:
+            yield from all_said
 
 
 def _broker(before: BrokerInfo | None, after: BrokerInfo) -> Iterator[Said]:

@@ -58,6 +58,20 @@ def test_brokers_come_leave_and_die() -> None:
     assert [kind for kind, _, _ in world.told(broker(1))] == ["start"]
 
 
+def test_of_a_process_that_is_replaced_by_one_change_the_death_is_told_then_the_start_then_elections() -> None:
+    world = World(broker(0), TopicRecord(TopicInfo("t", b"t" * 16, (PartitionInfo(1, 4, (1,), (1,)),))))
+    nobody, again = (PartitionInfo(leader, epoch, (1,), (1,)) for leader, epoch in ((NO_LEADER, 5), (1, 6)))
+    told = world.told(
+        *(broker(0, alive=False), PartitionRecord("t", 0, nobody)), *(broker(1), PartitionRecord("t", 0, again))
+    )
+    assert [(kind, text) for kind, _, text in told] == [
+        ("death", "The broker's process 41 has ended, or was given up."),
+        ("election", "Nobody can lead it, after broker 1, at leader epoch 5."),
+        ("start", "The broker serves at epoch 1, as process 41."),
+        ("election", "Broker 1 leads it, where nobody led, at leader epoch 6."),
+    ]
+
+
 def test_one_record_of_several_partitions_is_told_of_as_one_for_each() -> None:
     both = [TopicRecord(TopicInfo(name, name.encode() * 16, (THREE,))) for name in ("t", "s")]
     changed = PartitionInfo(1, 5, (0, 1, 2), (0, 1, 2))
