@@ -107,7 +107,7 @@ class ControllerServer:
         self._chronicle = Chronicle(environment.clock.wall_ms)
         self._faults = faults
         self.epoch = metadata_log.decided.controller_epoch + 1
-        self.publisher = Publisher(metadata_log, self.epoch, self._brokers, self._chronicle)
+        self.publisher = Publisher(metadata_log, self.epoch, self._brokers, self._chronicle, faults)
         self._changes = BrokerChanges(metadata_log, self.publisher, lambda: self.config, faults)
         self._operations = Operations(self.publisher, self._decide, self._acked, loop, ack_wait_s, faults)
         self.monitoring = Monitoring(

@@ -12,6 +12,7 @@ from actors.controller.metadata.commits import Commit, NotControllerError
 from actors.controller.pool_seals import POOLS_KEY, PoolSeals
 from actors.links.control import Answer, Failed, Image, Join, Joined, Welcome
 from actors.links.pool_seals import Seal
+from actors.runtime.environment import Clock, Environment
 from actors.runtime.private import write_private
 from placement.records import BrokerRecord, ControllerEpochRecord, PartitionRecord, ProducerIdsRecord, Record
 from placement.sealed_pools import SealedVersion
@@ -248,6 +249,45 @@ PARTS: dict[str, Callable[[Record], bool]] = {
     "new process": lambda record: isinstance(record, BrokerRecord) and record.broker.alive,
     "election": lambda record: isinstance(record, PartitionRecord) and record.partition.leader == 0,
 }
+
+
+class WallClock:
+    """A wall clock that a bug stops: what is noted then has no time."""
+
+    stopped = False
+
+    def __call__(self) -> int:
+        if self.stopped:
+            raise Bug("of the clock")
+        return 7
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_change_whose_events_meet_a_bug_is_answered_and_brokers_are_told(tmp_path: Path, late: bool) -> None:
+    """It is made: to say that it failed would be false."""
+    met, log, clock = Met(), HeldLog(), WallClock()
+    async with controller(tmp_path, log=log, faults=met, environment=Environment(Clock(wall_ms=clock))) as c:
+        broker = await FakeBroker(0).register(c.port)
+        clock.stopped, log.held = True, late
+        broker.ask("create_topics", 7, topics=[topic("t")])
+        await until(lambda: "t" in log.decided.topics)
+        log.commit()
+        await broker.hear(Answer)
+        assert broker.answer(7)["result"][0]["error_code"] == 0  # type: ignore[index]
+        assert topics_told(broker)[-1] == ["t"]
+        assert met.all == [("a change has no events", Bug)]
+
+
+async def test_a_broker_that_cannot_be_told_costs_no_other_its_image_and_no_change_its_answer(tmp_path: Path) -> None:
+    met = Met()
+    async with controller(tmp_path, ack_wait_s=0.0, faults=met) as c:
+        one, two = [await FakeBroker(i).register(c.port) for i in range(2)]
+        c.server.brokers[0].protocol.version = -1  # no message has a form in it
+        two.ask("create_topics", 7, topics=[topic("t")])
+        await two.hear(Answer)
+        assert topics_told(two)[-1] == ["t"]
+        assert not any(topics_told(one))
+        assert [what for what, _ in met.all] == ["broker 0 may not be told of a change"]
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)

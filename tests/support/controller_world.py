@@ -12,6 +12,7 @@ from actors.controller.faults import Faults
 from actors.controller.metadata.frames import Format, encode
 from actors.controller.metadata.log import Log, MetadataLog
 from actors.controller.server import ACK_WAIT_SECONDS, ControllerServer
+from actors.runtime.environment import REAL, Environment
 from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
 from placement.metadata import (
@@ -92,6 +93,7 @@ async def controller(
     ack_wait_s: float = ACK_WAIT_SECONDS,
     log: Log | None = None,
     faults: Faults | None = None,
+    environment: Environment = REAL,
     **settings: str,
 ) -> AsyncIterator[Controller]:
     """A controller on the log in `path`; using the same path again is its restart. Bugs that it has met are raised."""
@@ -105,6 +107,7 @@ async def controller(
     loop: Any = clock
     server = ControllerServer(
         *(log or MetadataLog(path / "metadata.log"), config, SECRET, launcher, loop),
+        environment=environment,
         ack_wait_s=ack_wait_s,
         faults=faults or (lambda what, error: met.append(error)),
     )

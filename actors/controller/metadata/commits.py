@@ -57,15 +57,22 @@ class Commit:
         self.then(lambda: None if waiting.done() else waiting.set_result(None), dropped)
         await waiting
 
-    def end(self, *, committed: bool) -> None:
-        """The records have committed, or never will. Only the metadata they belong to calls this."""
+    def end(self, *, committed: bool) -> list[Exception]:
+        """The records have committed, or never will. Only the metadata they belong to calls this.
+
+        All who wait are called. What some of them raise, which is a bug, is returned.
+        """
         self._state = _State.COMMITTED if committed else _State.DROPPED
         then, self._then = self._then, []
+        errors: list[Exception] = []
         for on_commit, on_drop in then:
-            if committed:
-                on_commit()
-            elif on_drop is not None:
-                on_drop()
+            call = on_commit if committed else on_drop
+            try:
+                if call is not None:
+                    call()
+            except Exception as error:  # whatever it is: others that wait have nothing to do with it
+                errors.append(error)
+        return errors
 
 
 class DecidedMetadata:
@@ -100,11 +107,14 @@ class DecidedMetadata:
         return commit
 
     def commit(self, index: int) -> None:
-        """All records below this index have committed."""
+        """All records below this index have committed. All who wait are told; what the first raises, is raised then."""
+        errors: list[Exception] = []
         while self._pending and self._pending[0][0].index <= index:
             commit, records = self._pending.popleft()
             self.committed.apply_all(records)
-            commit.end(committed=True)
+            errors += commit.end(committed=True)
+        if errors:
+            raise errors[0]
 
     def take_back(self) -> None:
         """Forget the records that were decided last, which could not be appended. Nobody waits for them yet."""
@@ -121,11 +131,12 @@ class DecidedMetadata:
         self.decided = self.committed.copy()
 
     def drop(self) -> None:
-        """Forget all records that have not committed, for another controller has begun."""
+        """Forget all records that have not committed, for another controller has begun. It raises as `commit` does."""
         pending, self._pending = self._pending, deque()
         self._decide_again()
-        for commit, _ in pending:
-            commit.end(committed=False)
+        errors = [error for commit, _ in pending for error in commit.end(committed=False)]
+        if errors:
+            raise errors[0]
 
     def _decide_again(self) -> None:
         self.decided = self.committed.copy()

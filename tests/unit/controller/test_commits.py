@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -95,6 +97,32 @@ def test_who_asks_late_is_told_at_once() -> None:
     dropped.then(lambda: w.heard.append("never"))
     assert w.heard == ["committed", "dropped"]
     assert (w.states.end.done, w.states.end.index) == (True, 1), "nothing is waited for"
+
+
+class Bug(Exception):  # noqa: N818 - it stands for any
+    """What nothing but a bug raises."""
+
+
+def failing(name: str) -> Callable[[], None]:
+    def fail() -> None:
+        raise Bug(name)
+
+    return fail
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_one_who_waits_and_meets_a_bug_keeps_nobody_else_from_being_told(committed: bool) -> None:
+    w = World()
+    for name in ("one", "two"):
+        commit = w.decide(name, ProducerIdsRecord(1))
+        commit.then(failing(name), failing(name))
+        commit.then(partial(w.heard.append, f"{name} again"), partial(w.heard.append, f"not {name} again"))
+    with pytest.raises(Bug, match="one"):
+        w.states.commit(2) if committed else w.states.drop()
+    told = ["one", "one again", "two", "two again"]
+    assert w.heard == (told if committed else [f"not {name}" for name in told])
+    assert w.ids == ((1, 1) if committed else (0, 0))
+    assert w.states.end.done
 
 
 async def test_the_end_can_be_waited_for() -> None:
