@@ -17,7 +17,7 @@ The rules for what is newer than the reader:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, get_args
 
@@ -336,13 +336,25 @@ def read_record(values: Any, level: int) -> Record:
 
 
 def write_image(image: MetadataImage) -> list[Any]:
-    """The array of an image. Up to level 1 it is that of releases whose records have no versions."""
-    return _ARRAYS.write(image)
+    """The array of an image. Up to level 1 it is that of releases whose records have no versions.
+
+    If credentials are None, the other values that are those of the image before are left out, as those releases do:
+    levels of features follow at once.
+    """
+    values = _ARRAYS.write(image)
+    if image.scram is None:
+        del values[_AFTER_SCRAM:_FEATURES]
+    return values
 
 
 def read_image(values: Any) -> MetadataImage:
     """The image of an array. Raises ArrayError, UnknownRecordError."""
+    if type(values) is list and len(values) > _AFTER_SCRAM and values[_AFTER_SCRAM - 1] is None:
+        values = [*values[:_AFTER_SCRAM], b"", (), (), (), *values[_AFTER_SCRAM:]]
     return _ARRAYS.read(MetadataImage, values)
 
 
+_FIELDS: Final = [each.name for each in fields(MetadataImage)]
+_AFTER_SCRAM: Final = _FIELDS.index("scram") + 1
+_FEATURES: Final = _FIELDS.index("features")
 _ARRAYS = Arrays({PoolRecord: (partial(write_record, level=1), partial(read_record, level=1))})

@@ -28,12 +28,14 @@ from placement.metadata import (
     PartitionInfo,
     TopicInfo,
 )
+from placement.pairs import Pair
 from placement.records import (
     METADATA_LEVELS,
     METADATA_VERSION,
     BrokerRecord,
     ControllerEpochRecord,
     FeatureLevelRecord,
+    PairRecord,
     ProducerIdsRecord,
     Record,
 )
@@ -125,6 +127,29 @@ def test_images_are_what_brokers_of_the_release_before_read() -> None:
     assert not ClusterMetadata.from_wire([*wire[:7], None]).whole
     for fewer in range(7, len(wire)):  # releases before ended here
         assert ClusterMetadata.from_wire(wire[:fewer]).topics == metadata.topics
+
+
+def test_at_level_2_images_without_security_are_read_by_the_release_before_and_its_own_here() -> None:
+    """The levels of features follow the credentials that are left out; what comes after them it leaves out."""
+    whole = expected(SNAPSHOT)
+    whole.features[METADATA_VERSION] = 2
+    wire = whole.without_security().to_wire()
+    assert wire[7:] == [None, {METADATA_VERSION: 2}]
+    found = ClusterMetadata.from_wire(msgpack.unpackb(msgpack.packb(wire), strict_map_key=False))
+    assert (found.level, found.whole, found.topics, found.version) == (2, False, whole.topics, whole.version)
+    assert found.with_security_of(whole) == whole
+
+
+def test_an_image_without_security_has_all_that_came_with_level_2() -> None:
+    pair = Pair(bytes(range(16)), 0, "__states", 0)
+    whole = expected(SNAPSHOT)
+    for record in (FeatureLevelRecord(METADATA_VERSION, 2), ControllerEpochRecord(6, "9.9"), PairRecord(pair)):
+        whole.apply(record)
+    wire = whole.without_security().to_wire()
+    assert wire[7:] == [None, {METADATA_VERSION: 2}, "9.9", [[bytes(range(16)), 0, "__states", 0]]]
+    found = ClusterMetadata.from_wire(msgpack.unpackb(msgpack.packb(wire), strict_map_key=False))
+    assert found.with_security_of(whole) == whole
+    assert (found.release, list(found.pairs)) == ("9.9", [pair])
 
 
 @pytest.mark.parametrize("name", [PLAIN, SNAPSHOT])
