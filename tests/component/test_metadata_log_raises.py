@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from actors import __version__
+from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.frames import Entry, Format, decode, encode, fits, frames
 from actors.controller.metadata.log import MetadataLog
 from actors.log.files import Buffer, FileWriter
@@ -106,6 +109,10 @@ def older(folder: Path, name: str) -> Path:
     folder.mkdir(parents=True)
     shutil.copy(LOGS / name, folder / "metadata.log")
     return folder / "metadata.log"
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">II", len(body), crc32c(body)) + body
 
 
 def append(log: MetadataLog, *records: Record) -> None:
@@ -208,3 +215,16 @@ def test_the_old_layout_holds_the_kinds_that_it_had_and_no_later_one() -> None:
     had = {record.KIND for record in log_of_all} | {RAISE.KIND}
     assert {kind for kind, cls in KINDS.items() if fits(cls.__new__(cls), 1)} == had
     assert all(fits(cls.__new__(cls), NEWEST) for cls in KINDS.values())
+
+
+def test_the_release_that_has_raised_the_level_is_named_by_one_that_cannot_read_its_entries(tmp_path: Path) -> None:
+    """The snapshot that a raise begins with names none, because the old layout did not; the file's first frame does."""
+    path = older(tmp_path / "log", PLAIN)
+    log = MetadataLog(path, release="9.9")
+    append(log, RAISE)
+    log.close()
+    assert reopened(path).committed.release == "9.9"
+    future = next(iter(frames(encode(Entry(4, log.committed.version, (ProducerIdsRecord(1),)), NEWEST))))[1]
+    path.write_bytes(path.read_bytes() + framed(future.replace(b"producer_ids", b"producer_idz")))
+    with pytest.raises(MetadataLogError, match=r"'producer_idz'.*Coterie 9\.9 wrote it"):
+        MetadataLog(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -132,7 +133,7 @@ class MetadataLog:
             case Format():
                 self._has_level(content)
             case MetadataImage():
-                self._snapshots.restore(content)
+                self._snapshots.restore(replace(content, release=content.release or self.committed.release))
             case Entry():
                 self._check_order(where, content)
                 self._states.commit(self._states.decide(content.records).index)
