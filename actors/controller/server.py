@@ -206,8 +206,10 @@ class ControllerServer:
             case Heartbeat() if session.broker_id < 0:
                 self._launcher.heard(session.joins)
             case Heartbeat(sent, load, leaving):
-                session.load, session.answered = load, True
-                protocol.send(Confirmed(sent))
+                session.load = load
+                if session.welcomed:  # else its lease would begin before it is registered
+                    session.answered = True
+                    protocol.send(Confirmed(sent))
                 if not leaving and self._brokers.get(session.broker_id) is session:
                     self._changes.stays(session.broker_id)
             case Call(number, operation, by):

@@ -10,8 +10,9 @@ import pytest
 
 from actors.controller.metadata.commits import Commit, NotControllerError
 from actors.controller.pool_seals import POOLS_KEY, PoolSeals
-from actors.links.control import Answer, Failed, Image, Join, Joined, Welcome
+from actors.links.control import Answer, Confirmed, Failed, Heartbeat, Image, Join, Joined, Welcome
 from actors.links.pool_seals import Seal
+from actors.links.status import Load
 from actors.runtime.environment import Clock, Environment
 from actors.runtime.private import write_private
 from placement.records import BrokerRecord, ControllerEpochRecord, PartitionRecord, ProducerIdsRecord, Record
@@ -102,6 +103,23 @@ async def test_a_broker_is_welcomed_and_sent_images_when_its_registration_has_co
         assert [type(message) for message in two.heard if not isinstance(message, Joined)] == [Welcome, Image]
         assert c.launcher.ports[1] == 9092
         await until(lambda: 1 in one.of(Image)[-1].metadata.brokers)
+
+
+async def test_a_heartbeat_is_confirmed_when_the_registration_has_committed(tmp_path: Path) -> None:
+    """A broker whose heartbeat is confirmed has a lease."""
+    log = HeldLog()
+    async with controller(tmp_path, log=log) as c:
+        log.held = True
+        broker = await FakeBroker(0).connect(c.port)
+        broker.send(broker.hello())
+        broker.send(Heartbeat(1.0, Load()))
+        await answered_by(broker)
+        assert broker.of(Confirmed) == []
+        assert not c.server.brokers[0].answered
+        log.commit()
+        await broker.hear(Welcome)
+        broker.send(Heartbeat(2.0, Load()))
+        assert await broker.hear(Confirmed) == Confirmed(2.0)
 
 
 async def test_a_broker_that_has_gone_before_its_registration_committed_is_not_welcomed(tmp_path: Path) -> None:
