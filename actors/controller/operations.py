@@ -56,9 +56,10 @@ class Operations:
             check_allowed(operation, session)
             result, records = self._decide(operation)
             commit = self._publisher.commit(records)
-        except (PermissionError, RefusedError, OSError, NotControllerError) as error:
-            log.error("%s failed: %s", name, error)
-            session.protocol.send(Failed(number, f"{type(error).__name__}: {error}"))
+        except RefusedError as error:  # which was made of what has been decided
+            self._answer_later(session, _failed(name, number, error), self._publisher.commit(()), at_once=True)
+        except (PermissionError, OSError, NotControllerError) as error:
+            session.protocol.send(_failed(name, number, error))
         except Exception as error:  # whatever a bug raises: the next request has nothing to do with it
             session.protocol.send(
                 Answer(number, Faulted(f"the controller failed to carry out {name}: {type(error).__name__}"))
@@ -71,7 +72,7 @@ class Operations:
             at_once = not records or isinstance(operation, _ANSWERED_AT_ONCE)
             self._answer_later(session, Answer(number, result), commit, at_once=at_once)
 
-    def _answer_later(self, session: Session, answer: Answer, commit: Commit, *, at_once: bool) -> None:
+    def _answer_later(self, session: Session, answer: Answer | Failed, commit: Commit, *, at_once: bool) -> None:
         def committed() -> None:
             if at_once:
                 session.protocol.send(answer)
@@ -87,3 +88,8 @@ class Operations:
     def release_acked(self) -> None:
         """Send the answers whose changes all registered brokers know."""
         self._unacked.send_up_to(self._acked())
+
+
+def _failed(name: str, number: int, error: Exception) -> Failed:
+    log.error("%s failed: %s", name, error)
+    return Failed(number, f"{type(error).__name__}: {error}")

@@ -396,10 +396,11 @@ class ControllerServer:
         return min((session.acked_version for session in self._brokers.values()), default=1 << 62)
 
     async def committed(self, answer: Callable[[], T]) -> T:
-        """What `answer` returns, when all that it was made of, and has decided, has committed."""
-        made = answer()
-        await self.log.end.wait()
-        return made
+        """What `answer` returns or raises, when all that it was made of, and has decided, has committed."""
+        try:
+            return answer()
+        finally:
+            await self.log.end.wait()
 
     # --- status ---
 

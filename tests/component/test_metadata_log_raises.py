@@ -177,6 +177,19 @@ def test_a_raise_of_which_any_call_fails_loses_nothing_that_was_answered(
     assert not disk.new.exists()
 
 
+@pytest.mark.parametrize("at", [3, 4])
+def test_of_a_snapshot_that_could_not_be_put_in_place_no_file_is_left(tmp_path: Path, at: int) -> None:
+    """On a full disk it would take the room of the entries."""
+    path = older(tmp_path / "log", PLAIN)
+    disk = FailingDisk(path)
+    log = MetadataLog(path, disk)
+    disk.begin(refused(at)(disk))
+    append(log, RAISE)
+    assert disk.calls[-1].endswith(" new")
+    assert not disk.new.exists()
+    log.close()
+
+
 @pytest.mark.parametrize("name", [PLAIN, SNAPSHOT])
 def test_a_raised_level_whose_file_cannot_be_rewritten_keeps_the_old_layout_until_it_can(
     tmp_path: Path, name: str

@@ -71,6 +71,38 @@ async def test_a_refusal_waits_for_what_it_was_made_of(tmp_path: Path) -> None:
         assert broker.answer(8)["result"][0]["error_code"] == 36  # type: ignore[index]
 
 
+async def test_an_operation_that_is_refused_as_a_whole_is_answered_when_what_it_was_made_of_has_committed(
+    tmp_path: Path,
+) -> None:
+    log = HeldLog()
+    async with controller(tmp_path, log=log) as c:
+        broker = await FakeBroker(0).register(c.port)
+        log.held = True
+        broker.ask("create_topics", 7, topics=[topic("t")])
+        broker.ask("replica_torn", 8, broker_id=0, broker_epoch=9, partitions=[])
+        await answered_by(broker)
+        assert (broker.of(Answer), broker.of(Failed)) == ([], [])
+        log.commit()
+        assert "broker 0 is not registered at epoch 9" in (await broker.hear(Failed)).error
+
+
+async def test_an_error_that_is_made_of_what_has_been_decided_is_raised_when_that_has_committed(
+    tmp_path: Path,
+) -> None:
+    log = HeldLog()
+    async with controller(tmp_path, log=log) as c:
+        broker = await FakeBroker(0).register(c.port)
+        log.held = True
+        broker.ask("create_topics", 7, topics=[topic("t")])
+        await until(lambda: "t" in log.decided.topics)
+        asking = asyncio.create_task(c.server.committed(lambda: log.decided.topics["no such topic"]))
+        await turns()
+        assert not asking.done()
+        log.commit()
+        with pytest.raises(KeyError):
+            await asking
+
+
 async def test_a_block_of_producer_ids_is_given_out_when_it_has_committed(tmp_path: Path) -> None:
     log = HeldLog()
     async with controller(tmp_path, log=log) as c:

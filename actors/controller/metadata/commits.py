@@ -84,7 +84,7 @@ class DecidedMetadata:
     def __init__(self, metadata: ClusterMetadata) -> None:
         self.committed = metadata
         self.decided = metadata.copy()
-        self._pending: deque[tuple[Commit, Sequence[Record]]] = deque()
+        self._pending: deque[tuple[Commit, tuple[Record, ...]]] = deque()
 
     def decide(self, records: Sequence[Record]) -> Commit:
         """Apply records to the decided metadata. If one cannot be applied, which is a bug, none is, and it raises."""
@@ -94,7 +94,7 @@ class DecidedMetadata:
             self._decide_again()
             raise
         commit = Commit(self.decided.version)
-        self._pending.append((commit, records))
+        self._pending.append((commit, tuple(records)))  # the list is the caller's
         return commit
 
     @property

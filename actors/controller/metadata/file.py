@@ -80,6 +80,8 @@ class LogFile:
         except OSError:
             with suppress(OSError):
                 file.close()
+            with suppress(OSError):
+                new.unlink()  # the disk may be full because of it
             raise
         old, self._file = self._file, file
         self._size, self._named = len(data), False

@@ -125,6 +125,16 @@ def test_one_who_waits_and_meets_a_bug_keeps_nobody_else_from_being_told(committ
     assert w.states.end.done
 
 
+def test_what_a_caller_does_with_its_list_later_changes_nothing_that_was_decided() -> None:
+    w = World()
+    records: list[Record] = [ProducerIdsRecord(1)]
+    w.states.decide(records)
+    records[:] = [ProducerIdsRecord(2), ProducerIdsRecord(3)]
+    w.states.commit(1)
+    assert w.ids == (1, 1)
+    assert w.states.committed == w.states.decided
+
+
 async def test_the_end_can_be_waited_for() -> None:
     w = World()
     await w.states.end.wait()
