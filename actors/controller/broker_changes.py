@@ -58,9 +58,8 @@ class BrokerChanges:
         records: list[Record] = []
 
         def decided(more: Iterable[Record]) -> None:
-            for record in more:
-                after.apply(record)
-                records.append(record)
+            records.extend(made := tuple(more))
+            after.apply_all(made)
 
         decided(broker_lost(after, hello.broker_id, config=config))
         decided([BrokerRecord(described(hello, epoch))])
