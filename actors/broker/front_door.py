@@ -8,7 +8,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from actors.broker.clients import Clients
 from actors.broker.connection import Connection
@@ -46,25 +46,17 @@ _PRODUCE = ApiKey.PRODUCE
 _OFFSET_FETCH = ApiKey.OFFSET_FETCH
 
 
-class _Route(NamedTuple):
-    """Where requests of an API go, and what they may be."""
+_Route: TypeAlias = tuple[Api, int, int, int, int, str, ShardHub | None]
+"""Of an API's requests: the row, the first and the last version, the first flexible one, the limit in bytes, the
+setting of that limit, and the shards of the kind that the first field names a key of; None if a handler answers all.
 
-    api: Api
-    first: int
-    last: int
-    flexible_from: int
-    limit: int
-    """In bytes."""
-    limited_by: str
-    shards: ShardHub | None
-    """Those of the kind that its first field names a key of; None if a handler answers all of its requests."""
+A plain tuple is unpacked in a third of the time that a named one takes, and that is done for each request."""
 
-    @staticmethod
-    def of(api: Api, config: BrokerConfig, coordinators: Coordinators) -> _Route:
-        """The way of an API's requests."""
-        shards = coordinators[api.names.kind] if api.names is not None else None
-        limit = config.integer(api.limit)
-        return _Route(api, api.served_from, api.last, api.request.flexible_from, limit, api.limit, shards)
+
+def _route(api: Api, config: BrokerConfig, coordinators: Coordinators) -> _Route:
+    shards = coordinators[api.names.kind] if api.names is not None else None
+    limit = config.integer(api.limit)
+    return api, api.served_from, api.last, api.request.flexible_from, limit, api.limit, shards
 
 
 class FrontDoor:
@@ -87,7 +79,7 @@ class FrontDoor:
         """Of connections, whoever has them."""
         self._entries_max = config.integer(ENTRIES_LIMIT)
         # By API key, so that a request needs one lookup.
-        self._routes = {int(key): _Route.of(api, config, coordinators) for key, api in apis.items()}
+        self._routes = {int(key): _route(api, config, coordinators) for key, api in apis.items()}
         self._idle_seconds = config.integer("connections.max.idle.ms") / 1000
         self._spec = spec
         self._context = context

@@ -162,14 +162,14 @@ class ShardProcess:
         if self._turn_time is None:
             self._clock.heard(self._monotonic_ms())
         if kind == _REQUEST:
-            if self._hosted is None:
+            hosted = self._hosted
+            if hosted is None:
                 return  # the broker has taken the partition away, and answers for us
-            service = self._hosted.service
             try:
-                service.request(a, b, payload, self._now())
+                hosted.service.request(a, b, payload, self._turn_time or self._now())
             except Exception:
                 # A bug: the shard is loaded again. What the request holds is a client's, and is not logged.
-                peer = service.peer(a) or "?"
+                peer = hosted.service.peer(a) or "?"
                 log.exception("a request of %s failed: %s", peer, _kind(payload), extra=self._here(peer=peer))
                 raise
         elif kind == Kind.APPENDED:
