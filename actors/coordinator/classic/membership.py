@@ -14,6 +14,7 @@ from actors.coordinator.classic.messages import (
 )
 from actors.coordinator.classic.rebalance import Rebalancer
 from actors.coordinator.errors import Error
+from actors.coordinator.groups.group import Group
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.turn import Now, Token
 
@@ -31,8 +32,8 @@ class Membership:
         """Answered at once, for a heartbeat makes no record."""
         group_id, generation_id, member_id, group_instance_id = request
         runtime = self._runtime
-        group = runtime.find(ClassicGroup, group_id or "", Error.UNKNOWN_MEMBER_ID)
-        if isinstance(group, ClassicGroup) and group.state is GroupState.STABLE and group_instance_id is None:
+        group = runtime.groups.get(group_id or "")
+        if type(group) is ClassicGroup and group.state is GroupState.STABLE and group_instance_id is None:
             member = group.members.get(member_id)
             if member is not None and generation_id == group.generation_id:
                 runtime.timers.arm(member.session, now.monotonic_ms + member.session_timeout_ms)
@@ -41,7 +42,7 @@ class Membership:
         error = self._heartbeat(group, request, now) if group_id else Error.INVALID_GROUP_ID
         runtime.replies.append((token, HeartbeatResponse(error)))
 
-    def _heartbeat(self, group: ClassicGroup | Error | None, request: HeartbeatRequest, now: Now) -> Error:
+    def _heartbeat(self, group: Group | None, request: HeartbeatRequest, now: Now) -> Error:
         if not isinstance(group, ClassicGroup):
             return Error.UNKNOWN_MEMBER_ID
         member = group.identify(request.member_id, request.group_instance_id, request.generation_id)

@@ -32,6 +32,7 @@ _HEARTBEAT = ApiKey.HEARTBEAT.to_bytes(2, "big")
 _OFFSET_COMMIT = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
 _OFFSET_FETCH = ApiKey.OFFSET_FETCH.to_bytes(2, "big")
 
+_COMMIT_KEY = int(ApiKey.OFFSET_COMMIT)  # an enum's member costs more to compare
 _BROKER = 0  # as a connection: it asks itself
 _RESPONSE = int(Kind.RESPONSE)  # an enum's member costs more to look up
 
@@ -67,11 +68,11 @@ class Client:
         return header, message, MODULES[header.api_key].parse(header, message, self.host, topics)
 
     def has_to_wait(self, frame: bytes) -> bool:
-        """A client that asks after it has committed, without waiting, expects to see what it committed.
+        """Whether a frame waits for open commits: who asks after he has committed expects to see what he committed.
 
         The broker does not: some client's commit may always be open, and others would never be answered.
         """
-        return self.open_commits > 0 and not self.many and frame.startswith(_OFFSET_FETCH)
+        return not self.many and frame.startswith(_OFFSET_FETCH)
 
 
 class _Asked:
@@ -206,7 +207,7 @@ class GroupService:
         client = self._clients.get(connection)
         if client is None:
             client = self._clients[connection] = Client(connection, "")
-        if client.has_to_wait(frame):
+        if client.open_commits and client.has_to_wait(frame):
             client.after_commits.append((slot, frame))
             return
         self.requests += 1
@@ -221,7 +222,7 @@ class GroupService:
             answer = MODULES[header.api_key].answer(message, None, header.api_version, self._topics)
             self._send(_RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id))
             return
-        client.open_commits += header.api_key == offset_commit.API.api_key
+        client.open_commits += header.api_key == _COMMIT_KEY
         self._shard.handle(_Asked(client, slot, header, message, self._topics), request, now)
 
     # --- answers ---
