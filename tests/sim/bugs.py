@@ -25,7 +25,7 @@ from actors.broker.replication.followers import Followers
 from actors.broker.replication.leaders import Leaders
 from actors.broker.replication.manager import ReplicaManager
 from actors.controller.metadata.commits import Commit
-from actors.controller.metadata.frames import Entry
+from actors.controller.metadata.file import LogFile
 from actors.controller.metadata.log import MetadataLog
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.member import Member
@@ -246,13 +246,13 @@ def torn_broker_stays_in_sync() -> Changes:
 def metadata_not_written() -> Changes:
     """The controller tells of changes before they are on its disk, and they never get there."""
 
-    write = MetadataLog._write
+    write = LogFile.append
 
-    def _write(self: MetadataLog, entry: Entry) -> None:
-        if entry.index is not None and entry.index < 20:
-            write(self, entry)
+    def append(self: LogFile, data: bytes) -> None:
+        if self._size < 2_000:
+            write(self, data)
 
-    return [(MetadataLog, "_write", _write), (MetadataLog, "_shorten", lambda self: None)]
+    return [(LogFile, "append", append), (MetadataLog, "_shorten", lambda self: None)]
 
 
 @bug

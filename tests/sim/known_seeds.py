@@ -13,7 +13,7 @@ KNOWN = {
     "elects-out-of-sync": 63,
     "move-ends-early": 221,
     "torn-broker-stays-in-sync": 878,
-    "metadata-not-written": 16,
+    "metadata-not-written": 36,
     "told-before-committed": 0,
     "starved-broker-is-dead": 38,
     "starved-shard-is-dead": 6,
