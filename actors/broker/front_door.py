@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from actors.broker.clients import Clients
-from actors.broker.connection import Connection
+from actors.broker.connection import Connection, Server
 from actors.broker.connection_rates import ConnectionRates
 from actors.broker.coordinators.host import Coordinators
 from actors.broker.coordinators.hub import ShardHub
@@ -59,6 +59,15 @@ def _route(api: Api, config: BrokerConfig, coordinators: Coordinators) -> _Route
     return api, api.served_from, api.last, api.request.flexible_from, limit, api.limit, shards
 
 
+Before: TypeAlias = Callable[["FrontDoor"], Server]
+"""Makes what stands between the clients' connections and a front door."""
+
+
+def nothing_before(door: FrontDoor) -> Server:
+    """Connections give their requests to the front door itself."""
+    return door
+
+
 class FrontDoor:
     """The clients of one broker. Requests go to the handlers, those about a key of coordinators to the shards."""
 
@@ -71,6 +80,7 @@ class FrontDoor:
         tls: TlsDoors,
         tick_seconds: float,
         apis: Mapping[int, Api] = APIS,
+        before: Before = nothing_before,
     ) -> None:
         broker = context.broker
         config = broker.config
@@ -94,6 +104,7 @@ class FrontDoor:
         self._tls = tls
         self._servers: list[asyncio.AbstractServer] = []
         self._next_connection = 0
+        self._server = before(self)
         self._exact_time = broker.environment.clock.monotonic  # the loop's stands still during a turn
         self._counts = broker.counts.requests
         self._counted, self._masks = self._counts.requests, self._counts.masks
@@ -206,7 +217,7 @@ class FrontDoor:
 
     def _new_connection(self, listener: str) -> Connection:
         self._next_connection += 1
-        return Connection(self, self._next_connection, self._loop.time(), listener)
+        return Connection(self._server, self._next_connection, self._loop.time(), listener)
 
     def _new_tls(self, listener: str) -> asyncio.BaseProtocol:
         return self._tls.protocol_of(self._new_connection(listener))

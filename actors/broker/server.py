@@ -23,7 +23,7 @@ from actors.broker.commits import Commits
 from actors.broker.context import BrokerContext, log_config
 from actors.broker.coordinators.host import Coordinators
 from actors.broker.fetches import ParkedFetches
-from actors.broker.front_door import FrontDoor
+from actors.broker.front_door import Before, FrontDoor, nothing_before
 from actors.broker.handlers.auto_creation import AutoCreation
 from actors.broker.handlers.context import HandlerContext
 from actors.broker.handlers.idle_settings import IdleSettings
@@ -66,6 +66,7 @@ class BrokerServer:
         context: BrokerContext,
         compact: Compact,
         guests: Sequence[GuestKind],
+        before: Before = nothing_before,
     ) -> None:
         self.spec = spec
         self.context = context
@@ -96,7 +97,7 @@ class BrokerServer:
             ADVERTISED,
             tls,
         )
-        self.front_door = FrontDoor(spec, handlers, self.clients, self.coordinators, tls, _TICK_SECONDS)
+        self.front_door = FrontDoor(spec, handlers, self.clients, self.coordinators, tls, _TICK_SECONDS, before=before)
         observing = Observing(context, self.coordinators, self.front_door, MonitorReads(context, led))
         self.registration = Registration(
             spec,
@@ -124,11 +125,12 @@ class BrokerServer:
         compact: Compact = compact_in_process,
         executor: Executor | None = None,
         guests: Sequence[GuestKind] = GUESTS,
+        before: Before = nothing_before,
     ) -> BrokerServer:
         """Join the cluster and recover the logs. Raises StartError or DataDirError with the fix in its text.
 
         `executor`: where batches are checked that take the loop too long; threads of its own if it is None. `guests`
-        are the kinds of what lives beside logs.
+        are the kinds of what lives beside logs. `before` makes what stands before the front door.
         """
         loop = asyncio.get_running_loop()
         now_ms = environment.clock.wall_ms
@@ -166,7 +168,7 @@ class BrokerServer:
             quotas_of(None, metadata.quotas, config, loop),
             executor=executor,
         )
-        return cls(spec, contact, context, compact, guests)
+        return cls(spec, contact, context, compact, guests, before)
 
     @property
     def port(self) -> int:
@@ -216,6 +218,12 @@ class BrokerServer:
     async def hand_over(self) -> None:
         """Before a stop: have others lead what this broker leads. Raises OSError, TimeoutError."""
         await self.registration.hand_over()
+
+    def abandon(self) -> None:
+        """Let go of everything at once, as it is, as the end of the process would."""
+        self.stop_serving()
+        self.context.data_dir.abandon()
+        self.registration.close()
 
     async def stop(self) -> None:
         """Stop serving, close the logs and mark the stop as clean."""

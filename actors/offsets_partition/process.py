@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -65,6 +64,7 @@ class ShardProcess:
         self._name = name
         self._code_version = code_version
         self._environment = environment
+        self._collector = environment.collector
         self._log_levels = log_levels
         self._monotonic_ms, self._wall_ms = environment.clock.monotonic_ms, environment.clock.wall_ms
         self._loop = asyncio.get_running_loop()
@@ -88,7 +88,17 @@ class ShardProcess:
         self._figures_due = 0.0
 
     async def run(self, orphan_seconds: float = 15.0) -> None:
-        """Serve until no broker has answered for `orphan_seconds`, or one says that it is enough."""
+        """Serve until no broker has answered for `orphan_seconds`, or one says that it is enough.
+
+        If this is cancelled, the link ends at once, as by the death of the process.
+        """
+        try:
+            await self._serve(orphan_seconds)
+        finally:
+            if self._protocol is not None:
+                self._protocol.close()
+
+    async def _serve(self, orphan_seconds: float) -> None:
         deadline = self._loop.time() + orphan_seconds
         while self._loop.time() < deadline and not self._ended:
             self._lost.clear()
@@ -152,8 +162,8 @@ class ShardProcess:
         self._partition = -1
         self._said_active = False
         self._figures, self._figures_due = Figures(), 0.0
-        gc.unfreeze()  # what was loaded is garbage now
-        gc.enable()  # a load may have been broken off
+        self._collector.keep_nothing()  # what was loaded is garbage now
+        self._collector.go_on()  # a load may have been broken off
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -233,7 +243,7 @@ class ShardProcess:
         self._shard = self._hosted.shard
         self._loading_since_ms = self._now().monotonic_ms
         self._shard.start_loading(epoch, self._now())
-        gc.disable()  # loading makes millions of objects, none of them garbage
+        self._collector.pause()  # loading makes millions of objects, none of them garbage
 
     def _load(self, piece: bytes) -> None:
         if self._shard is not None:
@@ -246,8 +256,8 @@ class ShardProcess:
         shard = self._hosted.shard
         self._turn_time = None  # loading took its time
         shard.finish_loading(self._now(), log_end_offset, 0)
-        gc.enable()
-        gc.freeze()  # what was loaded stays; collections need not walk it
+        self._collector.go_on()
+        self._collector.keep()  # what was loaded stays
         if shard.state is ShardState.FAILED:
             log.error("%s cannot be loaded: %s", self._where, shard.failure, extra=self._here())
         self._say_if_active(self._hosted)

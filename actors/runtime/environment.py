@@ -8,6 +8,7 @@ hand in theirs.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import random
@@ -90,6 +91,17 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Collector:
+    """The garbage collector of a process that loads a lot at once. Where several share a process it is not theirs."""
+
+    pause: Callable[[], None] = gc.disable
+    go_on: Callable[[], None] = gc.enable
+    keep: Callable[[], None] = gc.freeze
+    """What is there now stays: collections need not walk it."""
+    keep_nothing: Callable[[], None] = gc.unfreeze
+
+
+@dataclass(frozen=True, slots=True)
 class Environment:
     """All that a process has from its machine."""
 
@@ -97,6 +109,7 @@ class Environment:
     chance: Chance = field(default_factory=random.SystemRandom)
     """The real one cannot be foretold."""
     kernel: Kernel = field(default_factory=Kernel)
+    collector: Collector = field(default_factory=Collector)
 
 
 REAL: Final = Environment()

@@ -1,0 +1,177 @@
+"""Answers that are delayed or refused: they stand between clients' connections and the front doors of all brokers.
+
+A request that is refused is not handled. One whose answer is delayed is handled at once, so that a client that waits no
+longer does not know what has become of it; what it sends meanwhile on the same connection is handled, too, and answered
+after it. A produce with acks=0 has no answer. Clients with a quota of time are not delayed: theirs are other slots.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from actors.broker.connection import Connection, Failures, Server
+from actors.broker.front_door import FrontDoor
+from actors.broker.handlers.registry import APIS
+from actors.broker.slots import Slot, SlotQueue
+from actors.coordinator_kinds.groups import GROUPS
+from actors.group_api import MODULES
+from actors.one_process.orders import OrderError
+from actors.wire.api_keys import ApiKey
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import Part, decode_request_header, encode_large_response
+
+_KEY_BYTES: Final = 2
+
+
+@dataclass(slots=True)
+class _Rule:
+    """What happens to the next `left` requests of an API: an error, or a delay."""
+
+    left: int
+    error: ErrorCode | None = None
+    seconds: float = 0.0
+
+
+class Answers:
+    """The rules for all brokers of a cluster, by API key; of several for one API the first one given counts first."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._rules: dict[int, list[_Rule]] = {}
+        self.met = 0
+        """How many requests were refused, or their answers delayed."""
+
+    def before(self, door: FrontDoor) -> Server:
+        """What a front door's connections give their requests to."""
+        return _Interfering(self, door, self._loop)
+
+    def delay(self, api: str, seconds: float, times: int) -> None:
+        """Have the next answers wait. Raises OrderError."""
+        self._add(_named(api), _Rule(times, seconds=seconds))
+
+    def refuse(self, api: str, error: str, times: int) -> None:
+        """Refuse the next requests. Raises OrderError."""
+        key, code = _named(api), _code(error)
+        row = APIS[key]
+        if row.failed is None and key not in MODULES:
+            raise OrderError(f"{api} has no answer that says an error")
+        self._add(key, _Rule(times, error=code))
+
+    def _add(self, key: ApiKey, rule: _Rule) -> None:
+        if rule.left < 1:
+            raise OrderError("times is at least 1")
+        self._rules.setdefault(int(key), []).append(rule)
+
+    def leave_alone(self) -> None:
+        """Delay and refuse no more."""
+        self._rules.clear()
+
+    def next(self, key: int) -> _Rule | None:
+        """The rule for a request of an API that has come now; it is used up by one."""
+        rules = self._rules.get(key)
+        if not rules:
+            return None
+        rule = rules[0]
+        rule.left -= 1
+        self.met += 1
+        if not rule.left:
+            rules.pop(0)
+        return rule
+
+
+def _named(api: str) -> ApiKey:
+    """The API of this name, as Kafka writes it. Raises OrderError."""
+    for key in APIS:
+        if ApiKey(key).label == api:
+            return ApiKey(key)
+    names = ", ".join(ApiKey(key).label for key in APIS)
+    raise OrderError(f"there is no API {api!r}: one of {names}")
+
+
+def _code(error: str) -> ErrorCode:
+    """The error of this name, as Kafka writes it. Raises OrderError."""
+    try:
+        return ErrorCode[error]
+    except KeyError:
+        raise OrderError(f"Kafka has no error {error!r}: one as NOT_COORDINATOR") from None
+
+
+class _Interfering:
+    """Stands before one front door."""
+
+    def __init__(self, answers: Answers, door: FrontDoor, loop: asyncio.AbstractEventLoop) -> None:
+        self._answers = answers
+        self._door = door
+        self._loop = loop
+        self.on_connect = door.on_connect
+        self.on_disconnect = door.on_disconnect
+
+    @property
+    def socket_request_max_bytes(self) -> int:
+        return self._door.socket_request_max_bytes
+
+    @property
+    def failures(self) -> Failures:
+        return self._door.failures
+
+    def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
+        rule = self._answers.next(int.from_bytes(data[start : start + _KEY_BYTES], "big"))
+        if rule is None:
+            self._door.on_frame(connection, data, start, end)
+        elif rule.error is None:
+            self._delay(rule.seconds, connection, data, start, end)
+        else:
+            _refuse(rule.error, connection, data[start:end])
+
+    def _delay(self, seconds: float, connection: Connection, data: bytes, start: int, end: int) -> None:
+        slots = connection.slots
+        before, slots.make = slots.make, partial(_LateSlot, self._loop, seconds)
+        try:
+            self._door.on_frame(connection, data, start, end)
+        finally:
+            slots.make = before
+
+
+def _refuse(code: ErrorCode, connection: Connection, frame: bytes) -> None:
+    header = decode_request_header(frame)
+    api, version = APIS[header.api_key], header.api_version
+    if api.failed is None:
+        answer: bytes | list[Part] = GROUPS.requests.error_answer(header, frame, code)
+    else:
+        message = api.request.decode(frame, version, header.body_offset)
+        if getattr(message, "acks", None) == 0:
+            return
+        answer = encode_large_response(api.failed(message, version, code), version, header.correlation_id)
+    connection.slots.open(0, header.api_key, version, header.correlation_id).finish(answer)
+
+
+class _LateSlot(Slot):
+    """A request whose answer leaves so many seconds after it is there."""
+
+    __slots__ = ("_loop", "_seconds")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        seconds: float,
+        queue: SlotQueue,
+        slot_id: int,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+    ) -> None:
+        super().__init__(queue, slot_id, api_key, version, correlation_id)
+        self._loop = loop
+        self._seconds = seconds
+
+    def finish(self, answer: bytes | list[Part]) -> None:
+        self._loop.call_later(self._seconds, self._leave, answer)
+
+    def _leave(self, answer: bytes | list[Part]) -> None:
+        connection = self.queue.connection
+        if connection is not None and connection.transport is not None:
+            super().finish(answer)
+            connection.flush()

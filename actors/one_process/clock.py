@@ -1,0 +1,82 @@
+"""A time that can be moved on, and the loop that goes by it.
+
+While the clock is moved, the loop waits for nothing: whenever it has nothing to do, time jumps to its next timer. So
+all that would have happened in that time happens, in its order, only sooner: ticks, heartbeats between our processes,
+sessions that expire. Clients in other processes have their own time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+
+from actors.runtime.environment import REAL, Clock
+
+
+class MovableTime:
+    """The machine's time, and how far it is ahead of it."""
+
+    def __init__(self, clock: Clock = REAL.clock) -> None:
+        self._clock = clock
+        self._ahead_s = 0.0
+        self.left_s = 0.0
+        """How far the clock is still to be moved."""
+
+    def now(self) -> float:
+        """Seconds, as a loop has them."""
+        return self._clock.monotonic() + self._ahead_s
+
+    def skip(self, seconds: float) -> None:
+        """Time jumps, by no more than is left to be moved."""
+        step = min(seconds, self.left_s)
+        self._ahead_s += step
+        self.left_s -= step
+
+    @property
+    def clock(self) -> Clock:
+        """The clocks of what runs by this time."""
+        real = self._clock
+        return Clock(
+            self.now,
+            lambda: real.monotonic_ms() + int(self._ahead_s * 1000),
+            lambda: real.wall_ms() + int(self._ahead_s * 1000),
+        )
+
+
+class Skipping(selectors.EpollSelector):
+    """Waits for sockets, but while time is to be moved: then it looks whether any is ready, and else has time jump."""
+
+    def __init__(self, time: MovableTime) -> None:
+        super().__init__()
+        self._time = time
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """The sockets that are ready. Nothing waits longer than `timeout` seconds for them."""
+        time = self._time
+        if not time.left_s:
+            return super().select(timeout)
+        ready = super().select(0)
+        if not ready and timeout != 0:
+            time.skip(time.left_s if timeout is None else timeout)
+        return ready
+
+
+class MovableLoop(asyncio.SelectorEventLoop):
+    """A loop that goes by a time that can be moved."""
+
+    def __init__(self, time: MovableTime) -> None:
+        super().__init__(Skipping(time))
+        self._movable = time
+
+    def time(self) -> float:
+        """Seconds; they go on faster while the clock is moved."""
+        return self._movable.now()
+
+
+async def move(time: MovableTime, seconds: float) -> None:
+    """Let so much time pass."""
+    time.left_s += seconds
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        time.left_s = 0.0
