@@ -172,7 +172,8 @@ class Codec(Generic[M]):
         if found is None:
             found = self._records[cls] = _Row(cls.__name__, cls)
             names = [field.name for field in fields(cls)]
-            hints = [get_type_hints(cls)[name] for name in names]
+            known = get_type_hints(cls)  # evaluates all of them, each time
+            hints = [known[name] for name in names]
             found.complete(
                 names, hints, list(map(self._reader, hints)), required=None if self._exact else _required(cls)
             )

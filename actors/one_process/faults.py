@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.links.operations import ListShards
 from actors.one_process.answers import Answers
-from actors.one_process.asking import ask
+from actors.one_process.asking import ask, until
 from actors.one_process.clock import MovableTime, move
 from actors.one_process.hosting import Cluster
 from actors.one_process.orders import (
@@ -130,12 +130,13 @@ class Faults:
         epoch = self._controller.metadata.brokers[before.leader].epoch
         self._cluster.brokers[before.leader].kill()
         async with asyncio.timeout(_NEXT_LEADER_SECONDS):
-            while True:
-                now = self._partition(topic, index)
-                leader = self._controller.metadata.brokers.get(now.leader)
-                if leader is not None and leader.alive and (leader.id, leader.epoch) != (before.leader, epoch):
-                    return leader.id
-                await asyncio.sleep(0.005)
+            await until(lambda: self._leader(topic, index) not in (None, (before.leader, epoch)))
+        return self._partition(topic, index).leader
+
+    def _leader(self, topic: str, index: int) -> tuple[int, int] | None:
+        """The id and the epoch of the broker that leads; None if none does."""
+        broker = self._controller.metadata.brokers.get(self._partition(topic, index).leader)
+        return (broker.id, broker.epoch) if broker is not None and broker.alive else None
 
     def _partition(self, topic: str, index: int) -> PartitionInfo:
         found = self._controller.metadata.partition(topic, index)

@@ -19,6 +19,7 @@ from actors.links.secret import SECRET_BYTES, Secrets
 from actors.log.compaction import CompactionPlan, CompactionResult, compact
 from actors.log.files import REAL_WRITER
 from actors.offsets_partition.process import ShardProcess
+from actors.one_process.asking import coordinator_served, until
 from actors.one_process.clock import MovableTime
 from actors.one_process.machine import Tasks, levels_of_its_own
 from actors.runtime.environment import REAL
@@ -70,8 +71,9 @@ class Broker:
             finally:
                 self.server = None
                 server.abandon()
-        except Exception:
+        except Exception as error:  # whatever it is: the parent is told of it
             log.exception("broker %d has not started", self._id)
+            cluster.failure = error
             cluster.controller.start_failed(self._id)
         finally:
             cluster.tasks.over(pid)
@@ -114,14 +116,18 @@ class Cluster:
         (folder / "controller").mkdir(parents=True)
         metadata_log = MetadataLog(folder / "controller" / "metadata.log")
         self.controller = ControllerServer(metadata_log, config, self._secrets, self, loop, environment)
-        self._ready = asyncio.Event()
+        self.failure: Exception | None = None
+        """Why a broker has not started."""
 
     async def start(self) -> str:
-        """Start all; where clients connect to. Raises SettingError, TimeoutError."""
+        """Start all; where clients connect to. Raises what a broker's start raises."""
         await self.controller.listen(HOST)
         self.controller.start(list(self.brokers))
-        while not self.controller.ready():
-            await asyncio.sleep(0.001)
+        await until(lambda: self.failure is not None or self.controller.ready())
+        if self.failure is not None:
+            raise self.failure
+        first = self.controller.metadata.brokers[0]
+        await coordinator_served(first.host, first.port)
         return self.bootstrap_servers
 
     @property

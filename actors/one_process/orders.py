@@ -57,7 +57,7 @@ class KillCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class Expel:
-    """Remove a member from its group: the one with this member id, instance id or client id. Done says its member id."""
+    """Remove a member from its group, by its member id, instance id or client id. Done says its member id."""
 
     group: str
     member: str

@@ -38,7 +38,7 @@ sys.path[:] = sys.argv[2:]
 from actors.one_process.child import main
 main(sys.argv[1])
 """
-"""What the child runs. It has the parent's path, so that both have the same code; collections find nothing in imports."""
+"""What the child runs. It has the parent's path, and so the same code. The collector finds nothing in imports."""
 
 
 class ClusterProcess:
