@@ -7,7 +7,8 @@
             admin.create_topics([coterie.NewTopic("orders", num_partitions=12)])
 
 A name is imported when it is first used (PEP 562): a program that only produces imports neither Ray nor Spark.
-`coterie.spark` is the package for Spark jobs, `coterie.errors` has all errors of the clients.
+`coterie.spark` is the package for Spark jobs, `coterie.errors` has all errors of the clients, `coterie.testing` starts
+a Kafka for a test.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from actors.members.slots import MemberStatus
     from actors.security.acl import Acl, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
     from actors.wire.config_resources import ConfigResourceType
+    from coterie import testing
     from spark_bridge import (
         Batch,
         BatchRange,
@@ -118,6 +120,7 @@ __all__ = [
     "read_topic",
     "spark",
     "summarise_groups",
+    "testing",
     "write_topic",
 ]
 
@@ -173,7 +176,7 @@ _HOMES = {
         "write_topic",
     ],
 }
-_MODULES = {"errors": "actors.client.errors", "spark": "spark_bridge"}
+_MODULES = {"errors": "actors.client.errors", "spark": "spark_bridge", "testing": "coterie.testing"}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 

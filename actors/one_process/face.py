@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from types import TracebackType
 from typing import Final
 
@@ -163,11 +164,12 @@ class Starting:
     brokers: int
     settings: Mapping[str, str]
     start_s: float
+    within: Path | None
     _open: list[Cluster] = field(default_factory=list)
 
     def start(self) -> Cluster:
         """Start one; whoever does so closes it. Raises OrderError."""
-        return Cluster(ClusterProcess(self.brokers, self.settings, self.start_s))
+        return Cluster(ClusterProcess(self.brokers, self.settings, self.start_s, self.within))
 
     def __enter__(self) -> Cluster:
         cluster = self.start()
@@ -188,9 +190,16 @@ class Starting:
         await asyncio.to_thread(self._open.pop().close)
 
 
-def cluster(brokers: int = 1, settings: Mapping[str, str] | None = None, *, start_s: float = START_SECONDS) -> Starting:
+def cluster(
+    brokers: int = 1,
+    settings: Mapping[str, str] | None = None,
+    *,
+    start_s: float = START_SECONDS,
+    within: Path | None = None,
+) -> Starting:
     """A cluster for a `with` block: so many brokers, with these settings of brokers beside our own for tests.
 
-    It has to be ready within `start_s` seconds.
+    It has to be ready within `start_s` seconds. Its files are in a new folder in `within`, or else in the folder for
+    temporary files.
     """
-    return Starting(brokers, dict(settings or {}), start_s)
+    return Starting(brokers, dict(settings or {}), start_s, within)

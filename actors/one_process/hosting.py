@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from actors import __version__
 from actors.broker.front_door import Before
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
@@ -24,7 +25,6 @@ from actors.one_process.clock import MovableTime
 from actors.one_process.machine import Tasks, levels_of_its_own
 from actors.runtime.environment import REAL
 from actors.runtime.liveness import Sight
-from actors.runtime.process import code_version
 from actors.settings import BrokerConfig
 
 log = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ class Cluster:
         task: asyncio.Task[None]
         pid = self.tasks.begin(lambda: task.cancel())
         environment = self.tasks.environment(pid)
-        shard = ShardProcess(self.socket_path(broker_id), name, code_version(), environment, levels_of_its_own())
+        shard = ShardProcess(self.socket_path(broker_id), name, __version__, environment, levels_of_its_own())
         task = asyncio.get_running_loop().create_task(shard.run())
         task.add_done_callback(partial(self._shard_ended, name, pid))
 

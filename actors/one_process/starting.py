@@ -44,9 +44,12 @@ main(sys.argv[1])
 class ClusterProcess:
     """A child process with a cluster. It is there when this is made, and may be asked by any thread."""
 
-    def __init__(self, brokers: int, settings: Mapping[str, str], start_s: float) -> None:
-        """Start it. Raises OrderError if it is not ready within `start_s` seconds."""
-        self.folder = _folder()
+    def __init__(self, brokers: int, settings: Mapping[str, str], start_s: float, within: Path | None) -> None:
+        """Start it. Its files are in a folder `within`.
+
+        Raises OrderError if it is not ready within `start_s` seconds.
+        """
+        self.folder = _folder(within or Path(tempfile.gettempdir()))
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it has no name, and ends with us
         self._asking = Lock()
         start = Start(str(self.folder), brokers, os.getpid(), dict(settings))
@@ -125,11 +128,11 @@ class ClusterProcess:
         shutil.rmtree(self.folder, ignore_errors=True)  # it has done so, unless it was killed
 
 
-def _folder() -> Path:
+def _folder(within: Path) -> Path:
     """A path at which there is nothing. Raises OrderError if sockets within would have too long a name."""
-    path = Path(tempfile.gettempdir()) / f"coterie-test-{os.getpid()}-{os.urandom(6).hex()}"
+    path = within.absolute() / f"coterie-test-{os.getpid()}-{os.urandom(6).hex()}"
     if len(os.fsencode(path)) > _SOCKET_PATH_MAX:
-        raise OrderError(f"{path} is too long for Unix sockets: set TMPDIR to a shorter path")
+        raise OrderError(f"{path} is too long for Unix sockets: choose a shorter path, or set TMPDIR to one")
     return path
 
 

@@ -36,12 +36,14 @@ def test_type_checkers_see_the_names_that_programs_get() -> None:
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
     }
-    assert seen == set(coterie.__all__), "coterie.py imports for type checkers what __all__ does not name, or lacks it"
+    assert seen == set(coterie.__all__), (
+        "coterie/__init__.py imports for type checkers what __all__ does not name, or lacks it"
+    )
 
 
 def test_every_error_of_ours_is_a_coterie_error() -> None:
     strangers = []
-    for package in (actors, placement, spark_bridge):
+    for package in (actors, coterie, placement, spark_bridge):
         for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             if found.name.endswith("__main__"):
                 continue

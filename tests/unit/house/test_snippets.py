@@ -61,7 +61,7 @@ def pages() -> Iterator[tuple[str, str]]:
 def docstrings() -> Iterator[tuple[str, str]]:
     """The indented blocks of docstrings, each by itself, if they are Python."""
     for path in [
-        ROOT / "coterie.py",
+        *sorted((ROOT / "coterie").rglob("*.py")),
         *(p for room in ("actors", "spark_bridge", "placement") for p in sorted((ROOT / room).rglob("*.py"))),
     ]:
         for node in ast.walk(ast.parse(path.read_text())):
@@ -69,7 +69,8 @@ def docstrings() -> Iterator[tuple[str, str]]:
                 for number, block in enumerate(_INDENTED.findall(ast.get_docstring(node) or "")):
                     code = textwrap.dedent(block)
                     if _CODE.search(code) and _is_python(code):
-                        yield f"{path.stem}_{getattr(node, 'name', 'module')}_{number}", code
+                        room = path.parent.name if path.stem == "__init__" else path.stem
+                        yield f"{room}_{getattr(node, 'name', 'module')}_{number}", code
 
 
 def _is_python(code: str) -> bool:

@@ -1,0 +1,42 @@
+"""Fixtures for pytest: `coterie_cluster`, a real Kafka for the whole run, and `coterie_topic`, a new topic for a test.
+
+Nothing is started, and nothing else imported, before a test asks for one. Under xdist each worker has a cluster of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from coterie.testing import Cluster
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of pytest's own file of settings."""
+    parser.addini("coterie_brokers", "how many brokers the cluster of `coterie_cluster` has", default="1")
+    parser.addini("coterie_settings", "settings of these brokers, each a line NAME=VALUE", type="linelist", default=[])
+
+
+@pytest.fixture(scope="session")
+def coterie_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
+    """A cluster that runs until the end of the run: `bootstrap_servers`, `create_topic`, and faults by call."""
+    from coterie import testing
+
+    lines: list[str] = pytestconfig.getini("coterie_settings")
+    settings = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+    with testing.cluster(int(pytestconfig.getini("coterie_brokers")), settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def coterie_topic(request: pytest.FixtureRequest, coterie_cluster: Cluster) -> Iterator[str]:
+    """The name of a new topic: of one partition, or of as many as an indirect parameter says.
+
+    Delays and refusals end with the test.
+    """
+    yield coterie_cluster.create_topic(partitions=getattr(request, "param", 1))
+    coterie_cluster.leave_alone()

@@ -1,0 +1,49 @@
+"""What tests of a cluster in a child process look at: processes, folders, and a program that has one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from actors.one_process.asking import ask
+from actors.wire.messages import ApiMessage
+
+ROOT = Path(__file__).parents[2]
+_DEADLINE_SECONDS = 30.0
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        time.sleep(0.01)
+
+
+def runs(pid: int) -> bool:
+    """Whether a process runs. One that has ended, and that nobody has waited for, does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def program(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """A program in a process of its own, whose lines the test reads."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+async def asked(servers: str, message: ApiMessage, version: int) -> Any:
+    """What the first of these brokers answers."""
+    host, _, port = servers.partition(",")[0].rpartition(":")
+    return await ask(host, int(port), message, version)
