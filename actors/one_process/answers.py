@@ -8,12 +8,14 @@ after it. A produce with acks=0 has no answer. Clients with a quota of time are 
 from __future__ import annotations
 
 import asyncio
+import struct
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from actors.broker.connection import Connection, Failures, Server
 from actors.broker.front_door import FrontDoor
+from actors.broker.handlers.group_requests.offset_fetch import GROUPS_FROM
 from actors.broker.handlers.registry import APIS
 from actors.broker.slots import Slot, SlotQueue
 from actors.coordinator_kinds.groups import GROUPS
@@ -21,9 +23,10 @@ from actors.group_api import MODULES
 from actors.one_process.orders import OrderError
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
-from actors.wire.framing import Part, decode_request_header, encode_large_response
+from actors.wire.framing import Part, RequestHeader, decode_request_header, encode_large_response
+from actors.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 
-_KEY_BYTES: Final = 2
+_HEAD: Final = struct.Struct(">hh")  # the API key and the version of a request
 
 
 @dataclass(slots=True)
@@ -69,10 +72,10 @@ class Answers:
         """Delay and refuse no more."""
         self._rules.clear()
 
-    def next(self, key: int) -> _Rule | None:
+    def next(self, key: int, version: int) -> _Rule | None:
         """The rule for a request of an API that has come now; it is used up by one."""
         rules = self._rules.get(key)
-        if not rules:
+        if not rules or not APIS[key].serves(version):
             return None
         rule = rules[0]
         rule.left -= 1
@@ -118,7 +121,7 @@ class _Interfering:
         return self._door.failures
 
     def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
-        rule = self._answers.next(int.from_bytes(data[start : start + _KEY_BYTES], "big"))
+        rule = self._answers.next(*_HEAD.unpack_from(data, start))
         if rule is None:
             self._door.on_frame(connection, data, start, end)
         elif rule.error is None:
@@ -137,15 +140,31 @@ class _Interfering:
 
 def _refuse(code: ErrorCode, connection: Connection, frame: bytes) -> None:
     header = decode_request_header(frame)
+    answer = _refusal(code, header, frame)
+    if answer is not None:
+        connection.slots.open(0, header.api_key, header.api_version, header.correlation_id).finish(answer)
+
+
+def _refusal(code: ErrorCode, header: RequestHeader, frame: bytes) -> bytes | list[Part] | None:
+    """The whole response frame that says the error; None if nobody expects one."""
     api, version = APIS[header.api_key], header.api_version
-    if api.failed is None:
-        answer: bytes | list[Part] = GROUPS.requests.error_answer(header, frame, code)
-    else:
-        message = api.request.decode(frame, version, header.body_offset)
-        if getattr(message, "acks", None) == 0:
-            return
-        answer = encode_large_response(api.failed(message, version, code), version, header.correlation_id)
-    connection.slots.open(0, header.api_key, version, header.correlation_id).finish(answer)
+    if api.failed is None and not _names_groups(header):
+        return GROUPS.requests.error_answer(header, frame, code)
+    message: Any = api.request.decode(frame, version, header.body_offset)
+    if header.api_key == ApiKey.PRODUCE and message.acks == 0:
+        return None
+    response = _of_groups(message, code) if api.failed is None else api.failed(message, version, code)
+    return encode_large_response(response, version, header.correlation_id)
+
+
+def _names_groups(header: RequestHeader) -> bool:
+    return header.api_key == ApiKey.OFFSET_FETCH and header.api_version >= GROUPS_FROM
+
+
+def _of_groups(message: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
+    """The error for each of the groups, which may be several."""
+    group = OffsetFetchResponse.OffsetFetchResponseGroup
+    return OffsetFetchResponse(groups=[group(group_id=each.group_id, error_code=code) for each in message.groups])
 
 
 class _LateSlot(Slot):

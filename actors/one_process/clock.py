@@ -3,14 +3,20 @@
 While the clock is moved, the loop waits for nothing: whenever it has nothing to do, time jumps to its next timer. So
 all that would have happened in that time happens, in its order, only sooner: ticks, heartbeats between our processes,
 sessions that expire. Clients in other processes have their own time.
+
+A long move has a leap in its middle, in which nothing happens, as if the machine had slept: days would take minutes.
+The ten minutes before it and after it are long enough for sessions, leases and what is done every few minutes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import selectors
+from typing import Final
 
 from actors.runtime.environment import REAL, Clock
+
+_AWAKE_SECONDS: Final = 600.0
 
 
 class MovableTime:
@@ -75,7 +81,18 @@ class MovableLoop(asyncio.SelectorEventLoop):
 
 async def move(time: MovableTime, seconds: float) -> None:
     """Let so much time pass."""
-    time.left_s += seconds
+    leap_s = seconds - 2 * _AWAKE_SECONDS
+    if leap_s <= 0:
+        await _live_through(time, seconds)
+        return
+    await _live_through(time, _AWAKE_SECONDS)
+    time.left_s = leap_s
+    time.skip(leap_s)
+    await _live_through(time, _AWAKE_SECONDS)
+
+
+async def _live_through(time: MovableTime, seconds: float) -> None:
+    time.left_s = seconds
     try:
         await asyncio.sleep(seconds)
     finally:

@@ -1,0 +1,76 @@
+"""A loop whose time can be moved on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from itertools import pairwise
+from typing import Any
+
+from actors.one_process.clock import MovableLoop, MovableTime, move
+from actors.runtime.environment import Clock
+
+HOUR = 3600.0
+
+
+def _run(work: Coroutine[Any, Any, None], time: MovableTime) -> None:
+    with asyncio.Runner(loop_factory=lambda: MovableLoop(time)) as runner:
+        runner.run(work)
+
+
+def test_timers_within_a_move_fire_in_their_order_at_their_times() -> None:
+    time = MovableTime()
+    fired: list[tuple[str, int]] = []
+
+    async def go() -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        for name, seconds in (("late", 300), ("early", 100), ("between", 200), ("beyond", HOUR)):
+            loop.call_later(seconds, lambda name=name: fired.append((name, round(loop.time() - begun))))
+        await move(time, 400)
+
+    _run(go(), time)
+    assert fired == [("early", 100), ("between", 200), ("late", 300)]
+
+
+def test_all_clocks_are_moved_together() -> None:
+    time = MovableTime(Clock(lambda: 5.0, lambda: 5000, lambda: 77_000))
+    time.left_s = HOUR
+    time.skip(HOUR)
+    clock = time.clock
+    assert (clock.monotonic(), clock.monotonic_ms(), clock.wall_ms()) == (5.0 + HOUR, 3_605_000, 3_677_000)
+
+
+def test_time_goes_on_as_usual_after_a_move() -> None:
+    time = MovableTime()
+
+    async def go() -> None:
+        loop = asyncio.get_running_loop()
+        await move(time, HOUR)
+        assert time.left_s == 0.0
+        begun = loop.time()
+        await asyncio.sleep(0)
+        assert loop.time() - begun < HOUR
+
+    _run(go(), time)
+
+
+def test_a_long_move_leaps_in_its_middle_and_is_lived_through_at_its_ends() -> None:
+    time = MovableTime()
+    ticks: list[float] = []
+
+    async def go() -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+
+        def tick() -> None:
+            ticks.append(loop.time() - begun)
+            loop.call_later(10, tick)
+
+        loop.call_later(10, tick)
+        await move(time, 240 * HOUR)
+
+    _run(go(), time)
+    assert 100 < len(ticks) < 130
+    steps = [after - before for before, after in pairwise(ticks)]
+    assert len([step for step in steps if step > 11]) == 1
