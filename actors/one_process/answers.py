@@ -109,12 +109,9 @@ class _Interfering:
         self._answers = answers
         self._door = door
         self._loop = loop
+        self.socket_request_max_bytes = door.socket_request_max_bytes
         self.on_connect = door.on_connect
         self.on_disconnect = door.on_disconnect
-
-    @property
-    def socket_request_max_bytes(self) -> int:
-        return self._door.socket_request_max_bytes
 
     @property
     def failures(self) -> Failures:

@@ -35,7 +35,6 @@ DEFAULTS: Final = {
     "coterie.monitor": "false",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
-    "auto.create.topics.enable": "false",
 }
 """Settings of ours for tests, where a user gives no others: few logs to make, and nothing to wait for."""
 
@@ -175,7 +174,11 @@ class Cluster:
 
     def _start_shard(self, broker_id: int, name: str) -> None:
         task: asyncio.Task[None]
-        pid = self.tasks.begin(lambda: task.cancel())
+
+        def end() -> None:
+            task.cancel()
+
+        pid = self.tasks.begin(end)
         environment = self.tasks.environment(pid)
         shard = ShardProcess(self.socket_path(broker_id), name, __version__, environment, levels_of_its_own())
         task = asyncio.get_running_loop().create_task(shard.run())

@@ -144,4 +144,4 @@ def _started(start: Start, link: socket.socket, said: IO[bytes]) -> subprocess.P
     if sys.pycache_prefix:
         options.append(f"-Xpycache_prefix={sys.pycache_prefix}")
     program = [sys.executable, *options, "-c", _BOOT, CODEC.encode(start).hex(), *paths]
-    return subprocess.Popen(program, stdin=link, stdout=said, stderr=said)
+    return subprocess.Popen(program, stdin=link.fileno(), stdout=said, stderr=said)
