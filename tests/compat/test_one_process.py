@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
+import coterie.testing
 from actors.client import Admin, Consumer, Producer
 from actors.client.admin.types import NewTopic
 from coterie.testing import Cluster
@@ -93,6 +94,18 @@ def client(request: pytest.FixtureRequest, remotes: Running[Remote], coterie_clu
     return CLIENTS[request.param](remotes, coterie_cluster.bootstrap_servers)
 
 
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Cluster]:
+    """Two brokers, so that one is left when the other is lost. kcat ends when it has none."""
+    with coterie.testing.cluster(brokers=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=CLIENTS)
+def client_of_pair(request: pytest.FixtureRequest, remotes: Running[Remote], pair: Cluster) -> Client:
+    return CLIENTS[request.param](remotes, pair.bootstrap_servers)
+
+
 def _shares(members: list[Member]) -> list[int]:
     return sorted(len(member.owned()) for member in members)
 
@@ -122,15 +135,15 @@ def test_a_group_shares_a_topic_and_survives_its_coordinator(
         assert sorted(members[0].seen()) == second
 
 
-def test_a_client_finds_the_next_leader(client: Client, coterie_cluster: Cluster, name: str) -> None:
-    servers, records = coterie_cluster.bootstrap_servers, numbered_records(50)
-    client.create_topic(servers, name, 1)
+def test_a_client_finds_the_next_leader(client_of_pair: Client, pair: Cluster, name: str) -> None:
+    client, servers, records = client_of_pair, pair.bootstrap_servers, numbered_records(50)
+    pair.create_topic(name, replicas=2)
     client.produce(servers, name, records, compression="none", idempotent=False)
     members: list[Member] = []
     with all_closed(members):
         members.append(client.join(servers, name, name))
         wait_until(lambda: len(members[0].seen()) >= len(records), what="the records before")
-        coterie_cluster.lose_leader(name)
+        pair.lose_leader(name)
         client.produce(servers, name, records, compression="none", idempotent=False)
         wait_until(lambda: len(members[0].seen()) >= 2 * len(records), what="the records after")
 

@@ -193,7 +193,9 @@ async def test_a_request_whose_answer_is_delayed_is_handled_at_once(cluster: Clu
     topic = messages.CreateTopicsRequest.CreatableTopic(name="made-at-once", num_partitions=1, replication_factor=1)
     request = messages.CreateTopicsRequest(topics=[topic], timeout_ms=5000)
     answer = asyncio.ensure_future(asked(cluster.bootstrap_servers, request, 5))
-    named = messages.MetadataRequest(topics=[messages.MetadataRequest.MetadataRequestTopic(name="made-at-once")])
+    named = messages.MetadataRequest(
+        topics=[messages.MetadataRequest.MetadataRequestTopic(name="made-at-once")], allow_auto_topic_creation=False
+    )
     await _until_no_error(lambda: _topic_of(asked(cluster.bootstrap_servers, named, 5)))
     assert not answer.done()
     await asyncio.to_thread(cluster.advance, 600)
