@@ -116,8 +116,15 @@ def java(remotes: Running[Remote]) -> Remote:
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, _running: Running[Peer]) -> Peer:
-    """A broker of the kind given by `@against(...)`; Coterie where a test does not say."""
-    return _running.get(getattr(request, "param", "coterie"))
+    """A broker of the kind given by `@against(...)`; Coterie where a test does not say.
+
+    Coterie is `coterie up` on Ray, and for tests that are marked `one_process` the plugin's cluster.
+    """
+    kind = getattr(request, "param", "coterie")
+    if kind == "coterie" and request.node.get_closest_marker("one_process"):
+        cluster = request.getfixturevalue("coterie_cluster")
+        return Peer("coterie", cluster.bootstrap_servers, cluster.pid)
+    return _running.get(kind)
 
 
 @pytest.fixture

@@ -15,6 +15,9 @@ from tests.compat.peers import ROOT
 
 T = TypeVar("T")
 
+ONE_PROCESS = pytest.mark.one_process
+"""Of modules whose tests need a Coterie, but neither its processes nor its files: the plugin's cluster is theirs."""
+
 # For tests that hold on to a coordinator: one that a slow machine stops for a moment is not replaced.
 PATIENT = {
     "coterie.shard.silence.ms": "10000",

@@ -23,7 +23,9 @@ from tests.compat.drivers import kafka as kafka_module
 from tests.compat.driving import all_closed
 from tests.compat.peers import Peer
 from tests.compat.raw import RETRIABLE_JOIN, Raw, await_topics, leader_of
-from tests.compat.support import against, in_subprocess, numbered_records, wait_until
+from tests.compat.support import ONE_PROCESS, against, in_subprocess, numbered_records, wait_until
+
+pytestmark = ONE_PROCESS
 
 TIMEOUT_S = 60
 

@@ -30,7 +30,9 @@ from tests.compat.own_clients import (
 )
 from tests.compat.peers import Peer
 from tests.compat.raw import await_topics, leader_of
-from tests.compat.support import against, wait_until
+from tests.compat.support import ONE_PROCESS, against, wait_until
+
+pytestmark = ONE_PROCESS
 
 everywhere = against("kfake", "kafka", "coterie")
 STRATEGIES = [["range"], ["roundrobin"], ["sticky"], ["cooperative-sticky"]]

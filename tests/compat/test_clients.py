@@ -14,7 +14,9 @@ from tests.compat.drivers import DRIVERS
 from tests.compat.driving import Driver, Member, all_closed
 from tests.compat.peers import Peer
 from tests.compat.raw import await_topics
-from tests.compat.support import against, numbered_records, wait_until
+from tests.compat.support import ONE_PROCESS, against, numbered_records, wait_until
+
+pytestmark = ONE_PROCESS
 
 PARTITIONS = 12
 COMPRESSIONS = ["none", "gzip", "snappy", "lz4", "zstd"]

@@ -9,6 +9,9 @@ import confluent_kafka
 from tests.compat.driving import OPERATION_TIMEOUT_S
 from tests.compat.peers import Peer
 from tests.compat.raw import create_topics
+from tests.compat.support import ONE_PROCESS
+
+pytestmark = ONE_PROCESS
 
 
 def test_librdkafka_with_the_consumer_protocol_says_that_it_is_not_served(kafka: Peer, name: str) -> None:

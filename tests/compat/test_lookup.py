@@ -24,7 +24,9 @@ from placement.hashing import partition_for_group
 from tests.compat import peers
 from tests.compat.peers import Coterie, Peer
 from tests.compat.raw import Raw, create_topics, find_coordinator, form_group, serving_coordinator
-from tests.compat.support import against, wait_until
+from tests.compat.support import ONE_PROCESS, against, wait_until
+
+pytestmark = ONE_PROCESS
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -19,7 +19,9 @@ from tests.compat import peers
 from tests.compat.peers import Peer
 from tests.compat.processes import end_family
 from tests.compat.raw import await_topics
-from tests.compat.support import against, wait_until
+from tests.compat.support import ONE_PROCESS, against, wait_until
+
+pytestmark = ONE_PROCESS
 
 everywhere = against("kfake", "kafka", "coterie")
 COUNT = 3_000

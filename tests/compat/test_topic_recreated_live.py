@@ -11,7 +11,9 @@ from actors.members.range_group import RangeMemberSpec
 from actors.members.range_member import RangeMember
 from tests.compat.peers import Peer
 from tests.compat.raw import await_topics
-from tests.compat.support import against, wait_until
+from tests.compat.support import ONE_PROCESS, against, wait_until
+
+pytestmark = ONE_PROCESS
 
 everywhere = against("kafka", "coterie")
 OLD = [b"old %d" % n for n in range(100)]

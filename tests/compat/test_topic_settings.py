@@ -17,7 +17,9 @@ from actors.wire.messages import (
 )
 from tests.compat.peers import Peer
 from tests.compat.raw import Raw, controller, create_topics, leader_of
-from tests.compat.support import against, wait_until
+from tests.compat.support import ONE_PROCESS, against, wait_until
+
+pytestmark = ONE_PROCESS
 
 both = against("kafka", "coterie")
 
