@@ -94,9 +94,10 @@ class ShardProcess:
         """
         try:
             await self._serve(orphan_seconds)
-        finally:
+        except asyncio.CancelledError:
             if self._protocol is not None:
                 self._protocol.close()
+            raise
 
     async def _serve(self, orphan_seconds: float) -> None:
         deadline = self._loop.time() + orphan_seconds

@@ -71,9 +71,9 @@ class Cluster:
         return self._process.ask(orders.Expel(group, member))
 
     def lose_leader(self, topic: str, partition: int = 0) -> int:
-        """Kill the broker that leads a partition, and wait for the next leader: its id. The broker starts again.
+        """Kill the broker that leads a partition; the id of the next leader.
 
-        Without another replica in sync the next leader is the same broker, after its start.
+        The broker starts again, which is waited for. Without another replica in sync it is the next leader itself.
         """
         return int(self._process.ask(orders.LoseLeader(topic, partition)))
 

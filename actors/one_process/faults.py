@@ -131,6 +131,7 @@ class Faults:
         self._cluster.brokers[before.leader].kill()
         async with asyncio.timeout(_NEXT_LEADER_SECONDS):
             await until(lambda: self._leader(topic, index) not in (None, (before.leader, epoch)))
+            await until(self._controller.ready)
         return self._partition(topic, index).leader
 
     def _leader(self, topic: str, index: int) -> tuple[int, int] | None:

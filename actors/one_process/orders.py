@@ -65,7 +65,10 @@ class Expel:
 
 @dataclass(frozen=True, slots=True)
 class LoseLeader:
-    """Kill the broker that leads a partition, and wait for the next leader. Done says its id."""
+    """Kill the broker that leads a partition; wait for the next leader, and until the broker is back.
+
+    Done says the leader's id.
+    """
 
     topic: str
     partition: int
