@@ -25,7 +25,10 @@ from actors.one_process.hosting import Cluster
 from actors.one_process.orders import CODEC, LENGTH_BYTES, Done, Failed, Message, Ready, Start, framed
 from actors.runtime.private import keep_private
 
+log = logging.getLogger(__name__)
+
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
+_REMOVALS: Final = 5
 
 
 class Child:
@@ -51,32 +54,60 @@ class Child:
 
     def end(self) -> NoReturn:
         """End at once."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for _ in range(_REMOVALS):  # a thread may just be making a file
+            shutil.rmtree(self._folder, ignore_errors=True)
+            if not self._folder.exists():
+                break
         os._exit(0)
 
 
-async def _serve(start: Start, link: socket.socket, time: MovableTime, child: Child) -> None:
+async def _serve_and_end(start: Start, link: socket.socket, time: MovableTime, child: Child) -> NoReturn:
+    """Serve until the parent hangs up. Then the process ends: to end the loop in order would only take time."""
+    try:
+        await _serve(start, link, time)
+    except Exception:  # a bug: the parent shows what was written
+        log.exception("the cluster ends by an error")
+    finally:
+        child.end()
+
+
+async def _serve(start: Start, link: socket.socket, time: MovableTime) -> None:
     reader, writer = await asyncio.open_connection(sock=link)
     answers = Answers(asyncio.get_running_loop())
     try:
         cluster = Cluster(Path(start.folder), start.brokers, start.settings, time, answers.before)
-        first: Message = Ready(await cluster.start())
+        writer.write(framed(Ready(await cluster.start())))
     except (CoterieError, OSError, ValueError) as error:
-        first = Failed(str(error))
-    writer.write(framed(first))
+        writer.write(framed(Failed(str(error))))
+        await reader.read()
+        return
+    _collect_seldom()
     faults = Faults(cluster, answers, time)
+    while (order := await _next_order(reader)) is not None:
+        writer.write(framed(await _carried_out(faults, order)))
+
+
+def _collect_seldom() -> None:
+    """As the processes of a cluster do (`runtime/process.py`). There was nothing to collect so far."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
     gc.enable()
-    while True:
-        try:
-            length = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
-            order = CODEC.decode(await reader.readexactly(length))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            child.end()
-        try:
-            answer: Message = Done(await faults.carry_out(order))
-        except (CoterieError, OSError, ValueError, TimeoutError) as error:
-            answer = Failed(str(error) or type(error).__name__)
-        writer.write(framed(answer))
+
+
+async def _next_order(reader: asyncio.StreamReader) -> Message | None:
+    """The parent's next order; None if it has hung up."""
+    try:
+        length = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
+        return CODEC.decode(await reader.readexactly(length))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+
+
+async def _carried_out(faults: Faults, order: Message) -> Done | Failed:
+    try:
+        return Done(await faults.carry_out(order))
+    except (CoterieError, OSError, ValueError) as error:
+        return Failed(str(error) or type(error).__name__)
 
 
 def main(told: str) -> NoReturn:
@@ -89,6 +120,6 @@ def main(told: str) -> NoReturn:
     try:
         time = MovableTime()
         with asyncio.Runner(loop_factory=lambda: MovableLoop(time)) as runner:
-            runner.run(_serve(start, socket.socket(fileno=0), time, child))
+            runner.run(_serve_and_end(start, socket.socket(fileno=0), time, child))
     finally:
         child.end()

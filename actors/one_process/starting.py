@@ -98,6 +98,7 @@ class ClusterProcess:
             try:
                 piece = self._link.recv(size - len(received))
             except TimeoutError:
+                self._link.close()  # its answer would be taken for another order's
                 raise OrderError(f"the cluster does not answer.{self.said()}") from None
             except OSError as error:
                 raise self._gone() from error
