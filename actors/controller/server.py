@@ -447,6 +447,10 @@ class ControllerServer:
         """Go by other settings from now on. The lease stays as it is."""
         self.config = config
 
+    def forget_starts(self, broker_id: int) -> None:
+        """The next start of this broker has no pause before it, however often it has died."""
+        self._starts.forget(broker_id)
+
     def start_again(self, broker_id: int) -> None:
         """Start a broker that does not run, at once, with what it is to be told now."""
         self._starts.forget(broker_id)

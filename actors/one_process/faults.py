@@ -128,6 +128,7 @@ class Faults:
     async def _lose_leader(self, topic: str, index: int) -> int:
         before = self._partition(topic, index)
         epoch = self._controller.metadata.brokers[before.leader].epoch
+        self._controller.forget_starts(before.leader)  # it does not die by itself
         self._cluster.brokers[before.leader].kill()
         async with asyncio.timeout(_NEXT_LEADER_SECONDS):
             await until(lambda: self._leader(topic, index) not in (None, (before.leader, epoch)))

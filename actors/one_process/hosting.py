@@ -47,28 +47,30 @@ class Broker:
         self._id = broker_id
         self._pid = 0
         self._port = 0
-        self.server: BrokerServer | None = None
         self._task: asyncio.Task[None] | None = None
+        self._killed = False
 
     def start(self) -> None:
-        """Start it, once its predecessor has gone."""
+        """Start it, once its predecessor has gone, unless it runs or is about to."""
         before = self._task
-        self._task = asyncio.get_running_loop().create_task(self._run(before))
+        if before is None or before.done() or self._killed:
+            self._killed = False
+            self._task = asyncio.get_running_loop().create_task(self._run(before))
 
     async def _run(self, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait([before])
+        if self._task is not asyncio.current_task():  # it was killed meanwhile, and started once more
+            return
         cluster, ended = self._cluster, asyncio.Event()
         pid = self._pid = cluster.tasks.begin(ended.set)
         try:
             server = await self._open(pid)
             try:
                 await server.start()
-                self.server = server
                 self._port = server.port
                 await _first(server.registration.stop_wanted.wait(), ended.wait())
             finally:
-                self.server = None
                 server.abandon()
         except Exception as error:  # whatever it is: the parent is told of it
             log.exception("broker %d has not started", self._id)
@@ -93,6 +95,7 @@ class Broker:
 
     def kill(self) -> None:
         """End it as it is, without a goodbye to anybody."""
+        self._killed = True
         self._cluster.tasks.kill(self._pid)
 
 

@@ -147,6 +147,12 @@ def test_another_broker_leads_and_nothing_that_was_acknowledged_is_lost() -> Non
         assert leaders <= {0, 1, 2}
 
 
+def test_a_broker_that_is_lost_often_is_not_waited_for_longer_each_time(cluster: Cluster, topic: str) -> None:
+    """The controller starts a broker that keeps dying after ever longer pauses, up to half a minute."""
+    for _ in range(12):
+        assert cluster.lose_leader(topic) == 0
+
+
 def test_a_partition_that_is_not_there_has_no_leader_to_lose(cluster: Cluster) -> None:
     with pytest.raises(OrderError, match="there is no partition 7 of a topic nothing"):
         cluster.lose_leader("nothing", 7)
