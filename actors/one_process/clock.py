@@ -1,8 +1,8 @@
 """A time that can be moved on, and the loop that goes by it.
 
-While the clock is moved, the loop waits for nothing: whenever it has nothing to do, time jumps to its next timer. So
-all that would have happened in that time happens, in its order, only sooner: ticks, heartbeats between our processes,
-sessions that expire. Clients in other processes have their own time.
+While the clock is moved, the loop waits for its threads alone: whenever nobody has anything to do, time jumps to its
+next timer. So all that would have happened in that time happens, in its order, only sooner: ticks, heartbeats between
+our processes, sessions that expire. Clients in other processes have their own time.
 
 A long move has a leap in its middle, in which nothing happens, as if the machine had slept: days would take minutes.
 The ten minutes before it and after it are long enough for sessions, leases and what is done every few minutes.
@@ -12,9 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from typing import Final
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from actors.runtime.environment import REAL, Clock
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _AWAKE_SECONDS: Final = 600.0
 
@@ -27,6 +32,8 @@ class MovableTime:
         self._ahead_s = 0.0
         self.left_s = 0.0
         """How far the clock is still to be moved."""
+        self.in_threads = 0
+        """How much work threads of the loop have: time does not jump past it."""
 
     def now(self) -> float:
         """Seconds, as a loop has them."""
@@ -59,7 +66,7 @@ class Skipping(selectors.EpollSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """The sockets that are ready. Nothing waits longer than `timeout` seconds for them."""
         time = self._time
-        if not time.left_s:
+        if not time.left_s or time.in_threads:
             return super().select(timeout)
         ready = super().select(0)
         if not ready and timeout != 0:
@@ -77,6 +84,18 @@ class MovableLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Seconds; they go on faster while the clock is moved."""
         return self._movable.now()
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Have a thread do something; the clock waits for it."""
+        done = super().run_in_executor(executor, func, *args)
+        self._movable.in_threads += 1
+        done.add_done_callback(self._thread_is_done)
+        return done
+
+    def _thread_is_done(self, _: asyncio.Future[Any]) -> None:
+        self._movable.in_threads -= 1
 
 
 async def move(time: MovableTime, seconds: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine
 from itertools import pairwise
 from typing import Any
@@ -39,6 +40,28 @@ def test_all_clocks_are_moved_together() -> None:
     time.skip(HOUR)
     clock = time.clock
     assert (clock.monotonic(), clock.monotonic_ms(), clock.wall_ms()) == (5.0 + HOUR, 3_605_000, 3_677_000)
+
+
+def test_time_does_not_jump_past_what_a_thread_does() -> None:
+    time = MovableTime()
+    begun, ended = threading.Event(), threading.Event()
+    passed: list[float] = []
+
+    def work() -> None:
+        begun.set()
+        ended.wait(30)
+
+    async def go() -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time()
+        done = loop.run_in_executor(None, work)
+        done.add_done_callback(lambda _: passed.append(loop.time() - at))
+        begun.wait(30)
+        loop.call_soon(ended.set)
+        await move(time, HOUR)
+
+    _run(go(), time)
+    assert passed[0] < HOUR / 2
 
 
 def test_time_goes_on_as_usual_after_a_move() -> None:
