@@ -23,6 +23,7 @@ from actors.one_process.clock import MovableLoop, MovableTime
 from actors.one_process.faults import Faults
 from actors.one_process.hosting import Cluster
 from actors.one_process.orders import CODEC, LENGTH_BYTES, Done, Failed, Message, Ready, Start, framed
+from actors.runtime.logs import TEXT, formatter
 from actors.runtime.private import keep_private
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,9 @@ def main(told: str) -> NoReturn:
     child = Child(start)
     child.watch_parent()
     keep_private()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    lines = logging.StreamHandler()
+    lines.setFormatter(formatter(TEXT, {"role": "test"}))
+    logging.basicConfig(level=logging.WARNING, handlers=[lines])
     try:
         time = MovableTime()
         with asyncio.Runner(loop_factory=lambda: MovableLoop(time)) as runner:

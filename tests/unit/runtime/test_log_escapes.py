@@ -140,4 +140,4 @@ def test_every_handler_of_ours_writes_by_a_formatter_that_escapes() -> None:
         if MADE_BY_LOGGING & set(names) and file.parent.name != "cli":
             found.add(file.name)
             assert names.count("formatter") == handlers, file
-    assert found == {"process.py", "consumer_actor.py", "supervisor_actor.py"}
+    assert found == {"process.py", "consumer_actor.py", "supervisor_actor.py", "child.py"}
