@@ -16,7 +16,9 @@ import ray
 from actors.broker.spec import BrokerSpec, BrokerStart, StartError
 from actors.links.secret import Marks, Secrets, found_at, read_secret
 from actors.links.versions import check_starter
+from actors.runtime import priority
 from actors.runtime.data_folder import place_of
+from actors.runtime.priority import Priority
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import audit_to, last_line, log_to, run_in_main_thread, settle_memory
 from actors.settings import BrokerConfig
@@ -24,10 +26,12 @@ from actors.settings import BrokerConfig
 _SECRET_FILE = "coterie.secret.file"
 
 
-async def _serve(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, Secrets]]) -> None:
+async def _serve(
+    spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, Secrets]], got: Priority | None
+) -> None:
     from actors.broker.server import BrokerServer  # not in the driver, which imports this class and would start later
 
-    server = await BrokerServer.open(spec, find_controller)
+    server = await BrokerServer.open(spec, find_controller, priority=got)
     await server.start()
     await server.serve()
 
@@ -43,6 +47,7 @@ class Broker:
         check_starter(start.starter)
         spec, logs = start.spec, start.logs
         config = BrokerConfig.from_mapping(spec.config)
+        self._priority = priority.ask(config.integer("coterie.process.niceness"))
         if not config.boolean("coterie.debug.core"):
             leave_no_core()
         log_to(logs, f"broker-{spec.broker_id}", role="broker", broker=spec.broker_id)
@@ -63,7 +68,7 @@ class Broker:
 
         Raises StartError or DataDirError with the fix in its text. Ray calls no other method meanwhile.
         """
-        run_in_main_thread(_serve(self._spec, self._find_controller))
+        run_in_main_thread(_serve(self._spec, self._find_controller, self._priority))
         ray.actor.exit_actor()
 
     def _find_controller(self) -> tuple[str, int, Secrets]:

@@ -26,6 +26,7 @@ from actors.log.config import INTERNAL_SEGMENT_BYTES, LogConfig, config_docs
 from actors.log.data_dir import DataDir
 from actors.log.partition_log import PartitionLog
 from actors.runtime.environment import Environment
+from actors.runtime.priority import Priority
 from actors.settings import BrokerConfig, topic_configs, topic_value
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
@@ -157,6 +158,8 @@ class BrokerContext:
     executor: Executor | None = None
     """Where work on records is done that is too long for the loop; None for threads of its own."""
     admissions: Admissions = field(init=False)
+    priority: Priority | None = None
+    """What this process has got over the others of its machine; None if it asked for nothing."""
 
     def __post_init__(self) -> None:
         self.chronicle = Chronicle(self.now_ms)

@@ -204,6 +204,7 @@ class FrontDoor:
             listeners=tuple(self._present(at.listener) for at in self._clients.listening),
             logins=self._reception.figures(),
             tls=self._tls.figures(),
+            priority=self._broker.priority,
         )
 
     def _present(self, listener: str) -> Connections:

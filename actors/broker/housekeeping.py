@@ -196,6 +196,7 @@ async def compact_in_process(plan: CompactionPlan) -> CompactionResult:
             "actors.log.compaction_worker",
             str(folder),
             pass_fds=(folder,),
+            start_new_session=True,  # not in ours, which may be a preferred one
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

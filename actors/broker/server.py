@@ -47,6 +47,7 @@ from actors.log.files import REAL_WRITER, FileWriter
 from actors.log.machine import Machine
 from actors.runtime.data_folder import check_own_folder
 from actors.runtime.environment import REAL, Environment, new_uuid
+from actors.runtime.priority import Priority
 from actors.runtime.private import private_folder
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata
@@ -126,11 +127,13 @@ class BrokerServer:
         executor: Executor | None = None,
         guests: Sequence[GuestKind] = GUESTS,
         before: Before = nothing_before,
+        priority: Priority | None = None,
     ) -> BrokerServer:
         """Join the cluster and recover the logs. Raises StartError or DataDirError with the fix in its text.
 
         `executor`: where batches are checked that take the loop too long; threads of its own if it is None. `guests`
-        are the kinds of what lives beside logs. `before` makes what stands before the front door.
+        are the kinds of what lives beside logs. `before` makes what stands before the front door. `priority`: what this
+        process has got over others.
         """
         loop = asyncio.get_running_loop()
         now_ms = environment.clock.wall_ms
@@ -167,6 +170,7 @@ class BrokerServer:
             Authorization.of(config, metadata, loop.time),
             quotas_of(None, metadata.quotas, config, loop),
             executor=executor,
+            priority=priority,
         )
         return cls(spec, contact, context, compact, guests, before)
 

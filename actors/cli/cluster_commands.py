@@ -269,7 +269,9 @@ def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:
     if failed := sum(each["failed"] + each["repeats_failed"] for each in load["logins"]) if load else 0:
         figures = f"{figures}, {failed} failed logins"
     listeners = load["tls"] if load else ()
-    bad = [f"certificates of {tls['listener']}: {tls['problem']}" for tls in listeners if tls["problem"]]
+    priority = load["priority"] if load else None
+    bad = [priority["problem"]] if priority and priority["problem"] else []
+    bad += [f"certificates of {tls['listener']}: {tls['problem']}" for tls in listeners if tls["problem"]]
     return {
         "role": "broker",
         "id": broker["id"],

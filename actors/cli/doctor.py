@@ -14,6 +14,7 @@ import click
 import psutil
 
 from actors.cli import options, output
+from actors.settings import BrokerConfig
 from spark_bridge.java import JavaError, find_java
 
 OK: Final = "ok"
@@ -27,6 +28,7 @@ _COMFORT: Final = 2.0  # with less than this many times the need, there is no ro
 _SHM_MIB: Final = 512
 _FILES_NEEDED: Final = 1024
 _FILES_WANTED: Final = 8192
+_CAP_SYS_NICE: Final = 1 << 23  # of linux/capability.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class Finding:
 def doctor(host: str, port: int, brokers: int, ray_address: str | None, output_format: str) -> int:
     """Say whether this machine can run a cluster and Spark.
 
-    Looks at ports, Java, memory, shared memory and the limit of open files, and whether a running Ray is open to
-    others. Exits with 1 if something is unusable.
+    Looks at ports, Java, memory, shared memory, the limit of open files and what priority brokers can have, and whether
+    a running Ray is open to others. Exits with 1 if something is unusable.
     """
     findings = list(examine(host, port, brokers))
     if ray_address is not None:
@@ -64,6 +66,7 @@ def examine(host: str, port: int, brokers: int) -> Iterator[Finding]:
     yield memory(_available_bytes(), brokers)
     yield shared_memory(Path("/dev/shm"))
     yield open_files(*resource.getrlimit(resource.RLIMIT_NOFILE))
+    yield priority()
     yield java()
 
 
@@ -111,6 +114,26 @@ def open_files(soft: int, hard: int) -> Finding:
     if soft == resource.RLIM_INFINITY or soft >= _FILES_WANTED:
         return Finding("open files", OK, found)
     return Finding("open files", UNUSABLE if soft < _FILES_NEEDED else WARNING, found, fix)
+
+
+def priority(limit: int | None = None, capabilities: int | None = None) -> Finding:
+    """Whether brokers may be preferred to other programs of a machine that is full.
+
+    `limit` is what RLIMIT_NICE says, 20 less the niceness; `capabilities` are bits. Both default to this process's.
+    """
+    setting = "coterie.process.niceness"
+    wanted = BrokerConfig.from_mapping({}).integer(setting)
+    limit = resource.getrlimit(resource.RLIMIT_NICE)[0] if limit is None else limit
+    may = (_capabilities() if capabilities is None else capabilities) & _CAP_SYS_NICE
+    if may or limit == resource.RLIM_INFINITY or 20 - limit <= wanted:
+        return Finding("priority", OK, f"niceness {wanted} can be had ({setting})")
+    found = f"niceness {wanted} ({setting}) cannot be had: on a machine that is full, brokers wait as all others"
+    return Finding("priority", WARNING, found, f"sudo prlimit --pid $$ --nice={20 - wanted}")
+
+
+def _capabilities() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("CapEff:")[2].split(maxsplit=1)[0], 16)
 
 
 def java() -> Finding:

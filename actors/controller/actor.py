@@ -41,6 +41,7 @@ from actors.links.versions import Spoken, check_starter
 from actors.log.files import REAL_WRITER
 from actors.log.unusable import why_unusable
 from actors.monitor.spec import MonitorSpec
+from actors.runtime import priority
 from actors.runtime.data_folder import place_of
 from actors.runtime.logs import TEXT, LogPlace
 from actors.runtime.private import keep_private, leave_no_core
@@ -207,6 +208,7 @@ class Controller:
         elif (changed := settings_in_force.kept(folder)) is not None:
             spec = spec.with_settings(changed)
         config = BrokerConfig.from_mapping(spec.effective)
+        priority.ask(config.integer("coterie.process.niceness"))
         if not config.boolean("coterie.debug.core"):
             leave_no_core()
         logs = LogPlace(spec.log_dir, spec.name, config.text("coterie.log.format") or TEXT)

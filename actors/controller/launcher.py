@@ -27,6 +27,7 @@ from actors.offsets_partition.spec import ShardStart
 from actors.runtime.liveness import Sight, look
 from actors.runtime.logs import LogPlace, about
 from actors.runtime.process import last_line
+from actors.settings import BrokerConfig
 from placement.nodes import Node, alive_nodes, successor
 
 log = logging.getLogger(__name__)
@@ -217,12 +218,14 @@ class RayLauncher:
         spec, node = self._specs[broker_id]
         self._shard_number += 1
         name = f"shard-{broker_id}-{os.getpid()}-{self._shard_number}"
+        niceness = BrokerConfig.from_mapping(spec.config).integer("coterie.process.niceness")
+        start = ShardStart(OWN, spec.socket_path, name, self._logs, broker_id, niceness)
         actor = OffsetsPartition.options(  # type: ignore[attr-defined]
             name=name,
             namespace=self._namespace,
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
-        ).remote(ShardStart(OWN, spec.socket_path, name, self._logs, broker_id).encoded())
+        ).remote(start.encoded())
         self._shards.begun(broker_id, name)
         actor.serve.remote().future().add_done_callback(
             lambda future: self._work.put(partial(self._shard_ended, broker_id, name, future.exception()))

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from actors.links.codec import since
 from actors.links.relay import Figures
+from actors.runtime.priority import Priority
 
 ASLEEP: Final = "Asleep"
 """The state of an offsets partition that has given its process back; those of processes are `LinkState`'s."""
@@ -76,6 +78,8 @@ class Load:
     """Of listeners where clients log in."""
     tls: tuple[TlsListener, ...] = ()
     """Of listeners with TLS."""
+    priority: Priority | None = since(1, None)
+    """Of its process over the others of its machine; None if it asked for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,16 @@ import os
 import pickle
 import sys
 from dataclasses import replace
+from typing import Final
 
 from actors.log.compaction import compact
 from actors.log.files import REAL_WRITER
 
+_NICENESS: Final = 10
+
 
 def main() -> None:
-    os.nice(10)
+    os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
     plan = pickle.load(sys.stdin.buffer)
     os.fchdir(int(sys.argv[1]))
     pickle.dump(compact(replace(plan, directory="."), REAL_WRITER), sys.stdout.buffer)

@@ -13,6 +13,7 @@ import ray
 
 from actors.links.versions import check_starter
 from actors.offsets_partition.spec import ShardStart
+from actors.runtime import priority
 from actors.runtime.private import keep_private
 from actors.runtime.process import code_version, log_to, run_in_main_thread, settle_memory
 
@@ -34,6 +35,7 @@ class OffsetsPartition:
         keep_private()
         start = ShardStart.decoded(told)
         check_starter(start.starter)
+        priority.ask(start.niceness)
         log_to(start.logs, f"shards-of-{start.broker_id}", role="shard", broker=start.broker_id)
         settle_memory()
         self._start = start

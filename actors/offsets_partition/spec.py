@@ -19,6 +19,8 @@ class ShardStart:
     name: str
     logs: LogPlace
     broker_id: int
+    niceness: int = 0
+    """What it is to ask for; 0: nothing."""
 
     def encoded(self) -> bytes:
         """As it goes through Ray."""

@@ -355,6 +355,15 @@ _OWN: Final = (
         "nothing. A Ray that runs already starts processes in its own way.",
         choices=("fork", "plain"),
     ),
+    _int(
+        "coterie.process.niceness",
+        -5,
+        -20,
+        "The niceness that controller, brokers and shards ask for, each in a session of its own, so that they do not "
+        "wait behind others of a machine that is full. 0: they stay as they are started. Who may not has what it has; "
+        "`coterie status` says so, and `coterie doctor` what to type.",
+        high=0,
+    ),
     _text(
         "coterie.log.format",
         "text",

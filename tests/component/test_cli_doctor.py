@@ -101,5 +101,5 @@ def test_exit_code_is_one_when_something_is_unusable(monkeypatch: pytest.MonkeyP
 def test_it_looks_at_everything_on_this_machine() -> None:
     result = CliRunner().invoke(cli, ["doctor", "--port", "0"])
     assert [line.split()[0] for line in result.stdout.splitlines()] == [
-        *("CHECK", "ports", "memory", "shared", "open", "java")
+        *("CHECK", "ports", "memory", "shared", "open", "priority", "java")
     ]

@@ -316,6 +316,18 @@ def test_a_program_that_is_connected_to_a_ray_keeps_its_token(
     assert shared.status()["name"] == shared.name
 
 
+def test_who_serves_is_preferred_in_a_session_of_its_own_or_status_says_why_not(shared: Cluster) -> None:
+    monitor = shared.status()["monitor"]["pid"]
+    serving = [process for process in processes(shared) if process.pid != monitor]
+    problems = {broker["load"]["priority"]["problem"] for broker in shared.status()["brokers"]}
+    if problems == {None}:
+        assert {process.nice() for process in serving} == {-5}
+        if Path("/proc/self/autogroup").exists():
+            assert [os.getsid(process.pid) for process in serving] == [process.pid for process in serving]
+    else:
+        assert problems == {"niceness -5 was not to be had: Permission denied"}
+
+
 def test_looking_after_a_silent_controller_takes_a_second_not_thirty(mortal: Cluster) -> None:
     """`coterie up` heard of no signal meanwhile."""
     controller = psutil.Process(mortal.status()["controller_pid"])

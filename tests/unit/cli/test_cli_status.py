@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from actors.cli.main import cli
 from actors.cluster import Cluster
 from actors.links.status import ASLEEP, BrokerStatus, ClusterStatus, Load, ShardStatus, TlsListener
+from actors.runtime.priority import Priority
 
 SHARDS = (
     ShardStatus(3, 41, "Active", 5, "group g is Stable"),
@@ -19,9 +20,11 @@ SHARDS = (
     ShardStatus(-1, 42, "Spare", -1),
 )
 TLS = (TlsListener("GOOD", 90.5, None, 7, 1), TlsListener("BAD", 4.5, "it cannot be read"))
+WHY_NOT = Priority(15, "niceness -5 was not to be had: Permission denied")
 BROKERS = (
     BrokerStatus(0, "127.0.0.1", 9092, None, 2, True, 40, None, "n0", SHARDS),
-    BrokerStatus(1, "127.0.0.1", 9093, None, 2, True, 50, Load(tls=TLS), "n0", ()),
+    BrokerStatus(1, "127.0.0.1", 9093, None, 2, True, 50, Load(tls=TLS, priority=Priority(-5)), "n0", ()),
+    BrokerStatus(2, "127.0.0.1", 9094, None, 2, True, 60, Load(priority=WHY_NOT), "n0", ()),
 )
 FOUND = ClusterStatus("an-id", 1, BROKERS, "here")
 
@@ -60,3 +63,7 @@ def test_a_spare_says_nothing(cells: dict[str, dict[str, str]]) -> None:
 def test_a_broker_says_which_certificates_it_does_not_take(cells: dict[str, dict[str, str]]) -> None:
     assert cells["1"]["WHY"] == "certificates of BAD: it cannot be read"
     assert cells["0"]["WHY"] == "-"
+
+
+def test_a_broker_says_why_it_has_no_priority(cells: dict[str, dict[str, str]]) -> None:
+    assert cells["2"]["WHY"] == "niceness -5 was not to be had: Permission denied"

@@ -29,7 +29,7 @@ STARTS: list[Any] = [
     BrokerStart(
         NEWER, BrokerSpec(2, "10.0.0.2", DOORS, "/data/broker-2", "/run/2.sock", {"a.b": "c"}), "coterie-c", LOGS
     ),
-    ShardStart(NEWER, "/run/2.sock", "shard-2-7-1", LOGS, 2),
+    ShardStart(NEWER, "/run/2.sock", "shard-2-7-1", LOGS, 2, -5),
     MonitorStart(NEWER, MonitorSpec("c", "coterie-c", "/data", "/data/secret", {"a.b": "c"}), LOGS),
     ControllerStart(
         NEWER, ControllerSpec("c", "/data", None, 3, 0, "/run", "/data/secret", {"a.b": "c"}, "9.9", {"d": "e"}, False)
