@@ -2,13 +2,16 @@
 
 Heartbeats of a hundred members, one each 100 ms, and commits of ten partitions, one each 50 ms, while a producer and a
 consumer run as fast as they can and `__consumer_offsets` is compacted: p99 of their answers, and the longest turn of a
-broker's loop as the broker itself counts it. Then a hundred consumers that ask for everything and read nothing: the
-resident memory of the largest process that serves.
+broker's loop as the broker itself counts it. Once all are in one session, once producer and consumer are in another,
+because Linux shares the CPU between sessions first. Then a hundred consumers that ask for everything and read nothing:
+the resident memory of the largest process that serves.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -37,12 +40,15 @@ STUCK_SECONDS = 8.0
 CALM = "heartbeats, calm, p99"
 BEATS = "heartbeats, brokers saturated, p99"
 COMMITS = "commits of ten partitions, brokers saturated, p99"
+APART = ", by another session"
 TURN = "longest turn of a broker's loop"
 STUCK = "largest process, a hundred consumers that never read"
 SPECS = [
     Spec(CALM, "ms", Better.LESS),
     Spec(BEATS, "ms", Better.LESS, Budget(1.0)),
     Spec(COMMITS, "ms", Better.LESS, Budget(1.0)),
+    Spec(BEATS + APART, "ms", Better.LESS, Budget(1.0)),
+    Spec(COMMITS + APART, "ms", Better.LESS, Budget(1.0)),
     Spec(TURN, "ms", Better.LESS, Budget(limit=50)),
     Spec(STUCK, "MiB", Better.LESS, Budget(limit=400)),
 ]
@@ -55,9 +61,10 @@ CONFIG = {
 }
 
 _BUSY = """
-import sys, time
+import os, sys, time
 from benchmarks import records
-verb, servers, seconds = sys.argv[1:]
+servers, seconds = sys.argv[1:]
+verb = "produce" if os.fork() else "consume"
 ends = time.time() + float(seconds)
 while time.time() < ends:
     if verb == "produce":
@@ -68,22 +75,18 @@ while time.time() < ends:
 
 
 @contextlib.contextmanager
-def busy(servers: str, seconds: float) -> Iterator[None]:
-    """A producer and a consumer of librdkafka's, each as fast as it can."""
+def busy(servers: str, seconds: float, *, apart: bool) -> Iterator[None]:
+    """A producer and a consumer of librdkafka's, each as fast as it can; `apart`: in a session of their own."""
     create_topics(servers, {"busy": records.PARTITIONS})
     records.produce(servers, "busy", "1", 200_000, 100)
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", _BUSY, verb, servers, str(seconds)], cwd=ROOT, stderr=subprocess.DEVNULL
-        )
-        for verb in ("produce", "consume")
-    ]
+    command = [sys.executable, "-c", _BUSY, servers, str(seconds)]
+    group = None if apart else 0
+    both = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, start_new_session=apart, process_group=group)
     try:
         yield
     finally:
-        for process in running:
-            process.kill()
-            process.wait()
+        os.killpg(both.pid, signal.SIGKILL)
+        both.wait()
 
 
 def under_load(figures: Figures, side: str, cluster: Cluster, formed: Formed, pace: Pace) -> None:
@@ -92,11 +95,12 @@ def under_load(figures: Figures, side: str, cluster: Cluster, formed: Formed, pa
     calm = run_load(beats, 1, pace.seconds, interval_ms=HEARTBEAT_INTERVAL_MS)
     figures.add(side, CALM, calm.p99_us / 1000)
     seconds = pace.fewer(SECONDS, 2)
-    with busy(cluster.bootstrap_servers, seconds + 10), ThreadPoolExecutor(1) as pool:
-        flowing = pool.submit(run_load, commits, 1, seconds, 0.5, COMMIT_INTERVAL_MS)
-        loaded = run_load(beats, 1, seconds, interval_ms=HEARTBEAT_INTERVAL_MS)
-        figures.add(side, BEATS, loaded.p99_us / 1000)
-        figures.add(side, COMMITS, flowing.result().p99_us / 1000)
+    for apart, layout in ((False, ""), (True, APART)):
+        with busy(cluster.bootstrap_servers, seconds + 10, apart=apart), ThreadPoolExecutor(1) as pool:
+            flowing = pool.submit(run_load, commits, 1, seconds, 0.5, COMMIT_INTERVAL_MS)
+            loaded = run_load(beats, 1, seconds, interval_ms=HEARTBEAT_INTERVAL_MS)
+            figures.add(side, BEATS + layout, loaded.p99_us / 1000)
+            figures.add(side, COMMITS + layout, flowing.result().p99_us / 1000)
 
 
 def longest_turn_ms(cluster: Coterie) -> float:
