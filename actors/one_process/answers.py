@@ -3,6 +3,7 @@
 A request that is refused is not handled. One whose answer is delayed is handled at once, so that a client that waits no
 longer does not know what has become of it; what it sends meanwhile on the same connection is handled, too, and answered
 after it. A produce with acks=0 has no answer. Clients with a quota of time are not delayed: theirs are other slots.
+The cluster's own requests, by which it carries out orders, are left alone.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ class _Rule:
 class Answers:
     """The rules for all brokers of a cluster, by API key; of several for one API the first one given counts first."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, own: str) -> None:
+        """`own` is the client id of the cluster's own requests."""
         self._loop = loop
+        self._own = own
         self._rules: dict[int, list[_Rule]] = {}
         self.met = 0
         """How many requests were refused, or their answers delayed."""
@@ -72,10 +75,13 @@ class Answers:
         """Delay and refuse no more."""
         self._rules.clear()
 
-    def next(self, key: int, version: int) -> _Rule | None:
-        """The rule for a request of an API that has come now; it is used up by one."""
+    def next(self, data: bytes, start: int, end: int) -> _Rule | None:
+        """The rule for a request that has come now, `data[start:end]`; it is used up by one. Raises WireError."""
+        key, version = _HEAD.unpack_from(data, start)
         rules = self._rules.get(key)
         if not rules or not APIS[key].serves(version):
+            return None
+        if decode_request_header(data[start:end]).client_id == self._own:
             return None
         rule = rules[0]
         rule.left -= 1
@@ -97,9 +103,12 @@ def _named(api: str) -> ApiKey:
 def _code(error: str) -> ErrorCode:
     """The error of this name, as Kafka writes it. Raises OrderError."""
     try:
-        return ErrorCode[error]
+        code = ErrorCode[error]
     except KeyError:
         raise OrderError(f"Kafka has no error {error!r}: one as NOT_COORDINATOR") from None
+    if code is ErrorCode.NONE:  # clients would take what was not done for done
+        raise OrderError(f"{error} is no error: one as NOT_COORDINATOR")
+    return code
 
 
 class _Interfering:
@@ -118,7 +127,7 @@ class _Interfering:
         return self._door.failures
 
     def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
-        rule = self._answers.next(*_HEAD.unpack_from(data, start))
+        rule = self._answers.next(data, start, end)
         if rule is None:
             self._door.on_frame(connection, data, start, end)
         elif rule.error is None:

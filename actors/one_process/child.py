@@ -19,10 +19,22 @@ from typing import Final, NoReturn
 
 from actors import CoterieError
 from actors.one_process.answers import Answers
+from actors.one_process.asking import CLIENT_ID
 from actors.one_process.clock import MovableLoop, MovableTime
 from actors.one_process.faults import Faults
 from actors.one_process.hosting import Cluster
-from actors.one_process.orders import CODEC, LENGTH_BYTES, Done, Failed, Message, Ready, Start, framed
+from actors.one_process.orders import (
+    CODEC,
+    PACKET_BYTES,
+    Done,
+    Failed,
+    Message,
+    OrderError,
+    Ready,
+    Start,
+    packed,
+    parted,
+)
 from actors.runtime.logs import TEXT, formatter
 from actors.runtime.private import keep_private
 
@@ -30,19 +42,21 @@ log = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 _REMOVALS: Final = 5
+_REASON_LENGTH: Final = 20_000
 
 
 class Child:
     """The end of the child. `end` may be called at any time."""
 
-    def __init__(self, start: Start) -> None:
-        self._folder = Path(start.folder)
-        self._parent = start.parent
+    def __init__(self, parent: int, folder: Path) -> None:
+        """`parent` is the process that the child must not outlive."""
+        self._folder = folder
+        self._parent = parent
 
     def watch_parent(self) -> None:
         """Have the kernel send a signal when the parent has gone. It does so, too, when a thread of the parent ends."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which is in the same group
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, lambda *_: self.end())
         signal.signal(signal.SIGUSR1, lambda *_: self.end_if_orphan())
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1)
@@ -62,30 +76,71 @@ class Child:
         os._exit(0)
 
 
-async def _serve_and_end(start: Start, link: socket.socket, time: MovableTime, child: Child) -> NoReturn:
+class _Parent:
+    """The orders that come from the parent, and its end: that is seen at once, whatever the child is doing."""
+
+    def __init__(self, link: socket.socket, child: Child) -> None:
+        self._link = link
+        self._child = child
+        self._loop = asyncio.get_running_loop()
+        self.packets: asyncio.Queue[bytes] = asyncio.Queue()
+        link.setblocking(False)
+        self._loop.add_reader(link, self._readable)
+
+    def _readable(self) -> None:
+        try:
+            packet = self._link.recv(PACKET_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            packet = b""
+        if not packet:
+            self._child.end()
+        self.packets.put_nowait(packet)
+
+    async def answer(self, number: int, message: Message) -> None:
+        """Answer the order of this number."""
+        await self._loop.sock_sendall(self._link, packed(number, message))
+
+
+async def _serve_and_end(link: socket.socket, folder: Path, time: MovableTime, child: Child) -> NoReturn:
     """Serve until the parent hangs up. Then the process ends: to end the loop in order would only take time."""
     try:
-        await _serve(start, link, time)
+        await _serve(_Parent(link, child), folder, time)
     except Exception:  # a bug: the parent shows what was written
         log.exception("the cluster ends by an error")
     finally:
         child.end()
 
 
-async def _serve(start: Start, link: socket.socket, time: MovableTime) -> None:
-    reader, writer = await asyncio.open_connection(sock=link)
-    answers = Answers(asyncio.get_running_loop())
+async def _serve(parent: _Parent, folder: Path, time: MovableTime) -> None:
+    number, told = parted(await parent.packets.get())
+    answers = Answers(asyncio.get_running_loop(), CLIENT_ID)
     try:
-        cluster = Cluster(Path(start.folder), start.brokers, start.settings, time, answers.before)
-        writer.write(framed(Ready(await cluster.start())))
+        start = CODEC.read(Start, told)
+        cluster = Cluster(folder, start.brokers, start.settings, time, answers.before)
+        await parent.answer(number, Ready(await _started(cluster, start.start_s)))
     except (CoterieError, OSError, ValueError) as error:
-        writer.write(framed(Failed(str(error))))
-        await reader.read()
+        await parent.answer(number, _failed(error))
+        await asyncio.Event().wait()
         return
     _collect_seldom()
     faults = Faults(cluster, answers, time)
-    while (order := await _next_order(reader)) is not None:
-        writer.write(framed(await _carried_out(faults, order)))
+    while True:
+        number, told = parted(await parent.packets.get())
+        await parent.answer(number, await _carried_out(faults, told))
+
+
+async def _started(cluster: Cluster, within_s: float) -> str:
+    """Where clients connect to. Raises OrderError if that takes too long, and what a broker's start raises."""
+    deadline = asyncio.timeout(within_s)
+    try:
+        async with deadline:
+            return await cluster.start()
+    except TimeoutError as error:
+        if not deadline.expired():
+            raise
+        raise OrderError(f"it waited {within_s:g} s for {cluster.waits_for}") from error
 
 
 def _collect_seldom() -> None:
@@ -95,26 +150,23 @@ def _collect_seldom() -> None:
     gc.enable()
 
 
-async def _next_order(reader: asyncio.StreamReader) -> Message | None:
-    """The parent's next order; None if it has hung up."""
+async def _carried_out(faults: Faults, told: bytes) -> Done | Failed:
     try:
-        length = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
-        return CODEC.decode(await reader.readexactly(length))
-    except (asyncio.IncompleteReadError, ConnectionError):
-        return None
-
-
-async def _carried_out(faults: Faults, order: Message) -> Done | Failed:
-    try:
-        return Done(await faults.carry_out(order))
+        return Done(await faults.carry_out(CODEC.decode(told)))
     except (CoterieError, OSError, ValueError) as error:
-        return Failed(str(error) or type(error).__name__)
+        return _failed(error)
+    except Exception as error:  # a bug: a whole run may have this cluster, and goes on with it
+        log.exception("an order ends by an error")
+        return Failed(f"{type(error).__name__}: {error}"[:_REASON_LENGTH])
 
 
-def main(told: str) -> NoReturn:
-    """Serve until the parent hangs up. `told` is a Start in hexadecimal digits; the socket is standard input."""
-    start = CODEC.read(Start, bytes.fromhex(told))
-    child = Child(start)
+def _failed(error: Exception) -> Failed:
+    return Failed((str(error) or type(error).__name__)[:_REASON_LENGTH])
+
+
+def main(parent: str, folder: str) -> NoReturn:
+    """Serve until the parent, a pid, hangs up. The socket is standard input, and all files are in `folder`."""
+    child = Child(int(parent), Path(folder))
     child.watch_parent()
     keep_private()
     lines = logging.StreamHandler()
@@ -123,6 +175,6 @@ def main(told: str) -> NoReturn:
     try:
         time = MovableTime()
         with asyncio.Runner(loop_factory=lambda: MovableLoop(time)) as runner:
-            runner.run(_serve_and_end(start, socket.socket(fileno=0), time, child))
+            runner.run(_serve_and_end(socket.socket(fileno=0), Path(folder), time, child))
     finally:
         child.end()

@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.links.operations import ListShards
 from actors.one_process.answers import Answers
-from actors.one_process.asking import ask, until
+from actors.one_process.asking import NOT_YET, ask, pause, until
 from actors.one_process.clock import MovableTime, move
 from actors.one_process.hosting import Cluster
 from actors.one_process.orders import (
@@ -34,6 +34,7 @@ from placement.metadata import OFFSETS_TOPIC, PartitionInfo
 
 _ANSWER_SECONDS = 5.0
 _NEXT_LEADER_SECONDS = 30.0
+_NO_GROUP = "Dead"
 _CREATE_VERSION, _DESCRIBE_VERSION, _LEAVE_VERSION = 5, 5, 5
 
 
@@ -64,7 +65,7 @@ class Faults:
             case LeaveAlone():
                 self._answers.leave_alone()
                 return str(self._answers.met)
-            case MoveClock(seconds) if seconds >= 0:
+            case MoveClock(seconds):
                 await move(self._time, seconds)
             case _:
                 raise OrderError(f"{order} is no order")
@@ -100,6 +101,26 @@ class Faults:
         return index, topic.partitions[index].leader
 
     async def _kill_coordinator(self, group: str) -> None:
+        await self._shard_of(group)  # it is said if there is none: what follows would start one
+        if (await self._described(group)).group_state == _NO_GROUP:
+            raise OrderError(f"nobody coordinates {group}: there is no such group")
+        self._cluster.tasks.kill(await self._shard_of(group))
+
+    async def _described(self, group: str) -> Any:
+        """A group, as DescribeGroups has it, once its coordinator serves. Raises OrderError."""
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            while True:
+                _, leader = self._coordinator(group)
+                asked = DescribeGroupsRequest(groups=[group])
+                (found,) = (await self._ask(leader, asked, _DESCRIBE_VERSION)).groups
+                if not found.error_code:
+                    return found
+                if found.error_code not in NOT_YET:
+                    raise OrderError(f"{group} is not described: {ErrorCode(found.error_code).name}")
+                await pause()
+
+    async def _shard_of(self, group: str) -> int:
+        """The pid of the task that coordinates a group. Raises OrderError."""
         index, leader = self._coordinator(group)
         session = self._controller.brokers.get(leader)
         if session is None:
@@ -108,16 +129,15 @@ class Faults:
         pid = next((shard.pid for shard in shards if shard.partition == index), None)
         if pid is None:
             raise OrderError(f"nobody coordinates {group} now: it is not in use")
-        self._cluster.tasks.kill(pid)
+        return pid
 
     async def _expel(self, group: str, wanted: str) -> str:
-        _, leader = self._coordinator(group)
-        described = await self._ask(leader, DescribeGroupsRequest(groups=[group]), _DESCRIBE_VERSION)
-        members = described.groups[0].members
+        members = (await self._described(group)).members
         names = [(m.member_id, m.group_instance_id, m.client_id) for m in members]
         found = [m.member_id for m, of in zip(members, names, strict=True) if wanted in of]
         if len(found) != 1:
             raise OrderError(f"{len(found)} members of {group} are called {wanted!r}; its members are {names}")
+        _, leader = self._coordinator(group)
         leaving = LeaveGroupRequest.MemberIdentity(member_id=found[0], reason="expelled by a test")
         answer = await self._ask(leader, LeaveGroupRequest(group_id=group, members=[leaving]), _LEAVE_VERSION)
         code = answer.error_code or answer.members[0].error_code
@@ -127,6 +147,8 @@ class Faults:
 
     async def _lose_leader(self, topic: str, index: int) -> int:
         before = self._partition(topic, index)
+        if before.leader not in self._cluster.brokers:
+            raise OrderError(f"nobody leads partition {index} of {topic} now")
         epoch = self._controller.metadata.brokers[before.leader].epoch
         self._controller.forget_starts(before.leader)  # it does not die by itself
         self._cluster.brokers[before.leader].kill()

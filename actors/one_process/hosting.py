@@ -120,6 +120,8 @@ class Cluster:
         self.controller = ControllerServer(metadata_log, config, self._secrets, self, loop, environment)
         self.failure: Exception | None = None
         """Why a broker has not started."""
+        self.waits_for = "its brokers"
+        """What the start waits for, for people."""
 
     async def start(self) -> str:
         """Start all; where clients connect to. Raises what a broker's start raises."""
@@ -129,8 +131,11 @@ class Cluster:
         if self.failure is not None:
             raise self.failure
         first = self.controller.metadata.brokers[0]
-        await coordinator_served(first.host, first.port)
+        await coordinator_served(first.host, first.port, self._waits_for_coordinator)
         return self.bootstrap_servers
+
+    def _waits_for_coordinator(self, reason: str) -> None:
+        self.waits_for = f"a coordinator of groups: {reason}"
 
     @property
     def bootstrap_servers(self) -> str:

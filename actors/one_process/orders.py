@@ -1,7 +1,8 @@
 """The messages between a cluster in a child process and its parent, and how they lie on the socket.
 
-The parent sends one order at a time and reads its answer, `Done` or `Failed`. The first message comes from the child:
-`Ready`, or `Failed` with the reason.
+Each message is one packet, with a number before it. The parent sends `Start` and then one order at a time, each with
+a number of its own, and reads its answer, which has the same number: `Ready`, `Done`, or `Failed` with the reason.
+Answers with another number belong to orders that were broken off.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Final
 from actors import CoterieError
 from actors.links.codec import Codec
 
-LENGTH_BYTES: Final = 4
+PACKET_BYTES: Final = 128 << 10
+"""The longest that is sent. The kernel takes 208 KiB at once, if nobody has set another limit."""
+_NUMBER_BYTES: Final = 4
 
 
 class OrderError(CoterieError):
@@ -22,12 +25,10 @@ class OrderError(CoterieError):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a child is told at its start. It makes `folder`, and removes it at its end."""
+    """The cluster that a child starts, within `start_s` seconds."""
 
-    folder: str
     brokers: int
-    parent: int
-    """The pid of the process that the child must not outlive."""
+    start_s: float
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -40,7 +41,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """Create a topic, if there is none of its name."""
+    """Create a topic. It fails with TOPIC_ALREADY_EXISTS if there is one of its name."""
 
     name: str
     partitions: int
@@ -140,7 +141,11 @@ CODEC: Final[Codec[Message]] = Codec(
 )
 
 
-def framed(message: Message) -> bytes:
-    """A message as it lies on the socket, its length first."""
-    body = CODEC.encode(message)
-    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+def packed(number: int, message: Message) -> bytes:
+    """A message as it lies on the socket, its number first."""
+    return number.to_bytes(_NUMBER_BYTES, "big") + CODEC.encode(message)
+
+
+def parted(packet: bytes) -> tuple[int, bytes]:
+    """The number of a packet, and what CODEC decodes."""
+    return int.from_bytes(packet[:_NUMBER_BYTES], "big"), packet[_NUMBER_BYTES:]
