@@ -21,14 +21,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("coterie_settings", "settings of these brokers, each a line NAME=VALUE", type="linelist", default=[])
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Raises UsageError for options that no cluster can have. The names of settings are the brokers' to know."""
+    _brokers(config)
+    _settings(config)
+
+
+def _brokers(config: pytest.Config) -> int:
+    value: str = config.getini("coterie_brokers")
+    try:
+        brokers = int(value)
+    except ValueError:
+        brokers = 0
+    if brokers < 1:
+        raise pytest.UsageError(f"coterie_brokers is a whole number, at least 1, not {value!r}")
+    return brokers
+
+
+def _settings(config: pytest.Config) -> dict[str, str]:
+    settings = {}
+    for line in config.getini("coterie_settings"):
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise pytest.UsageError(f"coterie_settings has lines NAME=VALUE, not {line!r}")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
 @pytest.fixture(scope="session")
 def coterie_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A cluster that runs until the end of the run: `bootstrap_servers`, `create_topic`, and faults by call."""
     from coterie import testing
 
-    lines: list[str] = pytestconfig.getini("coterie_settings")
-    settings = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
-    with testing.cluster(int(pytestconfig.getini("coterie_brokers")), settings) as cluster:
+    with testing.cluster(_brokers(pytestconfig), _settings(pytestconfig)) as cluster:
         yield cluster
 
 

@@ -4,9 +4,10 @@ It is for tests. The parts are those of every cluster, as they are: only what a 
 (`machine`), because several of them share one here. Who wants a cluster starts a child process for it and asks it by a
 socket, whose end is the child's end.
 
-- `orders`: what the child is asked, and answers. `starting`: its start, for the parent, and how it is asked.
+- `face`: what tests call. `arguments`: what they give, checked. `starting`: the child's start, and how it is asked.
+- `orders`: what the child is asked, and answers.
 - `child`: the process itself. `hosting`: the controller and the brokers, `tasks` for processes. `clock`: a time that
   can be moved on. `answers`: those that are delayed or refused. `faults`: what happens by order. `asking`: a client.
 
-The parent imports `orders` and `starting` alone.
+The parent imports `face`, `arguments`, `starting` and `orders` alone.
 """

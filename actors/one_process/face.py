@@ -11,11 +11,16 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeAlias
 
-from actors.one_process import orders
+from actors.one_process import arguments, orders
 from actors.one_process.starting import ClusterProcess
 
+Settings: TypeAlias = Mapping[str, str | int | float | bool]
+"""Settings of brokers or topics, by their names in Kafka."""
+BROKERS_MAX: Final = 1000
+_REPLICAS_MAX: Final = (1 << 15) - 1
+_BY_DEFAULT: Final = -1
 START_SECONDS: Final = 30.0
 _topics = count(1)
 
@@ -25,10 +30,17 @@ def new_topic() -> str:
     return f"topic-{next(_topics)}"
 
 
-def _creation(
-    name: str | None, partitions: int, replicas: int, settings: Mapping[str, str] | None
-) -> orders.CreateTopic:
-    return orders.CreateTopic(name or new_topic(), partitions, replicas, dict(settings or {}))
+def _creation(name: str | None, partitions: int, replicas: int, settings: Settings | None) -> orders.CreateTopic:
+    return orders.CreateTopic(
+        new_topic() if name is None else arguments.text("name", name),
+        arguments.whole("partitions", partitions, _BY_DEFAULT),
+        arguments.whole("replicas", replicas, _BY_DEFAULT, _REPLICAS_MAX),
+        arguments.settings("settings", settings),
+    )
+
+
+def _group(group: str) -> str:
+    return arguments.text("group", group)
 
 
 class Cluster:
@@ -52,7 +64,7 @@ class Cluster:
         name: str | None = None,
         partitions: int = 1,
         replicas: int = 1,
-        settings: Mapping[str, str] | None = None,
+        settings: Settings | None = None,
     ) -> str:
         """Create a topic; its name, which is a new one if none is given."""
         order = _creation(name, partitions, replicas, settings)
@@ -61,29 +73,32 @@ class Cluster:
 
     def kill_coordinator(self, group: str) -> None:
         """Kill the coordinator of a group. Another process takes its place, and its members stay members."""
-        self._process.ask(orders.KillCoordinator(group))
+        self._process.ask(orders.KillCoordinator(_group(group)))
 
     def expel(self, group: str, member: str) -> str:
         """Remove a member from its group; its member id. `member` is that, its group.instance.id or its client id.
 
         The others rebalance. The expelled one hears of it when it asks next, and comes again as another member.
         """
-        return self._process.ask(orders.Expel(group, member))
+        return self._process.ask(orders.Expel(_group(group), arguments.text("member", member)))
 
     def lose_leader(self, topic: str, partition: int = 0) -> int:
         """Kill the broker that leads a partition; the id of the next leader.
 
         The broker starts again, which is waited for. Without another replica in sync it is the next leader itself.
         """
-        return int(self._process.ask(orders.LoseLeader(topic, partition)))
+        order = orders.LoseLeader(arguments.text("topic", topic), arguments.whole("partition", partition, 0))
+        return int(self._process.ask(order))
 
     def delay(self, api: str, seconds: float, times: int = 1) -> None:
         """Have the next answers of an API, such as `Fetch`, leave so much later. The requests are handled at once."""
-        self._process.ask(orders.Delay(api, seconds, times))
+        wait, count = arguments.seconds("seconds", seconds), arguments.whole("times", times, 1)
+        self._process.ask(orders.Delay(arguments.text("api", api), wait, count))
 
     def refuse(self, api: str, error: str, times: int = 1) -> None:
         """Answer the next requests of an API with an error, such as `NOT_COORDINATOR`. They are not handled."""
-        self._process.ask(orders.Refuse(api, error, times))
+        name, count = arguments.text("error", error), arguments.whole("times", times, 1)
+        self._process.ask(orders.Refuse(arguments.text("api", api), name, count))
 
     def leave_alone(self) -> int:
         """Delay and refuse no more; to how many requests that has happened since the cluster's start."""
@@ -91,7 +106,7 @@ class Cluster:
 
     def advance(self, seconds: float) -> None:
         """Let so much time pass for the cluster: all that is due in it happens. Clients have their own time."""
-        self._process.ask(orders.MoveClock(seconds))
+        self._process.ask(orders.MoveClock(arguments.seconds("seconds", seconds)))
 
     def close(self) -> None:
         """End it, and remove its files."""
@@ -119,7 +134,7 @@ class AsyncCluster:
         name: str | None = None,
         partitions: int = 1,
         replicas: int = 1,
-        settings: Mapping[str, str] | None = None,
+        settings: Settings | None = None,
     ) -> str:
         """See `Cluster.create_topic`."""
         return await asyncio.to_thread(self._cluster.create_topic, name, partitions, replicas, settings)
@@ -192,14 +207,19 @@ class Starting:
 
 def cluster(
     brokers: int = 1,
-    settings: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
     *,
     start_s: float = START_SECONDS,
-    within: Path | None = None,
+    within: Path | str | None = None,
 ) -> Starting:
     """A cluster for a `with` block: so many brokers, with these settings of brokers beside our own for tests.
 
     It has to be ready within `start_s` seconds. Its files are in a new folder in `within`, or else in the folder for
-    temporary files.
+    temporary files. Raises OrderError for arguments that none can have.
     """
-    return Starting(brokers, dict(settings or {}), start_s, within)
+    return Starting(
+        arguments.whole("brokers", brokers, 1, BROKERS_MAX),
+        arguments.settings("settings", settings),
+        arguments.seconds("start_s", start_s),
+        arguments.folder("within", within),
+    )

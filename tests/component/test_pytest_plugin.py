@@ -75,6 +75,22 @@ def test_a_setting_that_is_none_is_the_reason_why_a_test_fails(tmp_path: Path) -
     assert "no.such.setting" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("coterie_brokers = x", "coterie_brokers is a whole number, at least 1, not 'x'"),
+        ("coterie_brokers = 0", "coterie_brokers is a whole number, at least 1, not '0'"),
+        ("coterie_settings = num.partitions", "coterie_settings has lines NAME=VALUE, not 'num.partitions'"),
+        ("coterie_settings = =3", "coterie_settings has lines NAME=VALUE, not '=3'"),
+    ],
+)
+def test_an_option_that_no_cluster_can_have_is_named_before_any_test(tmp_path: Path, line: str, reason: str) -> None:
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{line}\n")
+    done = _pytest(tmp_path, "-c", str(tmp_path / "pytest.ini"))
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert reason in done.stderr
+
+
 def test_a_run_that_asks_for_none_starts_none(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_other.py").write_text(

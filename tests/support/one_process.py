@@ -32,14 +32,15 @@ def runs(pid: int) -> bool:
         return False
 
 
-def program(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """A program in a process of its own, whose lines the test reads."""
+def program(code: str, *arguments: str, new_group: bool = False, **environment: str) -> subprocess.Popen[str]:
+    """A program in a process of its own, whose lines the test reads; with `new_group` it leads a process group."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        start_new_session=new_group,
     )
 
 
