@@ -23,9 +23,7 @@ from actors.wire.messages import (
 from placement.hashing import partition_for_group
 from tests.compat.peers import Peer
 from tests.compat.raw import Raw, create_topics, form_group, join_request, leader_of, serving_coordinator
-from tests.compat.support import ONE_PROCESS, against, wait_until
-
-pytestmark = ONE_PROCESS
+from tests.compat.support import against, wait_until
 
 in_order = against("kafka", "coterie")
 

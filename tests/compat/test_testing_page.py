@@ -24,6 +24,10 @@ def _blocks(language: str) -> list[str]:
     return [code for of, code in _FENCED.findall((ROOT / "docs/testing.md").read_text()) if of == language]
 
 
+def _is_of_another_program(code: str) -> bool:
+    return "coterie.testing.cluster(" in code and "def test_" not in code
+
+
 def _run(folder: Path, *command: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -36,7 +40,7 @@ def _run(folder: Path, *command: str) -> str:
 def test_all_tests_of_the_page_pass(tmp_path: Path) -> None:
     (ini,) = _blocks("ini")
     (tmp_path / "pytest.ini").write_text(ini)
-    blocks = [code for code in _blocks("python") if "coterie.testing.cluster(" not in code]
+    blocks = [code for code in _blocks("python") if not _is_of_another_program(code)]
     main = next(code for code in blocks if "__main__" in code)
     (tmp_path / "test_worker.py").write_text("\n".join([*(code for code in blocks if code is not main), main]))
     pytest_of_its_own = [sys.executable, "-W", "ignore", "-m", "pytest", "-p", "coterie.pytest_plugin", "-v"]
@@ -47,6 +51,6 @@ def test_all_tests_of_the_page_pass(tmp_path: Path) -> None:
 
 
 def test_what_the_page_shows_of_other_programs_runs(tmp_path: Path) -> None:
-    code = "\n".join(code for code in _blocks("python") if "coterie.testing.cluster(" in code)
+    code = "\n".join(code for code in _blocks("python") if _is_of_another_program(code))
     (tmp_path / "program.py").write_text(f"{code}\nimport asyncio\n\nprint(asyncio.run(lose_a_leader()) in range(3))\n")
     assert _run(tmp_path, sys.executable, "program.py") == "True\n"
