@@ -5,7 +5,8 @@ next timer. So all that would have happened in that time happens, in its order, 
 our processes, sessions that expire. Clients in other processes have their own time.
 
 A long move has a leap in its middle, in which nothing happens, as if the machine had slept: days would take minutes.
-The ten minutes before it and after it are long enough for sessions, leases and what is done every few minutes.
+The quarters of an hour before it and after it are long enough for sessions, leases and what is done every ten minutes:
+what the leap has made due has happened when the move is over.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from actors.runtime.environment import REAL, Clock
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_AWAKE_SECONDS: Final = 600.0
+_AWAKE_SECONDS: Final = 900.0
+"""Longer than every check's interval by default, which may begin with the leap's end: a shard that is loaded just then
+looks for offsets that have expired ten minutes later, and needs a while to remove them.
+"""
 
 
 class MovableTime:

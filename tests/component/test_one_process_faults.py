@@ -285,6 +285,20 @@ def test_offsets_of_a_group_without_members_stay_for_their_time(cluster: Cluster
         assert successor.poll(200) == {}
 
 
+def test_offsets_have_expired_when_a_move_is_over_though_their_shard_wakes_after_its_leap_and_stays_awake() -> None:
+    """It looks for what has expired ten minutes after it is loaded. By `coterie.shard.idle.ms` it sleeps only later."""
+    with coterie.testing.cluster(settings={"coterie.shard.idle.ms": "700000"}) as cluster:
+        topic = cluster.create_topic(partitions=2, settings={"retention.ms": "-1"})
+        _produce(cluster, topic)
+        with _member(cluster, topic) as member:
+            _read(member)
+            member.commit()
+        cluster.advance(1000)  # it sleeps
+        cluster.advance(8 * DAY)
+        with _member(cluster, topic) as successor:
+            assert [successor.committed(TopicPartition(topic, n)) for n in range(2)] == [None, None]
+
+
 def test_records_are_deleted_after_their_time() -> None:
     """What clients write afterwards is older, too, than the cluster's time."""
     with coterie.testing.cluster() as cluster:

@@ -94,6 +94,19 @@ def test_a_long_move_leaps_in_its_middle_and_is_lived_through_at_its_ends() -> N
         await move(time, 240 * HOUR)
 
     _run(go(), time)
-    assert 100 < len(ticks) < 130
+    assert 160 < len(ticks) < 190
     steps = [after - before for before, after in pairwise(ticks)]
     assert len([step for step in steps if step > 11]) == 1
+
+
+def test_what_loads_when_a_leap_is_over_and_looks_ten_minutes_later_looks_before_the_move_ends() -> None:
+    time = MovableTime()
+    fired: list[str] = []
+
+    async def go() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(120 * HOUR, lambda: loop.call_later(605, fired.append, "checked"))
+        await move(time, 240 * HOUR)
+
+    _run(go(), time)
+    assert fired == ["checked"]
