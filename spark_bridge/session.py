@@ -7,14 +7,16 @@ and Spark are imported only when a session is made, so that `import spark_bridge
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import math
 import os
+import platform
 import secrets
 import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,9 +51,10 @@ def session(
     `python -m spark_bridge.encryption FILE`. A process has one session at a time. While it starts, which takes 10 to 25
     seconds, file descriptors 1 and 2 point to a log file, which errors and the setting `spark.coterie.driver.log` name.
 
-    Raises SessionError, in one line, for arguments that cannot work, too few resources, the wrong Java, or a start
-    that fails.
+    Raises SessionError, in one line, for arguments that cannot work, too few resources, the wrong Java, a Python for
+    which there is no RayDP, or a start that fails.
     """
+    check_installed()
     app = application(app_name, num_executors, executor_cores, executor_memory, configs)
     if not _one_at_a_time.acquire(blocking=False):
         raise SessionError("this process has a Spark session on RayDP already: leave its `with` block first")
@@ -63,6 +66,17 @@ def session(
                 yield from _run(app, java, owned, file)
     finally:
         _one_at_a_time.release()
+
+
+def check_installed(find: Callable[[str], object] = importlib.util.find_spec) -> None:
+    """Raise SessionError if PySpark or RayDP is not there: neither is installed where RayDP serves no such Python."""
+    missing = [name for name in ("pyspark", "raydp") if find(name) is None]
+    if missing:
+        raise SessionError(
+            f"Spark on Ray needs {' and '.join(missing)}, which is installed with Coterie on Python 3.11, the newest "
+            f"that RayDP serves; this is {platform.python_version()}. A SparkSession of your own does without: "
+            "pip install pyspark"
+        )
 
 
 def _run(app: Application, java: Java, owned: bool, secret_file: str | None) -> Iterator[SparkSession]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import resource
 import socket
@@ -67,7 +68,7 @@ def examine(host: str, port: int, brokers: int) -> Iterator[Finding]:
     yield shared_memory(Path("/dev/shm"))
     yield open_files(*resource.getrlimit(resource.RLIMIT_NOFILE))
     yield priority()
-    yield java()
+    yield java(importlib.util.find_spec("pyspark") is not None)
 
 
 def ports(host: str, wanted: list[int]) -> Finding:
@@ -136,8 +137,10 @@ def _capabilities() -> int:
     return int(status.partition("CapEff:")[2].split(maxsplit=1)[0], 16)
 
 
-def java() -> Finding:
-    """Whether there is a Java that Spark can use; the cluster itself needs none."""
+def java(has_spark: bool = True) -> Finding:
+    """Whether there is a Java that Spark can use, if Spark is installed; the cluster itself needs none."""
+    if not has_spark:
+        return Finding("java", OK, "not needed: Spark is not installed, which comes with Coterie on Python 3.11 alone")
     try:
         found = find_java()
     except JavaError as error:
