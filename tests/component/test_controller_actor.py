@@ -102,6 +102,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     monkeypatch.setattr("actors.controller.launcher.alive_nodes", fake.nodes)
     monkeypatch.setattr("actors.controller.launcher.Broker", Started(fake.made))
     exchange(monkeypatch, "log_to", lambda place, name, **own: None)
+    exchange(monkeypatch, "priority", SimpleNamespace(ask=lambda niceness: None))  # it would be ours
     return fake
 
 

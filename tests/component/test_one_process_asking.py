@@ -293,9 +293,14 @@ def test_which_signal_ended_a_child_is_said() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL])
 def test_a_signal_to_the_whole_process_group_leaves_no_file(folder: Path, number: signal.Signals) -> None:
     """As a terminal sends it, and as programs kill each other with all that they have started."""
-    code = (
-        "import sys, coterie.testing\nwith coterie.testing.cluster() as c: print(c.pid, flush=True); sys.stdin.read()"
-    )
+    code = """
+import signal, sys, coterie.testing
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell has its background jobs ignore both
+with coterie.testing.cluster() as c:
+    print(c.pid, flush=True)
+    sys.stdin.read()
+"""
     with program(code, new_group=True, TMPDIR=str(folder)) as started:
         assert started.stdout is not None
         child = int(started.stdout.readline())
