@@ -21,7 +21,7 @@ def test_a_session_says_in_one_line_what_it_needs(missing: set[str], named: str)
 
 
 def test_where_all_is_installed_nothing_is_said() -> None:
-    check_installed()
+    check_installed(lambda name: name)
 
 
 def test_doctor_asks_for_no_java_where_there_is_no_spark() -> None:
