@@ -159,7 +159,7 @@ class BrokerContext:
     """Where work on records is done that is too long for the loop; None for threads of its own."""
     admissions: Admissions = field(init=False)
     priority: Priority | None = None
-    """What this process has got over the others of its machine; None if it asked for nothing."""
+    """The priority of this process over the others of its machine; None if it asked for none."""
 
     def __post_init__(self) -> None:
         self.chronicle = Chronicle(self.now_ms)

@@ -20,7 +20,7 @@ class ShardStart:
     logs: LogPlace
     broker_id: int
     niceness: int = 0
-    """What it is to ask for; 0: nothing."""
+    """The niceness that it asks for; 0: none."""
 
     def encoded(self) -> bytes:
         """As it goes through Ray."""

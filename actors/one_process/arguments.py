@@ -1,4 +1,6 @@
-"""What callers give, checked, and in the form that orders have. A text for people says which of it is wrong.
+"""Checks the arguments of callers and brings them into the form that orders have.
+
+A text for people says which of them is wrong.
 
 All of it is checked before anything is sent: a cluster that a whole run has does not end by a wrong argument.
 """

@@ -21,7 +21,7 @@ NOT_YET: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
 )
-"""What is answered until a coordinator serves."""
+"""Brokers answer these until a coordinator serves."""
 
 
 async def ask(host: str, port: int, message: ApiMessage, version: int) -> Any:

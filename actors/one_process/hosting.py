@@ -121,7 +121,7 @@ class Cluster:
         self.failure: Exception | None = None
         """Why a broker has not started."""
         self.waits_for = "its brokers"
-        """What the start waits for, for people."""
+        """Say for people what the start waits for."""
 
     async def start(self) -> str:
         """Start all; where clients connect to. Raises what a broker's start raises."""

@@ -45,8 +45,8 @@ sys.path += [path for path in sys.argv[3:] if path not in sys.path]
 from actors.one_process.child import main
 main(*sys.argv[1:3])
 """
-"""What the child runs. It has the parent's path, and so the same code, but the standard library's folders come first:
-a test has modules beside it, whose names may be anything. The collector finds nothing in imports."""
+"""The program of the child. It has the parent's path, and so the same code, but the standard library's folders come
+first: a test has modules beside it, whose names may be anything. The collector finds nothing in imports."""
 _PACKAGES: Final = ("site-packages", "dist-packages")
 
 

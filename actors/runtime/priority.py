@@ -24,7 +24,7 @@ _AGAIN_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """What a process has got. `niceness` is -20 (first) to 19; `problem` says for people why it is not what was asked.
+    """The niceness that a process has, from -20 (first) to 19; `problem` says for people why it is not what was asked.
 
     A process that could not leave its session for one of its own competes as that session does.
     """

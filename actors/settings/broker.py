@@ -360,8 +360,8 @@ _OWN: Final = (
         -5,
         -20,
         "The niceness that controller, brokers and shards ask for, each in a session of its own, so that they do not "
-        "wait behind others of a machine that is full. 0: they stay as they are started. Who may not has what it has; "
-        "`coterie status` says so, and `coterie doctor` what to type.",
+        "wait behind others of a machine that is full. 0: they stay as they are started, as they do without the right "
+        "to it: then `coterie status` says so, and `coterie doctor` what to type.",
         high=0,
     ),
     _text(
