@@ -311,7 +311,7 @@ class GroupQuery:
         held = [share.held for (topic, _), share in shares.items() if topic not in self._deleted]
         held = self._seen.look(held, fail=fail, setting="failOnDataLoss")
         try:
-            return positions_and_ends(self._client, held, fail=fail, setting="failOnDataLoss")
+            return positions_and_ends(self._client, self._seen, held, fail=fail, setting="failOnDataLoss")
         except KafkaTimeoutError:
             # Members give a topic up when their metadata is next refreshed, which may take minutes.
             deleted = self._missing({each.topic for each in held})

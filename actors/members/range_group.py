@@ -144,12 +144,12 @@ def _divided(admin: Admin, spec: RangeMemberSpec, partitions: Collection[TopicPa
 
 
 def positions_and_ends(
-    client: Consumer, holding: Iterable[Held], *, fail: bool, setting: str
+    client: Consumer, seen: SeenTopics, holding: Iterable[Held], *, fail: bool, setting: str
 ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
     """The position of each of these partitions, and its present end, which is never below the position.
 
     If the log does not have a position, reading goes on at the log's beginning; with `fail` it is a DataLossError.
-    `setting` is the user's name for `fail`.
+    If the topic was created again, it is as in `SeenTopics.look`. `setting` is the user's name for `fail`.
     """
     held = {TopicPartition(each.topic, each.partition): each for each in holding}
     begins, ends = client.beginning_offsets(held), client.end_offsets(held)
@@ -158,11 +158,14 @@ def positions_and_ends(
         for tp, end in client.end_offsets(beyond, isolation_level=0).items():
             if held[tp].position <= end:
                 ends[tp] = held[tp].position
+    if absent := {tp.topic for tp, each in held.items() if not begins[tp] <= each.position <= ends[tp]}:
+        seen.ask(client, absent, fail=fail, setting=setting)  # ends are asked for by name: is it still the same topic?
+        held = {tp: each for tp, each in held.items() if seen.has(each)}
     positions = {
         (tp.topic, tp.partition): _present(each, begins[tp], ends[tp], fail=fail, setting=setting)
         for tp, each in sorted(held.items())
     }
-    return positions, {(tp.topic, tp.partition): end for tp, end in ends.items()}
+    return positions, {(tp.topic, tp.partition): ends[tp] for tp in held}
 
 
 class SeenTopics:
@@ -192,14 +195,22 @@ class SeenTopics:
                 self._former.add(self.ids[each.topic])
             if each.topic_id and each.topic_id not in self._former:
                 self.ids[each.topic] = each.topic_id
-        return [each for each in held if not each.topic_id or each.topic_id == self.ids[each.topic]]
+        return [each for each in held if self.has(each)]
+
+    def has(self, held: Held) -> bool:
+        """Whether a partition is in the newest topic of its name."""
+        return not held.topic_id or held.topic_id == self.ids.get(held.topic)
+
+    def ask(self, client: Consumer, topics: set[str], *, fail: bool, setting: str) -> None:
+        """Look at the topics that have these names now."""
+        ids = client.topic_ids(topics)
+        self.look([Held(topic, 0, 0, "", topic_id) for topic, topic_id in ids.items()], fail=fail, setting=setting)
 
     def still(self, client: Consumer, ranges: list[OffsetRange], *, fail: bool, setting: str) -> list[OffsetRange]:
         """Those of these ranges whose topic is still the newest of its name now that their ends are known."""
         if not ranges:
             return []
-        ids = client.topic_ids({each.topic for each in ranges})
-        self.look([Held(topic, 0, 0, "", topic_id) for topic, topic_id in ids.items()], fail=fail, setting=setting)
+        self.ask(client, {each.topic for each in ranges}, fail=fail, setting=setting)
         return [each for each in ranges if each.topic_id == self.ids.get(each.topic, b"")]
 
     def _is_new(self, held: Held) -> bool:

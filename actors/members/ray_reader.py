@@ -128,7 +128,7 @@ class GroupReader:
             return ()
         fail = self._plan.reading.fail_on_data_loss
         held = self._seen.look(holding.partitions, fail=fail, setting="fail_on_data_loss")
-        froms, ends = positions_and_ends(self._client, held, fail=fail, setting="fail_on_data_loss")
+        froms, ends = positions_and_ends(self._client, self._seen, held, fail=fail, setting="fail_on_data_loss")
         ranges = limited(froms, ends, most, self._seen.ids)
         return tuple(self._seen.still(self._client, ranges, fail=fail, setting="fail_on_data_loss"))
 

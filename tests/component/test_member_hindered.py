@@ -18,6 +18,7 @@ from actors.members.slots import Slot, Together, Version
 from actors.runtime.environment import REAL, Clock, Environment
 from tests.component.test_pool_supervision import Actors
 from tests.support.client_broker import ScriptedBroker, broker
+from tests.support.consuming import wait_for
 from tests.support.member import T0, Flaky, Member, record
 
 SPEC = MemberSpec(("t",), "g", "host:1")
@@ -38,20 +39,19 @@ def test_a_member_without_brokers_ran_without_an_error(kafka: ScriptedBroker) ->
     member = MemberLoop(spec, lambda record: None, environment=environment)
     running = threading.Thread(target=member.run)
     running.start()
-    while kafka.committed.get(TopicPartition("t", 0)) != 1:
-        running.join(0.01)
-        assert running.is_alive()
-    assert member.report().error is None
-    kafka.close()
-    while member.consumer.hindrance(grace_ms=0) is None:
-        running.join(0.01)
-        assert running.is_alive()
-    ahead_ms = 3_000
-    report = member.report()
-    assert report.state == "Running"
-    assert "no broker can be reached; check bootstrap_servers" in (report.error or "")
-    member.stop()
-    running.join(60)
+    try:
+        wait_for(lambda: kafka.committed.get(TopicPartition("t", 0)) == 1)
+        assert member.report().error is None
+        kafka.close()
+        unreachable = "no broker can be reached; check bootstrap_servers"
+        wait_for(lambda: unreachable in (member.consumer.hindrance(grace_ms=0) or ""))
+        ahead_ms = 3_000
+        report = member.report()
+        assert report.state == "Running"
+        assert unreachable in (report.error or "")
+    finally:
+        member.stop()
+        running.join(60)
     assert member.report().state == "Stopped"
 
 

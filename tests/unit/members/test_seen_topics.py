@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+from actors.client import TopicPartition
 from actors.client.errors import DataLossError, TopicRecreatedError
 from actors.client.records import OffsetRange
-from actors.members.range_group import Held, SeenTopics, limited
+from actors.members.range_group import Held, SeenTopics, limited, positions_and_ends
 
 OLD, NEW = b"o" * 16, b"n" * 16
 
@@ -19,8 +21,17 @@ def held(topic_id: bytes, partition: int = 0) -> Held:
 
 
 class Client:
-    def __init__(self, topic_id: bytes) -> None:
+    def __init__(self, topic_id: bytes, end: int = 10) -> None:
         self.topic_id = topic_id
+        self.end = end
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], isolation_level: int | None = None
+    ) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.end)
 
     def topic_ids(self, topics: set[str]) -> dict[str, bytes]:
         return dict.fromkeys(topics, self.topic_id)
@@ -72,3 +83,28 @@ def test_ends_of_a_topic_that_was_created_again_meanwhile_are_no_ends_of_the_old
     else:
         assert seen.still(other, ranges, fail=fail, setting="x") == []
         assert seen.still(other, [], fail=True, setting="x") == []
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_new_topic_that_was_still_empty_was_told_as_records_deleted_from_the_old_one(fail: bool) -> None:
+    """Its ends, which are asked for by name, were below the position, and who reads was told of a shortened log."""
+    seen = SeenTopics()
+    before = look(seen, held(OLD))
+    client: Any = Client(NEW, end=0)
+    if fail:
+        with pytest.raises(TopicRecreatedError):
+            positions_and_ends(client, seen, before, fail=fail, setting="x")
+    else:
+        assert positions_and_ends(client, seen, before, fail=fail, setting="x") == ({}, {})
+        assert look(seen, held(OLD)) == []
+
+
+@pytest.mark.parametrize("topic_id", [OLD, b""])
+def test_a_log_that_lost_its_end_is_a_loss(topic_id: bytes) -> None:
+    seen = SeenTopics()
+    before = look(seen, held(topic_id))
+    client: Any = Client(topic_id, end=3)
+    with pytest.raises(DataLossError, match="goes on at offset 5, the log has 0 to 3") as lost:
+        positions_and_ends(client, seen, before, fail=True, setting="x")
+    assert not isinstance(lost.value, TopicRecreatedError)
+    assert positions_and_ends(client, seen, before, fail=False, setting="x") == ({("t", 0): 0}, {("t", 0): 3})
