@@ -95,6 +95,9 @@ class Beside(Protocol):
 class Replication(Protocol):
     """The replicas of partitions that other brokers hold, too."""
 
+    registered: bool
+    """Whether the metadata has come after this process registered with the controller."""
+
     def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
         """Whether this broker may act as the partition's leader now."""
 

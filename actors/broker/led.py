@@ -38,10 +38,15 @@ class LedPartitions:
         return partition
 
     def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
-        """Whether this broker may act as the partition's leader now. With one replica nobody else can."""
+        """Whether this broker may act as the partition's leader now. With one replica nobody else can.
+
+        Before it has registered it may not: the metadata may be from before its former process ended.
+        """
         if partition.leader != self._broker_id:
             return False
-        return len(partition.replicas) == 1 or self._replication.leads(topic, index, partition)
+        if len(partition.replicas) == 1:
+            return self._replication.registered
+        return self._replication.leads(topic, index, partition)
 
     def appended(self, topic: str, index: int, log: PartitionLog, partition: PartitionInfo) -> None:
         """Records were appended: commit them and wake fetches, or have replication do so when followers have them."""

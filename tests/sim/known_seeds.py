@@ -10,6 +10,7 @@ KNOWN = {
     "min-insync-ignored": 18,
     "joins-before-caught-up": 1,
     "zombie-serves": 37,
+    "leads-before-it-registers": 328,
     "elects-out-of-sync": 63,
     "move-ends-early": 221,
     "torn-broker-stays-in-sync": 878,

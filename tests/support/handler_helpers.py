@@ -240,6 +240,7 @@ class Replication:
     """What replicated partitions need; the test says when something has committed."""
 
     def __init__(self) -> None:
+        self.registered = True
         self.leading = True
         self.known = True
         self.lags: dict[tuple[str, int], int] = {}

@@ -46,7 +46,8 @@ class ReplicaManager:
     ) -> None:
         self._context = context
         self._secrets = secrets
-        self._registered = False
+        self.registered = False
+        """Whether the metadata has come after this process registered with the controller."""
         self._links: dict[int, FollowerLink] = {}
         led: dict[Key, LeaderReplica] = {}
         self._lease = Lease(context, self._links, controller_confirmed_at)
@@ -118,7 +119,7 @@ class ReplicaManager:
         for key in known:
             self._leaders.stop(key)
         self._followers.forget_gone(metadata)
-        self._registered = True
+        self.registered = True
         self._connect_to(peers - {me}, metadata)
 
     def _connect_to(self, brokers: set[int], metadata: ClusterMetadata) -> None:
@@ -157,7 +158,7 @@ class ReplicaManager:
         is no controller, all that could be elected have to confirm it. Those are the in-sync set, those that are
         eligible, and those that this broker has proposed, for the controller may have recorded them.
         """
-        if not self._registered:
+        if not self.registered:
             return False
         key = (topic, index)
         leader = self._leaders.replicas.get(key)

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from actors.broker.commits import Commits
+from actors.broker.led import LedPartitions
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
@@ -27,8 +30,8 @@ _TICK_SECONDS = 0.25
 _ALONE = PartitionInfo(1, 0, (1, 0, 2), (1,), 1)
 
 
-def _never_confirmed(leader: LeaderReplica) -> ReplicaManager:
-    """A broker that is in the cluster and has not been confirmed by anybody since."""
+def _joined() -> ReplicaManager:
+    """Of broker 1, which has not registered yet."""
     context: Any = SimpleNamespace(
         broker_id=1,
         config=BrokerConfig.from_mapping({}),
@@ -36,7 +39,12 @@ def _never_confirmed(leader: LeaderReplica) -> ReplicaManager:
         data_dir=SimpleNamespace(logs={}),
         environment=REAL,
     )
-    manager = ReplicaManager(context, lambda: b"", lambda: 0, lambda: -1e9, _TICK_SECONDS)
+    return ReplicaManager(context, lambda: b"", lambda: 0, lambda: -1e9, _TICK_SECONDS)
+
+
+def _never_confirmed(leader: LeaderReplica) -> ReplicaManager:
+    """A broker that is in the cluster and has not been confirmed by anybody since."""
+    manager = _joined()
     manager.apply(ClusterMetadata())
     manager._leaders.replicas[("t", 0)] = leader
     return manager
@@ -48,6 +56,20 @@ def _leader() -> LeaderReplica:
 
 def test_who_alone_may_be_elected_needs_nobody_to_confirm_it() -> None:
     assert _never_confirmed(_leader()).leads("t", 0, _ALONE)
+
+
+@pytest.mark.parametrize("replicas", [(1,), (1, 0, 2)], ids=["alone", "with others"])
+def test_a_broker_that_began_anew_led_its_sole_replicas_at_the_epoch_of_its_former_process(
+    replicas: tuple[int, ...],
+) -> None:
+    """What it is told when it joins can be from before the controller has recorded that this process ended."""
+    manager = _joined()
+    context: Any = manager._context
+    led = LedPartitions(context, manager)
+    old, new = PartitionInfo(1, 0, replicas, (1,), 1), PartitionInfo(1, 2, replicas, (1,), 3)
+    assert not led.leads("t", 0, old)
+    manager.apply(ClusterMetadata())
+    assert led.leads("t", 0, new)
 
 
 def test_a_leader_alone_in_sync_is_no_leader_without_its_lease_while_an_eligible_replica_may_be_elected() -> None:
