@@ -31,6 +31,8 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 ALLOWED_URLS: Final = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
 """The option of a JVM that has a Kafka or its client read keys or tokens there."""
 BROKERS: Final = 3
+SESSION_MS: Final = 4_000
+"""How long a login lasts where it expires. librdkafka logs in again in its last tenth, which a busy machine needs."""
 
 _LISTENERS: Final = {
     "PLAINTEXT": "PLAINTEXT",
@@ -139,7 +141,7 @@ def _common(folder: Path, authority: Authority) -> dict[str, str]:
         "listener.name.ssl.ssl.client.auth": "required",
         "listener.name.ssl.ssl.principal.mapping.rules": "RULE:^.*CN=([^,]+).*$/$1/",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        "listener.name.sasl_plaintext.connections.max.reauth.ms": "2000",
+        "listener.name.sasl_plaintext.connections.max.reauth.ms": str(SESSION_MS),
         "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
         "sasl.oauthbearer.expected.issuer": ISSUER,
