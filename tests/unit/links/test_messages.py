@@ -70,11 +70,11 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
     if origin in (Union, types.UnionType):
         return st.one_of(*map(_of, arguments))
     if origin is tuple and arguments[-1] is Ellipsis:
-        return st.lists(_of(arguments[0]), max_size=3).map(tuple)
+        return st.lists(_of(arguments[0]), max_size=2).map(tuple)
     if origin is tuple:
         return st.tuples(*map(_of, arguments))
     if origin is Mapping:
-        return st.dictionaries(*map(_of, arguments), max_size=3)
+        return st.dictionaries(*map(_of, arguments), max_size=2)
     if issubclass(origin, IntEnum):
         return st.sampled_from(origin)
     if is_dataclass(origin):
