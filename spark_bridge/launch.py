@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import ray
 
+from actors.runtime import ray_inside
 from spark_bridge import encryption
 from spark_bridge.executors import executor_count
 from spark_bridge.spark_config import DRIVER_OPTIONS, Application, SessionError
@@ -53,7 +54,7 @@ def start(app: Application, configs: dict[str, str], group: Any, java_env: Mappi
     """
     overdue = _Watchdog(app)
     # RayDP's agent in the driver's JVM would log where this machine's newest Ray does, which may be another, or gone.
-    logs = ray._private.worker.global_worker.node.get_logs_dir_path()
+    logs = ray_inside.logs_folder()
     configs[DRIVER_OPTIONS] = f"{configs.get(DRIVER_OPTIONS, '')} -Dray.logging.dir={logs}".strip()
     try:
         with overdue, _output_to(log), _master_environment(java_env), warnings.catch_warnings():

@@ -16,6 +16,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.links.status import ClusterStatus
+from actors.runtime import ray_inside
 from actors.runtime.process import last_line
 from placement.executors import NoRoomError, Room, place_executors
 from spark_bridge.encryption import what_is_wrong
@@ -184,7 +185,7 @@ def _choose_nodes(app: Application) -> list[str]:
     deadline = time.monotonic() + _FREE_SECONDS
     while True:
         try:
-            return _place(app, _rooms(brokers, ray._private.state.available_resources_per_node()))
+            return _place(app, _rooms(brokers, ray_inside.available_by_node()))
         except NoRoomError as error:
             if time.monotonic() > deadline or not _would_fit(app, brokers):
                 text = f"{error}: ask for less, end what else runs there, or give Ray more"
@@ -194,7 +195,7 @@ def _choose_nodes(app: Application) -> list[str]:
 
 def room_for(most: int, cpus: float, memory_bytes: int) -> int:
     """How many executors more, up to `most`, find room on Ray's nodes now."""
-    rooms = _rooms({}, ray._private.state.available_resources_per_node())
+    rooms = _rooms({}, ray_inside.available_by_node())
     for count in range(most, 0, -1):
         with contextlib.suppress(NoRoomError):
             place_executors(rooms, count, cpus, memory_bytes)

@@ -25,7 +25,7 @@ from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.members.handling.ending import run_until_terminated
 from actors.members.logs.capture import captured
 from actors.members.member_link import MemberServer
-from actors.runtime import ray_session
+from actors.runtime import ray_inside, ray_session
 from actors.runtime.environment import REAL
 from actors.runtime.logs import TEXT, formatter
 from actors.runtime.process import check_same_version, code_version, error_text, last_line
@@ -104,11 +104,8 @@ class StartedActor:
 
     def is_placed(self) -> bool:
         """Whether Ray has found a node for it. Where Ray does not tell, it counts as placed."""
-        with contextlib.suppress(Exception):  # no public call of Ray's tells this without a dashboard
-            from ray._private.state import actors
-
-            found = self._session.call(actors, self._actor._actor_id.hex())
-            return not found or bool(found["Address"]["IPAddress"])  # a node alone may only have been asked
+        with contextlib.suppress(Exception):
+            return self._session.call(ray_inside.is_placed, self._actor)
         return True
 
     def serve(self) -> None:

@@ -8,7 +8,7 @@ do not come alike twice; `evenly` makes the cut depend on nothing but the record
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,13 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import ray
 from ray.data import Dataset, Datasource, ReadTask
-from ray.data._internal.execution.execution_callback import ExecutionCallback
-from ray.data._internal.execution.operators.limit_operator import LimitOperator
 from ray.data.block import BlockMetadata
 
 from actors.client.consumer.ranges import BATCH_ROWS, FETCH_BYTES, RangeReader
 from actors.client.records import OffsetRange
 from actors.members.reads import Reading
+from actors.runtime import ray_inside
 from actors.runtime.process import check_same_version
 
 SCHEMA = pa.schema(
@@ -75,19 +74,14 @@ def dataset_of(ranges: Sequence[OffsetRange], reading: Reading, receipts: Any, b
     """A dataset of these ranges, whose evaluations `receipts` hears of."""
     source = _GroupDatasource(ranges, reading, receipts, batch)
     dataset = ray.data.read_datasource(source, override_num_blocks=max(1, len(ranges)))
-    dataset.context.custom_execution_callback_classes.append(_noting_evaluations(receipts, batch))
+    # With a `limit` or `take`, too, the tasks read ahead to the end.
+    ray_inside.call_without_limit(dataset, _noting_evaluations(receipts, batch))
     return dataset
 
 
-def _noting_evaluations(receipts: Any, batch: int) -> type[ExecutionCallback]:
-    """Notes each evaluation without a limit. With a `limit` or `take`, too, the tasks read ahead to the end."""
-
-    class Noting(ExecutionCallback):  # type: ignore[misc]
-        def after_execution_succeeds(self, executor: Any) -> None:
-            if not any(isinstance(step, LimitOperator) for step in executor._topology):
-                ray.get(receipts.unlimited.remote(batch))
-
-    return Noting
+def _noting_evaluations(receipts: Any, batch: int) -> Callable[[], None]:
+    """Notes an evaluation."""
+    return lambda: ray.get(receipts.unlimited.remote(batch))
 
 
 class _GroupDatasource(Datasource):  # type: ignore[misc]

@@ -22,7 +22,7 @@ from typing import Any
 import ray
 
 from actors import OutsideError
-from actors.runtime import ray_words
+from actors.runtime import ray_inside, ray_words
 from actors.runtime.signals import sigterm_for_python
 
 _MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
@@ -61,7 +61,7 @@ def connect(ray_address: str, words: Path | None = None, **options: Any) -> None
 
 def asks_for_token() -> bool:
     """Whether this process gives its Ray a token, and so may ask others for it."""
-    return bool(ray._raylet.get_authentication_mode() != ray._raylet.AuthenticationMode.DISABLED)
+    return ray_inside.gives_token()
 
 
 def openness(ray_address: str, *, token: bool) -> list[str]:
@@ -118,8 +118,8 @@ def forget_token() -> None:
 
 def _look_again() -> None:
     """Ray has read its environment when it was imported."""
-    ray._raylet.Config.initialize("")
-    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
+    ray_inside.read_settings_again()
+    ray_inside.forget_read_token()
 
 
 def _check_there(ray_address: str, host: str, port: int) -> None:
@@ -159,7 +159,7 @@ def _lets_in(ray_address: str) -> bool:
     """Whether the Ray answers this process with the token that is in use now, if any. Raises RayError."""
     try:
         with _silent():
-            ray._raylet.GcsClient(address=ray_address)
+            ray_inside.knock(ray_address)
     except ray.exceptions.AuthenticationError:
         return False
     return True
@@ -180,10 +180,9 @@ def _token_fix() -> str:
 
 def _missing_token() -> str | None:
     """Why the user has no token, in words; None if there is one."""
-    loader = ray._raylet.AuthenticationTokenLoader.instance()
-    loader.reset_cache()
+    ray_inside.forget_read_token()
     with contextlib.suppress(ray.exceptions.AuthenticationError):
-        if loader.has_token(ignore_auth_mode=True):
+        if ray_inside.has_token():
             return None
     return f"there is none in {_token_place()}"
 

@@ -17,13 +17,14 @@ import time
 from pathlib import Path
 from typing import Final
 
+from actors.runtime import ray_inside
 from actors.runtime.ray_connection import ClusterError
 
 SOCKET_PATH_MAX: Final = 107
 _PREFIX: Final = "coterie-ray-"
 _ANY: Final = "*" * 8
 _RAY: Final = "ray"
-_LONGEST: Final = f"{_RAY}/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+_LONGEST: Final = f"{_RAY}/{ray_inside.LONGEST_SOCKET}"
 _BASE: Final = "RAY_TMPDIR"
 _OLD_SECONDS: Final = 86_400.0  # until then somebody may want to read what a Ray said
 
@@ -58,7 +59,7 @@ def sweep(base: Path) -> None:
             entry = path.lstat()
             ours = entry.st_uid == os.geteuid() and stat.S_ISDIR(entry.st_mode)
             old = time.time() - entry.st_mtime > _OLD_SECONDS
-            if ours and old and not any(map(listens, path.glob(f"{_RAY}/session_*/sockets/*"))):
+            if ours and old and not any(map(listens, path.glob(f"{_RAY}/{ray_inside.SOCKETS}"))):
                 shutil.rmtree(path, ignore_errors=True)
 
 

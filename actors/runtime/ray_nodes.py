@@ -2,8 +2,7 @@
 
 A node is drained by Ray's autoscaler, before a cloud takes it back; by `ray start --block` when it is sent a SIGTERM,
 as Kubernetes does; and by `ray drain-node`. Ray places nothing there any more, and when the time is up, ends what is
-there. No public call tells which nodes these are. There is one that Ray's own libraries use (Serve, Train and Data, in
-Ray 2.60), and this is the only place that calls it.
+there.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Collection
 
 import ray
 
+from actors.runtime import ray_inside
 from actors.runtime.process import last_line
 from actors.runtime.ray_session import RayAwayError, session
 
@@ -25,11 +25,10 @@ def draining_nodes() -> dict[str, int]:
     Where Ray does not tell, because it is another Ray than we know, or does not answer now, no node is.
     """
     try:
-        found: dict[str, int] = session().call(ray._private.state.state.get_draining_nodes)
+        return session().call(ray_inside.draining_nodes)
     except Exception as error:  # it is nobody's promise what a private call raises, or that it is there
         log.debug("Ray does not say which nodes are drained: %s", last_line(error))
         return {}
-    return found
 
 
 def is_left(node_id: str) -> bool:

@@ -9,7 +9,6 @@ import contextlib
 import importlib.util
 import logging
 import os
-import re
 import secrets
 import shutil
 import sys
@@ -21,9 +20,8 @@ from typing import Any
 
 import psutil
 import ray
-from ray._private import services
 
-from actors.runtime import ray_folder, ray_session, ray_words, termination
+from actors.runtime import ray_folder, ray_inside, ray_session, ray_words, termination
 from actors.runtime.data_folder import check_folder, place_of, read_trusted
 from actors.runtime.fork_server import executable
 from actors.runtime.private import taken_variables, write_private
@@ -55,20 +53,6 @@ ADDRESS_FILE = "ray-address"
 RAY_LOG = "ray.log"
 """In the folder of the logs: what Ray has said."""
 _END_SECONDS = 1.5
-_CORE = ("gcs_server", "raylet")
-_GCS_PORT = "RAY_GCS_SERVER_PORT"
-_PORT = re.compile(r"The specified port is (\d+)")
-
-# An embedded Ray is one node. Of an idle cluster's CPU, half was these, at their defaults (in brackets). Whoever sets
-# one keeps it.
-_CALM = {
-    "RAY_event_stats": "false",  # (true) statistics about the event loops of each process, for Ray's developers
-    "RAY_kill_idle_workers_interval_ms": "1000",  # (200)
-    "RAY_memory_monitor_refresh_ms": "1000",  # (250)
-    "RAY_raylet_check_gc_period_milliseconds": "1000",  # (100)
-    "RAY_raylet_report_resources_period_milliseconds": "500",  # (100) to the GCS, which knows of no other node
-    "RAY_task_events_report_interval_ms": "5000",  # (1000) for `ray list tasks`
-}
 
 _ending = threading.Event()  # whether the end of Ray's processes is this process's own doing
 _fork_server: Path | None = None  # the folder of that of the Ray this process has started
@@ -81,26 +65,27 @@ def start_embedded(
     *,
     warm: Sequence[str] | None = None,
     log: Path | None = None,
+    folder: Path | None = None,
     **options: Any,
 ) -> None:
     """Start Ray in this process, asking for the token in the file `token`, which is made if it is missing.
 
     `environment` is what its processes inherit beside this one's; what Ray says goes to the file `words`. With `warm`,
     its workers are forked from a process that has imported these modules (see fork_server), and `log` is where it is
-    said if they are not. `options` are ray.init's. Raises ClusterError if Ray does not start.
+    said if they are not. Its session is in `folder` (None: in a new one). `options` are ray.init's. Raises ClusterError
+    if Ray does not start.
     """
     protect(token)
     _ending.clear()
     _warn_of_taken()
-    session = Path(options.pop("_temp_dir", None) or ray_folder.made())
-    # Ray runs workers at niceness 15, and brokers would get CPU after every other process.
-    os.environ.setdefault("RAY_worker_niceness", "0")
+    session = folder or ray_folder.made()
+    os.environ.setdefault(ray_inside.NICENESS, "0")  # else brokers get CPU after every other process
     try:
-        calm = {name: value for name, value in _CALM.items() if name not in os.environ}
+        calm = {name: value for name, value in ray_inside.CALM.items() if name not in os.environ}
         with process_environment({**calm, **_some_java(), **(environment or {})}), _forking(warm, log):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
-            with ray_words.kept(words), termination.kept(services), sigterm_for_python():
-                ray.init(address="local", _temp_dir=str(session), **{**quiet, **options})
+            with ray_words.kept(words), termination.kept(ray_inside.started_by), sigterm_for_python():
+                ray_inside.init(str(session), **{**quiet, **options})
     except BaseException as error:
         end()  # a part of it may run already
         if isinstance(error, Exception):  # Ray raises many kinds; one that is too slow for its half minute, the barest
@@ -149,13 +134,14 @@ def _embedded_address(folder: Path) -> str:
 def _why_not_started(error: Exception, session: Path) -> str:
     """Why Ray has not started, in one line. A port that it has chosen may be taken before it listens there."""
     said = str(error)
-    place = f"its logs are in {session}/session_latest/logs"
-    taken = _PORT.search(said)
-    if taken is None:
+    place = f"its logs are in {session}/{ray_inside.LOGS}"
+    port = ray_inside.taken_port(said)
+    if port is None:
         return f"Ray does not start: {(said.splitlines() or ['it does not say why'])[0].rstrip(' .')}; {place}"
-    port, chosen = taken[1], os.environ.get(_GCS_PORT)
-    if chosen == port:
-        return f"Ray does not start: port {port}, which {_GCS_PORT} chose, is taken: choose another, or unset it"
+    if os.environ.get(ray_inside.GCS_PORT) == port:
+        return (
+            f"Ray does not start: port {port}, which {ray_inside.GCS_PORT} chose, is taken: choose another, or unset it"
+        )
     return f"Ray does not start: port {port}, which it chose itself, has been taken meanwhile: start again; {place}"
 
 
@@ -188,7 +174,7 @@ def core() -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.NoSuchProcess):
-            if os.path.basename((child.cmdline() or [""])[0]) in _CORE:
+            if os.path.basename((child.cmdline() or [""])[0]) in ray_inside.CORE:
                 found.append(child)
     return found
 
@@ -269,18 +255,8 @@ def _forking(warm: Sequence[str] | None, log: Path | None) -> Iterator[None]:
     if _fork_server is None:
         yield
         return
-    said = logging.getLogger("ray._private.services")
-    said.addFilter(_is_not_of_the_dashboard)
-    try:
-        with executable.lent_executable(_fork_server):
-            yield
-    finally:
-        said.removeFilter(_is_not_of_the_dashboard)
-
-
-def _is_not_of_the_dashboard(record: logging.LogRecord) -> bool:
-    """Whether Ray says something else than that its dashboard, which is left out, has not started."""
-    return record.funcName != "start_api_server"
+    with ray_inside.silent_about_the_dashboard(), executable.lent_executable(_fork_server):
+        yield
 
 
 def _some_java() -> dict[str, str]:

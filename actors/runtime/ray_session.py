@@ -19,14 +19,14 @@ import errno
 import logging
 import os
 import socket
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
 import ray
 
 from actors import OutsideError
+from actors.runtime import ray_inside
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,6 @@ _CONNECT_SECONDS: Final = 1.0
 _UNDER_WAY_SECONDS: Final = 1.5
 _OURS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
 """What keeps this process from connecting to anybody, and says nothing of Ray."""
-_SHORT: Final = {"RAY_task_events_shutdown_flush_timeout_ms": "200"}
 _LEFT: Final = "this process has left its Ray"
 _ENDS: Final = "the program ends"
 
@@ -230,7 +229,7 @@ def _end_with_program() -> None:
     if _present is not None:
         _present.end(_ENDS)
         if not _present.settle():
-            _take_farewell(_SHORT)
+            _take_farewell(ray_inside.SHORT_FAREWELL)
 
 
 @contextlib.contextmanager
@@ -241,19 +240,19 @@ def leaving() -> Iterator[None]:
     if left.settle():
         yield
         return
-    _take_farewell(_SHORT)
+    _take_farewell(ray_inside.SHORT_FAREWELL)
     try:
         yield
     finally:
         _take_farewell({})
 
 
-def _take_farewell(variables: dict[str, str]) -> None:
+def _take_farewell(variables: Mapping[str, str]) -> None:
     """Have Ray read its settings again, with these: it waits five seconds for a GCS to take its last figures."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
-        ray._raylet.Config.initialize("")
+        ray_inside.read_settings_again()
     finally:
         for name, value in before.items():
             os.environ.pop(name, None)
@@ -264,5 +263,4 @@ def _take_farewell(variables: dict[str, str]) -> None:
 def _let_exceptions_out() -> None:
     """Have a program that ends by an exception not report it to Ray, which is away: Ray would wait, and then end it."""
     with contextlib.suppress(AttributeError):  # another Ray than we know
-        if sys.excepthook is ray._private.worker.custom_excepthook:
-            sys.excepthook = ray._private.worker.normal_excepthook
+        ray_inside.let_exceptions_out()

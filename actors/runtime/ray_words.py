@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from actors.runtime import ray_inside
 from actors.runtime.escaping import escaped
 from actors.runtime.private import private
 
@@ -74,7 +75,7 @@ def kept(file: Path | None) -> Iterator[None]:
     yield
     if stdout is None:  # a program without one, such as a daemon
         return
-    stdout.threads.update(t for t in set(threading.enumerate()) - before if t.name.startswith("ray"))
+    stdout.threads.update(t for t in set(threading.enumerate()) - before if t.name.startswith(ray_inside.THREADS))
     sys.stdout, _installed = stdout, stdout
 
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final
 
@@ -18,13 +19,13 @@ _TERMINATION: Final = {signal.SIGTERM}
 
 
 @contextlib.contextmanager
-def kept(services: Any) -> Iterator[None]:
+def kept(started_by: Callable[[Callable[..., Any]], AbstractContextManager[None]]) -> Iterator[None]:
     """For a block that calls ray.init: Ray's processes get groups of their own, and SIGTERM waits until its end.
 
-    `services` is the module of Ray's that starts them. Then the program's handler is in force again, if it has one. In
-    other threads than the main one signals are left as they are.
+    `started_by` is a block within which each of them is started by a function. Then the program's handler is in force
+    again, if it has one. In other threads than the main one signals are left as they are.
     """
-    with _own_groups(services):
+    with started_by(_started):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -36,16 +37,6 @@ def kept(services: Any) -> Iterator[None]:
             if callable(handler):
                 signal.signal(signal.SIGTERM, handler)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextlib.contextmanager
-def _own_groups(services: Any) -> Iterator[None]:
-    before = services.ConsolePopen
-    services.ConsolePopen = partial(_started, before)
-    try:
-        yield
-    finally:
-        services.ConsolePopen = before
 
 
 def _started(

@@ -6,14 +6,24 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 
 from actors.runtime import termination
 
 SLEEPS = [sys.executable, "-c", "print(flush=True); import time; time.sleep(600)"]
+
+
+@contextmanager
+def started_by(ways: list[Callable[..., Any]], start: Callable[..., Any]) -> Iterator[None]:
+    """Within the block, the last way to start a process is `start`, which is given the one before."""
+    ways.append(partial(start, *ways))
+    yield
+    ways.pop()
 
 
 @pytest.fixture
@@ -26,19 +36,19 @@ def heard() -> Iterator[list[int]]:
 
 
 def test_sigterm_to_our_group_ended_ray(heard: list[int]) -> None:
-    services = SimpleNamespace(ConsolePopen=subprocess.Popen)
-    with termination.kept(services):
-        with services.ConsolePopen(SLEEPS, preexec_fn=None, stdout=subprocess.PIPE) as process:
+    ways: list[Callable[..., Any]] = [subprocess.Popen]
+    with termination.kept(partial(started_by, ways)):
+        with ways[-1](SLEEPS, preexec_fn=None, stdout=subprocess.PIPE) as process:
             assert process.stdout.readline() == b"\n"
             assert os.getpgid(process.pid) == process.pid != os.getpgid(0)
             process.terminate()
             assert process.wait(60) == -signal.SIGTERM, "and it hears of it, although it waits for us"
-    assert services.ConsolePopen is subprocess.Popen
+    assert ways == [subprocess.Popen]
 
 
 def test_a_sigterm_while_ray_starts_is_the_programs_in_the_end(heard: list[int]) -> None:
     """Ray's C++ answered it with a trace of its stack, and the process was aborted."""
-    with termination.kept(SimpleNamespace(ConsolePopen=subprocess.Popen)):
+    with termination.kept(partial(started_by, [])):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as a library does that has its own mind
         signal.raise_signal(signal.SIGTERM)
         assert heard == []

@@ -45,9 +45,9 @@ def embedded_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     token = tmp_path_factory.mktemp("ray") / "ray-token"
     with job_server() as options:
         ray_runtime.start_embedded(token, warm=WARM, num_cpus=6, object_store_memory=200 << 20, **options)
-        if folder := options.get("_temp_dir"):
+        if folder := options.get("folder"):
             # As `ray start` does: the job server asks this file which of the machine's Rays is its own.
-            write_ray_address(ray.get_runtime_context().gcs_address, folder)
+            write_ray_address(ray.get_runtime_context().gcs_address, str(folder))
         yield
         family = psutil.Process().children(recursive=True)
         ray_runtime.end()
@@ -66,7 +66,7 @@ def job_server() -> Iterator[dict[str, Any]]:
     ):  # a short path: it has Unix sockets
         patch.setenv("PYTHONPATH", str(JOB_SERVER), prepend=os.pathsep)  # for the processes that Ray starts
         patch.setattr(sys, "path", [*sys.path, str(JOB_SERVER)])  # and this one, which looks whether all is there
-        yield {"include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": folder}
+        yield {"include_dashboard": True, "dashboard_host": "127.0.0.1", "folder": Path(folder)}
 
 
 @pytest.fixture(scope="package")

@@ -13,21 +13,22 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from actors.runtime import ray_inside
 from actors.runtime.fork_server import client
 
 _SCRIPT = """\
 #!/bin/sh
 case "$1" in
-*/default_worker.py) exec {0} -IS {1} {2} {3} {4} "$@" ;;
-*/ray/dashboard/dashboard.py) case " $* " in *" --minimal "*) exit ;; esac ;;
+*/{worker}) exec {python} -IS {client} {folder} {log} {warm} "$@" ;;
+*/{dashboard}) case " $* " in *" {minimal} "*) exit ;; esac ;;
 esac
 case "$2" in
-*/ray/_private/log_monitor.py | */ray/autoscaler/*/monitor.py) exit ;;
+{helpers}) exit ;;
 esac
-exec {0} "$@"
+exec {python} "$@"
 """
 
 
@@ -38,14 +39,30 @@ def prepare(warm: Sequence[str], log: Path | None = None) -> Path | None:
     the file `log` (None: to stderr). Returns None if that is known already.
     """
     folder = Path(tempfile.mkdtemp(prefix="coterie-fork-"))
-    words = (sys.executable or "", client.__file__, str(folder), str(log or ""), ",".join(warm))
+    words = {
+        "python": sys.executable or "",
+        "client": client.__file__,
+        "folder": str(folder),
+        "log": str(log or ""),
+        "warm": ",".join(warm),
+    }
     try:
-        _write(executable_in(folder), _SCRIPT.format(*map(shlex.quote, words)))
+        _write(executable_in(folder), _script(words))
     except OSError as error:
         remove(folder)
         client.say(str(log or ""), f"processes are started plainly: {error}")
         return None
     return folder
+
+
+def _script(words: Mapping[str, str]) -> str:
+    return _SCRIPT.format(
+        worker=ray_inside.WORKER,
+        dashboard=ray_inside.DASHBOARD,
+        minimal=ray_inside.MINIMAL,
+        helpers=" | ".join(f"*/{each}" for each in ray_inside.HELPERS),
+        **{name: shlex.quote(word) for name, word in words.items()},
+    )
 
 
 def _write(executable: Path, script: str) -> None:

@@ -21,21 +21,11 @@ from pathlib import Path
 
 import ray
 
+from actors.runtime import ray_inside
 from actors.runtime.fork_server import holes
 from actors.runtime.fork_server.client import FORKED, LENGTH_BYTES, say
 
-_OF_RAY = (
-    "ray.actor",
-    "ray._common.pydantic_compat",
-    "ray._common.usage.usage_lib",
-    "ray._private.arrow_serialization",
-    "ray._private.async_compat",
-    "ray._private.node",
-    "ray._private.runtime_env.setup_hook",
-    "pyarrow.json",
-)
-"""What every worker imports, to the end of its connecting."""
-_OF_A_WORKER = {b"RAY_JOB_ID"}  # in which workers of one raylet differ
+_OF_A_WORKER = {os.fsencode(ray_inside.JOB_ID)}  # in which workers of one raylet differ
 _REQUEST_SECONDS = 5.0
 
 
@@ -53,14 +43,14 @@ class Request:
 def main() -> None:
     """Serve until the raylet ends. In a forked process, run as the worker."""
     packages, folder, log, warm, listener_fd = sys.argv[1:]
-    raylet = int(os.environ["RAY_RAYLET_PID"])
+    raylet = int(os.environ[ray_inside.RAYLET_PID])
     environment = dict(os.environb)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for the workers
     # Leave the process group of the first worker: when that worker ends, the raylet kills its whole group.
     os.setpgid(0, os.getpgid(raylet))
     os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"  # else pyarrow, when it is imported, starts a thread
     with socket.socket(fileno=int(listener_fd)) as listener, open(os.pidfd_open(raylet), "rb", 0) as life:
-        _import(*_OF_RAY, *filter(None, warm.split(",")))
+        _import(*ray_inside.WARM, *filter(None, warm.split(",")))
         if (unsound := _why_unsound()) is not None:
             say(log, f"processes are started plainly: {unsound}")
             return  # the folder stays, because the executable that Ray runs as Python is in it

@@ -29,7 +29,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
         monkeypatch.setattr(ray, "init", init)
         with pytest.raises(ray_runtime.ClusterError) as caught:
-            ray_runtime.start_embedded(tmp_path / "ray-token", _temp_dir="/somewhere")
+            ray_runtime.start_embedded(tmp_path / "ray-token", folder=Path("/somewhere"))
         return str(caught.value)
 
     return refused
@@ -73,7 +73,7 @@ def test_what_is_no_failure_of_rays_stays_what_it_is(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(ray, "init", init)
     with pytest.raises(KeyboardInterrupt):
-        ray_runtime.start_embedded(tmp_path / "ray-token", _temp_dir=str(tmp_path))
+        ray_runtime.start_embedded(tmp_path / "ray-token", folder=tmp_path)
 
 
 def test_ray_is_told_to_be_calm_but_for_what_the_user_has_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_ray_is_told_to_be_calm_but_for_what_the_user_has_set(tmp_path: Path, mo
     monkeypatch.delenv("RAY_event_stats", raising=False)
     seen: dict[str, str] = {}
     monkeypatch.setattr(ray, "init", lambda **options: seen.update(os.environ))
-    ray_runtime.start_embedded(tmp_path / "ray-token", _temp_dir=str(tmp_path))
+    ray_runtime.start_embedded(tmp_path / "ray-token", folder=tmp_path)
     assert (seen["RAY_event_stats"], seen["RAY_memory_monitor_refresh_ms"]) == ("false", "250")
     assert "RAY_event_stats" not in os.environ
 
@@ -96,14 +96,14 @@ def test_who_has_taken_a_variable_before_ray_starts_is_told_that_ray_will_not_ha
     monkeypatch.setattr(private, "_taken", set())
     monkeypatch.setattr(ray, "init", lambda **options: None)
     monkeypatch.setenv("THE_PASSWORD", "swordfish")
-    ray_runtime.start_embedded(tmp_path / "ray-token", _temp_dir=str(tmp_path))
+    ray_runtime.start_embedded(tmp_path / "ray-token", folder=tmp_path)
     assert "THE_PASSWORD" not in caplog.text
     assert private.take_variable("THE_PASSWORD") == "swordfish"
-    ray_runtime.start_embedded(tmp_path / "ray-token", _temp_dir=str(tmp_path))
+    ray_runtime.start_embedded(tmp_path / "ray-token", folder=tmp_path)
     (said,) = [record.getMessage() for record in caplog.records if "THE_PASSWORD" in record.getMessage()]
     assert "sasl_password_file" in said
     assert "swordfish" not in said
     caplog.clear()
     monkeypatch.setenv("THE_PASSWORD", "set again")
-    ray_runtime.start_embedded(tmp_path / "ray-token", _temp_dir=str(tmp_path))
+    ray_runtime.start_embedded(tmp_path / "ray-token", folder=tmp_path)
     assert "THE_PASSWORD" not in caplog.text
