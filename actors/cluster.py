@@ -159,7 +159,7 @@ class Cluster:
             data.release()
             raise
         if ray_address is not None or not owns_ray:  # a Ray that is not ours
-            notes += ray_runtime.openness_here()
+            notes += ray_runtime.openness_here(token=ray.get(controller.ray_asks_for_token.remote()))
         if owns_ray and embedded:
             notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {ray_runtime.RAY_LOG} there")
         cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)

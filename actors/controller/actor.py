@@ -259,6 +259,10 @@ class Controller:
         """(host, port, marks): where brokers find this controller, and which secrets are valid."""
         return self._address, self._port, self._server.secrets.marks
 
+    def ray_asks_for_token(self) -> bool:
+        """Whether this Ray asks for a token: an actor has the environment of its raylet, a driver has its own."""
+        return asks_for_token()
+
     def hand_out_secret(self, broker_id: int) -> Secrets:
         """The secrets, for a broker on a node without their files. Raises PermissionError if they may not travel so."""
         named = self._spec.config.get("coterie.secret.file")
@@ -269,7 +273,7 @@ class Controller:
                 f"connections between processes are in TLS (coterie.internal.security): no secret goes through Ray; "
                 f"put {self._spec.secret_file} on the node of broker {broker_id}, or set coterie.secret.file"
             )
-        if not asks_for_token():
+        if not self.ray_asks_for_token():
             raise PermissionError(
                 f"this Ray asks for no token (RAY_AUTH_MODE): no secret goes through it; put {self._spec.secret_file} "
                 f"on the node of broker {broker_id}, or set coterie.secret.file"

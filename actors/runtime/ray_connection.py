@@ -6,6 +6,9 @@ Ray's own client leaves three gaps, which are closed here:
   `ray start` asks for this token wherever there is one.
 - It does not say that a token was refused.
 - It looks for a server that is not there for a minute and a half.
+
+And one that its C++ opens: a process that is to give a token and has none is ended, with a trace of its stack. Whether
+tokens are given by default depends on the Ray: to 2.60 only where RAY_AUTH_MODE says so, or a local Ray is started.
 """
 
 from __future__ import annotations
@@ -79,10 +82,10 @@ def openness(ray_address: str, *, token: bool) -> list[str]:
     return found
 
 
-def openness_here() -> list[str]:
+def openness_here(*, token: bool) -> list[str]:
     """The same for the Ray that this process is connected to, as lines to be told."""
     address = ray.get_runtime_context().gcs_address
-    return [f"warning: the Ray at {address}: {each}" for each in openness(address, token=asks_for_token())]
+    return [f"warning: the Ray at {address}: {each}" for each in openness(address, token=token)]
 
 
 def looked_at(ray_address: str) -> list[str]:
@@ -91,12 +94,15 @@ def looked_at(ray_address: str) -> list[str]:
     if not port.isdigit():
         raise ClusterError(f"{ray_address} is no address: HOST:PORT is")
     _check_there(ray_address, host.strip("[]"), int(port))
-    return openness(ray_address, token=asks_for_token() or not _lets_in(ray_address))
+    return openness(ray_address, token=not _lets_anybody_in(ray_address))
 
 
 def use_token(path: Path | None = None) -> None:
     """Have Ray in this process give and ask for the token in `path`, until `forget_token`; None: the user's own."""
-    values = {_MODE: "token"} | ({_TOKEN_PATH: str(path)} if path is not None else {})
+    _use({_MODE: "token"} | ({_TOKEN_PATH: str(path)} if path is not None else {}))
+
+
+def _use(values: dict[str, str]) -> None:
     for name, value in values.items():
         _before.setdefault(name, os.environ.get(name))
         os.environ[name] = value
@@ -104,7 +110,7 @@ def use_token(path: Path | None = None) -> None:
 
 
 def forget_token() -> None:
-    """Undo `use_token`, because the next Ray may have another token, or none."""
+    """Undo `use_token`, or what `connect` has set, because the next Ray may have another token, or none."""
     if not _before:
         return
     for name, value in _before.items():
@@ -137,22 +143,47 @@ def _check_there(ray_address: str, host: str, port: int) -> None:
 
 def _be_let_in(ray_address: str) -> None:
     """Use the user's token if this Ray asks for one. Raises ClusterError if it lets us in neither with nor without."""
-    mode, missing = os.environ.get(_MODE), _missing_token()
-    given = mode is not None and mode.lower() == "token"
-    if given and missing is not None:
-        raise ClusterError(f"{_MODE}={mode}, but {missing}: {_token_fix()}")
-    if _lets_in(ray_address):
-        return
+    _look_again()  # the program may have set something since it imported Ray
+    missing = _missing_token()
+    if missing is not None and asks_for_token() and _MODE in os.environ:
+        raise ClusterError(f"{_MODE}={os.environ[_MODE]}, but {missing}: {_token_fix()}")
+    free = _lets_anybody_in(ray_address)
+    mode = mode_for(ray_address, os.environ.get(_MODE), missing, free=free, given=asks_for_token())
+    if mode is not None:
+        _use({_MODE: mode})
+    if not free and not _lets_in(ray_address):
+        raise ClusterError(f"the Ray at {ray_address} does not take the token in {_token_place()}: {_token_fix()}")
+
+
+def mode_for(ray_address: str, said: str | None, missing: str | None, *, free: bool, given: bool) -> str | None:
+    """The RAY_AUTH_MODE that lets this process into a Ray, where the user has `said` one; None: leave it as it is.
+
+    `missing`: why there is no token; `free`: whether that Ray asks for none; `given`: whether this process gives one as
+    it is. Raises ClusterError if no mode does.
+    """
+    if free:
+        return "disabled" if given and missing is not None else None  # a token is the default, and nobody has made one
     asks = f"the Ray at {ray_address} asks for a token"
-    if mode is not None and not given:
-        raise ClusterError(f"{asks}, and {_MODE}={mode} holds it back: unset {_MODE}")
+    if said is not None and not given:
+        raise ClusterError(f"{asks}, and {_MODE}={said} holds it back: unset {_MODE}")
     if missing is not None:
         raise ClusterError(f"{asks}, but {missing}: {_token_fix()}")
-    if not given:
-        use_token()
-        if _lets_in(ray_address):
-            return
-    raise ClusterError(f"the Ray at {ray_address} does not take the token in {_token_place()}: {_token_fix()}")
+    return None if given else "token"
+
+
+def _lets_anybody_in(ray_address: str) -> bool:
+    """Whether the Ray answers who gives no token. Only for a process that is not connected: it gives none meanwhile."""
+    before = os.environ.get(_MODE)
+    os.environ[_MODE] = "disabled"
+    try:
+        _look_again()
+        return _lets_in(ray_address)
+    finally:
+        if before is None:
+            del os.environ[_MODE]
+        else:
+            os.environ[_MODE] = before
+        _look_again()
 
 
 def _lets_in(ray_address: str) -> bool:

@@ -123,7 +123,7 @@ def _embedded_address(folder: Path) -> str:
         check_folder(folder)
         place = place_of(folder)
         address = read_trusted(place / ADDRESS_FILE).decode(errors="replace")
-        protect(place / TOKEN_FILE)
+        _give_token_of(place / TOKEN_FILE)
     except (FileNotFoundError, NotADirectoryError):
         raise ClusterError(f"no cluster has been started on data directory {folder}: see `coterie up --help`") from None
     except OSError as error:
@@ -200,13 +200,26 @@ def _processes() -> list[psutil.Process]:
 
 def protect(token: Path) -> None:
     """Have an embedded Ray ask for a token, as it listens on all interfaces. A mode that the user has set stays."""
-    if os.environ.get("RAY_AUTH_MODE", "token") != "token" or "RAY_AUTH_TOKEN" in os.environ:
+    if _user_decides():
         return
     try:
         read_trusted(token)
     except FileNotFoundError:
         write_private(token, secrets.token_hex(32))
     use_token(token)
+
+
+def _give_token_of(token: Path) -> None:
+    """Give an embedded Ray its token. Where it has made none, it was started with the user's own, or asks for none."""
+    if not _user_decides():
+        with contextlib.suppress(FileNotFoundError):
+            read_trusted(token)
+            use_token(token)
+
+
+def _user_decides() -> bool:
+    mode = os.environ.get("RAY_AUTH_MODE", "token").lower()
+    return mode != "token" or bool(os.environ.get("RAY_AUTH_TOKEN"))
 
 
 @contextlib.contextmanager

@@ -108,6 +108,18 @@ def test_a_command_let_a_folder_of_another_user_say_which_ray_it_joins(everybody
         os.chown(path, 0, 0)
 
 
+@pytest.mark.parametrize("mode", ["token", "disabled"])
+def test_who_looks_for_a_cluster_without_a_token_of_its_own_makes_none(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Ray was started with RAY_AUTH_TOKEN, and `coterie status` gave it a token that it had just made up."""
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    (tmp_path / "ray-address").write_text("127.0.0.1:1")
+    with pytest.raises(ClusterError, match="no Ray answers at 127"):
+        join(None, tmp_path)
+    assert not (tmp_path / "ray-token").exists()
+
+
 @as_root
 def test_a_secret_was_read_through_a_link_of_another_user(everybodys: Path) -> None:
     (everybodys / "mine").write_text("ab" * 32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from actors.runtime import ray_connection
-from actors.runtime.ray_connection import ClusterError, connect, looked_at, openness, openness_here
+from actors.runtime.ray_connection import ClusterError, connect, looked_at, mode_for, openness, openness_here
 
 
 def test_an_address_where_nobody_listens_is_said() -> None:
@@ -59,19 +60,75 @@ def test_a_ray_that_others_may_use_is_told_of(
 ) -> None:
     told = openness(address, token=token)
     assert [each.partition(",")[0].partition(":")[0] for each in told] == found
-    monkeypatch.setattr(ray_connection, "asks_for_token", lambda: token)
     monkeypatch.setattr(ray_connection.ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=address))
-    assert openness_here() == [f"warning: the Ray at {address}: {each}" for each in told]
+    assert openness_here(token=token) == [f"warning: the Ray at {address}: {each}" for each in told]
 
 
 @pytest.mark.conformance("XE-40")
-@pytest.mark.parametrize(("mine", "lets_in", "open_to_all"), [(True, True, 0), (False, False, 0), (False, True, 1)])
-def test_of_a_ray_elsewhere_it_is_tried_whether_it_lets_anybody_in(
-    mine: bool, lets_in: bool, open_to_all: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("lets_in", "open_to_all"), [(False, 0), (True, 1)])
+@pytest.mark.parametrize("mode", [None, "token", "disabled"])
+def test_of_a_ray_elsewhere_it_is_tried_whether_it_lets_anybody_in_whoever_asks(
+    mode: str | None, lets_in: bool, open_to_all: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Who gives a token was told that any Ray asks for one."""
+    modes: list[str | None] = []
+
+    def tried(address: str) -> bool:
+        modes.append(os.environ.get("RAY_AUTH_MODE"))
+        return lets_in
+
     monkeypatch.setattr(ray_connection, "_check_there", lambda *address: None)
-    monkeypatch.setattr(ray_connection, "asks_for_token", lambda: mine)
-    monkeypatch.setattr(ray_connection, "_lets_in", lambda address: lets_in)
+    monkeypatch.setattr(ray_connection, "_lets_in", tried)
+    monkeypatch.setenv("RAY_AUTH_MODE", mode or "")
+    if mode is None:
+        monkeypatch.delenv("RAY_AUTH_MODE")
     assert len(looked_at("127.0.0.1:6379")) == open_to_all
+    assert (modes, os.environ.get("RAY_AUTH_MODE")) == (["disabled"], mode)
     with pytest.raises(ClusterError, match="auto is no address"):
         looked_at("auto")
+
+
+NONE = "there is none in /root/.ray/auth_token"
+
+
+@pytest.mark.parametrize(
+    ("said", "missing", "free", "given", "mode"),
+    [
+        (None, NONE, True, False, None),
+        (None, None, True, False, None),
+        (None, None, False, False, "token"),
+        ("token", None, False, True, None),
+        ("token", None, True, True, None),
+        ("disabled", NONE, True, False, None),
+        # From Ray 2.61 each gives a token who says nothing.
+        (None, None, False, True, None),
+        (None, None, True, True, None),
+        (None, NONE, True, True, "disabled"),
+    ],
+)
+def test_a_user_who_says_nothing_of_tokens_is_let_in_where_one_can_be(
+    said: str | None, missing: str | None, free: bool, given: bool, mode: str | None
+) -> None:
+    assert mode_for("h:1", said, missing, free=free, given=given) == mode
+
+
+@pytest.mark.parametrize(
+    ("said", "missing", "given", "why"),
+    [
+        (None, NONE, False, f"h:1 asks for a token, but {NONE}: set RAY_AUTH_TOKEN_PATH to a file with its token"),
+        (None, NONE, True, f"h:1 asks for a token, but {NONE}: set RAY_AUTH_TOKEN_PATH to a file with its token"),
+        (
+            "disabled",
+            None,
+            False,
+            "h:1 asks for a token, and RAY_AUTH_MODE=disabled holds it back: unset RAY_AUTH_MODE",
+        ),
+    ],
+)
+def test_a_user_whose_token_is_missing_is_told_in_one_line(
+    said: str | None, missing: str | None, given: bool, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray's C++ ends a process that is to give a token and has none, with a trace of its stack."""
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    with pytest.raises(ClusterError, match=f"^the Ray at {why}"):
+        mode_for("h:1", said, missing, free=False, given=given)

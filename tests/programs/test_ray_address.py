@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.ray.ray_start import QUIET, Home, started
 from tests.ray.support import free_port, produce, read_all, topic
+from tests.support.ray_variables import TOKENS
 from tests.support.readme import blocks, replaced
 
 pytestmark = pytest.mark.timeout(600)  # a Ray, and a dozen programs that import it
@@ -66,11 +67,11 @@ def test_a_ray_that_asks_for_the_token_of_the_home_folder_is_reached_by_its_addr
         servers = done.stdout.split()[1].partition("=")[2]
         produce(servers, topic(servers, "t", 1), [b"reached"])
         assert read_all(servers, "t", 1) == {b"reached"}
-        rows = mine.run(*status.split()).stdout.splitlines()
+        rows = mine.run(*status.split(), **TOKENS).stdout.splitlines()
         assert any(row.split()[:3] == ["broker", "0", "Alive"] for row in rows), rows
         script = ["examples/start_on_ray.py", "--nodes", "1", "--name", "second", "--port", "0"]
         script += ["--security", "insecure"]
-        done = mine.run(sys.executable, *script, "--data-dir", str(tmp_path / "second"), RAY_ADDRESS=address)
+        done = mine.run(sys.executable, *script, "--data-dir", str(tmp_path / "second"), RAY_ADDRESS=address, **TOKENS)
         assert re.fullmatch(r"ready bootstrap.servers=\S+:\d+\n", done.stdout), done
         done = mine.coterie("down", "second", "--ray-address", address)
         assert (done.returncode, done.stdout) == (0, "stopped second\n"), done
@@ -112,14 +113,37 @@ def test_a_ray_that_asks_for_the_token_of_the_home_folder_is_reached_by_its_addr
 NOTE = "offsets.topic.replication.factor=1 (not 3): there are 1 broker(s)"
 
 
+@pytest.fixture(scope="module")
+def free(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
+    """The address of a Ray that asks for no token, and what the README does on it."""
+    folder, port = tmp_path_factory.mktemp("free"), free_port()
+    *start, up, _, down = on_your_ray_cluster(port, folder)
+    with started(Home(folder / "nobody"), "\n".join(start)):
+        yield f"127.0.0.1:{port}", [up, down]
+
+
 def test_a_ray_without_a_token_is_reached_with_and_without_a_token_in_the_home_folder(
-    home: Callable[..., Home], tmp_path: Path
+    home: Callable[..., Home], free: tuple[str, list[str]]
 ) -> None:
-    port = free_port()
-    *start, _, _, _ = on_your_ray_cluster(port, tmp_path)
-    nobody = home("nobody")
-    with started(nobody, "\n".join(start)):
-        for user in (nobody, home("somebody", OTHER)):
-            done = user.coterie("status", "--ray-address", f"127.0.0.1:{port}", "--name", "shop")
-            (line,) = done.stderr.splitlines()
-            assert "no cluster called 'shop' runs on this Ray" in line
+    for user in (home("nobody"), home("somebody", OTHER)):
+        done = user.coterie("status", "--ray-address", free[0], "--name", "shop")
+        (line,) = done.stderr.splitlines()
+        assert "no cluster called 'shop' runs on this Ray" in line
+
+
+def test_a_ray_without_a_token_is_known_as_open_by_who_gives_one(
+    home: Callable[..., Home], free: tuple[str, list[str]]
+) -> None:
+    """`coterie up` and `coterie doctor` held it for a Ray that asks for a token where RAY_AUTH_MODE=token is set."""
+    address, (up, down) = free
+    user = home("somebody", OTHER)
+    done = user.run(*up.split(), **TOKENS)
+    (note, warning) = done.stderr.splitlines()
+    assert (done.returncode, note) == (0, NOTE), done
+    assert warning.startswith("warning: the Ray at "), warning
+    assert ": it asks for no token, so whoever reaches its ports runs code as its user: " in warning
+    assert user.run(*down.split(), **TOKENS).stdout == "stopped shop\n"
+    done = user.run(sys.executable, "-m", "actors.cli.main", "doctor", "--ray-address", address, **TOKENS)
+    assert "it asks for no token" in done.stdout, done
+    line = home("guest").run(*down.split(), **TOKENS).stderr
+    assert line.startswith("coterie: RAY_AUTH_MODE=token, but there is none in "), line
