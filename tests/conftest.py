@@ -17,6 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 from tests.support.left_open import LEFT_OPEN
+from tests.support.ray_variables import TOKENS
 
 LIVE = ("ray", "programs", "spark", "compat", "chaos", "browser")
 """Folders whose tests share a running cluster, or wait for one, the longest first: each runs in one process, in order.
@@ -39,6 +40,8 @@ settings.load_profile("coterie")
 
 # What forgets to ask whether there is a Ray fails, instead of starting one that nobody ends.
 os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
+# All that a test starts here gives its Ray a token, and has it ask for one.
+os.environ.update(TOKENS)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -280,7 +280,7 @@ def test_a_second_cluster_of_the_same_name_on_its_ray_is_refused_and_another_nam
 ) -> None:
     cluster, data = running
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(data / "ray-token")}
-    monkeypatch.setattr("tests.ray.support._environment", lambda: os.environ | token)
+    monkeypatch.setattr("tests.ray.support.without_ray", lambda: os.environ | token)
     address = ["--ray-address", cluster.ray_address]
     line = refused("up", *address, "--host", "127.0.0.1", "--port", "0", "--data-dir", str(tmp_path / "a"))
     assert "'default'" in line

@@ -13,6 +13,7 @@ import pytest
 from tests.programs.test_nodes import in_a_process, three_nodes
 from tests.ray.handlers import Recorder, handled
 from tests.ray.support import produce, topic, wait_until
+from tests.support.ray_variables import NO_TOKENS
 
 pytestmark = pytest.mark.timeout(400)  # three Ray nodes are slow to start on a busy machine
 
@@ -129,7 +130,7 @@ def lost_and_repeated(values: list[bytes], folder: Path) -> list[int]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return in_a_process("scenario", tmp_path_factory.mktemp("drained"), __name__)
+    return in_a_process("scenario", tmp_path_factory.mktemp("drained"), __name__, NO_TOKENS)
 
 
 def test_members_leave_the_node_and_nothing_is_lost_or_repeated(found: dict[str, Any]) -> None:

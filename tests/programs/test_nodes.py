@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.ray.support import ROOT, commit, committed, consumer, full_status, patient, read_all, topic, wait_until
+from tests.support.ray_variables import TOKEN, without_ray
 
 pytestmark = pytest.mark.timeout(400)  # three Ray nodes are slow to start on a busy machine
 
@@ -171,11 +171,12 @@ def _has_broker(cluster: Any, node_id: str) -> bool:
     return any(broker["node_id"] == node_id for broker in full_status(cluster)["brokers"])
 
 
-def in_a_process(function: str, folder: Path, module: str = __name__) -> dict[str, Any]:
+def in_a_process(
+    function: str, folder: Path, module: str = __name__, tokens: Mapping[str, str] = TOKEN
+) -> dict[str, Any]:
     """Run a function of a module, as those above, in a process of its own, and return what it returns."""
     code = f"import json; from {module} import {function} as f; print(json.dumps(f({str(folder)!r})))"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    environment["RAY_AUTH_MODE"] = "disabled"
+    environment = without_ray() | tokens
     environment["TMPDIR"] = tempfile.gettempdir()
     environment["PYTHONPATH"] = str(ROOT)  # Ray's workers import the handlers of the tests
     environment["RAY_raylet_start_wait_time_s"] = "60"  # Ray's ten are not enough for a busy machine

@@ -9,6 +9,7 @@ import pytest
 
 from tests.ray.support import descendants, wait_until
 from tests.ray.terminal import on_a_terminal
+from tests.support.ray_variables import TOKEN
 
 DIED = "A worker died or was killed"
 SLOW = 240  # for what takes seconds where nothing else runs
@@ -107,7 +108,7 @@ def test_a_pool_that_nobody_stops_ends_with_its_program_and_one_says_that_its_ra
 @pytest.mark.timeout(600)
 def test_a_ray_that_the_user_has_started_says_what_it_says(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
-    with on_a_terminal("-c", OF_THE_USERS_RAY, str(tmp_path / "data"), str(heard)) as program:
+    with on_a_terminal("-c", OF_THE_USERS_RAY, str(tmp_path / "data"), str(heard), **TOKEN) as program:
         wait_until(lambda: DIED in program.shown or program.process.poll() is not None, SLOW, "Ray's word of it")
         heard.touch()
         assert program.ended() == 0, program.shown

@@ -17,6 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.ray.support import ROOT, assert_gone, descendants, wait_until
+from tests.support.ray_variables import without_ray
 from tests.support.readme import blocks, replaced
 
 WARNING = re.compile(r".*\w*warning\b.*", re.IGNORECASE)
@@ -71,7 +72,7 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "here"
         self.folder.mkdir()
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "COTERIE_"))}
+        kept = {name: value for name, value in without_ray().items() if not name.startswith("COTERIE_")}
         path = os.pathsep.join([str(Path(sys.executable).parent), kept["PATH"]])
         self.environment = kept | {"PATH": path, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}
         self.terminals: list[Terminal] = []

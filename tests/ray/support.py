@@ -26,6 +26,7 @@ from actors.runtime.ray_runtime import runs
 from actors.wire.messages import MetadataRequest
 from placement.hashing import partition_for_group
 from tests.compat.raw import Raw
+from tests.support.ray_variables import without_ray
 
 T = TypeVar("T")
 
@@ -226,7 +227,7 @@ def coterie(*arguments: str, timeout_s: float = 150.0) -> subprocess.CompletedPr
     """Run the command to its end; it must leave no process behind."""
     command = [sys.executable, "-m", "actors.cli.main", *arguments]
     process = subprocess.Popen(
-        command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=ROOT, env=without_ray(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     seen: dict[int, psutil.Process] = {}
     finished = threading.Event()
@@ -256,7 +257,7 @@ class Up:
         self.process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env=_environment(),
+            env=without_ray(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -294,11 +295,6 @@ class Up:
 def _follow(stream: Any, take: Callable[[str], None]) -> None:
     for line in stream:
         take(line)
-
-
-def _environment() -> dict[str, str]:
-    # What this process set up for a Ray of its own is not the command's.
-    return {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import psutil
 
 from tests.ray.support import ROOT, assert_gone, descendants
+from tests.support.ray_variables import without_ray
 
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -21,13 +22,12 @@ class OnATerminal:
     """A Python program, and what its terminal has got so far. With `keys` it hears what is typed there, too."""
 
     def __init__(self, *arguments: str, keys: bool = False, **environment: str) -> None:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         size = {"COLUMNS": "160", "LINES": "60", "TERM": "xterm"}
         self._ours, programs = os.openpty()
         self.process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=ROOT,
-            env=inherited | size | {"PYTHONWARNINGS": "default"} | environment,
+            env=without_ray() | size | {"PYTHONWARNINGS": "default"} | environment,
             stdin=programs if keys else subprocess.DEVNULL,
             stdout=programs,
             stderr=programs,

@@ -31,6 +31,7 @@ from actors.members.pool import ConsumerPool, PoolError
 from tests.ray.fed import PARTITIONS, SIZE, Fed, Stopping, all_at_work, deploy, kill_supervisor, members_of, newer
 from tests.ray.handlers import Broken, Newer, Unstartable, Witnessed, by_two, handled
 from tests.ray.support import FAST, ROOT, assert_gone, descendants, produce, topic, up, wait_until
+from tests.support.ray_variables import without_ray
 
 
 @pytest.fixture(scope="module")
@@ -293,9 +294,8 @@ def test_what_makes_no_sense_is_refused(fed: Fed, pool: DeployedPool) -> None:
 
 
 def program(*arguments: str) -> subprocess.Popen[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     command = [sys.executable, "-m", "tests.ray.deploying", *arguments]
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=ROOT, env=without_ray(), stdout=subprocess.PIPE, text=True)
 
 
 def said(process: subprocess.Popen[str]) -> str:
@@ -373,9 +373,8 @@ def test_a_pool_of_a_secure_cluster_logs_in_by_reference_and_begins_again_with_i
 
 
 def example(data_dir: Path, *arguments: str) -> list[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     command = [sys.executable, "examples/deployed_pool.py", *arguments, "--data-dir", str(data_dir)]
-    environment["PYTHONPATH"] = str(ROOT)
+    environment = without_ray() | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150)
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout.splitlines()

@@ -26,6 +26,7 @@ from tests.ray.support import (
     topic,
     wait_until,
 )
+from tests.support.ray_variables import TOKEN, without_ray
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +97,7 @@ def jvms() -> list[psutil.Process]:
 
 def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run Python with these arguments, without this process's Ray; it must end well and leave no process behind."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("RAY_") and k != "JAVA_HOME"}
+    inherited = {name: value for name, value in without_ray().items() if name != "JAVA_HOME"}
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", *arguments],
         cwd=ROOT,
@@ -134,8 +135,8 @@ def run_scenario(scenario: str, **environment: str) -> dict[str, Any]:
     """What a function of scenarios.py returns in a process of its own, and what it says on standard error."""
     code = f"import json; from tests.spark import scenarios; print(json.dumps(scenarios.{scenario}))"
     # Ray's ten seconds are not enough for a busy machine.
-    ray_settings = {"RAY_AUTH_MODE": "disabled", "RAY_raylet_start_wait_time_s": "60"}
-    done = run_python("-c", code, **ray_settings, **environment)
+    patient = {"RAY_raylet_start_wait_time_s": "60"}
+    done = run_python("-c", code, **(TOKEN | patient | environment))
     lines = said(done)
     assert len(lines) == 1, f"the JVMs are quiet: {lines[:5]}"
     return {**json.loads(lines[0]), "stderr": done.stderr}

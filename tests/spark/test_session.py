@@ -21,6 +21,7 @@ from spark_bridge.executors import executor_count, prepare, task_slots
 from spark_bridge.java import java_environment
 from tests.spark.streams import make_topic, send
 from tests.spark.support import FAST_SPARK, executor_nodes, executor_pids, full_status, run_scenario, wait_until
+from tests.support.ray_variables import NO_TOKENS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,7 +156,7 @@ def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twi
 
 
 def test_a_ray_that_was_started_without_java_is_named_with_what_to_do(without_java: Path) -> None:
-    said = run_scenario("bare_ray()", PATH=str(without_java))["said"]
+    said = run_scenario("bare_ray()", PATH=str(without_java), **NO_TOKENS)["said"]
     assert "was started without a java on PATH" in said
     assert "before `ray start`" in said
 
