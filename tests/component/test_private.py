@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -289,6 +290,8 @@ def test_brokers_leave_none_unless_it_is_wanted(
     for name in ("keep_private", "settle_memory", "log_to", "audit_to", "leave_no_core"):
         note = (lambda *_: called.append(True)) if name == "leave_no_core" else (lambda *_, **__: None)
         monkeypatch.setitem(inspect.unwrap(made.__init__).__globals__, name, note)
+    none = SimpleNamespace(ask=lambda niceness: None)  # it would be ours
+    monkeypatch.setitem(inspect.unwrap(made.__init__).__globals__, "priority", none)
     spec = BrokerSpec(3, "127.0.0.1", (), str(tmp_path), "", config)
     made(BrokerStart(OWN, spec, "n", LogPlace(str(tmp_path), "n")).encoded())
     assert len(called) == calls
