@@ -116,7 +116,7 @@ def draining_nodes() -> dict[str, int]:
 
 
 def available_by_node() -> dict[str, dict[str, float]]:
-    """What of each node's resources nobody has, by the node's id."""
+    """The resources of each node that nobody has, by the node's id."""
     found: dict[str, dict[str, float]] = ray._private.state.available_resources_per_node()
     return found
 

@@ -70,7 +70,7 @@ def test_a_ray_that_others_may_use_is_told_of(
 def test_of_a_ray_elsewhere_it_is_tried_whether_it_lets_anybody_in_whoever_asks(
     mode: str | None, lets_in: bool, open_to_all: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who gives a token was told that any Ray asks for one."""
+    """A user who gives a token was told that any Ray asks for one."""
     modes: list[str | None] = []
 
     def tried(address: str) -> bool:

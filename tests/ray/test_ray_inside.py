@@ -1,4 +1,4 @@
-"""What we ask of Ray's inside is answered by a Ray that runs, in the form that we read."""
+"""A running Ray answers all that we ask of its inside, in the form that we read."""
 
 from __future__ import annotations
 

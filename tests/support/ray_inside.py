@@ -1,4 +1,4 @@
-"""What `actors/runtime/ray_inside.py` names of Ray's inside, read out of its source, and which of it a Ray has not."""
+"""The names of Ray's inside in `actors/runtime/ray_inside.py`, read out of its source, and those that a Ray lacks."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _root(node: ast.AST) -> str:
 
 
 def lost(name: Name) -> str:
-    """What is to be said if this Ray does not have a name; "" if it has."""
+    """The text to say if this Ray does not have a name; "" if it has."""
     try:
         _look_up(name)
     except (AttributeError, ImportError) as error:

@@ -62,7 +62,7 @@ def test_who_alone_may_be_elected_needs_nobody_to_confirm_it() -> None:
 def test_a_broker_that_began_anew_led_its_sole_replicas_at_the_epoch_of_its_former_process(
     replicas: tuple[int, ...],
 ) -> None:
-    """What it is told when it joins can be from before the controller has recorded that this process ended."""
+    """The metadata it gets when it joins can be from before the controller recorded that this process ended."""
     manager = _joined()
     context: Any = manager._context
     led = LedPartitions(context, manager)

@@ -1,4 +1,4 @@
-"""What is said where Spark is not installed: on Pythons for which there is no RayDP."""
+"""Where Spark is not installed, on Pythons for which there is no RayDP, errors say so."""
 
 from __future__ import annotations
 
