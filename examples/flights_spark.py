@@ -11,18 +11,19 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import psutil
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 from rich.console import Console
 from rich.table import Table
 
 import coterie
 from coterie import Batch, GroupStream, OnceFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 GROUP = "delays-per-origin-and-hour"
 FLIGHT = "origin STRING, time_hour STRING, dep_delay INT"
@@ -43,7 +44,10 @@ Delays = dict[tuple[str, str], list[int]]  # (origin, hour) -> [flights, flights
 
 
 def run(console: Console, servers: str, topic: str, folder: Path) -> Delays:
-    """Read the topic to its end as a group, and return what was added up."""
+    """Read the topic to its end as a group, and return what was added up.
+
+    Raises SparkMissingError where Spark is not installed.
+    """
     sink = OnceFiles(folder)
     with coterie.spark.session("flights", num_executors=2, executor_memory="512m", configs=_CONFIGS) as spark:
         console.print("a Spark session on the same Ray, two executors")
@@ -68,12 +72,15 @@ def run(console: Console, servers: str, topic: str, folder: Path) -> Delays:
         )
         query.await_termination()
         sums = ("flights", "delayed", "minutes")
-        rows = sink.read(spark).groupBy("origin", "hour").agg(*(f.sum(name).alias(name) for name in sums)).collect()
+        totals = sink.read(spark).groupBy("origin", "hour").sum(*sums).toDF("origin", "hour", *sums)
+        rows = totals.collect()
     return {(row.origin, row.hour): [row.flights, row.delayed, row.minutes or 0] for row in rows}
 
 
 def add_up(new: DataFrame) -> DataFrame:
     """The totals of a batch."""
+    from pyspark.sql import functions as f
+
     flights = new.select(f.from_json(f.col("value").cast("string"), FLIGHT).alias("flight")).select("flight.*")
     return flights.groupBy("origin", f.substring("time_hour", 12, 2).alias("hour")).agg(
         f.count("*").alias("flights"), f.count("dep_delay").alias("delayed"), f.sum("dep_delay").alias("minutes")

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # The function takes the name of its module: spark_bridge.session(...) is how a job begins.
-from spark_bridge.session import SessionError, session
+from spark_bridge.session import SessionError, SparkMissingError, session
 
 if TYPE_CHECKING:
     from spark_bridge.batch import Batch, BatchRange
@@ -27,6 +27,7 @@ __all__ = [
     "OnceTable",
     "ProgressCommits",
     "SessionError",
+    "SparkMissingError",
     "commit_progress",
     "lag",
     "offsets_history",

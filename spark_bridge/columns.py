@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from actors.client.consumer.range_columns import range_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 
 def arrow_schema(headers: bool = False) -> pa.Schema:
@@ -24,14 +19,16 @@ def arrow_schema(headers: bool = False) -> pa.Schema:
 
 def spark_schema(headers: bool = False) -> StructType:
     """The same columns as a Spark schema. All may be null, as in Spark's Kafka source."""
+    from pyspark.sql import types as t
+
     fields = [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
+        t.StructField("key", t.BinaryType()),
+        t.StructField("value", t.BinaryType()),
+        t.StructField("topic", t.StringType()),
+        t.StructField("partition", t.IntegerType()),
+        t.StructField("offset", t.LongType()),
+        t.StructField("timestamp", t.TimestampType()),
+        t.StructField("timestampType", t.IntegerType()),
     ]
-    pair = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-    return StructType([*fields, StructField("headers", ArrayType(pair))] if headers else fields)
+    pair = t.StructType([t.StructField("key", t.StringType()), t.StructField("value", t.BinaryType())])
+    return t.StructType([*fields, t.StructField("headers", t.ArrayType(pair))] if headers else fields)

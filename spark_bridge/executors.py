@@ -15,7 +15,8 @@ from spark_bridge.spark_config import SessionError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NEWEST_JAVA: Final = 17
+_NEWEST_JAVA: Final = {3: 17}
+"""By Spark's major version: the last Java on which it hands Arrow data to Python. Spark 4 does on all it knows."""
 _PACKAGE_FOLDER: Final = str(Path(__file__).resolve().parent.parent)
 ENDED: Final = "the Spark session has ended"
 
@@ -42,11 +43,11 @@ def prepare(spark: SparkSession) -> int:
     """
     context = context_of(spark)
     version = str(context._jvm.java.lang.System.getProperty("java.specification.version"))
-    major = int(version.split(".")[-1])
-    if major > _NEWEST_JAVA:
+    newest = _NEWEST_JAVA.get(int(spark.version.partition(".")[0]))
+    if newest is not None and int(version.split(".")[-1]) > newest:
         raise SessionError(
             f"this SparkSession runs on Java {version}, on which Spark {spark.version} cannot hand Arrow data to "
-            f"Python: start it with JAVA_HOME set to a Java {_NEWEST_JAVA}"
+            f"Python: start it with JAVA_HOME set to a Java {newest}"
         )
     wanted = context.getConf().get("spark.executor.instances")
     return max(executor_count(spark), int(wanted) if wanted and wanted.isdigit() else 1, 1)

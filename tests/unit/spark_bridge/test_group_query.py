@@ -24,6 +24,9 @@ from spark_bridge.query import GroupQuery, Plan
 from spark_bridge.source import Reading
 from spark_bridge.spark_config import SessionError
 from spark_bridge.stream import GroupStream
+from tests.support.pyspark_there import NEEDS_PYSPARK
+
+pytestmark = NEEDS_PYSPARK  # a query's thread is one of PySpark's
 
 Key = tuple[str, int]
 

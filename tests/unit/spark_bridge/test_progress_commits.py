@@ -14,6 +14,9 @@ from actors.client.errors import ConfigurationError
 from spark_bridge.options import OptionError
 from spark_bridge.progress import GroupOffsets, Positions
 from spark_bridge.progress_commits import ProgressCommits, commit_progress
+from tests.support.pyspark_there import NEEDS_PYSPARK
+
+pytestmark = NEEDS_PYSPARK  # Spark's class of listeners
 
 T0 = TopicPartition("orders", 0)
 
