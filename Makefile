@@ -1,27 +1,30 @@
-# Two commands do everything on a machine that has Python 3.11 and make:
+# Two commands do everything on a machine that has make and one of the Pythons below:
 #   make demo    the main job, end to end
 #   make test    linters, types and all tests
 # and while one works on the code:
 #   make check        linters, types and the tests that need neither socket nor process: a minute
 #   make test-fast    check, the tests of real sockets and files, and a few seeds of the simulation
+#   make another OTHER=python3.13    the wheel, a cluster and most tests on another Python: three minutes
 #   make chaos MINUTES=30    processes killed and stopped under load, and what became of it
 #   make mutation SHARE=0.1    do the tests notice when the product is changed? docs/reliability.md
 #   make bench    everything beside Apache Kafka, and the page docs/benchmarks.md: forty minutes
 #   make conformance    which test proves which statement of docs/conformance.md
+PYTHONS := 3.11 3.12 3.13 3.14
+ONE_OF_THEM := import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHONS)".split())
 ifndef PYTHON
-PYTHON := $(shell for p in python3.11 python3 python; do \
-    if $$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then command -v $$p; break; fi; done)
+PYTHON := $(shell for p in $(PYTHONS:%=python%) python3 python; do \
+    if $$p -c '$(ONE_OF_THEM)' 2>/dev/null; then command -v $$p; break; fi; done)
 endif
 BIN := .venv/bin
 export PYTHONWARNINGS ?= default
 
-.PHONY: setup demo check test-fast test lint format types conformance chaos mutation bench lock clean
+.PHONY: setup demo check test-fast test another lint format types conformance chaos mutation bench lock clean
 
 setup: .venv/.installed
 
 .venv/.installed: requirements.lock requirements-jobs.lock pyproject.toml
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || \
-	  { echo "coterie needs Python 3.11 on PATH; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@"$(PYTHON)" -c '$(ONE_OF_THEM)' 2>/dev/null || \
+	  { echo "coterie needs one of Python $(PYTHONS) on PATH; set PYTHON=/path/to/python" >&2; exit 1; }
 	"$(PYTHON)" -m venv .venv
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	# Beside the rest, for the one test that needs it: with it, every Ray starts slower and weighs more.
@@ -47,6 +50,10 @@ ALONE := tests/programs/test_starvation.py tests/programs/test_nodes.py
 test: setup lint types conformance
 	$(BIN)/python -m pytest $(ALONE)
 	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder $(addprefix --ignore=,$(ALONE))
+
+# What of this can be tried in three minutes on another Python: tools/another_python.py.
+another: setup
+	@$(BIN)/python -m tools.another_python "$(OTHER)"
 
 lint: setup
 	$(BIN)/ruff format --check .
@@ -76,12 +83,14 @@ mutation: setup
 bench: setup
 	$(BIN)/python -m benchmarks --write
 
+# One lock file for all Pythons: what is only for some has a marker.
 COMPILE := $(BIN)/uv pip compile pyproject.toml --extra demo --extra dev --generate-hashes --no-header \
-  --no-emit-index-url --no-emit-find-links --python-version 3.11 --quiet
+  --no-emit-index-url --no-emit-find-links --universal --python-version $(firstword $(PYTHONS)) --quiet
 
 lock:
 	$(COMPILE) --output-file requirements.lock
-	$(COMPILE) --extra jobs --constraint requirements.lock > .venv/whole.lock
+	cat requirements.lock requirements-jobs.lock > .venv/whole.lock  # so that it pins what is pinned now
+	$(COMPILE) --extra jobs --constraint requirements.lock --output-file .venv/whole.lock
 	$(BIN)/python -m tools.lock_beyond requirements.lock .venv/whole.lock > requirements-jobs.lock
 
 clean:

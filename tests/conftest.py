@@ -8,6 +8,7 @@ import inspect
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+from spark_bridge import SparkMissingError
+from spark_bridge.session import check_installed
 from tests.support.left_open import LEFT_OPEN
 from tests.support.ray_variables import TOKENS
 
@@ -25,6 +28,8 @@ LIVE = ("ray", "programs", "spark", "compat", "chaos", "browser")
 The other tests run file by file beside them, in whichever process has time.
 """
 _FIRST = (*LIVE, "sim")  # the files of sim take minutes: one that came last would leave the other processes idle
+
+SPARK_TESTS = Path(__file__).parent / "spark"
 
 ASYNC_TEST_SECONDS = 200.0
 """An async test that takes longer is cancelled, and cleans up, before pytest's own limit cuts it off."""
@@ -36,6 +41,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # A slow machine fails no property; CI tries the same examples each time, people's machines ever new ones.
 settings.register_profile("coterie", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile("few", settings.get_profile("coterie"), derandomize=True, max_examples=10)
 settings.load_profile("coterie")
 
 # What forgets to ask whether there is a Ray fails, instead of starting one that nobody ends.
@@ -49,11 +55,31 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:the cluster did not stop in order within:UserWarning")
 
 
+def why_no_spark() -> str | None:
+    """What the tests of Spark on Ray lack here; None if they can run."""
+    try:
+        check_installed()
+    except SparkMissingError as missing:
+        return str(missing)
+    return None
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    return True if collection_path == SPARK_TESTS and why_no_spark() else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if why := why_no_spark():
+        terminalreporter.write_line(f"tests/spark is left out: {why}")
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left_open() -> Iterator[None]:
-    """A suite of thousands of tests in one process has a thousand file descriptors and no more."""
+    """A suite of thousands of tests in one process has a thousand file descriptors and no more, and one niceness."""
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
     yield
     LEFT_OPEN.close()
+    assert os.getpriority(os.PRIO_PROCESS, 0) == niceness, "the tests after it would have its priority"
 
 
 def pytest_asyncio_loop_factories(
@@ -80,9 +106,25 @@ def limited(
     return ended_in_time
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--first-case", action="store_true", help="of a test with several cases run the first alone")
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("first_case", False):  # absent where this is imported (test_two_processes.py)
+        kept = first_cases(items)
+        config.hook.pytest_deselected(items=list(set(items).difference(kept)))
+        items[:] = kept
     items.sort(key=lambda item: _FIRST.index(folder) if (folder := _folder(item.nodeid)) in _FIRST else len(_FIRST))
+
+
+def first_cases(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Each test once, of several cases the first."""
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        first.setdefault(item.nodeid.partition("[")[0], item)
+    return list(first.values())
 
 
 @pytest.hookimpl(optionalhook=True)
