@@ -4,7 +4,7 @@
 # and while one works on the code:
 #   make check        linters, types and the tests that need neither socket nor process: a minute
 #   make test-fast    check, the tests of real sockets and files, and a few seeds of the simulation
-#   make another OTHER=python3.13    the wheel, a cluster and most tests on another Python: three minutes
+#   make another OTHER=python3.13    the wheel, a cluster and a share of the tests on another Python
 #   make chaos MINUTES=30    processes killed and stopped under load, and what became of it
 #   make mutation SHARE=0.1    do the tests notice when the product is changed? docs/reliability.md
 #   make bench    everything beside Apache Kafka, and the page docs/benchmarks.md: forty minutes
@@ -51,7 +51,7 @@ test: setup lint types conformance
 	$(BIN)/python -m pytest $(ALONE)
 	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder $(addprefix --ignore=,$(ALONE))
 
-# What of this can be tried in three minutes on another Python: tools/another_python.py.
+# What of this is worth trying on another Python, too: tools/another_python.py.
 another: setup
 	@$(BIN)/python -m tools.another_python "$(OTHER)"
 
