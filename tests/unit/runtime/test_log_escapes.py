@@ -83,13 +83,14 @@ def test_the_reason_of_a_join_forged_a_line_of_the_audit_log() -> None:
 
     log, kept = logging.getLogger("actors.coordinator_kinds.groups.rebalances"), Kept()
     log.addHandler(kept)
-    level, log.level = log.level, logging.INFO
+    level = log.level
+    log.setLevel(logging.INFO)
     try:
         over = ClassicRebalanceView("g\x1b[2J", 0, 7, f"m-1 joined\n{FORGED}", "m-1\u2028")
         log_rebalances(Rebalances((over,), 0, ()), lambda **more: about(**more))
     finally:
         log.removeHandler(kept)
-        log.level = level
+        log.setLevel(level)
     (line,) = lines
     assert BEGINS.match(line)
     assert r"m-1 joined\n2026" in line
