@@ -224,9 +224,21 @@ def _readers(key: str) -> list[str]:
     By its name, or as an attribute of a config made from it.
     """
     heirs = [name for name, entry in TOPIC_SETTINGS.items() if key in (source.name for source in entry.inherits)]
-    attributes = "|".join(name.replace(".", "_") for name in (key, *heirs))
-    use = re.compile(rf'"{re.escape(key)}"|\b_?(?:config|self)\.(?:{attributes})\b')
-    return [name for name, text in _sources().items() if use.search(text)]
+    uses = [f'"{key}"', *(f".{name.replace('.', '_')}" for name in (key, *heirs))]
+    return sorted({file for use in uses for file in _uses().get(use, ())})
+
+
+_USE = re.compile(r'("[^"\s]+")|\b_?(?:config|self)(?=(\.\w+))')
+
+
+@cache
+def _uses() -> dict[str, set[str]]:
+    """The files that have each word in quotes, and each attribute of a config, as `.name`."""
+    found: dict[str, set[str]] = {}
+    for file, text in _sources().items():
+        for quoted, attribute in set(_USE.findall(text)):
+            found.setdefault(quoted or attribute, set()).add(file)
+    return found
 
 
 READING = ("describe.py", "listeners.py", "logins.py")
