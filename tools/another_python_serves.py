@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import actors
@@ -23,12 +24,18 @@ def main() -> None:
     installed = Path(sys.prefix).resolve()
     if installed not in Path(actors.__file__).resolve().parents:
         sys.exit(f"{actors.__file__} is not in {installed}")
+    begun = time.monotonic()
     with subprocess.Popen(UP, stdout=subprocess.PIPE, text=True) as cluster:
         try:
             servers = ready(cluster)
+            up = time.monotonic()
             produce(servers)
             read_by_a_group(servers)
+            read = time.monotonic()
             read_by_a_pool()
+            print(
+                f"up {up - begun:.1f} s, a group {read - up:.1f} s, a pool {time.monotonic() - read:.1f} s", flush=True
+            )
         finally:
             cluster.send_signal(signal.SIGINT)
     if cluster.returncode:
