@@ -17,6 +17,8 @@ PYTHON := $(shell for p in $(PYTHONS:%=python%) python3 python; do \
 endif
 BIN := .venv/bin
 export PYTHONWARNINGS ?= default
+# With it, each of the thousands of processes that tests start would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo check test-fast test another lint format types conformance chaos mutation bench lock clean
 
@@ -46,14 +48,15 @@ test-fast: check
 
 # Three processes, since they often wait. The folders that share a cluster each stay in one (tests/conftest.py).
 # What takes all of the machine runs alone: starvation, and several Ray nodes with their brokers.
+IN_MEMORY := $(BIN)/python -m tools.in_memory
 ALONE := tests/programs/test_starvation.py tests/programs/test_nodes.py
 test: setup lint types conformance
-	$(BIN)/python -m pytest $(ALONE)
-	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder $(addprefix --ignore=,$(ALONE))
+	$(IN_MEMORY) $(BIN)/python -m pytest $(ALONE)
+	$(IN_MEMORY) $(BIN)/python -m pytest -n 3 --no-loadscope-reorder $(addprefix --ignore=,$(ALONE))
 
 # What of this is worth trying on another Python, too: tools/another_python.py.
 another: setup
-	@$(BIN)/python -m tools.another_python "$(OTHER)"
+	@$(IN_MEMORY) $(BIN)/python -m tools.another_python "$(OTHER)"
 
 lint: setup
 	$(BIN)/ruff format --check .
