@@ -8,9 +8,11 @@ from actors.client.records import (
     BatchMetadata,
     ConsumerGroupMetadata,
     ConsumerRecord,
+    GroupMembershipOperation,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     RecordMetadata,
+    SubscriptionPattern,
     TopicPartition,
 )
 
@@ -21,9 +23,11 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerRebalanceListener",
     "ConsumerRecord",
+    "GroupMembershipOperation",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "Producer",
     "RecordMetadata",
+    "SubscriptionPattern",
     "TopicPartition",
 ]

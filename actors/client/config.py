@@ -201,7 +201,20 @@ CONSUMER_SETTINGS: Final = _table(
     _serde("key_deserializer"),
     _serde("value_deserializer"),
     _text("group_protocol", "classic", f"Which group protocol to speak: {', '.join(PROTOCOLS)}."),
+    _text(
+        "group_remote_assignor",
+        None,
+        "The broker's assignor that this member votes for, uniform or range; with group_protocol='consumer'.",
+    ),
 )
+
+_NOT_WITH: Final = MappingProxyType(
+    {
+        "classic": ("group_remote_assignor",),
+        "consumer": ("partition_assignment_strategy", "heartbeat_interval_ms", "session_timeout_ms"),
+    }
+)
+"""Settings that mean nothing to a group protocol, and are refused with it, as in Kafka."""
 
 PRODUCER_SETTINGS: Final = _table(
     *_COMMON,
@@ -255,6 +268,7 @@ def consumer_config(given: Mapping[str, Any], protocols: Collection[str] = PROTO
     values = resolve(CONSUMER_SETTINGS, given)
     if values["group_protocol"] not in protocols:
         raise ConfigurationError(f"group_protocol={values['group_protocol']!r}: must be one of {', '.join(protocols)}")
+    _refuse_strangers(values["group_protocol"], given)
     heartbeat, session = values["heartbeat_interval_ms"], values["session_timeout_ms"]
     if heartbeat >= session:
         raise ConfigurationError(
@@ -275,6 +289,15 @@ def consumer_config(given: Mapping[str, Any], protocols: Collection[str] = PROTO
             raise ConfigurationError("enable_auto_commit needs a group_id to commit for")
         values["enable_auto_commit"] = False
     return values
+
+
+def _refuse_strangers(protocol: str, given: Mapping[str, Any]) -> None:
+    strangers = [name for name in _NOT_WITH.get(protocol, ()) if given.get(name) is not None]
+    if strangers:
+        raise ConfigurationError(
+            f"{', '.join(strangers)}: cannot be set with group_protocol={protocol!r}"
+            + (", in which the broker sets or does that" if protocol == "consumer" else "")
+        )
 
 
 def producer_config(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -154,6 +154,46 @@ class CommitFailedError(KafkaError):
     )
 
 
+class StaleMemberEpochError(CommitFailedError):
+    """The member's epoch is not the one that the coordinator has for it, and the partitions may not be its own."""
+
+    code = ErrorCode.STALE_MEMBER_EPOCH
+    hint = (
+        "the commit was refused because the coordinator has another epoch for this member, or has given its partitions "
+        "to others meanwhile. Call poll() to hear of it, then commit for what is still assigned"
+    )
+
+
+class FencedMemberEpochError(KafkaError):
+    """The coordinator has another epoch for this member: the member has to join again."""
+
+    code = ErrorCode.FENCED_MEMBER_EPOCH
+
+
+class UnreleasedInstanceIdError(FatalError):
+    """Another consumer, which has not left, uses the same `group_instance_id`."""
+
+    code = ErrorCode.UNRELEASED_INSTANCE_ID
+    hint = (
+        "another consumer of the group with the same group_instance_id has not left yet: wait until it has closed or "
+        "its session has ended, or give each running consumer its own"
+    )
+
+
+class UnsupportedAssignorError(FatalError):
+    """The broker does not have `group_remote_assignor`."""
+
+    code = ErrorCode.UNSUPPORTED_ASSIGNOR
+    hint = "group_remote_assignor is none of the broker's group.consumer.assignors"
+
+
+class InvalidRegularExpressionError(FatalError):
+    """The broker cannot read the expression of a SubscriptionPattern."""
+
+    code = ErrorCode.INVALID_REGULAR_EXPRESSION
+    hint = "the broker reads expressions in the language of RE2"
+
+
 class RebalanceInProgressError(KafkaError):
     """A rebalance is under way; poll to complete it, then commit again."""
 

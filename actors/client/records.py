@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 
@@ -96,6 +97,29 @@ class ConsumerGroupMetadata(NamedTuple):
     generation_id: int
     member_id: str
     group_instance_id: str | None
+
+
+class GroupMembershipOperation(Enum):
+    """How a consumer that closes parts with its group (KIP-1092).
+
+    DEFAULT: a dynamic member leaves; a static one is expected back within its session.
+    LEAVE_GROUP: the member leaves, a static one, too.
+    REMAIN_IN_GROUP: the member says nothing that would end its membership; its session does.
+    """
+
+    DEFAULT = "DEFAULT"
+    LEAVE_GROUP = "LEAVE_GROUP"
+    REMAIN_IN_GROUP = "REMAIN_IN_GROUP"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A regular expression that the broker matches against whole names of topics, in the language of RE2.
+
+    It needs group_protocol="consumer". A pattern in Python's own language is matched by the consumer itself.
+    """
+
+    pattern: str
 
 
 class Node(NamedTuple):

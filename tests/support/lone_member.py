@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from actors.client.errors import CommitFailedError, KafkaError
+from actors.client.errors import CommitFailedError, IllegalStateError, KafkaError
 from actors.client.group.actions import ActionQueue
 from actors.client.group.effects import Action, CommitFirst, CommitOutcome, Effect, Event, Fail, RunListener
 from actors.client.group.generation import Generation
@@ -23,6 +23,7 @@ from actors.client.group.protocols import PROTOCOLS
 from actors.client.group.stats import Stats
 from actors.client.net.backoff import Backoff
 from actors.client.net.metadata import MetadataView
+from actors.client.records import GroupMembershipOperation as Parting
 from actors.client.records import Node, TopicPartition
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import ApiMessage, HeartbeatRequest
@@ -121,6 +122,9 @@ class LoneMember:
         self._holdings.subscribe_pattern(matches, self._view)
         self._outbox.want_metadata()
 
+    def subscribe_expression(self, expression: str) -> None:
+        raise IllegalStateError("nobody else reads it")
+
     def request_rejoin(self, reason: str) -> None:
         """Nobody can ask this group to rebalance."""
 
@@ -170,7 +174,7 @@ class LoneMember:
     def farewell(self) -> list[Action]:
         return [RunListener(Event.REVOKED, tuple(sorted(self.owned)))] if self.owned else []
 
-    def unsubscribe(self, now_ms: int, reason: str) -> None:
+    def unsubscribe(self, now_ms: int, reason: str, parting: Parting = Parting.DEFAULT) -> None:
         if self.coordinator is not None and self.generation.id >= 0:
             self.generation = Generation(-1, self.generation.member_id)
             self._outbox.send(Kind.LEAVE, self._heartbeat(), now_ms)
@@ -254,6 +258,9 @@ class LoneMember:
     def sends_as(self, made: Generation) -> Generation:
         return self.generation
 
+    def fetches_as(self) -> Generation:
+        return Generation()
+
     def commit_refused(self, code: int, made: Generation, where: str) -> KafkaError | None:
         if code in (Code.STALE_MEMBER_EPOCH, Code.UNKNOWN_MEMBER_ID):
             return CommitFailedError(f"{where}: {CommitFailedError.hint}")
@@ -263,7 +270,9 @@ class LoneMember:
 def protocols(made: list[LoneMember]) -> Mapping[str, MakeMember]:
     """The table of protocols with `lone` in it. Members that are made of it are put into the list."""
 
-    def lone_member(settings: Mapping[str, Any], pid: int, jitter: Callable[[], float]) -> LoneMember:
+    def lone_member(
+        settings: Mapping[str, Any], pid: int, jitter: Callable[[], float], new_member_id: Callable[[], str]
+    ) -> LoneMember:
         made.append(LoneMember(settings, jitter))
         return made[-1]
 

@@ -21,6 +21,7 @@ Each runs in one of the two threads, which share `net.changes`:
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +49,7 @@ from actors.client.group.protocols import make_member
 from actors.client.net.changes import Changes
 from actors.client.net.network import Network
 from actors.client.records import OffsetAndMetadata, TopicPartition
-from actors.runtime.environment import Environment
+from actors.runtime.environment import Chance, Environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,9 @@ def assemble(config: Mapping[str, Any], environment: Environment, protocols: Map
     positions = Positions()
     network = Network(network_settings(config), lambda: interest.wanted(), environment=environment)
     changes = Changes(network.now_ms)
-    member = make_member(config, environment.kernel.pid(), network.jitter, protocols)
+    member = make_member(
+        config, environment.kernel.pid(), network.jitter, lambda: _member_id(environment.chance), protocols
+    )
     interest = Interest(member, positions)
     driver = Driver(member, network, changes, positions.topic_id)
     thread = UserThread(changes)
@@ -125,6 +128,11 @@ def assemble(config: Mapping[str, Any], environment: Environment, protocols: Map
         seeking=Seeking(positions, fetcher, changes),
         closing=Closing(iteration, participation, commits),
     )
+
+
+def _member_id(chance: Chance) -> str:
+    """An id as Kafka's client makes it: 22 characters (KIP-1082)."""
+    return base64.urlsafe_b64encode(chance.randbytes(16)).rstrip(b"=").decode()
 
 
 def _fetcher(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from actors.client.consumer.commits import Commits
 from actors.client.consumer.iteration import Iteration
 from actors.client.consumer.participation import Participation
+from actors.client.records import GroupMembershipOperation
 
 CLOSE_MS = 30_000
 """So long `Consumer.close` waits, unless it is told otherwise."""
@@ -20,14 +21,14 @@ class Closing:
         self._participation = participation
         self._commits = commits
 
-    def finish(self, deadline_ms: int, *, commit: bool) -> list[Exception]:
+    def finish(self, deadline_ms: int, *, commit: bool, operation: GroupMembershipOperation) -> list[Exception]:
         """Commit if asked to, tell the listener, leave the group, and wait for answers. Returns what was raised.
 
         Each step is owed: what a listener raises must not keep us in the group.
         """
         steps: list[Callable[[], None]] = [
             self._iteration.stop,
-            lambda: self._participation.leave("the consumer was closed"),
+            lambda: self._participation.leave("the consumer was closed", operation),
             lambda: self._participation.await_goodbye(deadline_ms),
             self._commits.run_callbacks,
         ]

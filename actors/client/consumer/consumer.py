@@ -24,8 +24,10 @@ from actors.client.group.protocols import PROTOCOLS
 from actors.client.records import (
     ConsumerGroupMetadata,
     ConsumerRecord,
+    GroupMembershipOperation,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    SubscriptionPattern,
     TopicPartition,
 )
 from actors.runtime.environment import REAL, Environment
@@ -89,12 +91,13 @@ class Consumer:
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to these topics, or to all whose whole name matches `pattern`, instead of the ones before.
 
-        Raises IllegalStateError if partitions were assigned by hand.
+        Raises IllegalStateError if partitions were assigned by hand, or for a SubscriptionPattern in a group whose
+        protocol has none.
         """
         if isinstance(topics, str):
             raise TypeError("topics must be a list of names, not one string")
@@ -358,10 +361,16 @@ class Consumer:
         """Counters since the consumer was made, and its state in its group."""
         return figures(self._member, self._positions, self._changes)
 
-    def close(self, autocommit: bool = True, timeout_ms: int | None = None) -> None:
+    def close(
+        self,
+        autocommit: bool = True,
+        timeout_ms: int | None = None,
+        group_membership_operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+    ) -> None:
         """Commit (with enable_auto_commit), call the listener, leave the group and close the connections.
 
-        A static member does not leave. After `timeout_ms` (30 s) it waits no more, and closes all the same.
+        A static member does not leave, unless `group_membership_operation` says so. After `timeout_ms` (30 s) it waits
+        no more, and closes all the same.
         """
         if self._thread.closed:
             return
@@ -371,7 +380,7 @@ class Consumer:
             self._thread.forget_wakeup()
             commit = autocommit and self.config["enable_auto_commit"] and bool(self._positions.states)
             try:
-                errors = self._closing.finish(deadline, commit=commit)
+                errors = self._closing.finish(deadline, commit=commit, operation=group_membership_operation)
             finally:
                 self._thread.close()
                 self._network.close()

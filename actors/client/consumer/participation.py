@@ -16,13 +16,13 @@ from actors.client.consumer.fetcher import Fetcher
 from actors.client.consumer.listener import ConsumerRebalanceListener
 from actors.client.consumer.positions import Positions
 from actors.client.consumer.user_thread import UserThread
-from actors.client.errors import IllegalStateError, KafkaError, WakeupError
+from actors.client.errors import IllegalStateError, KafkaError, StaleMemberEpochError, WakeupError
 from actors.client.group.callbacks import named, wrapped
 from actors.client.group.driver import Driver
 from actors.client.group.effects import Action, Apply, CommitFirst, CommitOutcome, Event, Fail, RunListener
 from actors.client.group.member import Subscriber
 from actors.client.net.changes import Changes
-from actors.client.records import TopicPartition
+from actors.client.records import GroupMembershipOperation, SubscriptionPattern, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -132,19 +132,24 @@ class Participation:
     # --- what to read ---------------------------------------------------------------------------------------------
 
     def subscribe(
-        self, topics: Iterable[str], pattern: str | re.Pattern[str] | None, listener: ConsumerRebalanceListener
+        self,
+        topics: Iterable[str],
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None,
+        listener: ConsumerRebalanceListener,
     ) -> None:
         """Have the group give out partitions of these topics, or of those whose whole name matches the pattern."""
         if self.by_hand:
             raise IllegalStateError("partitions are assigned by hand: call unsubscribe() first")
-        self.listener = listener
         with self._changes.lock:
-            if pattern:
+            if isinstance(pattern, SubscriptionPattern):
+                self._member.subscribe_expression(pattern.pattern)
+            elif pattern:
                 matches = re.compile(pattern).fullmatch
                 self._member.subscribe_pattern(lambda topic: matches(topic) is not None)
             else:
                 self._member.subscribe(topics)
             self._driver.pump()
+        self.listener = listener
 
     def assign_by_hand(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without a group."""
@@ -180,15 +185,16 @@ class Participation:
         if failure is None:
             return CommitOutcome.DONE
         log.info("the commit before the rebalance failed: %s", failure)
+        # One under an older epoch is made anew, under the newest.
         retriable = isinstance(failure, KafkaError) and failure.retriable
-        if not retriable:
+        if not retriable and not isinstance(failure, StaleMemberEpochError):
             return CommitOutcome.FAILED
         self._last_commit_after_ms = self._changes.now_ms() + self._config["retry_backoff_ms"]
         return CommitOutcome.LATER
 
     # --- leaving --------------------------------------------------------------------------------------------------
 
-    def leave(self, reason: str) -> None:
+    def leave(self, reason: str, operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT) -> None:
         """Leave the group, or stop reading what was assigned by hand. After that it raises what the listener raised."""
         failure: BaseException | None = None
         with self._changes.lock:
@@ -197,7 +203,7 @@ class Participation:
             if isinstance(action, RunListener):
                 failure = self._run_listener(action)
         with self._changes.lock:
-            self._member.unsubscribe(self._changes.now_ms(), reason)
+            self._member.unsubscribe(self._changes.now_ms(), reason, operation)
             self._positions.assign(())
             self._driver.pump()
         self._last_commit = None

@@ -55,6 +55,11 @@ class ActionQueue:
         error, self._error = self._error, None
         return error
 
+    def keep(self, begun: Action | None) -> None:
+        """Drop all actions but the first, if that is `begun`, which the user's thread is at."""
+        kept = [action for action in self._actions if action is begun][:1]
+        self._actions = deque(kept)
+
     def clear(self) -> None:
         """Drop all actions: the member holds nothing any more."""
         self._actions.clear()

@@ -226,10 +226,17 @@ class Driver:
         while True:
             node = await self._coordinator(deadline)
             ids = known_ids(wanted, self.network.cluster)
-            request = fetch_request(self.member.group_id, wanted, ids)
+            again = False
+            with self._changes.lock:
+                place, lowest = self.member.fetches_as(), self.member.commits_from
+            request = fetch_request(self.member.group_id, wanted, ids, place)
             try:
                 response = await self.network.ask(
-                    node, request, coordinator=True, max_version=request.max_version if ids else None
+                    node,
+                    request,
+                    coordinator=True,
+                    min_version=lowest if place.member_id else 0,
+                    max_version=request.max_version if ids else None,
                 )
             except KafkaError as failure:
                 error = failure
@@ -240,12 +247,13 @@ class Driver:
                 if fetched.error is None:
                     return fetched.offsets
                 error = fetched.error
+                again = fetched.again and bool(place.member_id)
                 if fetched.lost:
                     self._lost(node)
                 elif error.code in _UNKNOWN:
                     self.network.refresh()
             attempt += 1
             delay = self._backoff.delay_ms(attempt)
-            if not error.retriable or self.network.now_ms() + delay >= deadline:
+            if not (error.retriable or again) or self.network.now_ms() + delay >= deadline:
                 raise error
             await asyncio.sleep(delay / 1000)

@@ -6,7 +6,7 @@ A member is a state machine without I/O. It is used by three parties, each of wh
     Machine      the event loop: carries out effects, hands in answers, metadata and time          `driver`
     Committer    a commit: made as whom, sent as whom, and what a refusal means                    `offsets`
 
-`Member` is all of it. `protocols` has the table of those that there are; `classic` is the first.
+`Member` is all of it. `protocols` has the table of those that there are: `classic` and `consumer_protocol`.
 
 Calls carry `now_ms` (monotonic). What a member is made of that others may use, too: `holdings` (what it wants and
 owns), `lookup` (the coordinator), `outbox` (requests in flight), `actions` (the queue for the user's thread),
@@ -25,6 +25,7 @@ from actors.client.group.generation import Generation
 from actors.client.group.lookup import CoordinatorLookup
 from actors.client.group.stats import Stats
 from actors.client.net.metadata import MetadataView
+from actors.client.records import GroupMembershipOperation as Parting
 from actors.client.records import Node, TopicPartition
 from actors.wire.messages import ApiMessage
 
@@ -89,6 +90,12 @@ class Subscriber(Group, Protocol):
     def subscribe_pattern(self, matches: Callable[[str], bool]) -> None:
         """From the next poll on, this member wants every topic `matches` says yes to."""
 
+    def subscribe_expression(self, expression: str) -> None:
+        """From the next poll on, this member wants the topics that the coordinator finds by this expression.
+
+        Raises IllegalStateError in a protocol in which coordinators look for no topics.
+        """
+
     def request_rejoin(self, reason: str) -> None:
         """Have the group rebalance. A protocol in which a member cannot ask for that ignores it."""
 
@@ -120,8 +127,11 @@ class Subscriber(Group, Protocol):
     def farewell(self) -> list[Action]:
         """What the user's thread does before `unsubscribe`: its listener hears of everything it gives up."""
 
-    def unsubscribe(self, now_ms: int, reason: str) -> None:
-        """Leave the group, in one attempt, and want nothing any more. A static member only stops (KIP-345)."""
+    def unsubscribe(self, now_ms: int, reason: str, parting: Parting = Parting.DEFAULT) -> None:
+        """Leave the group, in one attempt, and want nothing any more. A static member only stops (KIP-345).
+
+        `parting` may say otherwise (KIP-1092).
+        """
 
 
 class Machine(Group, Protocol):
@@ -187,6 +197,9 @@ class Committer(Group, Protocol):
         member with an epoch of its own takes the newest (KIP-848): it is fenced by partition.
         """
 
+    def fetches_as(self) -> Generation:
+        """The place that committed offsets are asked for in; none, if the coordinator is not to check it."""
+
     def commit_refused(self, code: int, made: Generation, where: str) -> KafkaError | None:
         """The coordinator refused a commit made in `made`: the error to raise, or None if it is not about membership.
 
@@ -202,6 +215,11 @@ class Member(Subscriber, Machine, Committer, Protocol):
 
 
 class MakeMember(Protocol):
-    """Makes a member of a consumer's settings. `pid` is its process's id, and pauses are multiplied with `jitter()`."""
+    """Makes a member of a consumer's settings. `pid` is its process's id, and pauses are multiplied with `jitter()`.
 
-    def __call__(self, settings: Mapping[str, Any], pid: int, jitter: Callable[[], float]) -> Member: ...
+    `new_member_id` makes an id that nobody else has, for a protocol in which a member chooses its own.
+    """
+
+    def __call__(
+        self, settings: Mapping[str, Any], pid: int, jitter: Callable[[], float], new_member_id: Callable[[], str]
+    ) -> Member: ...

@@ -23,6 +23,8 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Ids = Mapping[TopicPartition, bytes]
 """The id of each partition's topic."""
 NO_IDS: Final[Ids] = {}
+NOWHERE: Final = Generation()
+_NOT_THE_PLACE: Final = (Code.STALE_MEMBER_EPOCH, Code.UNKNOWN_MEMBER_ID)
 _NO_ID: Final = bytes(16)
 _BY_ID_FROM: Final = 10
 """From this version on OffsetCommit and OffsetFetch name topics by id alone."""
@@ -120,10 +122,16 @@ def _commit_error(member: Committer, commit: Commit, code: int, where: str, now_
     return member.commit_refused(code, commit.generation, where) or error_for(code, where)
 
 
-def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None, ids: Ids = NO_IDS) -> OffsetFetchRequest:
+def fetch_request(
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None,
+    ids: Ids = NO_IDS,
+    place: Generation = NOWHERE,
+) -> OffsetFetchRequest:
     """Ask for committed offsets (None: of all partitions), those of open transactions held back (KIP-447).
 
-    `ids` are those of the topics, for versions that name them so.
+    `ids` are those of the topics, for versions that name them so. `place` is the asker's, if the coordinator is to
+    check it.
     """
     wanted: dict[tuple[str, bytes], list[int]] | None = None
     if partitions is not None:
@@ -139,6 +147,8 @@ def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None, id
         groups=[
             request.OffsetFetchRequestGroup(
                 group_id=group_id,
+                member_id=place.member_id or None,
+                member_epoch=place.id,
                 topics=None
                 if wanted is None
                 else [
@@ -153,11 +163,15 @@ def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None, id
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Committed offsets (None: nothing is committed), or why there are none; `lost`: look for the coordinator again."""
+    """Committed offsets (None: nothing is committed), or why there are none; `lost`: look for the coordinator again.
+
+    `again`: the error is about the asker's place, which may be another one by now.
+    """
 
     offsets: dict[TopicPartition, OffsetAndMetadata | None]
     error: KafkaError | None = None
     lost: bool = False
+    again: bool = False
 
 
 def judge_fetch(group_id: str, response: OffsetFetchResponse, ids: Ids = NO_IDS) -> Fetched:
@@ -167,7 +181,7 @@ def judge_fetch(group_id: str, response: OffsetFetchResponse, ids: Ids = NO_IDS)
     what = f"fetching the offsets of group {group_id}"
     if code != Code.NONE:
         lost = code in (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
-        return Fetched({}, error_for(code, what), lost)
+        return Fetched({}, error_for(code, what), lost, again=code in _NOT_THE_PLACE)
     offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
     unauthorized = set()
     names = {topic_id: tp.topic for tp, topic_id in ids.items()}

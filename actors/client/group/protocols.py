@@ -1,6 +1,6 @@
 """The group protocols that a consumer can speak, by their names in the setting `group_protocol`.
 
-A protocol is a room beside `classic`, and a row here. See `member` for what it has to be.
+A protocol is a room, as `classic` and `consumer_protocol` are, and a row here. See `member` for what it has to be.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from actors.client.group.classic.membership import classic_member
+from actors.client.group.consumer_protocol.membership import consumer_member
 from actors.client.group.member import MakeMember, Member
 
-PROTOCOLS: Final[Mapping[str, MakeMember]] = MappingProxyType({"classic": classic_member})
+PROTOCOLS: Final[Mapping[str, MakeMember]] = MappingProxyType({"classic": classic_member, "consumer": consumer_member})
 
 
 def make_member(
     settings: Mapping[str, Any],
     pid: int,
     jitter: Callable[[], float],
+    new_member_id: Callable[[], str],
     protocols: Mapping[str, MakeMember] = PROTOCOLS,
 ) -> Member:
     """The member that a consumer's settings ask for. Raises as the protocol's own maker does."""
-    return protocols[settings["group_protocol"]](settings, pid, jitter)
+    return protocols[settings["group_protocol"]](settings, pid, jitter, new_member_id)

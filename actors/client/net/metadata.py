@@ -13,13 +13,17 @@ from actors.wire.messages import MetadataRequest, MetadataResponse
 
 @dataclass(frozen=True, slots=True)
 class MetadataView:
-    """The metadata of topics. `asked` are the topics that were asked for; None: all topics."""
+    """The metadata of topics. `asked` are the topics that were asked for; None: all topics.
+
+    `ids` are those of the topics, as far as brokers give any.
+    """
 
     version: int = 0
     partitions: Mapping[str, int] = field(default_factory=dict)
     racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
     internal: frozenset[str] = frozenset()
     asked: frozenset[str] | None = frozenset()
+    ids: Mapping[str, bytes] = field(default_factory=dict)
 
     def covers(self, topics: frozenset[str]) -> bool:
         return self.asked is None or topics <= self.asked
@@ -122,6 +126,7 @@ class ClusterMetadata:
             racks={TopicPartition(t.name, n): self._racks(p.replicas) for t in whole for n, p in t.partitions.items()},
             internal=frozenset(topic.name for topic in whole if topic.is_internal),
             asked=self.asked,
+            ids={topic.name: topic.id for topic in whole if any(topic.id)},
         )
 
     def _racks(self, replicas: Iterable[int]) -> frozenset[str]:

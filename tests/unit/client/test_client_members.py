@@ -45,7 +45,7 @@ def polled(member: LoneMember, outcome: CommitOutcome = CommitOutcome.DONE) -> l
 def lone(**settings: Any) -> LoneMember:
     made: list[LoneMember] = []
     config = consumer_config({"group_protocol": "lone", "group_id": "g", **settings}, protocols(made))
-    make_member(config, 1, lambda: 1.0, protocols(made))
+    make_member(config, 1, lambda: 1.0, lambda: "lone", protocols(made))
     (member,) = made
     return member
 

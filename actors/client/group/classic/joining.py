@@ -19,6 +19,7 @@ from actors.client.group.lookup import CoordinatorLookup
 from actors.client.group.outbox import Outbox, Pending
 from actors.client.group.stats import Stats
 from actors.client.net.backoff import Backoff
+from actors.client.records import GroupMembershipOperation as Parting
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import JoinGroupResponse, SyncGroupRequest, SyncGroupResponse
 
@@ -78,12 +79,16 @@ class Joining:
         self.unprepared = True
         self._live.ended()
 
-    def leave(self, now_ms: int, reason: str) -> None:
-        """Leave the group. A dynamic member sends LeaveGroup, once; a static one only stops (KIP-345)."""
+    def leave(self, now_ms: int, reason: str, parting: Parting = Parting.DEFAULT) -> None:
+        """Leave the group. A dynamic member sends LeaveGroup, once; a static one only stops (KIP-345).
+
+        `parting` may say otherwise (KIP-1092).
+        """
         standing = self._standing
         dynamic = self._config.group_instance_id is None
+        goes = {Parting.DEFAULT: dynamic, Parting.LEAVE_GROUP: True, Parting.REMAIN_IN_GROUP: False}[parting]
         joined = standing.state is not MemberState.UNJOINED and standing.generation.member_id
-        if dynamic and self._lookup.coordinator and joined:
+        if goes and self._lookup.coordinator and joined:
             self._outbox.send(Kind.LEAVE, requests.leave(self._config, standing.generation, reason), now_ms)
         self.join = None
         self._outbox.abandon(Kind.JOIN, Kind.SYNC)

@@ -37,6 +37,7 @@ from actors.client.group.outbox import Outbox, Pending
 from actors.client.group.stats import Stats
 from actors.client.net.backoff import Backoff, Jitter
 from actors.client.net.metadata import MetadataView
+from actors.client.records import GroupMembershipOperation as Parting
 from actors.client.records import Node, TopicPartition
 from actors.wire.messages import ApiMessage
 
@@ -202,17 +203,21 @@ class Membership:
         self._holdings.subscribe_pattern(matches, self._leader.view)
         self._outbox.want_metadata()
 
+    def subscribe_expression(self, expression: str) -> None:
+        """Raise IllegalStateError: the coordinator of a classic group looks for no topics."""
+        raise IllegalStateError("a SubscriptionPattern needs group_protocol='consumer'; a pattern may be a text, too")
+
     def farewell(self) -> list[Action]:
         """What the user's thread does before `leave`: its listener hears of everything it gives up."""
         return self._handover.farewell()
 
-    def leave(self, now_ms: int, reason: str) -> None:
+    def leave(self, now_ms: int, reason: str, parting: Parting = Parting.DEFAULT) -> None:
         """Leave the group: dynamic members say so, static ones only stop. One attempt; the state is reset anyway."""
-        self.joining.leave(now_ms, reason)
+        self.joining.leave(now_ms, reason, parting)
 
-    def unsubscribe(self, now_ms: int, reason: str) -> None:
+    def unsubscribe(self, now_ms: int, reason: str, parting: Parting = Parting.DEFAULT) -> None:
         """Leave, and want nothing any more."""
-        self.joining.leave(now_ms, reason)
+        self.joining.leave(now_ms, reason, parting)
         self._holdings.unsubscribe()
         self._handover.clear()
 
@@ -281,6 +286,10 @@ class Membership:
     def sends_as(self, made: Generation) -> Generation:
         """The place that a commit made in `made` is sent in: the same."""
         return made
+
+    def fetches_as(self) -> Generation:
+        """No place: a classic coordinator does not check who asks for committed offsets."""
+        return Generation()
 
     def commit_refused(self, code: int, made: Generation, where: str) -> KafkaError | None:
         """The error to raise for a refused commit; None if it is not about membership."""
@@ -377,6 +386,11 @@ class Membership:
         return self._leader.view.version > self._refresh_since
 
 
-def classic_member(settings: Mapping[str, Any], pid: int, jitter: Jitter) -> Membership:
-    """A member of a classic group, by its consumer's settings. Raises IllegalStateError as `membership_config`."""
+def classic_member(
+    settings: Mapping[str, Any], pid: int, jitter: Jitter, new_member_id: Callable[[], str]
+) -> Membership:
+    """A member of a classic group, by its consumer's settings: the coordinator chooses its id.
+
+    Raises IllegalStateError as `membership_config`.
+    """
     return Membership(membership_config(settings, pid), jitter)

@@ -1,0 +1,44 @@
+"""The settings of a member of a consumer group, made of its consumer's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class MemberConfig:
+    """The settings of a member. Times are in milliseconds.
+
+    Heartbeat interval and session timeout are the coordinator's: each answer names the interval.
+    """
+
+    group_id: str
+    group_instance_id: str | None = None
+    group_remote_assignor: str | None = None
+    """The coordinator's assignor that this member votes for; None: it has no wish."""
+    client_rack: str | None = None
+    max_poll_interval_ms: int = 300_000
+    """Also the group's patience with this member: its rebalance timeout."""
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    auto_commit: bool = True
+    exclude_internal_topics: bool = True
+
+
+def member_config(settings: Mapping[str, Any]) -> MemberConfig:
+    """Those of a consumer's settings that its membership needs."""
+    return MemberConfig(
+        group_id=settings["group_id"] or "",
+        group_instance_id=settings["group_instance_id"],
+        group_remote_assignor=settings["group_remote_assignor"],
+        client_rack=settings["client_rack"] or None,
+        max_poll_interval_ms=settings["max_poll_interval_ms"],
+        request_timeout_ms=settings["request_timeout_ms"],
+        retry_backoff_ms=settings["retry_backoff_ms"],
+        retry_backoff_max_ms=settings["retry_backoff_max_ms"],
+        auto_commit=settings["enable_auto_commit"],
+        exclude_internal_topics=settings["exclude_internal_topics"],
+    )

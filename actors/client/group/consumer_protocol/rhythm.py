@@ -1,0 +1,67 @@
+"""A member's clocks: when a heartbeat is due, and when the last poll is too long ago. Sans-IO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from actors.client.net.backoff import Backoff
+
+SESSION_MS: Final = 45_000
+"""Kafka's default of group.consumer.session.timeout.ms. It is the coordinator's setting, and no answer names it."""
+
+
+@dataclass(slots=True)
+class Rhythm:
+    """All times are monotonic milliseconds. The interval is the coordinator's, and counts from sending to sending.
+
+    Until `deliver_until_ms` the coordinator keeps the member, even if it hears nothing more of it. That counts from
+    when the last answered heartbeat was *sent*, because the coordinator received it later, and counts from then.
+    """
+
+    max_poll_interval_ms: int
+    backoff: Backoff
+    interval_ms: int = 0
+    last_poll_ms: int = 0
+    deliver_until_ms: int = 0
+    failures: int = 0
+    _sent_ms: int = 0
+    _at_once: bool = True
+    _not_before_ms: int = 0
+
+    @property
+    def poll_deadline_ms(self) -> int:
+        return self.last_poll_ms + self.max_poll_interval_ms
+
+    def due_ms(self, *, at_once: bool) -> int:
+        """When the next heartbeat may be sent; `at_once`: without the interval."""
+        if at_once or self._at_once:
+            return self._not_before_ms
+        return max(self._not_before_ms, self._sent_ms + self.interval_ms)
+
+    def sent(self, now_ms: int) -> None:
+        """A heartbeat was sent: the interval begins."""
+        self._sent_ms = now_ms
+        self._at_once = False
+
+    def confirmed(self, sent_ms: int, interval_ms: int) -> None:
+        """A heartbeat sent at `sent_ms` succeeded."""
+        self.failures = 0
+        self._not_before_ms = 0
+        self.interval_ms = interval_ms
+        self.deliver_until_ms = max(self.deliver_until_ms, sent_ms + SESSION_MS)
+
+    def failed(self, now_ms: int) -> None:
+        """A heartbeat failed: the next one is due after a backoff, whatever the interval."""
+        self.failures += 1
+        self._at_once = True
+        self._not_before_ms = now_ms + self.backoff.delay_ms(self.failures)
+
+    def hurry(self) -> None:
+        """The next heartbeat is due as soon as it can be sent."""
+        self._at_once = True
+
+    def ended(self) -> None:
+        """The membership has ended: no records may be delivered, and a join need not wait for the interval."""
+        self.deliver_until_ms = 0
+        self._at_once = True
