@@ -36,10 +36,11 @@ RANGES = (
     ),
     *(("XF", 1, 10),),
     *(("XG", 1, 17),),
+    *(("K-F", 1, 44),),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 
-_ROW = re.compile(r"^\| ([A-Z]{1,2}-\d{2,3}) \| (.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| ((?:K-)?[A-Z]{1,2}-\d{2,3}) \| (.+) \|$", re.MULTILINE)
 _HELPER = re.compile(r"_*(assert|expect)_\w+")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _NEVER_RUN = ("mark.skip", "mark.xfail")
@@ -86,7 +87,7 @@ class Report:
         lines = []
         for each, title in self.titles.items():
             tests = self.tests_of(each)
-            lines.append(f"{each:<6} {len(tests):>3}  {title[:68]:<68}  {tests[0] if tests else '-'}")
+            lines.append(f"{each:<7} {len(tests):>3}  {title[:68]:<68}  {tests[0] if tests else '-'}")
         return "\n".join(lines)
 
 

@@ -133,7 +133,7 @@ class Standing:
 
     def since_joined(self, made: Generation) -> bool:
         """Whether `made` is a place of the present membership, and not of one that has ended."""
-        return self._joined_at is not None and made.id >= self._joined_at
+        return self._joined_at is not None and self._joined_at <= made.id <= self.epoch
 
     @property
     def in_group(self) -> bool:
