@@ -40,8 +40,9 @@ def numbered(count: int, start: int = 0) -> list[bytes]:
 
 def consumer(kafka: Peer, *topics: str, **settings: Any) -> Consumer:
     settings.setdefault("auto_offset_reset", "earliest")
-    settings.setdefault("heartbeat_interval_ms", 300)
-    settings.setdefault("session_timeout_ms", 10_000)
+    if settings.get("group_protocol", "classic") == "classic":
+        settings.setdefault("heartbeat_interval_ms", 300)
+        settings.setdefault("session_timeout_ms", 10_000)
     return Consumer(*topics, bootstrap_servers=kafka.bootstrap_servers, **settings)
 
 
@@ -128,7 +129,9 @@ class _Narrator(ConsumerRebalanceListener):
 def narrate(bootstrap_servers: str, topic: str, **settings: Any) -> None:
     """Be a member of the group named like the topic, for ever."""
     listener = _Narrator()
-    reader = Consumer(bootstrap_servers=bootstrap_servers, group_id=topic, heartbeat_interval_ms=300, **settings)
+    if settings.get("group_protocol", "classic") == "classic":
+        settings["heartbeat_interval_ms"] = 300
+    reader = Consumer(bootstrap_servers=bootstrap_servers, group_id=topic, **settings)
     listener.reader = reader
     reader.subscribe([topic], listener=listener)
     while True:

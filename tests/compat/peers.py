@@ -316,6 +316,8 @@ class ApacheKafka:
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
+            "group.consumer.min.heartbeat.interval.ms": "100",
+            "group.consumer.min.session.timeout.ms": "1000",
             **self._config,
         }
         return "".join(f"{key}={value}\n" for key, value in settings.items())
