@@ -77,6 +77,27 @@ def test_a_refused_commit_is_raised_as_the_member_says(kafka):
     assert kafka.committed[T0] == 1
 
 
+@pytest.mark.conformance("K-F-26", "K-F-38")
+def test_a_commit_before_a_revocation_is_made_again_if_its_epoch_was_stale(kafka):
+    kafka.append("t", 0, b"a")
+    kafka.append("t", 1, b"b")
+    made: list[LoneMember] = []
+    committed: list[Any] = []
+
+    class Listener(Recorder):
+        def on_partitions_revoked(self, revoked: list[Any]) -> None:
+            committed.append(dict(kafka.committed))
+
+    with reading(kafka, made, auto_commit_interval_ms=600_000) as reader:
+        reader.subscribe(["t"], listener=Listener())
+        read(reader, 2)
+        kafka.script(m.OffsetCommitRequest, lambda request: kafka._on_offsetcommit(request, 113))
+        made[0].target = frozenset({T1})
+        poll_until(reader, lambda: reader.assignment() == {T1})
+        assert committed == [{T0: 1, T1: 1}]
+        assert len(kafka.requests(m.OffsetCommitRequest)) == 2
+
+
 def test_a_lost_coordinator_is_looked_up_again_whichever_the_protocol(kafka):
     kafka.append("t", 0, b"a")
     made: list[LoneMember] = []

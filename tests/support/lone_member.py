@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from actors.client.errors import CommitFailedError, IllegalStateError, KafkaError
+from actors.client.errors import CommitFailedError, IllegalStateError, KafkaError, StaleMemberEpochError
 from actors.client.group.actions import ActionQueue
 from actors.client.group.effects import Action, CommitFirst, CommitOutcome, Effect, Event, Fail, RunListener
 from actors.client.group.generation import Generation
@@ -262,7 +262,9 @@ class LoneMember:
         return Generation()
 
     def commit_refused(self, code: int, made: Generation, where: str) -> KafkaError | None:
-        if code in (Code.STALE_MEMBER_EPOCH, Code.UNKNOWN_MEMBER_ID):
+        if code == Code.STALE_MEMBER_EPOCH:
+            return StaleMemberEpochError(f"{where}: {StaleMemberEpochError.hint}")
+        if code == Code.UNKNOWN_MEMBER_ID:
             return CommitFailedError(f"{where}: {CommitFailedError.hint}")
         return None
 

@@ -6,9 +6,9 @@ fences members that are out. A *group protocol* is the way in which members and 
 
 **One of several.** `member` says what a consumer needs of a member, whichever protocol it speaks, and `protocols` has
 the table of them. The first is the classic protocol, in the room `classic`: members meet in rounds, and one of them
-divides. Kafka's newer one (KIP-848) has no rounds and no leader: heartbeats carry what a member owns and what it shall
-own, and each member has an epoch of its own. So nothing outside `classic` knows of leaders and rounds. All protocols
-have in common:
+divides. Kafka's newer one (KIP-848), in the room `consumer_protocol`, has no rounds and no leader: heartbeats carry
+what a member owns and what it shall own, and each member has an epoch of its own. So nothing outside `classic` knows of
+leaders and rounds. All protocols have in common:
 
 - a *generation* (`generation`): the member's place in the group, with the number that fences what it says;
 - *effects*: requests to send, which the `driver` carries out on the event loop, and whose answers it hands in;
@@ -26,5 +26,5 @@ Errors come out of the next poll.
     liveness    the clocks                         stats       what happened; `sensors`: how long it took
     callbacks   errors of the program's callbacks  topic_ids   which topic an offset belongs to
 
-`tests/support/lone_member.py` is a second protocol, the smallest there can be.
+`tests/support/lone_member.py` is another protocol, the smallest there can be.
 """
