@@ -58,6 +58,10 @@ def _instance_id(value: str) -> str | None:
     return "must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'"
 
 
+def _not_empty(value: str) -> str | None:
+    return None if value else "must not be empty"
+
+
 def _bootstrap(value: Any) -> str | None:
     try:
         parse_bootstrap(value)
@@ -205,6 +209,7 @@ CONSUMER_SETTINGS: Final = _table(
         "group_remote_assignor",
         None,
         "The broker's assignor that this member votes for, uniform or range; with group_protocol='consumer'.",
+        check=_not_empty,
     ),
 )
 
@@ -266,6 +271,7 @@ def consumer_config(given: Mapping[str, Any], protocols: Collection[str] = PROTO
     `protocols` are those that `group_protocol` may name.
     """
     values = resolve(CONSUMER_SETTINGS, given)
+    values["group_protocol"] = values["group_protocol"].lower()  # Kafka takes either
     if values["group_protocol"] not in protocols:
         raise ConfigurationError(f"group_protocol={values['group_protocol']!r}: must be one of {', '.join(protocols)}")
     _refuse_strangers(values["group_protocol"], given)

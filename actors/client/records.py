@@ -121,6 +121,12 @@ class SubscriptionPattern:
 
     pattern: str
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str):
+            raise TypeError(f"SubscriptionPattern({self.pattern!r}): must be a text")
+        if not self.pattern:
+            raise ValueError("SubscriptionPattern(''): must not be empty")
+
 
 class Node(NamedTuple):
     """A broker's address."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -96,6 +97,47 @@ def test_a_commit_before_a_revocation_is_made_again_if_its_epoch_was_stale(kafka
         poll_until(reader, lambda: reader.assignment() == {T1})
         assert committed == [{T0: 1, T1: 1}]
         assert len(kafka.requests(m.OffsetCommitRequest)) == 2
+
+
+def test_a_consumer_does_not_close_in_a_way_that_there_is_not(kafka):
+    with reading(kafka, []) as reader:
+        with pytest.raises(ValueError, match="GroupMembershipOperation"):
+            reader.close(group_membership_operation="STAY")
+        reader.subscribe(["t"])
+        poll_until(reader, lambda: reader.assignment() == {T0, T1})
+
+
+@pytest.mark.conformance("K-F-26")
+def test_a_commit_for_a_rebalance_that_was_given_up_does_not_stand_in_for_the_next_one(kafka):
+    kafka.append("t", 0, b"a")
+    kafka.append("t", 1, b"b")
+    made: list[LoneMember] = []
+    answered = threading.Event()
+    committed: list[Any] = []
+
+    def late(request: Any) -> Any:
+        answered.wait(60)
+        return kafka._on_offsetcommit(request, 25)
+
+    class Listener(Recorder):
+        def on_partitions_revoked(self, revoked: list[Any]) -> None:
+            committed.append(dict(kafka.committed))
+
+    with reading(kafka, made, auto_commit_interval_ms=600_000) as reader:
+        heard = Listener()
+        reader.subscribe(["t"], listener=heard)
+        read(reader, 2)
+        kafka.script(m.OffsetCommitRequest, late)
+        made[0].target = frozenset({T1})
+        poll_until(reader, lambda: kafka.requests(m.OffsetCommitRequest))
+        made[0].lose()
+        answered.set()
+        made[0].target = None
+        again = poll_until(reader, lambda: ("lost", [T0, T1]) in heard.calls and reader.assignment() == {T0, T1})
+        read(reader, 2 - len(again))
+        made[0].target = frozenset({T1})
+        poll_until(reader, lambda: reader.assignment() == {T1})
+        assert committed == [{T0: 1, T1: 1}]
 
 
 def test_a_lost_coordinator_is_looked_up_again_whichever_the_protocol(kafka):

@@ -183,6 +183,13 @@ class LoneMember:
         self._holdings.unsubscribe()
         self._actions.clear()
 
+    def lose(self) -> None:
+        """It is expelled: what it owns is lost, and it joins again."""
+        self._actions.clear()
+        self._received = None
+        self.generation = Generation()
+        self._actions.release(Event.LOST, self.owned)
+
     # --- the event loop
 
     def take_effects(self) -> list[Effect]:

@@ -374,13 +374,14 @@ class Consumer:
         """
         if self._thread.closed:
             return
+        operation = GroupMembershipOperation(group_membership_operation)
         deadline = self._network.now_ms() + (CLOSE_MS if timeout_ms is None else timeout_ms)
         errors: list[Exception] = []
         with self._thread.using():
             self._thread.forget_wakeup()
             commit = autocommit and self.config["enable_auto_commit"] and bool(self._positions.states)
             try:
-                errors = self._closing.finish(deadline, commit=commit, operation=group_membership_operation)
+                errors = self._closing.finish(deadline, commit=commit, operation=operation)
             finally:
                 self._thread.close()
                 self._network.close()

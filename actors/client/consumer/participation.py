@@ -51,7 +51,7 @@ class Participation:
         self._commits = commits
         self._thread = thread
         self._changes = changes
-        self._last_commit: Running | None = None
+        self._last_commit: tuple[CommitFirst, Running] | None = None
         self._last_commit_after_ms = 0
         self.listener = ConsumerRebalanceListener()
 
@@ -171,17 +171,15 @@ class Participation:
         self._positions.stop(action.stop)
         if self._changes.now_ms() < self._last_commit_after_ms:
             return CommitOutcome.LATER
-        if self._last_commit is None:
-            limit = self._config["default_api_timeout_ms"]
-            try:
-                self._last_commit = self._commits.start(self._commits.consumed(), retry=False, timeout_ms=limit)
-            except KafkaError as error:
-                log.info("no commit before the rebalance: %s", error)
-                return CommitOutcome.FAILED
-        if not self._thread.wait_for(self._last_commit.done, deadline_ms):
+        try:
+            running = self._commit_of(action)
+        except KafkaError as error:
+            log.info("no commit before the rebalance: %s", error)
+            return CommitOutcome.FAILED
+        if not self._thread.wait_for(running.done, deadline_ms):
             return CommitOutcome.LATER
-        finished, self._last_commit = self._last_commit, None
-        failure = finished.exception()
+        self._last_commit = None
+        failure = running.exception()
         if failure is None:
             return CommitOutcome.DONE
         log.info("the commit before the rebalance failed: %s", failure)
@@ -191,6 +189,16 @@ class Participation:
             return CommitOutcome.FAILED
         self._last_commit_after_ms = self._changes.now_ms() + self._config["retry_backoff_ms"]
         return CommitOutcome.LATER
+
+    def _commit_of(self, action: CommitFirst) -> Running:
+        """The commit that this action has under way, or a new one. One for a rebalance that was given up is no use."""
+        if self._last_commit is not None and self._last_commit[0] is action:
+            return self._last_commit[1]
+        self._last_commit = None
+        limit = self._config["default_api_timeout_ms"]
+        running = self._commits.start(self._commits.consumed(), retry=False, timeout_ms=limit)
+        self._last_commit = (action, running)
+        return running
 
     # --- leaving --------------------------------------------------------------------------------------------------
 

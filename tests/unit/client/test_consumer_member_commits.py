@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from actors.client.group.consumer_protocol.standing import MemberState
 from actors.client.group.generation import Generation
 from actors.client.group.offsets import Commit, fetch_request, judge_commit, judge_fetch, make_commit
 from actors.client.group.protocols import make_member
-from actors.client.records import OffsetAndMetadata, TopicPartition
+from actors.client.records import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from actors.wire.messages import OffsetCommitResponse, OffsetFetchResponse
 from tests.support.consumer_script import ID, MEMBER, Script
 from tests.support.membership_script import NODE
@@ -199,3 +200,25 @@ def test_a_consumers_settings_reach_the_heartbeats_of_its_member() -> None:
     assert (beat.group_id, beat.member_id, beat.instance_id, beat.rack_id) == ("g", MEMBER, "i", "r")
     assert (beat.server_assignor, beat.rebalance_timeout_ms) == ("range", 7_000)
     assert script.member.rhythm.poll_deadline_ms == script.now + 7_000
+
+
+@pytest.mark.conformance("K-F-42")
+@pytest.mark.parametrize("name", ["consumer", "CONSUMER", "Consumer"])
+def test_the_name_of_a_protocol_may_be_written_in_any_case(name: str) -> None:
+    """As in Kafka."""
+    assert consumer_config({"group_id": "g", "group_protocol": name})["group_protocol"] == "consumer"
+    with pytest.raises(ConfigurationError, match="session_timeout_ms"):
+        consumer_config({"group_id": "g", "group_protocol": name, "session_timeout_ms": 9_000})
+
+
+def test_a_vote_for_an_assignor_without_a_name_is_refused() -> None:
+    """A broker would refuse each heartbeat with it, for good."""
+    with pytest.raises(ConfigurationError, match="group_remote_assignor"):
+        consumer_config({"group_id": "g", "group_protocol": "consumer", "group_remote_assignor": ""})
+
+
+@pytest.mark.parametrize(("pattern", "error"), [("", ValueError), (None, TypeError), (re.compile("t"), TypeError)])
+def test_an_expression_that_is_no_text_is_refused_at_once(pattern: Any, error: type[Exception]) -> None:
+    """The coordinator would read an empty one as none, and never assign anything."""
+    with pytest.raises(error, match="SubscriptionPattern"):
+        SubscriptionPattern(pattern)
