@@ -228,14 +228,27 @@ def test_an_expelled_member_tells_its_listener_and_joins_again_as_itself(code: i
     assert owned_in(script.beat) == tps("t-0", "t-1"), "the same as before, and acknowledged again"
 
 
-@pytest.mark.conformance("K-F-35")
-def test_a_fenced_join_is_repeated_at_once() -> None:
-    """4.1 refuses it so while it still has the member."""
-    script = Script().joining()
-    script.answer(code=110)
-    assert script.state is S.JOINING
-    assert len(script.in_flight(Kind.BEAT)) == 1
-    assert script.calls == []
+@pytest.mark.conformance("K-F-09", "K-F-35")
+@pytest.mark.parametrize("code", [25, 110])
+def test_a_fenced_join_does_not_hammer_the_coordinator(code: int) -> None:
+    """4.1 refuses it so while it still has the member: until a session has ended."""
+    script = Script().in_state(S.FENCED)
+    script.poll()
+    waits = []
+    for _ in range(6):
+        script.answer(code=code)
+        assert script.state is S.JOINING
+        begun = script.now
+        script.poll()
+        assert script.next_beat().member_epoch == 0
+        waits.append(script.now - begun)
+    assert waits == [100, 200, 400, 800, 1_000, 1_000]
+    assert [event for event, _ in script.calls[1:]] == [Event.LOST]
+    script.answer(2, "t-0")
+    script.poll()
+    script.answer(code=code)
+    script.poll()
+    assert script.in_flight(Kind.BEAT), "a member that is expelled joins at once"
 
 
 @pytest.mark.conformance("K-F-35")
@@ -282,6 +295,18 @@ def test_a_refusal_for_good_is_raised_by_each_poll_after_the_listener_has_heard(
     script.member.subscribe(["t"])
     with pytest.raises(FATAL[code]):
         script.poll()
+
+
+@pytest.mark.conformance("K-F-37")
+def test_a_refusal_does_not_grow_with_each_poll_that_raises_it() -> None:
+    script = Script().in_state(S.FATAL)
+    script.calls.clear()
+    depths = []
+    for _ in range(4):
+        with pytest.raises(UnsupportedAssignorError) as raised:
+            script.poll()
+        depths.append(len(raised.traceback))
+    assert len(set(depths)) == 1
 
 
 @pytest.mark.conformance("K-F-37", "K-F-44")

@@ -238,6 +238,30 @@ def test_who_is_expelled_within_a_callback_takes_nothing_more_over(event: Event)
     assert (script.beat.member_epoch, owned_in(script.beat)) == (0, frozenset())
 
 
+@pytest.mark.conformance("K-F-31", "K-F-35")
+@pytest.mark.parametrize("owned", [["t-1", "t-2"], ["t-2"]])
+@pytest.mark.parametrize("end", ["expelled", "not polled", "refused"])
+def test_a_revocation_that_failed_while_the_member_was_lost_is_told_as_a_loss(owned: list[str], end: str) -> None:
+    script = Script().stable("t-0", "t-1")
+    script.calls.clear()
+    script.next_beat()
+    script.answer(2, *owned)
+
+    def ended() -> None:
+        if end == "not polled":
+            script.tick(script.member.config.max_poll_interval_ms)
+            return
+        script.next_beat()
+        script.answer(code=25 if end == "expelled" else 112)
+
+    script.during[Event.REVOKED] = ended
+    script.raises[Event.REVOKED] = ValueError("no")
+    with pytest.raises(ValueError, match="no"):
+        script.poll()
+    assert script.calls[1:] == [(Event.LOST, tps("t-0", "t-1"))]
+    assert script.member.owned == frozenset()
+
+
 @pytest.mark.conformance("K-F-32")
 def test_who_is_expelled_within_the_commit_revokes_nothing() -> None:
     script = moving(auto_commit=True)
@@ -246,9 +270,20 @@ def test_who_is_expelled_within_the_commit_revokes_nothing() -> None:
     script.next_beat()
     script.answer(code=110)
     assert script.member.next_action(script.now) is action, "it is under way"
-    script.member.action_done(action, script.now, outcome=CommitOutcome.LATER)
-    assert script.member.next_action(script.now) is action
     script.member.action_done(action, script.now, outcome=CommitOutcome.FAILED)
+    script.poll()
+    assert script.calls == [(Event.LOST, tps("t-0", "t-1"))]
+    assert script.state is S.JOINING
+
+
+@pytest.mark.conformance("K-F-32", "K-F-35")
+def test_a_commit_without_an_answer_does_not_keep_the_loss_from_the_listener() -> None:
+    script = moving(auto_commit=True)
+    action = script.member.next_action(script.now)
+    assert isinstance(action, CommitFirst)
+    script.next_beat()
+    script.answer(code=110)
+    script.member.action_done(action, script.now, outcome=CommitOutcome.LATER)
     script.poll()
     assert script.calls == [(Event.LOST, tps("t-0", "t-1"))]
     assert script.state is S.JOINING
@@ -432,6 +467,15 @@ def test_records_are_handed_out_while_the_coordinator_must_still_have_the_member
     assert not script.member.may_deliver(script.now), "the acknowledgement was sent as long ago"
     script.answer(2)
     assert script.member.may_deliver(script.now)
+
+
+@pytest.mark.parametrize("interval", [45_000, 60_000, 600_000])
+def test_records_are_handed_out_between_heartbeats_however_seldom_the_broker_wants_them(interval: int) -> None:
+    script = Script(max_poll_interval_ms=3_600_000).reconciling("t-0")
+    script.poll()
+    script.answer(2, interval=interval)
+    script.next_beat()
+    assert script.member.may_deliver(script.now + interval - 1), "the answer may take a while"
 
 
 @pytest.mark.parametrize("state", [S.JOINING, S.FENCED, S.STALE, S.FATAL])

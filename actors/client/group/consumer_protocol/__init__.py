@@ -27,8 +27,8 @@ answer does no harm. Unlike Kafka's client, a join waits for the backoff, too: a
 
 **Who is expelled.** A member whose session has ended is told so by its next heartbeat (110 or 25). Until then it could
 hand out records that another one reads already. So it hands out none when no heartbeat was answered for as long as
-sessions last by default; which value its group has no answer tells. `max_poll_interval_ms` is sent along: the
-coordinator expels a member that takes longer to give up a partition.
+sessions last by default; which value its group has no answer tells. If the interval is longer than that, two of them
+count. `max_poll_interval_ms` is sent along: the coordinator expels a member that takes longer to give up a partition.
 
 **Commits** (`fencing`) carry the member's epoch, and are sent with the newest one: the coordinator checks it by
 partition.

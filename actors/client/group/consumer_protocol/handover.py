@@ -17,6 +17,7 @@ from actors.client.group.actions import ActionQueue
 from actors.client.group.consumer_protocol.assignments import Received, Resolved
 from actors.client.group.effects import Action, Apply, CommitFirst, CommitOutcome, Event, RunListener
 from actors.client.group.holdings import Holdings
+from actors.client.records import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,17 @@ class Handover:
             lost = owned & begun.partitions
         elif isinstance(begun, RunListener) and begun.event is not Event.ASSIGNED:
             lost = owned - frozenset(begun.partitions)
+        self._tell_lost(lost)
+
+    def _lose_all(self) -> None:
+        """The membership ended while a revocation was told, which then failed: its partitions are lost as the rest."""
+        self._actions.keep(None)
+        self._tell_lost(self._holdings.owned)
+
+    def _tell_lost(self, lost: frozenset[TopicPartition]) -> None:
         if lost:
             self._actions.add(RunListener(Event.LOST, tuple(sorted(lost))))
-        if owned:
+        if self._holdings.owned:
             self._actions.add(Apply(frozenset()))
 
     def clear(self) -> None:
@@ -100,13 +109,17 @@ class Handover:
             return None
         if error is not None and self._failed(action, error):
             return None
-        if not self._actions.done(action, error) or self._actions or self._running is None:
+        if not self._actions.done(action, error):
+            return None
+        if error is not None and _is_revocation(action) and self._running is None:
+            self._lose_all()
+        if self._actions or self._running is None:
             return None
         received, self._running = self._running.received, None
         return received
 
     def _has_patience(self, now_ms: int) -> bool:
-        return self._running is None or now_ms < self._running.deadline_ms
+        return self._running is not None and now_ms < self._running.deadline_ms
 
     def _failed(self, action: Action, error: BaseException) -> bool:
         """Whether a callback has failed, so that the assignment is not taken over: the next poll tries again.
@@ -125,3 +138,7 @@ class Handover:
             self._interrupted = True
         self._error = error
         return True
+
+
+def _is_revocation(action: Action) -> bool:
+    return isinstance(action, RunListener) and action.event is Event.REVOKED

@@ -122,6 +122,8 @@ class Heartbeats:
                 self._rhythm.hurry()
                 self._outbox.coordinator_lost(pending.node, now_ms, drop=True)
             case Meaning.OUT:
+                if self._joins:  # a coordinator of Kafka 4.1 refuses joins until the session has ended
+                    self._rhythm.failed(now_ms)
                 self._endings.fenced()
             case Meaning.NEVER:
                 self._endings.failed(refusal(response, self._group_id))

@@ -290,8 +290,9 @@ class Membership:
             self._advance(now_ms)
         if self._handover.waiting:
             return self._handover.first()
-        # At each poll: nothing will ever come.
-        return Fail(self._endings.fatal) if self._endings.fatal is not None else None
+        # At each poll: nothing will ever come. Each begins a traceback of its own.
+        fatal = self._endings.fatal
+        return Fail(fatal.with_traceback(None)) if fatal is not None else None
 
     def _take_error(self) -> BaseException | None:
         error, self._heartbeats.error = self._heartbeats.error, None

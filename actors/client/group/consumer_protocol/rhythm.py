@@ -10,6 +10,9 @@ from actors.client.net.backoff import Backoff
 SESSION_MS: Final = 45_000
 """Kafka's default of group.consumer.session.timeout.ms. It is the coordinator's setting, and no answer names it."""
 
+_LONG_SESSION: Final = 2
+"""In intervals: a group whose members beat more seldom than sessions last by default must have longer ones."""
+
 
 @dataclass(slots=True)
 class Rhythm:
@@ -49,7 +52,8 @@ class Rhythm:
         self.failures = 0
         self._not_before_ms = 0
         self.interval_ms = interval_ms
-        self.deliver_until_ms = max(self.deliver_until_ms, sent_ms + SESSION_MS)
+        session_ms = SESSION_MS if interval_ms < SESSION_MS else _LONG_SESSION * interval_ms
+        self.deliver_until_ms = max(self.deliver_until_ms, sent_ms + session_ms)
 
     def failed(self, now_ms: int) -> None:
         """A heartbeat failed: the next one is due after a backoff, whatever the interval."""
