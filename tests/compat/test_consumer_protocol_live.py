@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Iterable
 from pathlib import Path
@@ -257,6 +258,26 @@ def test_an_expression_is_the_brokers_and_takes_in_what_is_made_later(kafka: Pee
         reader.subscribe(pattern=f"{group}-[bc]")
         second = make_topic(kafka, f"{group}-c", 1)
         owns(reader, second)
+
+
+@everywhere
+@pytest.mark.conformance("K-F-12", "K-F-44")
+@pytest.mark.parametrize("again", [False, True], ids=["another consumer", "the same consumer"])
+def test_a_static_member_that_comes_back_with_names_has_its_expression_no_more(
+    kafka: Peer, group: str, again: bool
+) -> None:
+    first, second = make_topic(kafka, f"{group}-a", 1), make_topic(kafka, f"{group}-b", 1)
+    with contextlib.ExitStack() as open_:
+        reader = open_.enter_context(member(kafka, group, group_instance_id="one"))
+        reader.subscribe(pattern=SubscriptionPattern(f"{group}-[ab]"))
+        owns(reader, first + second)
+        if again:
+            reader.unsubscribe()
+        else:
+            reader.close()
+            reader = open_.enter_context(member(kafka, group, group_instance_id="one"))
+        reader.subscribe([f"{group}-a"])
+        owns(reader, first)
 
 
 @everywhere

@@ -125,6 +125,37 @@ def test_an_expression_that_was_dropped_while_an_answer_was_lost_is_taken_back_a
     assert (beat.subscribed_topic_regex, beat.subscribed_topic_names) == ("", ["t"])
 
 
+@pytest.mark.conformance("K-F-12", "K-F-44")
+@pytest.mark.parametrize("instance", [None, "i"])
+def test_a_member_that_left_does_not_come_back_with_an_expression_it_has_no_more(instance: str | None) -> None:
+    """The coordinator keeps what a static member said, and what any member said whose leave it did not get."""
+    script = Script(group_instance_id=instance)
+    script.member.subscribe_expression("t.*")
+    script.metadata(every_topic=True, t=6)
+    script.poll()
+    script.found()
+    script.answer(2, "t-0")
+    script.poll()
+    script.part()
+    (leave,) = script.in_flight(Kind.LEAVE)
+    script.member.subscribe(["t"])
+    script.member.on_failure(leave.id, KafkaTimeoutError("no answer"), script.now)
+    script.poll()
+    script.tick()
+    script.found()
+    assert (script.beat.member_epoch, script.beat.subscribed_topic_regex) == (0, "")
+
+
+@pytest.mark.conformance("K-F-11", "K-F-12", "K-F-44")
+def test_a_static_member_takes_back_the_expression_of_the_one_before_it() -> None:
+    script = Script(group_instance_id="i").joining()
+    assert (script.beat.subscribed_topic_regex, script.beat.subscribed_topic_names) == ("", ["t"])
+    script.answer(2, "t-0")
+    script.poll()
+    assert script.beat.subscribed_topic_regex is None, "once is enough"
+    assert Script().joining().beat.subscribed_topic_regex is None, "there was none before a dynamic one"
+
+
 @pytest.mark.conformance("K-F-44")
 def test_a_pattern_of_the_consumers_own_is_sent_as_names_once_all_topics_are_known() -> None:
     script = Script()

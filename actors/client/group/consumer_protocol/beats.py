@@ -55,8 +55,12 @@ class Beats:
     def __init__(self, config: MemberConfig) -> None:
         self._config = config
         self._said = _Said()
-        self._has_expression = False
-        """Whether the coordinator may have a regular expression of this membership."""
+        self._has_expression = config.group_instance_id is not None
+        """Whether the coordinator may have a regular expression of this member, or of the static one before it.
+
+        A member that leaves for a while keeps it there, and so does one whose leave is lost.
+        """
+        self.forget()
 
     def forget(self) -> None:
         """The next heartbeat says everything."""
@@ -97,7 +101,6 @@ class Beats:
             request.subscribed_topic_regex = ""
         if said.owned is not None and said.owned.partitions:
             request.topic_partitions = []
-        self._has_expression = False
         self.forget()
         return request
 
