@@ -27,6 +27,7 @@ from actors.client.errors import (
     UnsupportedAssignorError,
 )
 from actors.wire.config_resources import ConfigResourceType
+from actors.wire.errors import ErrorCode
 from actors.wire.messages import ConsumerGroupHeartbeatRequest, OffsetCommitRequest
 from tests.compat.own_clients import (
     COUNT,
@@ -245,6 +246,31 @@ def test_a_second_static_member_of_that_name_is_refused_while_the_first_is_there
         with pytest.raises(UnreleasedInstanceIdError, match="UNRELEASED_INSTANCE_ID"):
             wait_until(lambda: second.poll(50) is not None and second.assignment())
         owns(first, partitions)
+
+
+@everywhere
+@pytest.mark.conformance("K-F-37")
+def test_a_static_member_whose_join_was_not_answered_is_not_kept_out_by_itself(kafka: Peer, group: str) -> None:
+    """Another joins in its name, as a join whose answer is lost does: the coordinator then refuses its own."""
+    partitions = make_topic(kafka, group, 2)
+    with member(kafka, group, group_instance_id="one") as reader:
+        reader.subscribe([group])
+        owns(reader, partitions)
+        me = reader.group_metadata().member_id
+        reader.unsubscribe()
+        unheard = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=me,
+            instance_id="one",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=[group],
+            topic_partitions=[],
+        )
+        with Raw(serving_coordinator(kafka.bootstrap_servers, group)) as raw:
+            wait_until(lambda: raw.call(unheard, 1).error_code == 0, what="the leave before it")
+            assert raw.call(unheard, 1).error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+        reader.subscribe([group])
+        owns(reader, partitions)
 
 
 @everywhere

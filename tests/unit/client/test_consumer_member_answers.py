@@ -297,6 +297,63 @@ def test_a_refusal_for_good_is_raised_by_each_poll_after_the_listener_has_heard(
         script.poll()
 
 
+def in_its_own_way(why: str) -> Script:
+    """A static member whose join is in flight, while the coordinator still has it from before."""
+    script = Script(group_instance_id="i")
+    match why:
+        case "lost join":
+            script.joining().fail()
+        case "moved":
+            script.joining().answer(code=15)
+        case "fenced":
+            script.in_state(S.FENCED)
+            script.poll()
+            return script
+        case "lost leave":
+            script.stable("t-0").part()
+            (leave,) = script.in_flight(Kind.LEAVE)
+            script.member.on_failure(leave.id, KafkaConnectionError(), script.now)
+            script.member.subscribe(["t"])
+            script.poll()
+        case "unsaid leave":
+            script.stable("t-0").member.coordinator_lost(NODE, script.now)
+            script.part()
+            script.member.subscribe(["t"])
+            script.poll()
+    script.tick()
+    script.found()
+    script.tick(100)
+    return script
+
+
+@pytest.mark.conformance("K-F-37")
+@pytest.mark.parametrize("why", ["lost join", "moved", "fenced", "lost leave", "unsaid leave"])
+def test_a_static_member_is_not_kept_out_by_itself(why: str) -> None:
+    """The coordinator has it, alive, and refuses its joins: it leaves for a while, and joins once more."""
+    script = in_its_own_way(why)
+    script.answer(code=111)
+    (leave,) = script.in_flight(Kind.LEAVE)
+    assert (leave.request.member_epoch, leave.request.member_id, leave.request.instance_id) == (-2, MEMBER, "i")
+    assert (script.state, script.in_flight(*BEATS)) == (S.JOINING, []), "the join comes after it"
+    script.left()
+    assert script.beat.member_epoch == 0
+    script.answer(2, "t-0")
+    script.poll()
+    assert (script.state, script.member.owned) == (S.STABLE, tps("t-0"))
+
+
+@pytest.mark.conformance("K-F-37")
+def test_a_static_member_gives_way_to_another_after_one_attempt() -> None:
+    script = in_its_own_way("lost join")
+    script.answer(code=111)
+    script.left(82)
+    script.answer(code=111)
+    assert (script.state, script.in_flight(Kind.LEAVE)) == (S.FATAL, [])
+    script = Script(group_instance_id="i").joining()
+    script.answer(code=111)
+    assert (script.state, script.in_flight(Kind.LEAVE)) == (S.FATAL, []), "its first word cannot be in its own way"
+
+
 @pytest.mark.conformance("K-F-37")
 def test_a_refusal_does_not_grow_with_each_poll_that_raises_it() -> None:
     script = Script().in_state(S.FATAL)

@@ -34,7 +34,9 @@ count. `max_poll_interval_ms` is sent along: the coordinator expels a member tha
 partition.
 
 **Static members** (KIP-345). With a `group_instance_id` a member that closes leaves for a while (epoch -2), and its
-partitions wait for it. A second member of that name is refused while the first one is there (111).
+partitions wait for it. A second member of that name is refused while the first one is there (111). So is a member whose
+own earlier join was not answered, or whose leave was lost: unlike Kafka's client, it then leaves for a while and joins
+once more, before it takes the refusal for final.
 
 **Who is who.** `membership.Membership` is made of the parts below, and of those that members of all protocols use.
 

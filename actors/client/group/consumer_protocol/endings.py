@@ -83,6 +83,10 @@ class Endings:
             self._outbox.send(Kind.LEAVE, self._beats.leave(self._standing.member_id, epoch), now_ms)
         self._end()
 
+    def step_back(self, now_ms: int) -> None:
+        """Leave for a while a place that the coordinator keeps for this static member. The answer lets it join."""
+        self._outbox.send(Kind.LEAVE, self._beats.leave(self._standing.member_id, LEAVE_FOR_A_WHILE_EPOCH), now_ms)
+
     def fenced(self) -> None:
         """Expelled. What was owned is lost; once the listener has heard of it, the member joins again."""
         self._standing.happened(Happening.FENCED)

@@ -14,6 +14,7 @@ from actors.client.group.consumer_protocol.wishes import Wishes
 from actors.client.group.lookup import CoordinatorLookup
 from actors.client.group.outbox import Outbox, Pending
 from actors.client.group.stats import Stats
+from actors.wire.errors import ErrorCode
 from actors.wire.messages import ConsumerGroupHeartbeatResponse
 
 
@@ -45,6 +46,7 @@ class Heartbeats:
         self._wishes = wishes
         self._rhythm = rhythm
         self._stats = stats
+        self._stepped_back = False
         self.error: BaseException | None = None
 
     # --- time -----------------------------------------------------------------------------------------------------
@@ -113,6 +115,7 @@ class Heartbeats:
         meaning = meaning_of(response.error_code)
         if meaning is Meaning.DONE:
             self._lookup.alive()
+            self._stepped_back = False
             self._rhythm.confirmed(pending.sent_ms, response.heartbeat_interval_ms)
             self._counts(response, now_ms)
             return
@@ -125,6 +128,9 @@ class Heartbeats:
                 if self._joins:  # a coordinator of Kafka 4.1 refuses joins until the session has ended
                     self._rhythm.failed(now_ms)
                 self._endings.fenced()
+            case Meaning.NEVER if self._refused_by_itself(response.error_code):
+                self._stepped_back = True
+                self._endings.step_back(now_ms)
             case Meaning.NEVER:
                 self._endings.failed(refusal(response, self._group_id))
             case Meaning.DENIED:
@@ -132,6 +138,18 @@ class Heartbeats:
                 self._rhythm.failed(now_ms)
             case Meaning.LATER:
                 self._rhythm.failed(now_ms)
+
+    def _refused_by_itself(self, code: int) -> bool:
+        """Whether the static member that is in this one's way may be itself: it joins, but was heard of before.
+
+        An earlier join, or the answer to it, or a leave may be lost.
+        """
+        before = self._stats.heartbeats > 1 and not self._stepped_back
+        return code == ErrorCode.UNRELEASED_INSTANCE_ID and self._joins and before
+
+    def goodbye_lost(self) -> None:
+        """Nobody knows whether the coordinator has heard that this member leaves."""
+        self._stepped_back = False
 
     def _refused(self) -> None:
         self._stats.heartbeats_failed += 1

@@ -225,6 +225,8 @@ class Membership:
             self._outbox.coordinator_lost(pending.node, now_ms, drop=True)
         if pending.kind in BEATS:
             self._heartbeats.unanswered(error, now_ms)
+        else:
+            self._heartbeats.goodbye_lost()
         self._heartbeats.beat_if_due(now_ms)
 
     def on_metadata(self, view: MetadataView, now_ms: int) -> None:
