@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.client.errors import CommitFailedError
+from actors.client.group.protocols import PROTOCOLS
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker
 from tests.support.consuming import T0, T1, Recorder, consumer, poll_until, read
@@ -138,6 +139,41 @@ def test_a_commit_for_a_rebalance_that_was_given_up_does_not_stand_in_for_the_ne
         made[0].target = frozenset({T1})
         poll_until(reader, lambda: reader.assignment() == {T1})
         assert committed == [{T0: 1, T1: 1}]
+
+
+class Touchy(LoneMember):
+    """A member that writes down what the event loop does with it while the program asks whether a poll is awaited."""
+
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
+        self.asked = False
+        self.touched = threading.Event()
+
+    def on_time(self, now_ms: int) -> None:
+        if self.asked:
+            self.touched.set()
+        super().on_time(now_ms)
+
+    def awaits_poll(self, now_ms: int) -> bool:
+        self.asked = True
+        self.touched.wait(0.3)
+        self.asked = False
+        return super().awaits_poll(now_ms)
+
+
+def test_a_member_does_not_change_while_it_is_asked_whether_a_poll_is_awaited(kafka):
+    made: list[Touchy] = []
+
+    def touchy(settings: Any, pid: int, jitter: Any, new_member_id: Any) -> Touchy:
+        made.append(Touchy(settings, jitter))
+        return made[-1]
+
+    settings: dict[str, Any] = {"group_id": "g", "heartbeat_interval_ms": 20, "group_protocol": "lone"}
+    with consumer(kafka, protocols={**PROTOCOLS, "lone": touchy}, **settings) as reader:
+        reader.subscribe(["t"])
+        poll_until(reader, lambda: reader.assignment() == {T0, T1})
+        assert not reader.rebalance_due()
+        assert not made[0].touched.is_set()
 
 
 def test_a_lost_coordinator_is_looked_up_again_whichever_the_protocol(kafka):

@@ -173,7 +173,8 @@ class Consumer:
         Until that poll it keeps its partitions. A program that works long on the records of one poll may ask between
         two records, `seek` back to the first one that it has not handled, and poll.
         """
-        return self._member.awaits_poll(self._network.now_ms())
+        with self._changes.lock:
+            return self._member.awaits_poll(self._network.now_ms())
 
     def session_lapsed(self) -> bool:
         """Whether no heartbeat has been answered for session_timeout_ms, so that others may have the partitions."""

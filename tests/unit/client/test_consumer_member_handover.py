@@ -73,6 +73,20 @@ def test_nothing_is_taken_over_but_by_a_poll() -> None:
     assert owned_in(script.beat) is None
 
 
+@pytest.mark.conformance("K-F-02", "K-F-40")
+def test_a_join_awaits_a_poll_as_an_assignment_does() -> None:
+    """A program that works long on its records asks for it, and polls."""
+    script = Script().in_state(S.UNSUBSCRIBED)
+    assert script.member.awaits_poll(script.now)
+    script.poll()
+    script.found()
+    assert not script.member.awaits_poll(script.now), "a join comes by itself"
+    script.tick(script.member.config.max_poll_interval_ms)
+    assert (script.state, script.member.awaits_poll(script.now)) == (S.STALE, True)
+    script.part()
+    assert not script.member.awaits_poll(script.now)
+
+
 @pytest.mark.conformance("K-F-26")
 def test_the_commit_is_tried_until_the_patience_of_the_group_ends() -> None:
     script = moving(auto_commit=True, max_poll_interval_ms=10_000)

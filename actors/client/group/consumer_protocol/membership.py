@@ -138,8 +138,11 @@ class Membership:
         return self.standing.holding and now_ms < self.rhythm.deliver_until_ms
 
     def awaits_poll(self, now_ms: int) -> bool:
-        """Whether the next poll would take the group a step further: by the listener, or by an assignment."""
-        return self._holdings.subscribed and (self._handover.waiting or self._reconciling.due)
+        """Whether the next poll would take the group a step further: by a join, the listener, or an assignment."""
+        if not self._holdings.subscribed:
+            return False
+        outside = self.state in (MemberState.UNSUBSCRIBED, MemberState.STALE)
+        return outside or self._handover.waiting or self._reconciling.due
 
     def user_deadline(self) -> int | None:
         """When (monotonic ms) `next_action` may have something new although nothing arrived; None: never."""
