@@ -308,6 +308,7 @@ def test_a_static_member_that_comes_back_with_names_has_its_expression_no_more(
             reader = open_.enter_context(member(kafka, group, group_instance_id="one"))
         reader.subscribe([f"{group}-a"])
         owns(reader, first)
+        assert reader.assignment() == set(first)
 
 
 @everywhere
