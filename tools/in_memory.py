@@ -27,8 +27,9 @@ def main(command: list[str], memory: Path = MEMORY, room: int = ROOM) -> int:
     if not memory.is_dir() or shutil.disk_usage(memory).free < room:
         print(f"{memory} has less than {room >> 30} GiB: temporary files lie in {tempfile.gettempdir()}", flush=True)
         return run(command, os.environ)
-    # A short name: the paths of Unix sockets begin with it.
-    with tempfile.TemporaryDirectory(prefix="ct-", dir=memory, ignore_cleanup_errors=True) as folder:
+    # A short name, because the paths of Unix sockets begin with it.
+    with tempfile.TemporaryDirectory(prefix="c", dir=memory, ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o1777)  # as /tmp: some tests run programs of other users
         return run(command, {**os.environ, "TMPDIR": folder})
 
 

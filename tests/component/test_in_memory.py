@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-WHERE = "import pathlib, sys, tempfile; pathlib.Path(sys.argv[1]).write_text(tempfile.mkdtemp()); sys.exit(7)"
+WHERE = """
+import os, pathlib, sys, tempfile
+pathlib.Path(sys.argv[1]).write_text(f"{tempfile.mkdtemp()} {os.stat(tempfile.gettempdir()).st_mode & 0o7777:o}")
+sys.exit(7)
+"""
 WAITS = """
 import pathlib, signal, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
@@ -28,7 +32,9 @@ def where(tmp_path: Path, memory: Path, room: int) -> tuple[str, str]:
     with start([sys.executable, "-c", WHERE, str(told)], memory, room) as process:
         said, _ = process.communicate()
     assert process.returncode == 7, "the command's own"
-    return told.read_text(), said
+    made, mode = told.read_text().split()
+    assert mode == "1777", "other users have theirs beside it"
+    return made, said
 
 
 def test_temporary_files_lie_in_memory_and_go_with_the_command(tmp_path: Path) -> None:

@@ -43,6 +43,12 @@ def another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
 
 
+@pytest.fixture
+def short_tempdir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporary files lie in a folder of the test, whose path leaves room for that of a Unix socket."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("s")))
+
+
 # --- files ---
 
 
@@ -88,9 +94,8 @@ def test_a_file_that_another_user_made_is_refused(tmp_path: Path, another_user: 
 
 
 @pytest.mark.conformance("XE-21")
-def test_the_socket_folder_is_made_private_and_stays_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_socket_folder_is_made_private_and_stays_the_same(tmp_path: Path, short_tempdir: None) -> None:
     """Its name cannot be told by who does not know the secret."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     secrets = [prepare_folder(tmp_path / name) for name in "ab"]
     made = socket_dir(tmp_path / "a", secrets[0])
     assert mode(made) == 0o700
@@ -128,10 +133,9 @@ def test_a_prepared_socket_folder_is_refused(tmp_path: Path, prepared: str) -> N
 
 @pytest.mark.conformance("XE-21")
 def test_another_users_socket_folder_is_refused_by_the_driver_and_by_a_broker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, short_tempdir: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On every node, whoever made it."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     secret = prepare_folder(tmp_path / "data")
     mine = os.geteuid()
     socket_dir(tmp_path / "data", secret)
