@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import ray
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from actors.runtime import ray_inside
 from spark_bridge import encryption
@@ -22,11 +24,9 @@ from spark_bridge.executors import executor_count
 from spark_bridge.spark_config import DRIVER_OPTIONS, Application, SessionError
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of packages that RayDP imports
+    warnings.simplefilter("ignore")  # of packages that RayDP imports; PySpark above sets a filter for good
     import raydp
     import raydp.spark.ray_cluster
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
 
