@@ -103,6 +103,7 @@ class FrontDoor:
         self._loop = broker.loop
         self._tls = tls
         self._servers: list[asyncio.AbstractServer] = []
+        self._closed = False
         self._next_connection = 0
         self._server = before(self)
         self._exact_time = broker.environment.clock.monotonic  # the loop's stands still during a turn
@@ -155,7 +156,8 @@ class FrontDoor:
         return {at.listener: at.port for at in self._clients.listening}
 
     def close(self) -> None:
-        """Stop listening, and close all connections."""
+        """Stop listening, and close all connections, also those that were accepted and are not made yet."""
+        self._closed = True
         for server in self._servers:
             server.close()
         self._tls.close()
@@ -217,6 +219,8 @@ class FrontDoor:
     # --- connections ---
 
     def _new_connection(self, listener: str) -> Connection:
+        if self._closed:  # asyncio's server has accepted it before
+            raise ConnectionAbortedError("this broker has ended")
         self._next_connection += 1
         return Connection(self._server, self._next_connection, self._loop.time(), listener)
 
@@ -225,7 +229,7 @@ class FrontDoor:
 
     def on_connect(self, connection: Connection) -> bool:
         """A client has come."""
-        if not self._clients.admit(connection):
+        if self._closed or not self._clients.admit(connection):
             return False
         if connection.transport is not None:
             sock = connection.transport.get_extra_info("socket")

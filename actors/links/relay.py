@@ -221,12 +221,16 @@ class RelayProtocol(asyncio.Protocol):
         self._on_lost = on_lost
         self._on_backlog = on_backlog
         self.transport: asyncio.Transport | None = None
+        self._closed = False
         self._out: list[bytes] = []
         self._scheduled = False
         self._gathering = Gathering()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        if self._closed:
+            self.transport.abort()
+            return
         if not self._is_ours(transport):
             log.error("hung up on a process of another user at the relay's socket")
             self.transport.abort()
@@ -314,6 +318,7 @@ class RelayProtocol(asyncio.Protocol):
             self.transport.write(b"".join(out))
 
     def close(self) -> None:
-        """End the link at once."""
+        """End the link at once; one that is still being made, as soon as it is."""
+        self._closed = True
         if self.transport is not None:
             self.transport.abort()

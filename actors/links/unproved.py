@@ -14,11 +14,15 @@ class Unproved:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._closed = False
         self._timers: dict[Hashable, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
 
     def came(self, connection: Hashable, close: Callable[[], None]) -> None:
         """A connection was accepted. `close` ends it. Its time runs from the first time that this is said."""
         if connection in self._timers:
+            return
+        if self._closed:
+            close()
             return
         self._timers[connection] = self._loop.call_later(UNPROVED_SECONDS, self._end, connection), close
         if len(self._timers) > UNPROVED_MAX:
@@ -29,6 +33,12 @@ class Unproved:
         timer, _ = self._timers.pop(connection, (None, None))
         if timer is not None:
             timer.cancel()
+
+    def close(self) -> None:
+        """End them all, and those that were accepted and are still being made."""
+        self._closed = True
+        for connection in list(self._timers):
+            self._end(connection)
 
     def _end(self, connection: Hashable) -> None:
         _, close = self._timers[connection]

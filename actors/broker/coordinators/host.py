@@ -110,7 +110,12 @@ class Coordinators(Mapping[CoordinatorKind, ShardHub]):
     # --- processes come, speak and go ---
 
     def accept(self) -> RelayProtocol:
-        """The protocol of a process that connects. The Unix server calls this for each."""
+        """The protocol of a process that connects. The Unix server calls this for each.
+
+        Raises ConnectionAbortedError after `close`: asyncio's server still calls this for what it has accepted before.
+        """
+        if self.processes.closed:
+            raise ConnectionAbortedError("this broker has ended")
         protocol = RelayProtocol(
             self._context.loop,
             self._relaying.received,

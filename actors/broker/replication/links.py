@@ -239,6 +239,7 @@ class FollowerListener:
         self._server: asyncio.AbstractServer | None = None
         self._unproved: Unproved | None = None
         self.paused = False
+        self._closed = False
         self._protocols: dict[ControlProtocol, tuple[int, int]] = {}  # who leads there, and the epoch it was told
 
     async def listen(self, host: str) -> int:
@@ -249,6 +250,8 @@ class FollowerListener:
         return port
 
     def _accept(self) -> ControlProtocol:
+        if self._closed:  # asyncio's server has accepted it before
+            raise ConnectionAbortedError("this broker has ended")
         secrets = self._secrets()
         return ControlProtocol(
             "follower", secrets, self._chance, self._on_ready, self._on_message, self._on_lost, self._unproved
@@ -297,9 +300,12 @@ class FollowerListener:
                 protocol.close()
 
     def close(self) -> None:
-        """Stop listening and close all connections."""
+        """Stop listening and close all connections, also those whose other end has not proved itself."""
+        self._closed = True
         if self._server is not None:
             self._server.close()
+        if self._unproved is not None:
+            self._unproved.close()
         for protocol in list(self._protocols):
             protocol.close()
 

@@ -159,6 +159,16 @@ def test_what_is_sent_after_the_end_goes_nowhere() -> None:
     assert not end.transport.aborted
 
 
+def test_an_end_that_was_closed_before_it_was_connected_lived_on() -> None:
+    end = End()
+    end.protocol.connection_lost(None)
+    end.protocol.close()
+    again: Any = Transport()
+    end.protocol.connection_made(again)
+    assert again.aborted
+    assert end.transport.written == again.written == []
+
+
 NUMBERS = (
     *("HELLO", "BECOME", "LOAD", "LOADED", "ACTIVE", "OPEN", "CLOSE", "REQUEST", "RESPONSE", "APPEND", "APPENDED"),
     *("REFUSED", "HIGH_WATERMARK", "TOPICS", "PING", "PONG", "RESIGN", "LOAD_MORE", "END"),

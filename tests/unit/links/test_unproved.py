@@ -63,3 +63,14 @@ def test_beyond_sixty_four_the_oldest_goes(loop: Loop) -> None:
     assert (UNPROVED_MAX, closed) == (64, [0, 1, 2])
     loop.pass_time()
     assert sorted(closed) == list(range(67)), "each once"
+
+
+def test_one_that_was_accepted_before_the_end_was_kept_open_after_it(loop: Loop) -> None:
+    closed: list[str] = []
+    unproved = Unproved(loop)  # type: ignore[arg-type]
+    unproved.came("accepted", lambda: closed.append("accepted"))
+    unproved.close()
+    assert closed == ["accepted"]
+    unproved.came("still being made", lambda: closed.append("still being made"))
+    loop.pass_time()
+    assert closed == ["accepted", "still being made"], "each once"
