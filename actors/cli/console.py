@@ -133,14 +133,17 @@ def _left_by_cluster(folder: Path | None) -> dict[str, Any]:
 async def _run(
     settings: Mapping[str, Any], source_of: Callable[[BrokerDesk], Source], options: Options, place: Place
 ) -> None:
-    from actors.console.entrance import entrance
+    from actors.console.entrance import entrance, shut
     from actors.console.server import served
     from actors.runtime.environment import REAL
 
     door = await entrance(settings, source_of, REAL.clock)
-    console = served(door, options, place)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, console.stop)
-    output.say(f"console {console.address}", file=sys.__stdout__)
-    await console.run()
+    try:
+        console = served(door, options, place)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, console.stop)
+        output.say(f"console {console.address}", file=sys.__stdout__)
+        await console.run()
+    finally:
+        await shut(door)

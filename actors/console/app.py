@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
@@ -77,11 +76,6 @@ def make_app(entrance: Entrance, options: Options = Options(), environment: Envi
     if options.writes:
         routes.append(Route("/group/reset", console.reset, methods=["GET", "POST"]))
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        yield
-        await console.close()
-
     middleware = [
         Middleware(Guard, names=options.names),
         Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5),
@@ -89,11 +83,10 @@ def make_app(entrance: Entrance, options: Options = Options(), environment: Envi
     app = Starlette(
         routes=routes,
         middleware=middleware,
-        lifespan=lifespan,
         exception_handlers={404: console.not_found, SourceError: console.unknown, DeskError: console.unknown}
         | dict.fromkeys((VisitOverError, LoggedOutError), console.over),
     )
-    app.state.closing = console.closing
+    app.state.closing, app.state.close = console.closing, console.close
     return app
 
 

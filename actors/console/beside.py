@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
 from actors import CoterieError
 from actors.client import spellings
 from actors.console.app import Options
-from actors.console.entrance import Entrance, EntranceError, entrance
+from actors.console.entrance import Entrance, EntranceError, entrance, shut
 from actors.console.server import ConsoleError, Place, served
 from actors.console.source import Shared, Source, SourceError
 from actors.links.views import GetOverview, Overview
@@ -42,17 +43,19 @@ async def serve_beside(source: Source, config: BrokerConfig, data_dir: Path, env
     if config["coterie.console.port"] is None:
         return
     shared = Shared(source, environment.clock)
-    try:
-        door = await _entrance(shared, config, data_dir, environment)
-        console = served(door, _options(config), _place(config), environment)
-    except (ConsoleError, EntranceError, CoterieError, OSError, ValueError) as error:
-        log.error("there is no console: %s", error)
-        return
-    except Exception:  # whatever it is, the Monitor goes on without
-        log.exception("there is no console")
-        return
-    log.info("the console is at %s", console.address)
-    await console.run()
+    async with AsyncExitStack() as opened:
+        try:
+            door = await _entrance(shared, config, data_dir, environment)
+            opened.push_async_callback(shut, door)
+            console = served(door, _options(config), _place(config), environment)
+        except (ConsoleError, EntranceError, CoterieError, OSError, ValueError) as error:
+            log.error("there is no console: %s", error)
+            return
+        except Exception:  # whatever it is, the Monitor goes on without
+            log.exception("there is no console")
+            return
+        log.info("the console is at %s", console.address)
+        await console.run()
 
 
 async def _entrance(source: Shared, config: BrokerConfig, data_dir: Path, environment: Environment) -> Entrance:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from actors import OutsideError
@@ -101,7 +102,7 @@ class ByLogin:
     async def _known_as(self, settings: Mapping[str, Any]) -> BrokerDesk | None:
         """The desk of who logs in so; None if no broker knows him, or the broker has no such mechanism."""
         try:
-            desk = await asyncio.to_thread(BrokerDesk, settings, self._clock)
+            desk = await _desk(settings, self._clock)
         except (ConfigurationError, ValueError):
             return None
         try:
@@ -112,6 +113,9 @@ class ByLogin:
         except KafkaError as error:
             await desk.close()
             raise EntranceError(f"The brokers cannot be asked now: {error}") from error
+        except BaseException:  # cancelled, too
+            await desk.close()
+            raise
         return desk
 
 
@@ -126,12 +130,15 @@ async def entrance(settings: Mapping[str, Any], source_of: SourceOf, clock: Cloc
         if mechanism not in PASSWORD_MECHANISMS:
             raise EntranceError(f"the console asks for passwords, and {mechanism} has none: give a listener with SCRAM")
         return ByLogin(settings, source_of, clock)
-    desk = await asyncio.to_thread(BrokerDesk, settings, clock)
+    desk = await _desk(settings, clock)
     try:
         checked = await asyncio.to_thread(_checks_rights, desk)
     except KafkaError as error:
         await desk.close()
         raise EntranceError(f"the brokers cannot be asked; do they want TLS or a login? {error}") from error
+    except BaseException:  # cancelled, too
+        await desk.close()
+        raise
     if checked and protocol == "SSL":
         await desk.close()
         raise EntranceError(
@@ -153,6 +160,23 @@ def _checks_rights(desk: BrokerDesk) -> bool:
             return False
         raise
     return True
+
+
+async def _desk(settings: Mapping[str, Any], clock: Clock) -> BrokerDesk:
+    """A desk; none that nobody closes, if this is cancelled. Raises ConfigurationError, ValueError."""
+    making = asyncio.ensure_future(asyncio.to_thread(BrokerDesk, settings, clock))
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        with suppress(ConfigurationError, ValueError):
+            await (await making).close()
+        raise
+
+
+async def shut(entrance: Entrance) -> None:
+    """Close what an entrance has open. May be done twice."""
+    if entrance.anybody is not None:
+        await leave(entrance.anybody)
 
 
 async def leave(visitor: Visitor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -46,14 +47,19 @@ class Place:
 class Console:
     """A console that is served. Its socket listens from the beginning."""
 
-    def __init__(self, served: Served, address: str) -> None:
+    def __init__(self, served: Served, address: str, close: Callable[[], Awaitable[None]]) -> None:
+        """`close` ends all visits."""
         self._served = served
+        self._close = close
         self.address = address
         """What to open in a browser."""
 
     async def run(self) -> None:
-        """Answer until `stop`, or until cancelled."""
-        await self._served.run()
+        """Answer until `stop`, or until cancelled. Then all visits are over, and what they had open is closed."""
+        try:
+            await self._served.run()
+        finally:
+            await self._close()
 
     def stop(self) -> None:
         """Have `run` end soon."""
@@ -61,7 +67,10 @@ class Console:
 
 
 def served(entrance: Entrance, options: Options, place: Place, environment: Environment = REAL) -> Console:
-    """A console at a place. Raises ConsoleError if it cannot listen there, or should not."""
+    """A console at a place. Raises ConsoleError if it cannot listen there, or should not.
+
+    Whoever has the entrance closes it then (`entrance.shut`), as after `run`.
+    """
     _refuse_open(entrance, place)
     listening = _listen(place)
     port = listening.getsockname()[1]
@@ -76,14 +85,13 @@ def served(entrance: Entrance, options: Options, place: Place, environment: Envi
             environment.clock.monotonic,
             proxies=Proxies(options.proxies),
             certificate=certificate,
-            lifespan=True,
             ending=app.state.closing.set,
         )
     except OSError as error:  # ssl's errors are such, too
         listening.close()
         raise ConsoleError(f"the certificate {place.certfile} cannot be used: {error}") from error
     host = f"[{place.host}]" if ":" in place.host else place.host
-    return Console(made, f"{place.scheme}://{host}:{port}/")
+    return Console(made, f"{place.scheme}://{host}:{port}/", app.state.close)
 
 
 def _refuse_open(entrance: Entrance, place: Place) -> None:

@@ -183,14 +183,13 @@ def serve(
     *,
     proxies: Proxies = NO_PROXIES,
     certificate: Certificate | None = None,
-    lifespan: bool = False,
     ending: Callable[[], None] = lambda: None,
 ) -> Served:
     """An app on a socket. `ending` is called when it ends. Raises OSError if the certificate cannot be used."""
     config = uvicorn.Config(
         app,
         interface="asgi3",
-        lifespan="on" if lifespan else "off",
+        lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,

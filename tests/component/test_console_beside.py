@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 
 from actors.console.beside import reached_by, serve_beside
+from actors.console.brokers import CLIENT_ID
 from actors.console.source import SourceError
 from actors.links.operations import Operation
 from actors.runtime.environment import REAL
@@ -55,6 +58,43 @@ async def test_it_is_served_once_the_monitor_has_looked(tmp_path: Path, caplog: 
         finally:
             task.cancel()
             await asyncio.wait([task])
+
+
+def _threads_of_consoles() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name == f"kafka-{CLIENT_ID}"}
+
+
+async def test_a_console_that_was_ended_left_its_connections_to_brokers_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was cancelled while it served, was refused its place, and was cancelled while it asked a silent broker."""
+    before = _threads_of_consoles()
+    silent = socket.create_server(("127.0.0.1", 0))
+    file = tmp_path / "reach.properties"
+    settings = {"coterie.console.port": "0", "coterie.console.client.config": str(file)}
+    caplog.set_level("INFO", logger="actors.console.beside")
+
+    def console(port: int, host: str = "127.0.0.1") -> asyncio.Task[None]:
+        file.write_text(f"bootstrap.servers=127.0.0.1:{port}\n")
+        config = BrokerConfig.from_mapping({**settings, "coterie.console.host": host})
+        return asyncio.ensure_future(serve_beside(SyntheticSource(), config, tmp_path, REAL))
+
+    async with world(tmp_path) as broker:
+        serves = console(broker.server.port)
+        await until(lambda: "console is at" in caplog.text)
+        assert _threads_of_consoles() > before
+        serves.cancel()
+        await asyncio.wait([serves])
+        assert _threads_of_consoles() <= before
+        await console(broker.server.port, "0.0.0.0")
+        assert "there is no console" in caplog.text
+        assert _threads_of_consoles() <= before
+    with silent:
+        asks = console(silent.getsockname()[1])
+        await until(lambda: _threads_of_consoles() > before)
+        asks.cancel()
+        await asyncio.wait([asks])
+        assert _threads_of_consoles() <= before
 
 
 async def test_without_a_port_there_is_none(tmp_path: Path) -> None:
