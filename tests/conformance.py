@@ -36,6 +36,7 @@ RANGES = (
     ),
     *(("XF", 1, 10),),
     *(("XG", 1, 17),),
+    *(("K-B", 87, 103),),
     *(("K-F", 1, 44),),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
