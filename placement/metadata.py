@@ -5,7 +5,7 @@ The controller logs these records (`placement.records`) and sends images of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, assert_never, get_args
@@ -39,6 +39,7 @@ from placement.records import (
     ClusterWideRecord,
     ControllerEpochRecord,
     FeatureLevelRecord,
+    GroupConfigsRecord,
     MetadataImage,
     PairRecord,
     PartitionRecord,
@@ -73,6 +74,8 @@ class ClusterMetadata:
     brokers: dict[int, BrokerInfo] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By group id. A group without settings of its own is not here."""
     next_producer_id: int = 0
     names: dict[bytes, str] = field(default_factory=dict)
     scram: dict[tuple[str, int], tuple[bytes, bytes, bytes, int]] = field(default_factory=dict, repr=False)
@@ -144,6 +147,8 @@ class ClusterMetadata:
                 self.brokers[broker.id] = broker
             case BrokerConfigsRecord(name, configs):
                 self.broker_configs[name] = dict(configs)
+            case GroupConfigsRecord(name, configs):
+                self._set_group_configs(name, configs)
             case ProducerIdsRecord(next_producer_id):
                 self.next_producer_id = next_producer_id
             case _:
@@ -187,6 +192,12 @@ class ClusterMetadata:
                 self._set_quota(entity, key, None)
             case _:
                 assert_never(record)
+
+    def _set_group_configs(self, name: str, configs: Mapping[str, str]) -> None:
+        if configs:
+            self.group_configs[name] = dict(configs)
+        else:
+            self.group_configs.pop(name, None)
 
     def _put(self, topic: TopicInfo) -> None:
         self.topics[topic.name] = topic
@@ -237,6 +248,7 @@ class ClusterMetadata:
             brokers=dict(self.brokers),
             topics=dict(self.topics),
             broker_configs=dict(self.broker_configs),
+            group_configs=dict(self.group_configs),
             names=dict(self.names),
             scram=dict(self.scram),
             acls=dict(self.acls),
@@ -260,6 +272,7 @@ class ClusterMetadata:
             features=self.features,
             release=self.release,
             pairs=tuple(self.pairs),
+            group_configs=self.group_configs,
         )
         if not self.whole:
             return made
@@ -285,6 +298,7 @@ class ClusterMetadata:
             brokers={broker.id: broker for broker in image.brokers},
             topics={topic.name: topic for topic in image.topics},
             broker_configs={name: dict(configs) for name, configs in image.broker_configs.items()},
+            group_configs={name: dict(configs) for name, configs in image.group_configs.items()},
             next_producer_id=image.next_producer_id,
             names={topic.id: topic.name for topic in image.topics},
             scram_secret=image.scram_secret,

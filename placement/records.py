@@ -97,6 +97,17 @@ class BrokerConfigsRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupConfigsRecord:
+    """All settings of a group's own. Without any it has none; whether there is such a group does not matter."""
+
+    KIND: ClassVar = "group_configs"
+    VERSION: ClassVar = 0
+
+    name: str
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerIdsRecord:
     """Producer ids below this one have been given out."""
 
@@ -256,7 +267,13 @@ class RemoveClientQuotaRecord:
 
 
 ClusterWideRecord: TypeAlias = (
-    ClusterRecord | ControllerEpochRecord | FeatureLevelRecord | BrokerRecord | BrokerConfigsRecord | ProducerIdsRecord
+    ClusterRecord
+    | ControllerEpochRecord
+    | FeatureLevelRecord
+    | BrokerRecord
+    | BrokerConfigsRecord
+    | GroupConfigsRecord
+    | ProducerIdsRecord
 )
 AnyTopicRecord: TypeAlias = (
     TopicRecord | RemoveTopicRecord | TopicConfigsRecord | PartitionRecord | PartitionsRecord | PairRecord
@@ -302,6 +319,7 @@ class MetadataImage:
     features: Mapping[str, int] = field(default_factory=dict)
     release: str = ""
     pairs: tuple[Pair, ...] = ()
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def one_by_one(records: Iterable[Record]) -> Iterator[Record]:

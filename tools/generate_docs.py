@@ -99,8 +99,10 @@ _PROTOCOL_NOTES = """\
 - **ConsumerGroupHeartbeat** and ConsumerGroupDescribe (KIP-848) and the requests of share groups (KIP-932) are answered
   UNSUPPORTED_VERSION (35), as Kafka does while these protocols are off: clients then say so at once. Set
   `group.protocol=classic`.
-- **DescribeConfigs** answers for topics, brokers, their loggers, groups and client metrics. Settings of groups are the
-  brokers' defaults for the protocols that are not served; only those of topics and brokers can be changed.
+- **DescribeConfigs** answers for topics, brokers, their loggers, groups and client metrics. All but those of client
+  metrics can be changed; those of groups (resource type 32) from `coterie.metadata.version` 2 on. What a group is given
+  has to lie within the brokers' bounds, `group.consumer.min.session.timeout.ms` and so on. It is kept for protocols
+  that are not served yet, and has no effect.
 - **A broker's loggers** (resource type 8) are shown and changed by that broker, with Kafka's names for levels, for
   itself and its shards. Packages are loggers, too. As in Kafka, AlterConfigs changes none, and nothing outlasts the
   process.

@@ -4,7 +4,14 @@ Nothing here knows of brokers, files or messages; nothing of Coterie is imported
 """
 
 from actors.settings.broker import SECTION_OF, SECTIONS, SETTINGS
-from actors.settings.config import COMPACTION_LAGS, TOPIC_LAGS, BrokerConfig, check_lags
+from actors.settings.config import (
+    ASSIGNMENT_INTERVAL,
+    COMPACTION_LAGS,
+    TOPIC_LAGS,
+    BrokerConfig,
+    check_assignment_interval,
+    check_lags,
+)
 from actors.settings.describe import (
     ConfigValue,
     Source,
@@ -21,6 +28,7 @@ from actors.settings.describe import (
     topic_configs,
     topic_value,
 )
+from actors.settings.group import check_group_configs, group_setting, group_value
 from actors.settings.kinds import Setting, SettingError, SettingType, Value
 from actors.settings.known import (
     WITHOUT_EFFECT,
@@ -50,6 +58,7 @@ from actors.settings.topic import TOPIC_SETTINGS
 
 __all__ = [
     "ANY_HOST",
+    "ASSIGNMENT_INTERVAL",
     "COMPACTION_LAGS",
     "LINKS",
     "LISTENERS",
@@ -79,12 +88,16 @@ __all__ = [
     "broker_config_names",
     "broker_config_value",
     "broker_setting",
+    "check_assignment_interval",
+    "check_group_configs",
     "check_lags",
     "client_metrics_config_value",
     "client_metrics_settings",
     "group_config_names",
     "group_config_value",
+    "group_setting",
     "group_settings",
+    "group_value",
     "offsets_topic_configs",
     "parse_properties",
     "parse_topic_configs",

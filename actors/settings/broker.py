@@ -14,7 +14,7 @@ from actors.settings.security import LISTENER_SETTINGS, SECURITY_SETTINGS
 
 SECTIONS: Final = {
     "Groups": "Membership and rebalances of classic groups.",
-    "Groups, new protocol": "Bounds of the consumer rebalance protocol (KIP-848), which Coterie does not serve yet.",
+    "Groups, new protocol": "Those of the consumer rebalance protocol (KIP-848), which Coterie does not serve yet.",
     "Offsets": "The `__consumer_offsets` topic and what is kept in it.",
     "Connections": "What clients connect to, and what one of them may ask for.",
     "Security": "Who clients are, what they may do, and what protects their connections.",
@@ -100,6 +100,22 @@ _NEW_GROUPS: Final = (
     _int("group.consumer.heartbeat.interval.ms", 5000, 1, "Heartbeat interval members are told."),
     _int("group.consumer.min.heartbeat.interval.ms", 5000, 1, "Shortest heartbeat interval a group may be given."),
     _int("group.consumer.max.heartbeat.interval.ms", 15_000, 1, "Longest heartbeat interval a group may be given."),
+    _int(
+        "group.consumer.assignment.interval.ms",
+        1000,
+        0,
+        "How often a group's assignment is computed at most; 0: at each change.",
+        dynamic=True,
+    ),
+    _int("group.consumer.min.assignment.interval.ms", 0, 0, "Shortest assignment interval a group may be given."),
+    _int("group.consumer.max.assignment.interval.ms", 15_000, 0, "Longest assignment interval a group may be given."),
+    _int(
+        "group.consumer.regex.refresh.interval.ms",
+        600_000,
+        10_000,
+        "How old the topics may be that a group's regular expressions were found to match.",
+        internal=True,
+    ),
     _int("group.consumer.max.size", MAX_INT, 1, "Most members a group may have."),
     _list(
         "group.consumer.assignors",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from actors.settings.broker import SETTINGS
@@ -26,6 +26,11 @@ _ORDERED = (
     ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
     ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
     ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+)
+ASSIGNMENT_INTERVAL: Final = "group.consumer.assignment.interval.ms"
+_ASSIGNMENT_INTERVALS = (
+    ("group.consumer.min.assignment.interval.ms", ASSIGNMENT_INTERVAL),
+    (ASSIGNMENT_INTERVAL, "group.consumer.max.assignment.interval.ms"),
 )
 _LESS = (
     ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
@@ -65,6 +70,7 @@ class BrokerConfig(Mapping[str, Any]):
         """Settings as people write them. Raises SettingError with the first that is unknown or out of range."""
         config = cls({name: broker_setting(name).parse(text) for name, text in texts.items()}, {})
         check_lags(*COMPACTION_LAGS, config)
+        check_assignment_interval(config)
         return config
 
     def with_dynamic(self, changes: Mapping[str, str | None], cluster_wide: Collection[str] = ()) -> BrokerConfig:
@@ -168,10 +174,19 @@ def check_lags(least: str, most: str, values: Mapping[str, Any]) -> None:
         raise SettingError(least, text)
 
 
-def _check_together(values: Mapping[str, Any]) -> None:
-    for low, high in _ORDERED:
+def check_assignment_interval(values: Mapping[str, Any]) -> None:
+    """Raises SettingError if the interval is not within its bounds. As `check_lags`, no part of every BrokerConfig."""
+    _check_order(_ASSIGNMENT_INTERVALS, values)
+
+
+def _check_order(pairs: Iterable[tuple[str, str]], values: Mapping[str, Any]) -> None:
+    for low, high in pairs:
         if values[low] > values[high]:
             raise SettingError(low, f"{low}={values[low]} must not exceed {high}={values[high]}")
+
+
+def _check_together(values: Mapping[str, Any]) -> None:
+    _check_order(_ORDERED, values)
     for low, high in _LESS:
         if values[low] >= values[high]:
             raise SettingError(low, f"{low}={values[low]} must be below {high}={values[high]}")

@@ -33,6 +33,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_GROUP_CONFIG = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +154,31 @@ def _with_default(setting: Setting, text: str | None, source: Source) -> tuple[S
     return synonym, Synonym(setting.name, setting.format(setting.default), Source.DEFAULT_CONFIG)
 
 
-def group_config_names() -> tuple[str, ...]:
-    """The names of the group settings in DescribeConfigs: all, but Kafka's internal ones."""
-    return tuple(name for name, setting in group_settings().items() if not setting.internal)
+def group_config_names(own: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the group settings in DescribeConfigs: all, but Kafka's internal ones only if they are set."""
+    return tuple(dict.fromkeys((*(name for name, each in group_settings().items() if not each.internal), *own)))
 
 
-def group_config_value(name: str, broker: BrokerConfig) -> ConfigValue:
-    """The entry of a group setting in DescribeConfigs. Groups have no values of their own, but the broker's."""
-    setting = group_settings()[name]
+def group_config_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> ConfigValue:
+    """The entry of a group setting in DescribeConfigs; `own` are the group's own settings.
+
+    A name of its own that is not known here, as after a downgrade, counts as a secret: it may be one.
+    """
+    setting = group_settings().get(name)
+    if setting is None:
+        return _unknown(name, Source.DYNAMIC_GROUP_CONFIG)
+    synonyms = _group_defaults(setting, broker)
+    if name in own:
+        synonyms = (Synonym(name, setting.format(setting.restore(own[name])), Source.DYNAMIC_GROUP_CONFIG), *synonyms)
+    return _described(setting, synonyms[0].value, synonyms[0].source, synonyms, read_only=False)
+
+
+def _group_defaults(setting: Setting, broker: BrokerConfig) -> tuple[Synonym, ...]:
     if not setting.inherits:
-        text, source = setting.format(setting.default), Source.DEFAULT_CONFIG
-        return _described(setting, text, source, (Synonym(name, text, source),), read_only=True)
+        return (Synonym(setting.name, setting.format(setting.default), Source.DEFAULT_CONFIG),)
     inherited = broker_setting(setting.inherits[0].name)
     text, source = inherited.format(broker[inherited.name]), _source(inherited.name, broker)
-    return _described(setting, text, source, _with_default(inherited, text, source), read_only=True)
+    return _with_default(inherited, text, source)
 
 
 def client_metrics_config_value(name: str) -> ConfigValue:

@@ -93,7 +93,7 @@ def _inheriting_setting(name: str, key: Mapping[str, Any]) -> Setting:
 
 @cache
 def group_settings() -> Mapping[str, Setting]:
-    """Kafka's group settings, by name. All of them are about group protocols that Coterie does not serve."""
+    """Kafka's group settings, by name. All of them are about group protocols that Coterie does not serve yet."""
     return MappingProxyType({name: _inheriting_setting(name, key) for name, key in _kafka_keys()["group"].items()})
 
 

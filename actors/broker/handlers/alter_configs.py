@@ -1,4 +1,4 @@
-"""AlterConfigs: replaces all settings of a topic or broker, decided by the controller (KIP-133)."""
+"""AlterConfigs: replaces all settings of a topic, broker or group, decided by the controller (KIP-133)."""
 
 from __future__ import annotations
 

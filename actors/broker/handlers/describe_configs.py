@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings of topics and of this broker, their sources and their documentation (KIP-226, 569)."""
+"""DescribeConfigs: settings of topics, groups and this broker, their sources and their documentation (KIP-226, 569)."""
 
 from __future__ import annotations
 
@@ -137,8 +137,9 @@ def _listeners(endpoints: Iterable[Endpoint]) -> str:
 def _group(broker: BrokerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
     if not resource.resource_name:
         return _refused(resource, ErrorCode.INVALID_REQUEST, "a group's name must not be empty")
-    names = group_config_names()
-    return _result(m, resource, (group_config_value(key, broker.config) for key in _asked(resource, names)))
+    own = broker.metadata.group_configs.get(resource.resource_name, {})
+    names = group_config_names(own)
+    return _result(m, resource, (group_config_value(key, own, broker.config) for key in _asked(resource, names)))
 
 
 def _client_metrics(m: DescribeConfigsRequest, resource: Resource) -> Result:

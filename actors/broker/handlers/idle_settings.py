@@ -13,6 +13,7 @@ log = logging.getLogger(__name__)
 _IDLE: dict[int, Callable[[str], bool]] = {
     ConfigResourceType.TOPIC: lambda name: name not in TOPIC_SETTINGS,
     ConfigResourceType.BROKER: without_effect,
+    ConfigResourceType.GROUP: lambda name: True,
 }
 """Whether a setting has no effect, by type of resource."""
 

@@ -37,6 +37,8 @@ def _names(broker: BrokerContext, kind: ConfigResourceType) -> list[str]:
             return sorted(broker.metadata.topics)
         case ConfigResourceType.BROKER | ConfigResourceType.BROKER_LOGGER:
             return [str(broker.id) for broker in broker.metadata.alive()]
+        case ConfigResourceType.GROUP:
+            return sorted(broker.metadata.group_configs)
         case _:
             return []
 

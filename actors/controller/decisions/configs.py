@@ -1,4 +1,4 @@
-"""What the controller decides about settings of topics and brokers: AlterConfigs and its incremental form (KIP-339).
+"""What the controller decides about settings of topics, brokers and groups: AlterConfigs and its form of KIP-339.
 
 Functions of the metadata and the tables of actors.settings; they apply nothing.
 """
@@ -14,6 +14,7 @@ from actors.controller.decisions.decision import Decision, NewId, RefusedError
 from actors.controller.decisions.elections import eligible_forgotten
 from actors.links.operations import AlterConfigs, AlteredConfigs, ChangedResource, ConfigChange, ResourceOutcome
 from actors.settings import (
+    ASSIGNMENT_INTERVAL,
     COMPACTION_LAGS,
     TOPIC_LAGS,
     BrokerConfig,
@@ -21,7 +22,11 @@ from actors.settings import (
     SettingError,
     SettingType,
     broker_setting,
+    check_assignment_interval,
+    check_group_configs,
     check_lags,
+    group_setting,
+    group_value,
     parse_topic_configs,
     topic_setting,
     topic_value,
@@ -29,7 +34,7 @@ from actors.settings import (
 from actors.wire.config_resources import ConfigOperation, ConfigResourceType
 from actors.wire.errors import ErrorCode
 from placement.metadata import OFFSETS_TOPIC, ClusterMetadata
-from placement.records import BrokerConfigsRecord, Record, TopicConfigsRecord
+from placement.records import VERSIONED, BrokerConfigsRecord, GroupConfigsRecord, Record, TopicConfigsRecord
 
 _MIN_INSYNC: Final = "min.insync.replicas"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -37,7 +42,6 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _FIXED: dict[int, str] = {
     ConfigResourceType.BROKER_LOGGER: "broker loggers (8) are changed by IncrementalAlterConfigs, at their broker",
     ConfigResourceType.CLIENT_METRICS: "clients' metrics are not collected, so there are no subscriptions to change",
-    ConfigResourceType.GROUP: "Kafka's settings of groups are for protocols that are not served, and cannot be changed",
 }
 
 
@@ -110,8 +114,10 @@ def _change(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedRe
             return _change_topic(metadata, config, resource)
         case ConfigResourceType.BROKER:
             return _change_broker(metadata, config, resource)
+        case ConfigResourceType.GROUP:
+            return _change_group(metadata, config, resource)
         case other:
-            text = _FIXED.get(other, f"resource type {other} has no settings here: topic (2), broker (4)")
+            text = _FIXED.get(other, f"resource type {other} has no settings here: topic (2), broker (4), group (32)")
             raise RefusedError(ErrorCode.INVALID_REQUEST, text)
 
 
@@ -162,6 +168,30 @@ def _check_broker_configs(config: BrokerConfig, before: Mapping[str, str], after
     made = config.with_dynamic(after)
     if any(before.get(key) != after.get(key) for key in COMPACTION_LAGS):
         check_lags(*COMPACTION_LAGS, made)
+    if before.get(ASSIGNMENT_INTERVAL) != after.get(ASSIGNMENT_INTERVAL):
+        check_assignment_interval(made)
+
+
+def _change_group(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedResource) -> Record:
+    """A group need not exist to have settings."""
+    name = resource.name
+    if not name:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, "a group's name must not be empty")
+    if metadata.level < VERSIONED:
+        text = f"metadata.version is {metadata.level}: settings of groups come with level {VERSIONED}"
+        raise RefusedError(ErrorCode.UNSUPPORTED_VERSION, text)
+    brokers = config.with_dynamic(metadata.broker_configs.get("", {}))
+    present = metadata.group_configs.get(name, _NOTHING)
+
+    def value_of(key: str) -> Any:
+        return group_value(key, present, brokers)
+
+    changed = _changed(present, resource, group_setting, value_of)
+    try:
+        check_group_configs(changed, present, brokers)
+    except SettingError as error:
+        raise RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return GroupConfigsRecord(name, changed)
 
 
 def _changed(

@@ -24,6 +24,7 @@ from crc32c import crc32c
 from placement.arrays import ArrayError
 from placement.records import (
     VERSIONED,
+    GroupConfigsRecord,
     MetadataImage,
     PairRecord,
     PartitionsRecord,
@@ -35,7 +36,7 @@ from placement.records import (
 )
 
 _HEAD: Final = struct.Struct(">II")
-_OF_VERSIONED: Final = (PairRecord, PartitionsRecord)
+_OF_VERSIONED: Final = (GroupConfigsRecord, PairRecord, PartitionsRecord)
 """The kinds that have come since records have versions."""
 
 

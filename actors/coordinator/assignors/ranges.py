@@ -35,8 +35,8 @@ class RangeAssignor:
             if pace.full(subscribers.width(topic) // 2):
                 yield
         target: dict[str, Mapping[bytes, frozenset[int]]] = {}
-        for member_id, member, share in zip(ids, members, shares, strict=True):
-            target[member_id] = member.assigned if member.assigned == share else share
+        for member_id, spec, share in zip(ids, members, shares, strict=True):
+            target[member_id] = spec.assigned if spec.assigned == share else share
             if pace.full(1 + len(share)):
                 yield
         return target
