@@ -35,6 +35,7 @@ from placement.records import (
     BrokerRecord,
     ControllerEpochRecord,
     FeatureLevelRecord,
+    GroupConfigsRecord,
     PairRecord,
     ProducerIdsRecord,
     Record,
@@ -143,13 +144,15 @@ def test_at_level_2_images_without_security_are_read_by_the_release_before_and_i
 def test_an_image_without_security_has_all_that_came_with_level_2() -> None:
     pair = Pair(bytes(range(16)), 0, "__states", 0)
     whole = expected(SNAPSHOT)
-    for record in (FeatureLevelRecord(METADATA_VERSION, 2), ControllerEpochRecord(6, "9.9"), PairRecord(pair)):
+    own = {"consumer.session.timeout.ms": "50000"}
+    raised, begun = FeatureLevelRecord(METADATA_VERSION, 2), ControllerEpochRecord(6, "9.9")
+    for record in (raised, begun, PairRecord(pair), GroupConfigsRecord("g", own)):
         whole.apply(record)
     wire = whole.without_security().to_wire()
-    assert wire[7:] == [None, {METADATA_VERSION: 2}, "9.9", [[bytes(range(16)), 0, "__states", 0]]]
+    assert wire[7:] == [None, {METADATA_VERSION: 2}, "9.9", [[bytes(range(16)), 0, "__states", 0]], {"g": own}]
     found = ClusterMetadata.from_wire(msgpack.unpackb(msgpack.packb(wire), strict_map_key=False))
     assert found.with_security_of(whole) == whole
-    assert (found.release, list(found.pairs)) == ("9.9", [pair])
+    assert (found.release, list(found.pairs), found.group_configs) == ("9.9", [pair], {"g": own})
 
 
 @pytest.mark.parametrize("name", [PLAIN, SNAPSHOT])
