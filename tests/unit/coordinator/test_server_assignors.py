@@ -163,6 +163,7 @@ def test_a_member_keeps_its_target_but_for_topics_that_it_does_not_subscribe() -
             {"a": member("one six two"), "b": member("six"), "c": member("two")},
             {"a": "one 0, six 0 2 4", "b": "six 1 3 5", "c": "two 0-1"},
         ),
+        Row({"abe": 2, "zed": 1}, {"a": member("abe zed"), "b": member("abe")}, {"a": "zed 0", "b": "abe 0-1"}),
         Row(
             {"foo": 2, "negative": 2},
             {"a": member("foo negative"), "b": member("negative"), "c": member("foo")},
@@ -170,7 +171,7 @@ def test_a_member_keeps_its_target_but_for_topics_that_it_does_not_subscribe() -
         ),
     ],
 )
-def test_topics_with_most_partitions_a_subscriber_come_first_then_those_with_least_ids(row: Row) -> None:
+def test_topics_with_most_partitions_a_subscriber_come_first_then_fewest_subscribers_then_least_ids(row: Row) -> None:
     _assert_target(UNIFORM, row)
 
 
