@@ -112,3 +112,7 @@ class FieldReader:
             for _ in range(self.varint()):
                 self.varint()
                 self.raw(self.varint())
+
+    def tagged(self) -> dict[int, bytes]:
+        """The tagged fields that end a struct, by their tags."""
+        return {self.varint(): self.raw(self.varint()) for _ in range(self.varint())}

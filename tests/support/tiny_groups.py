@@ -252,6 +252,9 @@ class TinyGroup:
         timers.arm(session, now.monotonic_ms + SESSION_MS)
         return 0
 
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> int:
+        return 0
+
     def check_offset_delete(self) -> Error:
         return Error.NONE
 

@@ -428,6 +428,9 @@ class ClassicGroup:
         timers.arm(member.session, now.monotonic_ms + member.session_timeout_ms)
         return 0
 
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> int:
+        return 0
+
     def check_offset_delete(self) -> Error:
         if self.state is not GroupState.EMPTY and self.protocol_type != "consumer":
             return Error.NON_EMPTY_GROUP  # what its members read cannot be told

@@ -77,7 +77,9 @@ class GroupDeleted(NamedTuple):
         return [Record(group_key(self.group_id), None)]
 
     def apply(self, group: GroupRecords) -> None:
-        group.end()
+        """A group that is of another type by now has nothing to do with it."""
+        if group.persisted is None or isinstance(group.persisted, GroupMetadata):
+            group.end()
 
 
 def group_key(group_id: str) -> bytes:

@@ -94,6 +94,9 @@ class Group(Protocol):
     def check_commit(self, request: OffsetCommitRequest, timers: Timers, now: Now) -> int:
         """The error of a commit; 0 if it is allowed. A member's commit is a sign of life."""
 
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> int:
+        """The error of a fetch by this member; 0 if it is allowed, as it is to all in most types."""
+
     def check_offset_delete(self) -> Error:
         """Why no offset of it may be deleted by a request now; NONE if some may."""
 

@@ -86,6 +86,9 @@ class OffsetFetchRequest:
     partitions: tuple[TopicPartition, ...] | None
     """None asks for all that are stored."""
     require_stable: bool = False
+    member_id: str | None = None
+    """The member that asks; None, with an epoch below 0: anybody."""
+    member_epoch: int = -1
 
     def refused(self, error: int) -> OffsetFetchResponse:
         return OffsetFetchResponse(error)

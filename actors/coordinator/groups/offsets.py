@@ -132,6 +132,10 @@ class Offsets:
             self._runtime.replies.append((token, self.read(request)))
 
     def read(self, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        live = self._runtime.groups.get(request.group_id or "")
+        error = live.check_fetch(request.member_id, request.member_epoch) if live is not None else Error.NONE
+        if error:
+            return OffsetFetchResponse(error)
         group = self._runtime.durable.get(request.group_id or "")
         if group is None:
             offsets = (FetchedOffset(topic, partition) for topic, partition in request.partitions or ())
