@@ -1,0 +1,220 @@
+"""Runs what is to be done to consumer groups: of each group one operation after another.
+
+Nothing may depend on what has not committed (coordinator/writer.py). So while records of a group are under way, what
+comes for it waits; when they have committed, all that waits is run on one draft and appended as one write, which is
+taken or refused as a whole. A heartbeat that changes nothing is answered at once, if nothing of its group is under way.
+Groups do not wait for one another; nor does any of them wait while the target of a large one is computed, which goes
+on for a moment in each turn.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.history import History
+from actors.coordinator.consumer.messages import Refusal
+from actors.coordinator.consumer.operations import Answer, Cluster, Draft, Drafted, Operation
+from actors.coordinator.consumer.timing import Timing
+from actors.coordinator.errors import Error
+from actors.coordinator.groups.durable import GroupChange
+from actors.coordinator.groups.group import Group
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.records import Record, encode
+from actors.coordinator.turn import Now
+from actors.coordinator.writer import Write
+
+SLICE_PAUSE_MS = 1
+"""A computation goes on in the next turn."""
+WRITE_SHARE = 2
+"""Operations that wait share a write of at most the largest append by so much. One alone may have all of it."""
+
+
+class Executor:
+    """Runs the operations on a shard's consumer groups."""
+
+    def __init__(self, runtime: GroupRuntime, cluster: Cluster) -> None:
+        self.runtime = runtime
+        self.cluster = cluster
+        self.timing = Timing(runtime.timers, cluster, self.submit)
+        self._history = History(runtime)
+
+    def submit(self, group: ConsumerGroup, operation: Operation, now: Now) -> None:
+        """Have something done to a group, now or after what is under way."""
+        group.waiting.append(operation)
+        self.proceed(group, now)
+
+    def proceed(self, group: ConsumerGroup, now: Now) -> None:
+        """Run what waits, unless something of the group is under way. Drop the group if nothing has come of it."""
+        while group.waiting and not group.is_busy and self.cluster.topics is not None:
+            group.is_busy = True
+            _Batch(self, group, now).run(now)
+        if not group.is_vacant:
+            return
+        if group.replaced is not None:
+            self._restore(group, group.replaced)
+        else:
+            self.runtime.reap(group.group_id)
+
+    def _restore(self, group: ConsumerGroup, replaced: Group) -> None:
+        """Put the empty group of the other type back, for nothing of this one was written."""
+        self.runtime.cancel_timers(group)
+        self.runtime.groups[group.group_id] = replaced
+        group.replaced = None
+
+    def answer(self, operation: Operation, answer: Answer) -> None:
+        """Answer who has asked for an operation, if somebody has."""
+        if operation.token is not None:
+            response = operation.answer_of(answer) if isinstance(answer, Refusal) else answer
+            self.runtime.answer(operation.token, response)
+
+    # -- what becomes of a write
+
+    def committed(self, group: ConsumerGroup, done: list[Done], now: Now) -> None:
+        """Set timers and answer, then go on."""
+        if group.replaced is not None:
+            self.runtime.cancel_timers(group.replaced)
+            group.replaced = None
+        for each in done:
+            self.timing.committed(group, each.changes, each.draft.now)
+        self._history.committed(group, [each.draft for each in done if each.changes], now)
+        for each in done:
+            self.answer(each.operation, each.answer)
+        self._go_on(group, now)
+
+    def failed(self, group: ConsumerGroup, done: list[Done], error: int, now: Now) -> None:
+        """Nothing has changed, but what is under way may be about topics as they were."""
+        group.topics_changed()
+        self.timing.failed(group, [each.operation for each in done], now)
+        for each in done:
+            self.answer(each.operation, Refusal(error))
+        self._go_on(group, now)
+
+    def _go_on(self, group: ConsumerGroup, now: Now) -> None:
+        group.is_busy = group.is_stuck = False
+        self.proceed(group, now)
+
+    def timed_out(self, group: ConsumerGroup, done: list[Done]) -> None:
+        """Nobody waits any longer for the outcome, nor for what would come after it."""
+        group.is_stuck = True
+        for each in done:
+            self.answer(each.operation, Refusal(Error.COORDINATOR_NOT_AVAILABLE))
+        for operation in [each for each in group.waiting if each.token is not None]:
+            group.waiting.remove(operation)
+            self.answer(operation, Refusal(Error.COORDINATOR_NOT_AVAILABLE))
+
+
+class Done(NamedTuple):
+    """An operation that has been run, and its answer, which waits for the records."""
+
+    operation: Operation
+    answer: Answer
+    draft: Draft
+    changes: list[GroupChange]
+    """Empty if it was refused."""
+
+
+class _Batch:
+    """The operations of one write, each run on what those before it have made of the group."""
+
+    def __init__(self, executor: Executor, group: ConsumerGroup, now: Now) -> None:
+        self._executor = executor
+        self._group = group
+        self._made = Drafted(group.state.draft())
+        self._done: list[Done] = []
+        self._records: list[Record] = []
+        self._size_bytes = 0
+        self._start(now)
+
+    def _start(self, now: Now) -> None:
+        group = self._group
+        self._operation = group.waiting.popleft()
+        self._draft = Draft(
+            group.group_id,
+            self._made.persisted,
+            self._executor.cluster,
+            now,
+            must_look_at_topics=group.must_look_at_topics(now),
+        )
+        if group.replaced is not None and not self._records:
+            for tombstone in group.replaced.tombstones():
+                self._draft.write(tombstone)
+        self._steps = self._operation.steps(self._draft)
+
+    def run(self, now: Now) -> None:
+        """Run until nothing waits or the write is full; if there is much to compute, go on in the next turn."""
+        while True:
+            try:
+                next(self._steps)
+            except StopIteration as end:
+                if not self._take(end.value) or not self._group.waiting:
+                    break
+                self._start(now)
+            else:
+                runtime = self._executor.runtime
+                runtime.timers.start(self._group.slice, now.monotonic_ms + SLICE_PAUSE_MS, self.resume)
+                return
+        self._finish(now)
+
+    def resume(self, now: Now) -> None:
+        """Go on with what `run` has left."""
+        self.run(now)
+        self._executor.proceed(self._group, now)
+
+    def _take(self, answer: Answer) -> bool:
+        """Take what an operation has made, if there is room. Returns whether more may follow."""
+        changes = [] if isinstance(answer, Refusal) else self._draft.changes
+        records = encode(changes)
+        size_bytes = sum(len(key) + len(value or b"") for key, value in records)
+        limit = self._executor.runtime.config.max_message_bytes // WRITE_SHARE
+        if self._records and records and self._size_bytes + size_bytes > limit:
+            self._group.waiting.appendleft(self._operation)
+            return False
+        if not isinstance(answer, Refusal):
+            self._note()
+        for change in changes:
+            change.apply(self._made)
+        self._records += records
+        self._size_bytes += size_bytes
+        if self._records:
+            self._done.append(Done(self._operation, answer, self._draft, changes))
+        else:
+            self._executor.answer(self._operation, answer)
+        return True
+
+    def _note(self) -> None:
+        """What an operation has heard and seen stays, whether its records are written or not."""
+        if self._draft.heard:
+            self._executor.timing.heard(self._group, self._draft.heard, self._draft.now)
+        if self._draft.has_looked_at_topics:
+            self._group.has_looked_at_topics(self._draft.now)
+
+    def _finish(self, now: Now) -> None:
+        if not self._records:
+            self._group.is_busy = False
+            return
+        write = GroupWrite(self._executor, self._group, self._done)
+        keys = [record.key for record in self._records]
+        values = [record.value for record in self._records]
+        self._executor.runtime.writer.submit(write, keys, values, self._size_bytes, now)
+
+
+class GroupWrite(Write):
+    """The records of operations on one group, and their answers."""
+
+    __slots__ = ("_done", "_executor", "_group")
+
+    def __init__(self, executor: Executor, group: ConsumerGroup, done: list[Done]) -> None:
+        super().__init__([change for each in done for change in each.changes])
+        self._executor = executor
+        self._group = group
+        self._done = done
+
+    def committed(self, now: Now) -> None:
+        self._executor.committed(self._group, self._done, now)
+
+    def failed(self, error: int, now: Now) -> None:
+        self._executor.failed(self._group, self._done, error, now)
+
+    def timed_out(self, now: Now) -> None:
+        self._executor.timed_out(self._group, self._done)

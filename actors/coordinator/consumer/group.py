@@ -1,0 +1,191 @@
+"""A live consumer group: its timers, what waits to be done to it, and how the rest of a shard sees it.
+
+All else is durable. So a group that was loaded goes on as if nothing had happened; only its timers start anew.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import ClassVar, NamedTuple
+
+from actors.coordinator.consumer.commits import check_commit, check_fetch
+from actors.coordinator.consumer.operations import Cluster, Operation
+from actors.coordinator.consumer.records import (
+    AssignmentEpoch,
+    CurrentAssignment,
+    GroupEpoch,
+    GroupRecord,
+    LegacyTopics,
+    MemberRecord,
+    ResolvedRegex,
+    TargetAssignment,
+)
+from actors.coordinator.consumer.settings import MAX_INT
+from actors.coordinator.consumer.state import ConsumerState
+from actors.coordinator.consumer.values import CONSUMER
+from actors.coordinator.errors import Error
+from actors.coordinator.groups.config import HISTORY_LENGTH
+from actors.coordinator.groups.group import Group, RetentionBase
+from actors.coordinator.groups.messages import OffsetCommitRequest
+from actors.coordinator.groups.reports import PlainStatus, RebalanceEvent
+from actors.coordinator.timers import Timer, Timers, nothing
+from actors.coordinator.turn import Now
+
+_NO_RECORDS = ConsumerState()
+
+
+class MemberTimers(NamedTuple):
+    """The timers of a member."""
+
+    session: Timer
+    """Until when it has to be heard."""
+    rebalance: Timer
+    """Until when it has to have given back what it was told to; not armed if there is nothing."""
+
+
+class ConsumerGroup:
+    """One group. `durable` gives its durable state, None if there is none yet.
+
+    `replaced` is the empty group of another type in whose place it is, until that one's tombstone has committed.
+    """
+
+    type_name: ClassVar[str] = CONSUMER
+
+    def __init__(
+        self,
+        group_id: str,
+        durable: Callable[[], ConsumerState | None],
+        cluster: Cluster,
+        replaced: Group | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.key_prefixes: dict[str, bytes] = {}
+        self.is_dead = False
+        self.replaced = replaced
+        self.waiting: deque[Operation] = deque()
+        """What is to be done to it, in order."""
+        self.is_busy = False
+        """Whether something is being done, or its records have not committed yet."""
+        self.is_stuck = False
+        """Whether they have not for so long that nobody waits any more."""
+        self.slice = Timer(nothing)
+        """When the computation of a target goes on."""
+        self.members: dict[str, MemberTimers] = {}
+        self.topics_due_ms = 0
+        """When its next heartbeat looks at the topics again (monotonic)."""
+        self.history: deque[RebalanceEvent] = deque(maxlen=HISTORY_LENGTH)
+        self._durable = durable
+        self._cluster = cluster
+
+    @property
+    def state(self) -> ConsumerState:
+        """What has committed. It is not to be changed."""
+        return self._durable() or _NO_RECORDS
+
+    # -- to look at
+
+    @property
+    def state_name(self) -> str:
+        return "Dead" if self.is_dead else self.state.persisted_state
+
+    @property
+    def listed_protocol_type(self) -> str:
+        return CONSUMER
+
+    @property
+    def is_vacant(self) -> bool:
+        return not self.state.metadata and not self.is_busy and not self.waiting
+
+    @property
+    def is_empty(self) -> bool:
+        return self.is_vacant and not self.is_dead
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The members that others wait for, because they have not given back what they were told to."""
+        return tuple(member_id for member_id, each in self.members.items() if each.rebalance.due_ms is not None)
+
+    @property
+    def phase_ends_ms(self) -> int | None:
+        due = [each.rebalance.due_ms for each in self.members.values() if each.rebalance.due_ms is not None]
+        return max(due, default=None)
+
+    def status(self, now: Now) -> PlainStatus:
+        state, ends_ms = self.state, self.phase_ends_ms
+        return PlainStatus(
+            group_type=CONSUMER,
+            state=self.state_name,
+            epoch=state.group_epoch,
+            members=len(state.metadata),
+            awaited_members=self.awaited,
+            phase_ends_in_ms=None if ends_ms is None else max(ends_ms - now.monotonic_ms, 0),
+            rebalances=tuple(self.history),
+        )
+
+    # -- timers
+
+    def timers(self) -> Iterator[Timer]:
+        yield self.slice
+        yield from self.client_timers()
+
+    def client_timers(self) -> Iterator[Timer]:
+        for each in self.members.values():
+            yield from each
+
+    # -- topics
+
+    def must_look_at_topics(self, now: Now) -> bool:
+        """Whether topics that it subscribes to may have changed."""
+        return now.monotonic_ms >= self.topics_due_ms
+
+    def has_looked_at_topics(self, now: Now) -> None:
+        """They need not be looked at for weeks, unless something changes."""
+        self.topics_due_ms = now.monotonic_ms + MAX_INT
+
+    def topics_changed(self) -> None:
+        """The next heartbeat has to look at them."""
+        self.topics_due_ms = 0
+
+    # -- its life
+
+    def begin_deletion(self) -> None:
+        self.is_dead = True
+
+    def reborn(self) -> ConsumerGroup:
+        return ConsumerGroup(self.group_id, self._durable, self._cluster)
+
+    def tombstones(self) -> list[GroupRecord]:
+        state, group_id = self.state, self.group_id
+        return [
+            *(CurrentAssignment(group_id, each) for each in state.current),
+            *(TargetAssignment(group_id, each) for each in state.targets),
+            AssignmentEpoch(group_id),
+            *(MemberRecord(group_id, each) for each in state.metadata),
+            *(ResolvedRegex(group_id, each) for each in state.resolved),
+            LegacyTopics(group_id),
+            GroupEpoch(group_id),
+        ]
+
+    def own_record(self) -> list[GroupRecord]:
+        return []
+
+    # -- its offsets
+
+    def check_commit(self, request: OffsetCommitRequest, timers: Timers, now: Now) -> int:
+        if self.is_dead:
+            return Error.COORDINATOR_NOT_AVAILABLE
+        return check_commit(self.state, request, self._cluster.topics)
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> int:
+        return check_fetch(self.state, member_id, member_epoch)
+
+    def check_offset_delete(self) -> Error:
+        return Error.NONE
+
+    def reads(self, topic: str) -> bool:
+        return self.state.subscribes(topic)
+
+    def retention_base(self) -> RetentionBase:
+        state = self.state
+        return lambda topic, value: None if state.subscribes(topic) else value.commit_timestamp_ms

@@ -1,0 +1,59 @@
+"""A mapping laid over another one, which stays as it is: what an operation would change, before it has committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Final, TypeVar, cast
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Marker:
+    __slots__ = ()
+
+
+_UNCHANGED: Final = _Marker()
+_GONE: Final = _Marker()
+
+
+class Layered(MutableMapping[K, V]):
+    """`base` with changes. It costs what is changed, not what is there."""
+
+    __slots__ = ("_base", "_changed", "_length")
+
+    def __init__(self, base: Mapping[K, V]) -> None:
+        self._base = base
+        self._changed: dict[K, V | _Marker] = {}
+        self._length = len(base)
+
+    def __getitem__(self, key: K) -> V:
+        found = self._changed.get(key, _UNCHANGED)
+        if found is _UNCHANGED:
+            return self._base[key]
+        if found is _GONE:
+            raise KeyError(key)
+        return cast("V", found)
+
+    def __contains__(self, key: object) -> bool:
+        found = self._changed.get(key, _UNCHANGED)  # type: ignore[call-overload]
+        return key in self._base if found is _UNCHANGED else found is not _GONE
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if key not in self:
+            self._length += 1
+        self._changed[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._length -= 1
+        self._changed[key] = _GONE
+
+    def __iter__(self) -> Iterator[K]:
+        changed, base = self._changed, self._base
+        yield from (key for key in base if changed.get(key, _UNCHANGED) is not _GONE)
+        yield from (key for key, value in changed.items() if value is not _GONE and key not in base)
+
+    def __len__(self) -> int:
+        return self._length

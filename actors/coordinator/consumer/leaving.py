@@ -1,0 +1,79 @@
+"""How members go.
+
+They leave, for good or for a while; or they are removed because they were not heard, or gave nothing back in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from actors.coordinator.consumer.membership import identify, remove, step_aside
+from actors.coordinator.consumer.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    Refusal,
+)
+from actors.coordinator.consumer.operations import Answer, Draft, Operation
+from actors.coordinator.consumer.records import CurrentAssignment, TargetAssignment
+from actors.coordinator.consumer.values import STATIC_LEAVE_EPOCH, Current
+from actors.coordinator.errors import Error
+from actors.coordinator.turn import Token
+
+
+class Leave(Operation):
+    """A member leaves: a static one with epoch -2 for a while, all others for good. Its epoch does not matter."""
+
+    def __init__(self, token: Token, request: ConsumerGroupHeartbeatRequest) -> None:
+        self.token = token
+        self._request = request
+
+    def answer_of(self, refusal: Refusal) -> ConsumerGroupHeartbeatResponse:
+        return ConsumerGroupHeartbeatResponse(int(refusal.error), refusal.message)
+
+    def steps(self, draft: Draft) -> Generator[None, None, Answer]:
+        yield from ()
+        member_id, epoch = self._request.member_id, self._request.member_epoch
+        refusal = identify(draft.state, member_id, self._request.instance_id)
+        if refusal is not None:
+            return refusal
+        if epoch == STATIC_LEAVE_EPOCH:
+            step_aside(draft, member_id)
+        else:
+            remove(draft, (member_id,), "member left")
+        return ConsumerGroupHeartbeatResponse(Error.NONE, member_id=member_id, member_epoch=epoch)
+
+
+class EndOfSession(Operation):
+    """A member has not been heard for a whole session. If a heartbeat came just before, it stays."""
+
+    def __init__(self, member_id: str, is_over: Callable[[], bool]) -> None:
+        self.member_id = member_id
+        self._is_over = is_over
+
+    def steps(self, draft: Draft) -> Generator[None, None, Answer]:
+        yield from ()
+        if self.member_id in draft.state.metadata and self._is_over():
+            remove(draft, (self.member_id,), "session timed out", expels=True)
+
+
+class EndOfRebalance(Operation):
+    """A member was told to give partitions back, and has not in all the time it had. If it has moved on, it stays."""
+
+    def __init__(self, member_id: str, since: Current) -> None:
+        self.member_id = member_id
+        self.since = since
+
+    def steps(self, draft: Draft) -> Generator[None, None, Answer]:
+        yield from ()
+        if self.member_id in draft.state.metadata and draft.state.current_of(self.member_id) == self.since:
+            remove(draft, (self.member_id,), "rebalance timed out", expels=True)
+
+
+class Tidy(Operation):
+    """Remove what is left of members whose other records were lost. To be done once after loading."""
+
+    def steps(self, draft: Draft) -> Generator[None, None, Answer]:
+        yield from ()
+        for member_id in sorted(draft.state.leftovers()):
+            draft.write(CurrentAssignment(draft.group_id, member_id))
+            draft.write(TargetAssignment(draft.group_id, member_id))

@@ -1,0 +1,135 @@
+"""What changes a consumer group: one operation after another, each on a draft of the group's state.
+
+An operation looks at the draft and writes records into it; the draft says at once what these say, while the group's
+durable state stays as it is until they have committed. One that is refused leaves nothing behind. How operations are
+run, and what follows when their records have committed or not, is executor.py's business.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.coordinator.assignors.slices import SlicedAssignor
+from actors.coordinator.consumer.messages import Refusal
+from actors.coordinator.consumer.settings import ConsumerSettings, GroupSettings
+from actors.coordinator.consumer.state import ConsumerState, KnownMember
+from actors.coordinator.consumer.topics import TopicImage, existing, group_hash
+from actors.coordinator.groups.durable import GroupChange
+from actors.coordinator.turn import Now, Token
+
+Answer = Any
+"""A response, or a Refusal; None if nobody has asked."""
+
+
+@dataclass(slots=True)
+class Cluster:
+    """What all groups of a shard know of the world. The host keeps it true."""
+
+    assignors: Mapping[str, SlicedAssignor]
+    topics: TopicImage | None = None
+    """None until the host has told it for the first time."""
+    settings: ConsumerSettings = field(default_factory=ConsumerSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What a group's epoch was raised for, for people."""
+
+    reason: str
+    member_id: str
+    """Of several members all, with commas between them."""
+    member: KnownMember | None
+
+
+class Drafted:
+    """What changes are applied to before they have committed."""
+
+    __slots__ = ("persisted",)
+
+    def __init__(self, state: ConsumerState) -> None:
+        self.persisted: Any = state
+
+    def end(self) -> None:
+        """A group ends by a write of its own, never by an operation."""
+        raise AssertionError("an operation has ended a group")
+
+
+class Draft:
+    """What one operation makes of a group."""
+
+    __slots__ = (
+        "_drafted",
+        "assignors",
+        "came",
+        "cause",
+        "changes",
+        "configured",
+        "expels",
+        "group_id",
+        "has_looked_at_topics",
+        "heard",
+        "max_size",
+        "must_look_at_topics",
+        "now",
+        "settings",
+        "state",
+        "took_over",
+        "topics",
+        "went",
+    )
+
+    def __init__(
+        self, group_id: str, base: ConsumerState, cluster: Cluster, now: Now, *, must_look_at_topics: bool = False
+    ) -> None:
+        assert cluster.topics is not None
+        self.group_id = group_id
+        self.state = base.draft()
+        self._drafted = Drafted(self.state)
+        self.changes: list[GroupChange] = []
+        self.now = now
+        self.topics = cluster.topics
+        self.assignors = cluster.assignors
+        self.configured = cluster.settings.assignors
+        self.max_size = cluster.settings.max_size
+        self.settings: GroupSettings = cluster.settings.of_group(group_id)
+        self.must_look_at_topics = must_look_at_topics
+        """Whether topics may have changed since the group looked at them."""
+        self.has_looked_at_topics = False
+        self.heard = ""
+        """The member that has given a sign of life."""
+        self.cause: Cause | None = None
+        """Why the group's epoch was raised, if it was."""
+        self.came: KnownMember | None = None
+        """Who is a member now and was not."""
+        self.took_over: tuple[str, KnownMember] | None = None
+        """The id of a static member's former incarnation, and who has its place now."""
+        self.went: list[KnownMember] = []
+        """Who is no member any more."""
+        self.expels = False
+        """Whether these have not said that they leave."""
+
+    def write(self, change: GroupChange) -> None:
+        """Have a record written, if the operation succeeds."""
+        change.apply(self._drafted)
+        self.changes.append(change)
+
+    def topics_hash(self) -> int:
+        """The hash of all topics that somebody subscribes to."""
+        return group_hash(existing(self.state.subscribed_topics(), self.topics))
+
+
+class Operation(ABC):
+    """Something to do to a group. `token` is that of the request that asks for it; None if nobody does."""
+
+    token: Token | None = None
+
+    @abstractmethod
+    def steps(self, draft: Draft) -> Generator[None, None, Answer]:
+        """Do it, and return the answer. Yields where other groups may be served in between."""
+
+    def answer_of(self, refusal: Refusal) -> Answer:
+        """The response that says why it was refused."""
+        return None

@@ -1,0 +1,57 @@
+"""The settings of consumer groups: the broker's, and those that a group has for itself.
+
+By Kafka's names without `group.consumer.`. Ranges and documentation stand in `actors.settings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+MAX_INT: Final = 2_147_483_647
+
+OVERRIDES: Final = ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms")
+"""What a group may have for itself, by `consumer.session.timeout.ms` and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """The settings that hold for one group."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """The settings of a broker. A host hands in others when they change (`messages.NoteSettingsRequest`)."""
+
+    session_timeout_ms: int = 45_000
+    min_session_timeout_ms: int = 45_000
+    max_session_timeout_ms: int = 60_000
+    heartbeat_interval_ms: int = 5_000
+    min_heartbeat_interval_ms: int = 5_000
+    max_heartbeat_interval_ms: int = 15_000
+    assignment_interval_ms: int = 1_000
+    min_assignment_interval_ms: int = 0
+    max_assignment_interval_ms: int = 15_000
+    max_size: int = MAX_INT
+    assignors: tuple[str, ...] = ("uniform", "range")
+    """The first one is that of groups whose members wish for none."""
+    overrides: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By group id, what it has for itself of OVERRIDES. What lies outside the bounds is moved to the nearest one."""
+
+    def of_group(self, group_id: str) -> GroupSettings:
+        """What holds for a group. A key that it does not have follows the broker's."""
+        own = self.overrides.get(group_id)
+        return GroupSettings(*(self._value(name, own) for name in OVERRIDES))
+
+    def _value(self, name: str, own: Mapping[str, int] | None) -> int:
+        value: int = getattr(self, name)
+        if own is None or name not in own:
+            return value
+        low: int = getattr(self, f"min_{name}")
+        high: int = getattr(self, f"max_{name}")
+        return max(low, min(own[name], high))

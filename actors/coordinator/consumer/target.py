@@ -1,0 +1,50 @@
+"""Which assignor computes a group's target, when it may, and of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from actors.coordinator.assignors.assignor import GroupSpec, MemberSpec, Target
+from actors.coordinator.consumer.state import ConsumerState
+from actors.coordinator.consumer.topics import TopicImage, existing
+from actors.coordinator.turn import Now
+
+NOTHING: Mapping[bytes, frozenset[int]] = {}
+
+
+def chosen(state: ConsumerState, configured: Sequence[str]) -> str:
+    """The assignor that most members wish for; of several, or if nobody wishes, the one that is configured first."""
+    return max(configured, key=lambda name: state.votes.get(name, 0))
+
+
+def is_due(state: ConsumerState, interval_ms: int, now: Now) -> bool:
+    """Whether a target may and has to be computed: at most one in each interval."""
+    since_ms = state.assignment_timestamp_ms
+    is_over = not since_ms or not interval_ms or now.wall_ms >= since_ms + interval_ms
+    return state.group_epoch > state.assignment_epoch and is_over
+
+
+def spec_of(state: ConsumerState, image: TopicImage) -> GroupSpec:
+    """What an assignor is given of a group."""
+    topics = existing(state.subscribed_topics(), image)
+    ids = {topic.name: topic.topic_id for topic in topics}
+    members = {}
+    known: dict[tuple[frozenset[str], str], frozenset[bytes]] = {}  # most members subscribe to the same
+    for member_id, member in state.metadata.items():
+        key = member.names, member.regex
+        subscribed = known.get(key)
+        if subscribed is None:
+            names = state.topics_of(member)
+            subscribed = known[key] = frozenset(ids[name] for name in names if name in ids)
+        previous = state.targets.get(member_id, NOTHING)
+        members[member_id] = MemberSpec(member.rack_id, member.instance_id, subscribed, previous)
+    return GroupSpec(members, {topic.topic_id: topic.partitions for topic in topics}, state.is_homogeneous)
+
+
+def changed_targets(state: ConsumerState, target: Target) -> Iterator[tuple[str, Mapping[bytes, frozenset[int]]]]:
+    """The members whose target is another one now, or who had none."""
+    for member_id in state.metadata:
+        wanted = target.get(member_id, NOTHING)
+        older = state.targets.get(member_id)
+        if older is not wanted and older != wanted:
+            yield member_id, wanted

@@ -1,0 +1,92 @@
+"""The timers of the members of consumer groups.
+
+A member has to be heard within its session. What it is told to give back it has to give back in its rebalance timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from actors.coordinator.consumer.group import ConsumerGroup, MemberTimers
+from actors.coordinator.consumer.leaving import EndOfRebalance, EndOfSession
+from actors.coordinator.consumer.operations import Cluster, Operation
+from actors.coordinator.consumer.records import CurrentAssignment, MemberRecord
+from actors.coordinator.consumer.values import Current, MemberState
+from actors.coordinator.groups.durable import GroupChange
+from actors.coordinator.timers import Timer, Timers, nothing
+from actors.coordinator.turn import Now
+
+AGAIN_MS = 1_000
+"""When a removal is tried again whose records were not written."""
+
+Submit = Callable[[ConsumerGroup, Operation, Now], None]
+
+
+class Timing:
+    """Sets the timers. A member that is due is removed by an operation, handed to `submit`."""
+
+    def __init__(self, timers: Timers, cluster: Cluster, submit: Submit) -> None:
+        self._timers = timers
+        self._cluster = cluster
+        self._submit = submit
+
+    def _of(self, group: ConsumerGroup, member_id: str) -> MemberTimers:
+        found = group.members.get(member_id)
+        if found is None:
+            session = Timer(
+                lambda now: self._submit(group, EndOfSession(member_id, lambda: session.due_ms is None), now)
+            )
+            found = group.members[member_id] = MemberTimers(session, Timer(nothing))
+        return found
+
+    def heard(self, group: ConsumerGroup, member_id: str, now: Now) -> None:
+        """A member has given a sign of life: its session begins anew."""
+        timeout_ms = self._cluster.settings.of_group(group.group_id).session_timeout_ms
+        self._timers.arm(self._of(group, member_id).session, now.monotonic_ms + timeout_ms)
+
+    def watch(self, group: ConsumerGroup, member_id: str, now: Now) -> None:
+        """Give a member that was loaded all the time that it can have."""
+        self.heard(group, member_id, now)
+        self._moved(group, member_id, now)
+
+    def committed(self, group: ConsumerGroup, changes: Iterable[GroupChange], since: Now) -> None:
+        """Do what follows from records that have committed. Times count from `since`, when they were decided."""
+        for change in changes:
+            if isinstance(change, MemberRecord) and change.member_id not in group.state.metadata:
+                self._forget(group, change.member_id)
+            elif isinstance(change, CurrentAssignment) and change.current == group.state.current.get(change.member_id):
+                self._moved(group, change.member_id, since)
+
+    def _moved(self, group: ConsumerGroup, member_id: str, since: Now) -> None:
+        """Watch a member that has to give something back. Nobody is expelled because of what others hold."""
+        member, current = group.state.metadata.get(member_id), group.state.current_of(member_id)
+        if member is None:
+            return
+        if current.state is MemberState.UNREVOKED_PARTITIONS and current.epoch > 0 and member.classic is None:
+            self._arm(group, member_id, current, since.monotonic_ms + member.rebalance_timeout_ms)
+        else:
+            self._of(group, member_id).rebalance.cancel()
+
+    def _arm(self, group: ConsumerGroup, member_id: str, current: Current, due_ms: int) -> None:
+        def end(now: Now) -> None:
+            self._submit(group, EndOfRebalance(member_id, current), now)
+
+        self._timers.start(self._of(group, member_id).rebalance, due_ms, end)
+
+    def failed(self, group: ConsumerGroup, operations: Iterable[Operation], now: Now) -> None:
+        """Nothing was written: forget whom it would have let in, and try again to remove whom it would have removed."""
+        for member_id in group.members.keys() - group.state.metadata.keys():
+            self._forget(group, member_id)
+        due_ms = now.monotonic_ms + AGAIN_MS
+        for operation in operations:
+            if isinstance(operation, EndOfSession) and operation.member_id in group.members:
+                session = group.members[operation.member_id].session
+                if session.due_ms is None:
+                    self._timers.arm(session, due_ms)
+            elif isinstance(operation, EndOfRebalance) and operation.member_id in group.members:
+                self._arm(group, operation.member_id, operation.since, due_ms)
+
+    @staticmethod
+    def _forget(group: ConsumerGroup, member_id: str) -> None:
+        for timer in group.members.pop(member_id, ()):
+            timer.cancel()

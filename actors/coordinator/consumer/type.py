@@ -1,0 +1,142 @@
+"""Consumer groups as a type of group (KIP-848): how a shard carries out their requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from actors.coordinator.assignors import ASSIGNORS
+from actors.coordinator.assignors.slices import SlicedAssignor
+from actors.coordinator.consumer.describe import Describe
+from actors.coordinator.consumer.executor import Executor
+from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.heartbeat import Heartbeat
+from actors.coordinator.consumer.leaving import Leave, Tidy
+from actors.coordinator.consumer.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    Noted,
+    NoteSettingsRequest,
+    NoteTopicsRequest,
+    Refusal,
+)
+from actors.coordinator.consumer.operations import Cluster
+from actors.coordinator.consumer.records import CONSUMER_RECORDS
+from actors.coordinator.consumer.state import ConsumerState
+from actors.coordinator.consumer.topics import TopicImage
+from actors.coordinator.consumer.validation import check
+from actors.coordinator.consumer.values import CONSUMER, JOIN_EPOCH
+from actors.coordinator.errors import Error
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.groups.types import Requests
+from actors.coordinator.turn import Now, Token
+
+
+class ConsumerOperations:
+    """Carries out what one shard does for consumer groups."""
+
+    def __init__(self, runtime: GroupRuntime, assignors: Sequence[SlicedAssignor]) -> None:
+        self._runtime = runtime
+        self._cluster = Cluster({each.name: each for each in assignors})
+        self._executor = Executor(runtime, self._cluster)
+        self.requests = Requests(
+            handlers={
+                ConsumerGroupHeartbeatRequest: self.heartbeat,
+                ConsumerGroupDescribeRequest: Describe(runtime, self._cluster).handle,
+                NoteTopicsRequest: self.note_topics,
+                NoteSettingsRequest: self.note_settings,
+            },
+            entry_errors={ConsumerGroupHeartbeatRequest: self._entry_error},
+            parked={"consumer_heartbeat": ConsumerGroupHeartbeatRequest},
+        )
+
+    def resume(self, group_id: str, persisted: ConsumerState, now: Now) -> None:
+        """Let a group that was loaded go on. Its members have a whole session to find this shard."""
+        group = self._runtime.groups[group_id] = self._new_group(group_id)
+        for member_id in persisted.metadata:
+            self._executor.timing.watch(group, member_id, now)
+        if any(persisted.leftovers()):
+            self._executor.submit(group, Tidy(), now)
+
+    def _new_group(self, group_id: str) -> ConsumerGroup:
+        return ConsumerGroup(group_id, lambda: self._durable(group_id), self._cluster)
+
+    def _durable(self, group_id: str) -> ConsumerState | None:
+        found = self._runtime.durable.get(group_id)
+        return found.persisted if found is not None and isinstance(found.persisted, ConsumerState) else None
+
+    # -- ConsumerGroupHeartbeat
+
+    def _check(self, request: ConsumerGroupHeartbeatRequest) -> Refusal | None:
+        return check(request, self._cluster.settings.assignors)
+
+    def _entry_error(self, request: ConsumerGroupHeartbeatRequest) -> Error:
+        refusal = self._check(request)
+        return Error.NONE if refusal is None else Error(refusal.error)
+
+    def heartbeat(self, token: Token, request: ConsumerGroupHeartbeatRequest, now: Now) -> None:
+        if request.needs_member_id:
+            request = replace(request, member_id=self._runtime.new_id())
+        operation = Leave(token, request) if request.is_leave else Heartbeat(token, request)
+        refusal = self._check(request)
+        group = self._find(request, now) if refusal is None else refusal
+        self._runtime.park(token, request)
+        if isinstance(group, Refusal):
+            self._executor.answer(operation, group)
+        else:
+            self._executor.submit(group, operation, now)
+
+    def _find(self, request: ConsumerGroupHeartbeatRequest, now: Now) -> ConsumerGroup | Refusal:
+        """The group of a heartbeat. A member that joins makes it, or has it take the place of an empty one."""
+        if self._cluster.topics is None:
+            return Refusal(Error.COORDINATOR_LOAD_IN_PROGRESS, "Topics are not known yet.")
+        groups, group_id = self._runtime.groups, request.group_id
+        found = groups.get(group_id)
+        if found is not None and found.is_dead:
+            return Refusal(Error.COORDINATOR_NOT_AVAILABLE, "The group is being deleted.")
+        if isinstance(found, ConsumerGroup):
+            if not found.is_stuck:
+                return found
+            if request.member_id in found.state.metadata:
+                self._executor.timing.heard(found, request.member_id, now)
+            return Refusal(Error.COORDINATOR_NOT_AVAILABLE, "The group's last change has not committed yet.")
+        if request.member_epoch != JOIN_EPOCH or (found is not None and not (found.is_empty and found.is_vacant)):
+            return Refusal(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is no consumer group.")
+        group = groups[group_id] = self._new_group(group_id)
+        group.replaced = found
+        return group
+
+    # -- what the host tells
+
+    def note_topics(self, token: Token, request: NoteTopicsRequest, now: Now) -> None:
+        """Have groups look at topics that have changed, with their next heartbeats."""
+        older, self._cluster.topics = self._cluster.topics, request.topics
+        for group in list(self._runtime.groups.values()):
+            if isinstance(group, ConsumerGroup):
+                if older is not None and _have_changed(group.state, older, request.topics):
+                    group.topics_changed()
+                self._executor.proceed(group, now)
+        self._runtime.replies.append((token, Noted()))
+
+    def note_settings(self, token: Token, request: NoteSettingsRequest, now: Now) -> None:
+        """Go by other settings from now on. Sessions that have begun end when they would have."""
+        self._cluster.settings = request.settings
+        self._runtime.replies.append((token, Noted()))
+
+
+def _have_changed(state: ConsumerState, older: TopicImage, topics: TopicImage) -> bool:
+    return any(older.named(name) != topics.named(name) for name in state.subscribed_topics())
+
+
+class Consumer:
+    """The type. `assignors` are those that there are; settings say which of them are configured."""
+
+    name = CONSUMER
+    record_types = CONSUMER_RECORDS
+
+    def __init__(self, assignors: Sequence[SlicedAssignor] = ASSIGNORS) -> None:
+        self._assignors = assignors
+
+    def operations(self, runtime: GroupRuntime) -> ConsumerOperations:
+        """Make what a new shard does for consumer groups."""
+        return ConsumerOperations(runtime, self._assignors)
