@@ -1,7 +1,7 @@
 """Which tests prove which statement of the conformance checklist: `python -m tests.conformance`.
 
-Reads docs/conformance.md and the syntax trees of the tests; runs and imports none of them. Exits with 1 when a
-statement has no test, or a test that names one asserts nothing, asserts only what is always true, or never runs.
+Reads docs/conformance.md, its parts, and the syntax trees of the tests; runs and imports none of them. Exits with 1
+when a statement has no test, or a test that names one asserts nothing, asserts only what is always true, or never runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
-CHECKLIST = TESTS.parent / "docs" / "conformance.md"
+DOCS = TESTS.parent / "docs"
+CHECKLISTS = (DOCS / "conformance.md", DOCS / "conformance-consumer.md")
 RANGES = (
     *(("A", 1, 16), ("B", 1, 45), ("B", 50, 78), ("B", 80, 91), ("B", 100, 104)),
     *(("C", 1, 24), ("D", 1, 15), ("E", 1, 29), ("F", 1, 5), ("G", 1, 1)),
@@ -37,6 +38,12 @@ RANGES = (
     *(("XF", 1, 10),),
     *(("XG", 1, 17),),
     *(("K-B", 87, 103), ("K-B", 104, 116), ("K-B", 118, 120)),
+    *(("K-A", 3, 3), ("K-A", 6, 6), ("K-A", 8, 16), ("K-A", 22, 42), ("K-A", 44, 59), ("K-A", 61, 65)),
+    *(("K-A", 77, 79), ("K-A", 82, 82)),
+    *(("K-B", 1, 16), ("K-B", 18, 55), ("K-B", 58, 72), ("K-B", 84, 86), ("K-B", 114, 114), ("K-B", 116, 117)),
+    *(("K-B", 122, 128), ("K-B", 130, 130), ("K-B", 132, 133)),
+    *(("K-C", 1, 27), ("K-C", 29, 34), ("K-C", 37, 42), ("K-C", 45, 59), ("K-C", 61, 64)),
+    *(("K-D", 1, 1), ("K-D", 3, 12), ("K-D", 15, 18), ("K-D", 23, 31), ("K-D", 33, 33)),
     *(("K-B", 87, 103),),
     *(("K-F", 1, 44),),
 )
@@ -110,16 +117,21 @@ def scan(folder: Path) -> list[Proof]:
     ]
 
 
-def check(folder: Path = TESTS, checklist: Path = CHECKLIST) -> Report:
+def read_checklists(files: Iterable[Path] = CHECKLISTS) -> dict[str, str]:
+    """The statements of all files, in their order."""
+    return read_checklist("\n".join(each.read_text() for each in files))
+
+
+def check(folder: Path = TESTS, checklists: Iterable[Path] = CHECKLISTS) -> Report:
     """The whole check; `Report.faults` is empty when all is well."""
-    return Report(read_checklist(checklist.read_text()), scan(folder))
+    return Report(read_checklists(checklists), scan(folder))
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command: prints the table, then what is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     parser.add_argument("--tests", type=Path, default=TESTS, help="folder of the tests")
-    parser.add_argument("--checklist", type=Path, default=CHECKLIST, help="file of the statements")
+    parser.add_argument("--checklist", type=Path, nargs="+", default=CHECKLISTS, help="files of the statements")
     parser.add_argument("--faults", action="store_true", help="print only what is wrong")
     options = parser.parse_args(argv)
     report = check(options.tests, options.checklist)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import CHECKLIST, IDS, Report, main, read_checklist, scan
+from tests.conformance import IDS, TESTS, Report, main, read_checklists, scan
 
 TITLES = dict.fromkeys(IDS, "a title")
 MARK = "import pytest\n\n@pytest.mark.conformance('A-01')\n"
@@ -122,7 +122,7 @@ def test_marks_are_found_wherever_pytest_finds_them(tmp_path: Path, source: str)
 
 
 def test_checklist_holds_exactly_the_known_statements() -> None:
-    assert tuple(read_checklist(CHECKLIST.read_text())) == IDS
+    assert tuple(read_checklists()) == IDS
 
 
 def test_command_exits_with_one_and_names_the_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,6 +138,6 @@ def test_command_exits_with_zero_when_all_is_proven(tmp_path: Path) -> None:
     source = f"import pytest\n\n@pytest.mark.conformance({ids})\ndef test_it():\n    assert find()\n"
     (tmp_path / "test_it.py").write_text(source)
     command = [sys.executable, "-m", "tests.conformance", "--tests", str(tmp_path)]
-    done = subprocess.run(command, cwd=CHECKLIST.parents[1], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=60, check=False)
     said = f"{len(IDS)} of {len(IDS)} statements proven by 1 tests"
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, said)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from actors.coordinator.assignors import ASSIGNORS
+from actors.coordinator.assignors.slices import SlicedAssignor
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.messages import (
     ConsumerGroupDescribeRequest,
@@ -19,6 +20,8 @@ from actors.coordinator.consumer.messages import (
     DescribedConsumerGroup,
     NoteSettingsRequest,
     NoteTopicsRequest,
+    Resolution,
+    ResolutionsRequest,
 )
 from actors.coordinator.consumer.records import (
     CONSUMER_RECORDS,
@@ -27,15 +30,16 @@ from actors.coordinator.consumer.records import (
     GroupEpoch,
     GroupRecord,
 )
+from actors.coordinator.consumer.regexes import resolve
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.state import ConsumerState
 from actors.coordinator.consumer.topics import Topic, Topics
 from actors.coordinator.consumer.type import Consumer
 from actors.coordinator.consumer.values import Held, MemberState, Partitions
-from actors.coordinator.group_types import GROUP_TYPES
+from actors.coordinator.group_types import GROUP_TYPES, GroupShard
 from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest
 from actors.coordinator.groups.offset_records import OFFSET_RECORDS
-from actors.coordinator.groups.types import GroupType
 from actors.coordinator.records import Record, RecordTypes
 from tests.support.coordination import NO_DELAY, Driver
 from tests.support.offset_rows import commit_request
@@ -51,7 +55,6 @@ BAR = Topic(T3, "bar", 1)
 GROUP = "g1"
 SESSION_MS = 45_000
 REBALANCE_MS = 300_000
-TYPES: tuple[GroupType, ...] = (*GROUP_TYPES, Consumer())
 READ = RecordTypes(
     (*OFFSET_RECORDS, *(each for known in GROUP_TYPES for each in known.record_types), *CONSUMER_RECORDS)
 )
@@ -182,21 +185,27 @@ class ConsumerDriver(Driver):
         settings: ConsumerSettings | None = None,
         config: CoordinatorConfig = NO_DELAY,
         log: Iterable[tuple[bytes, bytes | None]] = (),
-        types: Sequence[GroupType] = TYPES,
+        assignors: Sequence[SlicedAssignor] = ASSIGNORS,
     ) -> None:
         self.topics: tuple[Topic, ...] = topics or (FOO,)
         self.settings = settings or ConsumerSettings()
-        super().__init__(config, log, types=types)
+        self.assignors = assignors
+        self.version = 7
+        super().__init__(config, log)
+
+    def _new_shard(self) -> GroupShard:
+        self.types = (*GROUP_TYPES, Consumer(self.assignors, self.settings))
+        return super()._new_shard()
 
     def load(self, epoch: int = 0) -> None:
         super().load(epoch)
-        self.call(NoteSettingsRequest(self.settings))
-        self.call(NoteTopicsRequest(Topics(self.topics)))
+        self.call(NoteTopicsRequest(Topics(self.topics, self.version)))
 
     def set_topics(self, *topics: Topic) -> None:
         """From now on there are these topics."""
         self.topics = topics
-        self.call(NoteTopicsRequest(Topics(topics)))
+        self.version += 1
+        self.call(NoteTopicsRequest(Topics(topics, self.version)))
 
     def set_settings(self, settings: ConsumerSettings) -> None:
         """From now on these settings hold."""
@@ -209,6 +218,10 @@ class ConsumerDriver(Driver):
         """The answer to a heartbeat in the notation of `beat_request`, which is given at once."""
         answer: ConsumerGroupHeartbeatResponse = self.call(beat_request(text, group_id))
         return answer
+
+    def beat_later(self, text: str, group_id: str = GROUP) -> int:
+        """The token of a heartbeat whose answer may have to wait."""
+        return self.ask(beat_request(text, group_id))
 
     def told(self, text: str, group_id: str = GROUP) -> str:
         """The answer in short."""
@@ -232,6 +245,23 @@ class ConsumerDriver(Driver):
                 current = self.consumer(group_id).state.current_of(member_id)
                 self.beat(f"{member_id} e{current.epoch} own={shown(current.assigned)}", group_id)
         raise AssertionError(f"{group_id} is {self.consumer(group_id).state_name}")
+
+    # -- regular expressions
+
+    def ask_for_resolutions(self) -> int:
+        """The token of a question for what there is to resolve."""
+        return self.ask(ResolutionsRequest())
+
+    def resolve(self, hidden: frozenset[str] = frozenset()) -> list[Resolution]:
+        """Resolve what there is to resolve, as a host does; without the topics that nobody may see."""
+        token = self.ask_for_resolutions()
+        found = self.answer(token)
+        if found is None:
+            self.shard.drop(lambda each: each == token)
+            return []
+        for each in found.resolutions:
+            self.ask(resolve(each, lambda name: name not in hidden))
+        return list(found.resolutions)
 
     # -- to look at
 
@@ -270,6 +300,10 @@ class ConsumerDriver(Driver):
 
     # -- offsets
 
+    def delete_topics(self, *names: str) -> None:
+        """Topics have been deleted from the cluster."""
+        assert self.call(DeleteTopicOffsetsRequest(frozenset(names))).error_code == 0
+
     def commits(self, member_id: str, epoch: int, partitions: str, *, version: int = 9, offset: int = 1) -> list[int]:
         """The error of each partition of a commit to `foo` and others."""
         rows = [
@@ -282,8 +316,7 @@ class ConsumerDriver(Driver):
         return errors
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """A heartbeat's answer, and the records it has written."""
 
     answer: str

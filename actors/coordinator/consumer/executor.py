@@ -15,6 +15,7 @@ from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.history import History
 from actors.coordinator.consumer.messages import Refusal
 from actors.coordinator.consumer.operations import Answer, Cluster, Draft, Drafted, Operation
+from actors.coordinator.consumer.resolutions import Resolutions
 from actors.coordinator.consumer.timing import Timing
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.durable import GroupChange
@@ -37,6 +38,7 @@ class Executor:
         self.runtime = runtime
         self.cluster = cluster
         self.timing = Timing(runtime.timers, cluster, self.submit)
+        self.resolutions = Resolutions(runtime)
         self._history = History(runtime)
 
     def submit(self, group: ConsumerGroup, operation: Operation, now: Now) -> None:
@@ -188,6 +190,8 @@ class _Batch:
             self._executor.timing.heard(self._group, self._draft.heard, self._draft.now)
         if self._draft.has_looked_at_topics:
             self._group.has_looked_at_topics(self._draft.now)
+        if self._draft.must_resolve:
+            self._executor.resolutions.begin(self._group, self._draft, self._operation.token)
 
     def _finish(self, now: Now) -> None:
         if not self._records:

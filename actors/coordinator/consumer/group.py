@@ -69,6 +69,8 @@ class ConsumerGroup:
         """Whether something is being done, or its records have not committed yet."""
         self.is_stuck = False
         """Whether they have not for so long that nobody waits any more."""
+        self.is_resolving = False
+        """Whether its regular expressions are being resolved."""
         self.slice = Timer(nothing)
         """When the computation of a target goes on."""
         self.members: dict[str, MemberTimers] = {}
@@ -132,6 +134,10 @@ class ConsumerGroup:
     def client_timers(self) -> Iterator[Timer]:
         for each in self.members.values():
             yield from each
+
+    def is_at_rest(self, now: Now) -> bool:
+        """Whether nothing is to be done to it, whoever sends a heartbeat."""
+        return not (self.is_busy or self.waiting or self.is_dead or self.must_look_at_topics(now))
 
     # -- topics
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from actors.coordinator.consumer import target
+from actors.coordinator.consumer import regexes, target
 from actors.coordinator.consumer.membership import find, forget_unused, look_at_topics
 from actors.coordinator.consumer.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -23,7 +23,7 @@ from actors.coordinator.consumer.messages import (
 from actors.coordinator.consumer.operations import Answer, Cause, Draft, Operation
 from actors.coordinator.consumer.reconcile import Step, reconcile
 from actors.coordinator.consumer.records import AssignmentEpoch, CurrentAssignment, MemberRecord, TargetAssignment
-from actors.coordinator.consumer.state import known
+from actors.coordinator.consumer.state import ConsumerState, known
 from actors.coordinator.consumer.topics import existing
 from actors.coordinator.consumer.values import JOIN_EPOCH, Current, MemberMetadata, partitions_of
 from actors.coordinator.errors import Error
@@ -46,7 +46,7 @@ class Heartbeat(Operation):
     def steps(self, draft: Draft) -> Generator[None, None, Answer]:
         request, state = self._request, draft.state
         held_before = partitions_of(state.current_of(request.member_id).assigned)
-        refusal = find(draft, request)
+        refusal = find(draft, request) or regexes.check(draft, request.member_id, request.subscribed_topic_regex)
         if refusal is not None:
             return refusal
         has_changed = self._note(draft)
@@ -58,6 +58,7 @@ class Heartbeat(Operation):
         if current is None:
             return Refusal(Error.FENCED_MEMBER_EPOCH, "The member's state is not known here. It has to join again.")
         draft.heard = request.member_id
+        draft.must_resolve = regexes.must_resolve(draft)
         held = partitions_of(current.assigned)
         is_told = request.member_epoch == JOIN_EPOCH or request.is_full or held != held_before
         return ConsumerGroupHeartbeatResponse(
@@ -137,6 +138,24 @@ class Heartbeat(Operation):
         if made is not None and made is not current:
             draft.write(CurrentAssignment(draft.group_id, member_id, made))
         return made
+
+
+def is_at_rest(state: ConsumerState, request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether a heartbeat is one of a member that has all it can have, and says nothing new. Most are."""
+    member = state.metadata.get(request.member_id)
+    return (
+        member is not None
+        and request.member_epoch == state.current_of(request.member_id).epoch > 0
+        and state.group_epoch == state.assignment_epoch
+        and state.is_reconciled(request.member_id)
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.rebalance_timeout_ms == -1
+        and (request.client_id, request.client_host) == (member.client_id, member.client_host)
+        and request.instance_id in (None, member.instance_id)
+        and not state.regexes
+        and request.rack_id is request.server_assignor is member.classic is None
+    )
 
 
 def compute(draft: Draft) -> Generator[None, None, Refusal | None]:

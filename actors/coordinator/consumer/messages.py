@@ -5,12 +5,14 @@ Partitions are told by topic ids. None in a heartbeat says that a field is as it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.topics import TopicImage
 from actors.coordinator.consumer.values import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Partitions
 from actors.coordinator.errors import Error
+from actors.coordinator.turn import Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,50 @@ class NoteSettingsRequest:
     """The settings from now on."""
 
     settings: ConsumerSettings
+
+    def refused(self, error: int) -> Noted:
+        return Noted(error)
+
+
+# -- regular expressions, which the host resolves
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The expressions of a group, which are to be resolved to topics."""
+
+    group_id: str
+    regexes: frozenset[str]
+    topics: TopicImage
+    began_ms: int
+    """Wall time."""
+    token: Token
+    """That of the heartbeat which it began with. What that one's client may not see is not part of the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolutionsRequest:
+    """Ask for what there is to resolve. Answered when there is something; then it is to be asked again."""
+
+    def refused(self, error: int) -> ResolutionsResponse:
+        return ResolutionsResponse(error)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolutionsResponse:
+    error_code: int
+    resolutions: tuple[Resolution, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRequest:
+    """The topics that each expression of a group matches, in the image of this version."""
+
+    group_id: str
+    topics: Mapping[str, frozenset[str]] | None
+    """None if it has failed."""
+    version: int
+    began_ms: int
 
     def refused(self, error: int) -> Noted:
         return Noted(error)

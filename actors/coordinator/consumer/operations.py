@@ -32,6 +32,8 @@ class Cluster:
     topics: TopicImage | None = None
     """None until the host has told it for the first time."""
     settings: ConsumerSettings = field(default_factory=ConsumerSettings)
+    topics_made_at: int = -1
+    """The version of the image in which topics were new last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,14 @@ class Draft:
         "heard",
         "max_size",
         "must_look_at_topics",
+        "must_resolve",
         "now",
+        "regex_refresh_ms",
         "settings",
         "state",
         "took_over",
         "topics",
+        "topics_made_at",
         "went",
     )
 
@@ -97,6 +102,10 @@ class Draft:
         self.settings: GroupSettings = cluster.settings.of_group(group_id)
         self.must_look_at_topics = must_look_at_topics
         """Whether topics may have changed since the group looked at them."""
+        self.topics_made_at = cluster.topics_made_at
+        self.regex_refresh_ms = cluster.settings.regex_refresh_interval_ms
+        self.must_resolve = False
+        """Whether the group's regular expressions are to be resolved."""
         self.has_looked_at_topics = False
         self.heard = ""
         """The member that has given a sign of life."""

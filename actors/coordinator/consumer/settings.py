@@ -37,6 +37,7 @@ class ConsumerSettings:
     assignment_interval_ms: int = 1_000
     min_assignment_interval_ms: int = 0
     max_assignment_interval_ms: int = 15_000
+    regex_refresh_interval_ms: int = 600_000
     max_size: int = MAX_INT
     assignors: tuple[str, ...] = ("uniform", "range")
     """The first one is that of groups whose members wish for none."""

@@ -6,7 +6,7 @@ that subscribe to what has changed look at it with their next heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
@@ -34,6 +34,13 @@ class Topic:
 class TopicImage(Protocol):
     """All topics at one time."""
 
+    @property
+    def version(self) -> int:
+        """The version of the cluster's metadata; that of a later image is not smaller, on whatever broker."""
+
+    def names(self) -> Collection[str]:
+        """The names of all topics."""
+
     def named(self, name: str) -> Topic | None:
         """The topic of this name, if there is one."""
 
@@ -44,11 +51,15 @@ class TopicImage(Protocol):
 class Topics:
     """An image made of a list."""
 
-    __slots__ = ("_by_id", "_by_name")
+    __slots__ = ("_by_id", "_by_name", "version")
 
-    def __init__(self, topics: Iterable[Topic] = ()) -> None:
+    def __init__(self, topics: Iterable[Topic] = (), version: int = 0) -> None:
+        self.version = version
         self._by_name = {each.name: each for each in topics}
         self._by_id = {each.topic_id: each for each in self._by_name.values()}
+
+    def names(self) -> Collection[str]:
+        return self._by_name.keys()
 
     def named(self, name: str) -> Topic | None:
         return self._by_name.get(name)

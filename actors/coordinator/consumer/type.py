@@ -10,18 +10,23 @@ from actors.coordinator.assignors.slices import SlicedAssignor
 from actors.coordinator.consumer.describe import Describe
 from actors.coordinator.consumer.executor import Executor
 from actors.coordinator.consumer.group import ConsumerGroup
-from actors.coordinator.consumer.heartbeat import Heartbeat
+from actors.coordinator.consumer.heartbeat import Heartbeat, is_at_rest
 from actors.coordinator.consumer.leaving import Leave, Tidy
 from actors.coordinator.consumer.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     Noted,
     NoteSettingsRequest,
     NoteTopicsRequest,
     Refusal,
+    ResolutionsRequest,
+    ResolvedRequest,
 )
 from actors.coordinator.consumer.operations import Cluster
 from actors.coordinator.consumer.records import CONSUMER_RECORDS
+from actors.coordinator.consumer.regexes import NoteResolved
+from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.state import ConsumerState
 from actors.coordinator.consumer.topics import TopicImage
 from actors.coordinator.consumer.validation import check
@@ -31,13 +36,15 @@ from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.groups.types import Requests
 from actors.coordinator.turn import Now, Token
 
+DEFAULTS = ConsumerSettings()
+
 
 class ConsumerOperations:
     """Carries out what one shard does for consumer groups."""
 
-    def __init__(self, runtime: GroupRuntime, assignors: Sequence[SlicedAssignor]) -> None:
+    def __init__(self, runtime: GroupRuntime, cluster: Cluster) -> None:
         self._runtime = runtime
-        self._cluster = Cluster({each.name: each for each in assignors})
+        self._cluster = cluster
         self._executor = Executor(runtime, self._cluster)
         self.requests = Requests(
             handlers={
@@ -45,6 +52,8 @@ class ConsumerOperations:
                 ConsumerGroupDescribeRequest: Describe(runtime, self._cluster).handle,
                 NoteTopicsRequest: self.note_topics,
                 NoteSettingsRequest: self.note_settings,
+                ResolutionsRequest: self._executor.resolutions.handle,
+                ResolvedRequest: self.note_resolved,
             },
             entry_errors={ConsumerGroupHeartbeatRequest: self._entry_error},
             parked={"consumer_heartbeat": ConsumerGroupHeartbeatRequest},
@@ -75,6 +84,22 @@ class ConsumerOperations:
         return Error.NONE if refusal is None else Error(refusal.error)
 
     def heartbeat(self, token: Token, request: ConsumerGroupHeartbeatRequest, now: Now) -> None:
+        group = self._runtime.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and group.is_at_rest(now) and is_at_rest(group.state, request):
+            self._executor.timing.heard(group, request.member_id, now)
+            self._runtime.replies.append((token, self._as_before(request)))
+        else:
+            self._handle(token, request, now)
+
+    def _as_before(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        return ConsumerGroupHeartbeatResponse(
+            error_code=Error.NONE,
+            member_id=request.member_id,
+            member_epoch=request.member_epoch,
+            heartbeat_interval_ms=self._cluster.settings.of_group(request.group_id).heartbeat_interval_ms,
+        )
+
+    def _handle(self, token: Token, request: ConsumerGroupHeartbeatRequest, now: Now) -> None:
         if request.needs_member_id:
             request = replace(request, member_id=self._runtime.new_id())
         operation = Leave(token, request) if request.is_leave else Heartbeat(token, request)
@@ -111,12 +136,24 @@ class ConsumerOperations:
     def note_topics(self, token: Token, request: NoteTopicsRequest, now: Now) -> None:
         """Have groups look at topics that have changed, with their next heartbeats."""
         older, self._cluster.topics = self._cluster.topics, request.topics
+        if older is not None and any(older.named(name) is None for name in request.topics.names()):
+            self._cluster.topics_made_at = request.topics.version
         for group in list(self._runtime.groups.values()):
             if isinstance(group, ConsumerGroup):
                 if older is not None and _have_changed(group.state, older, request.topics):
                     group.topics_changed()
                 self._executor.proceed(group, now)
         self._runtime.replies.append((token, Noted()))
+
+    def note_resolved(self, token: Token, request: ResolvedRequest, now: Now) -> None:
+        """Take the topics that a group's regular expressions match. A group that is gone does not need them."""
+        group = self._runtime.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup) or group.is_dead:
+            self._runtime.replies.append((token, Noted()))
+            return
+        group.is_resolving = False
+        self._runtime.park(token, request)
+        self._executor.submit(group, NoteResolved(token, request), now)
 
     def note_settings(self, token: Token, request: NoteSettingsRequest, now: Now) -> None:
         """Go by other settings from now on. Sessions that have begun end when they would have."""
@@ -129,14 +166,15 @@ def _have_changed(state: ConsumerState, older: TopicImage, topics: TopicImage) -
 
 
 class Consumer:
-    """The type. `assignors` are those that there are; settings say which of them are configured."""
+    """The type. `assignors` are those that there are; `settings`, which a host may change, say which are configured."""
 
     name = CONSUMER
     record_types = CONSUMER_RECORDS
 
-    def __init__(self, assignors: Sequence[SlicedAssignor] = ASSIGNORS) -> None:
-        self._assignors = assignors
+    def __init__(self, assignors: Sequence[SlicedAssignor] = ASSIGNORS, settings: ConsumerSettings = DEFAULTS) -> None:
+        self._assignors = {each.name: each for each in assignors}
+        self._settings = settings
 
     def operations(self, runtime: GroupRuntime) -> ConsumerOperations:
         """Make what a new shard does for consumer groups."""
-        return ConsumerOperations(runtime, self._assignors)
+        return ConsumerOperations(runtime, Cluster(self._assignors, settings=self._settings))

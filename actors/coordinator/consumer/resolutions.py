@@ -1,0 +1,41 @@
+"""What the host is to resolve: the regular expressions of groups, until it has asked for them."""
+
+from __future__ import annotations
+
+from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.messages import Resolution, ResolutionsRequest, ResolutionsResponse
+from actors.coordinator.consumer.operations import Draft
+from actors.coordinator.errors import Error
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.turn import Now, Token
+
+
+class Resolutions:
+    """Those of a shard's groups. A group has one at a time."""
+
+    def __init__(self, runtime: GroupRuntime) -> None:
+        self._runtime = runtime
+        self._waiting: dict[str, Resolution] = {}
+        self._asked: Token | None = None
+
+    def begin(self, group: ConsumerGroup, draft: Draft, token: Token) -> None:
+        """Have all expressions of a group resolved, unless they are."""
+        if group.is_resolving:
+            return
+        group.is_resolving = True
+        regexes = frozenset(draft.state.regexes)
+        self._waiting[group.group_id] = Resolution(group.group_id, regexes, draft.topics, draft.now.wall_ms, token)
+        self._tell()
+
+    def handle(self, token: Token, request: ResolutionsRequest, now: Now) -> None:
+        """Answered when there is something to resolve."""
+        self._runtime.park(token, request)
+        self._asked = token
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._asked is None or not self._waiting or self._asked not in self._runtime.unanswered:
+            return
+        found, self._waiting = tuple(self._waiting.values()), {}
+        asked, self._asked = self._asked, None
+        self._runtime.answer(asked, ResolutionsResponse(Error.NONE, found))

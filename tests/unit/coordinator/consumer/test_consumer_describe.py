@@ -1,0 +1,172 @@
+"""How consumer groups are shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.coordinator.consumer.messages import ConsumerGroupDescribeRequest, DescribedTopic
+from actors.coordinator.consumer.records import MemberRecord
+from actors.coordinator.consumer.values import ClassicMetadata, MemberMetadata
+from actors.coordinator.groups.messages import MaySleepRequest
+from actors.coordinator.records import encode
+from tests.support.consumer_groups import BAR, FOO, GROUP, T1, T3, ConsumerDriver
+from tests.support.coordination import Client, stable_group
+
+
+def two() -> ConsumerDriver:
+    """A has 0-2, and B 3-5."""
+    driver = ConsumerDriver(FOO, BAR)
+    driver.join("A", "B")
+    return driver
+
+
+@pytest.mark.conformance("K-A-57", "K-A-58", "K-A-63")
+def test_a_group_is_described_with_its_epochs_and_members() -> None:
+    driver = two()
+    driver.beat("B e3 rack=r1 client=d")
+    group = driver.described()
+    assert (group.error_code, group.error_message, group.state) == (0, None, "Stable")
+    assert (group.group_epoch, group.assignment_epoch, group.assignor) == (3, 3, "uniform")
+    assert [each.member_id for each in group.members] == ["A", "B"]
+    member = group.members[1]
+    assert (member.instance_id, member.rack_id, member.member_epoch) == (None, "r1", 3)
+    assert (member.client_id, member.client_host, member.member_type) == ("d", "/127.0.0.1", 1)
+    assert (member.subscribed_topic_names, member.subscribed_topic_regex) == (("foo",), "")
+    assert member.assignment == member.target == (DescribedTopic(T1, "foo", (3, 4, 5)),)
+
+
+@pytest.mark.conformance("K-A-59")
+def test_what_is_no_consumer_group_is_not_found() -> None:
+    driver = two()
+    driver.commit_offset("other", 1)
+    asked = driver.call(ConsumerGroupDescribeRequest(("", "none", "other", GROUP))).groups
+    assert [each.error_code for each in asked] == [24, 69, 69, 0]
+    assert [bool(each.error_message) for each in asked] == [False, True, True, False]
+    driver.shard.unload()
+    assert [each.error_code for each in driver.call(ConsumerGroupDescribeRequest((GROUP,))).groups] == [16]
+    driver.shard.start_loading(1, driver.now)
+    assert [each.error_code for each in driver.call(ConsumerGroupDescribeRequest((GROUP,))).groups] == [14]
+
+
+@pytest.mark.conformance("K-A-61")
+def test_what_has_not_committed_is_not_shown() -> None:
+    driver = two()
+    driver.advance(1_100)
+    driver.holds = True
+    driver.beat_later("C e0 join")
+    driver.beat_later("A e0 join", "new")
+    assert [each.member_id for each in driver.described().members] == ["A", "B"]
+    assert driver.described().group_epoch == 3
+    assert driver.described("new").error_code == 69
+    assert [each.group_id for each in driver.list_groups()] == [GROUP]
+    driver.holds = False
+    driver.turn()
+    assert driver.described().group_epoch == 4
+
+
+@pytest.mark.conformance("K-A-62")
+def test_topics_that_do_not_exist_are_left_out() -> None:
+    driver = two()
+    driver.set_topics(BAR)
+    assert driver.described().members[0].assignment == driver.described().members[0].target == ()
+
+
+@pytest.mark.conformance("K-A-65")
+def test_a_static_member_that_is_away_is_shown() -> None:
+    driver = ConsumerDriver()
+    driver.beat("S e0 join as=i-s")
+    driver.beat("S e-2 as=i-s")
+    member = driver.described().members[0]
+    assert (member.instance_id, member.member_epoch) == ("i-s", -2)
+    assert member.assignment == (DescribedTopic(T1, "foo", tuple(range(6))),)
+
+
+@pytest.mark.conformance("K-A-79")
+def test_what_a_member_has_to_give_back_is_shown_as_its_own() -> None:
+    driver = two()
+    driver.advance(1_100)
+    driver.beat("A e3 names=bar")
+    member = driver.described().members[0]
+    assert member.assignment == (DescribedTopic(T1, "foo", (0, 1, 2)),)
+    assert member.target == (DescribedTopic(T3, "bar", (0,)),)
+
+
+@pytest.mark.conformance("K-A-63")
+def test_a_member_of_the_classic_protocol_is_shown_as_one() -> None:
+    driver = two()
+    classic = MemberMetadata(classic=ClassicMetadata(45_000, (("range", b"\0\0"),)))
+    driver.log += encode([MemberRecord(GROUP, "A", classic)])
+    driver.fail_over()
+    assert [each.member_type for each in driver.described().members] == [0, 1]
+
+
+@pytest.mark.conformance("K-B-117")
+def test_a_group_is_listed_with_its_type_and_state() -> None:
+    driver = two()
+    stable_group(driver, Client(driver, "c"))
+    rows = {(each.group_id, each.protocol_type, each.group_state, each.group_type) for each in driver.list_groups()}
+    assert rows == {(GROUP, "consumer", "Stable", "consumer"), ("g", "consumer", "Stable", "classic")}
+    assert [each.group_id for each in driver.list_groups(types=("CONSUMER",))] == [GROUP]
+    driver.beat("B e-1")
+    assert [each.group_id for each in driver.list_groups(states=("assigning",))] == [GROUP]
+    counts = driver.shard.coordinator.group_counts_by_type()
+    assert counts == {"consumer": {"Assigning": 1}, "classic": {"Stable": 1}}
+
+
+def test_an_older_tool_is_told_that_the_group_is_dead() -> None:
+    described = two().describe(GROUP)
+    assert (described.error_code, described.group_state, described.members) == (0, "Dead", ())
+
+
+def test_who_keeps_others_waiting_is_told() -> None:
+    driver = two()
+    driver.advance(1_100)
+    driver.beat("C e0 join")
+    driver.beat("A e3")
+    status = driver.shard.coordinator.group_status(GROUP, driver.now)
+    assert status is not None
+    assert (status.group_type, status.state, status.epoch, status.members) == ("consumer", "Reconciling", 4, 3)
+    assert (status.awaited_members, status.phase_ends_in_ms) == (("A",), 300_000)
+    assert [each.reason for each in status.rebalances] == ["member joined"] * 3
+    assert driver.shard.coordinator.awaited(GROUP) == (("A",), driver.now.monotonic_ms + 300_000)
+
+
+def test_rebalances_are_told_from_the_epochs_rise_until_all_have_their_targets() -> None:
+    driver = two()
+    driver.beat("B e-1")
+    driver.advance(1_100)
+    driver.beat("A e3")
+    driver.advance(45_000)
+    told = [each.view() for each in driver.shard.coordinator.rebalances.take_over()[0]]
+    assert [(each.reason, each.member_id, each.epoch, each.members) for each in told] == [
+        ("member joined", "A", 1, 1),
+        ("member joined", "B", 2, 2),
+        ("member left", "B", 3, 1),
+        ("session timed out", "A", 4, 0),
+    ]
+    assert [(each.came, each.left, each.expelled) for each in told] == [
+        (("A",), (), ()),
+        (("B",), (), ()),
+        ((), ("B",), ()),
+        ((), (), ("A",)),
+    ]
+    assert all(each.ended_ms for each in told)
+
+
+def test_a_static_member_that_is_back_is_told_as_replaced() -> None:
+    driver = ConsumerDriver()
+    driver.beat("S1 e0 join as=i-s")
+    driver.beat("S1 e-2 as=i-s")
+    driver.beat("S2 e0 join as=i-s")
+    told = [each.view() for each in driver.shard.coordinator.rebalances.take_over()[0]]
+    assert [(each.replaced, each.came) for each in told] == [((), ("S1",)), (("S1",), ("S2",))]
+
+
+def test_a_shard_with_members_stays_awake() -> None:
+    driver = two()
+    assert driver.call(MaySleepRequest()).busy == f"group {GROUP} is Stable"
+    driver.beat("A e-1")
+    driver.beat("B e-1")
+    driver.commits("", -1, "0")
+    asleep = driver.call(MaySleepRequest())
+    assert (asleep.busy, [each.group_type for each in asleep.groups]) == ("", ["consumer"])

@@ -1,0 +1,182 @@
+"""What comes for a group while its records are under way waits, and goes into one write."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from actors.coordinator.assignors.assignor import GroupSpec, Target
+from actors.coordinator.assignors.uniform import UniformAssignor
+from actors.coordinator.consumer.settings import ConsumerSettings
+from actors.coordinator.groups.config import CoordinatorConfig
+from tests.support.consumer_groups import GROUP, ConsumerDriver, beat_request, shown_answer
+
+UNIFORM = ConsumerSettings(assignors=("uniform",))
+NO_INTERVAL = ConsumerSettings(assignment_interval_ms=0)
+
+
+def answers(driver: ConsumerDriver, tokens: list[int]) -> list[str]:
+    """The answers to these, in short; `-` where there is none yet."""
+    return ["-" if driver.answer(token) is None else shown_answer(driver.answer(token)) for token in tokens]
+
+
+@pytest.mark.conformance("K-B-22", "K-B-23")
+def test_joins_that_wait_are_written_together_each_seeing_those_before_it() -> None:
+    driver = ConsumerDriver(settings=NO_INTERVAL)
+    driver.holds = True
+    tokens = [driver.beat_later(f"{member} e0 join") for member in "ABC"]
+    assert len(driver.held) == 1
+    driver.append()
+    driver.commit()
+    assert answers(driver, tokens) == ["e2 asg 0-5", "-", "-"]
+    driver.turn()
+    assert len(driver.held) == 1, "both of the others"
+    assert len([key for key in driver.held[0].keys if key[:2] == b"\0\5"]) == 2
+    driver.holds = False
+    driver.turn()
+    assert answers(driver, tokens) == ["e2 asg 0-5", "e3 asg -", "e4 asg -"]
+    assert driver.stands() == "4/4 Reconciling"
+
+
+def test_a_heartbeat_that_changes_nothing_waits_for_what_is_under_way_and_other_groups_do_not() -> None:
+    driver = ConsumerDriver()
+    driver.join("A")
+    driver.join("Z", group_id="other")
+    driver.advance(1_100)
+    driver.holds = True
+    tokens = [driver.beat_later("B e0 join"), driver.beat_later("A e2"), driver.beat_later("Z e2", "other")]
+    assert answers(driver, tokens) == ["-", "-", "e2"]
+    driver.holds = False
+    driver.turn()
+    assert answers(driver, tokens) == ["e3 asg -", "e2 asg 0-2", "e2"]
+
+
+def test_what_is_refused_because_of_what_is_under_way_waits_for_that() -> None:
+    driver = ConsumerDriver(settings=NO_INTERVAL)
+    driver.join("A", "B")
+    driver.holds = True
+    tokens = [driver.beat_later(text) for text in ("C e0 join", "B e-1", "B e3")]
+    driver.append()
+    driver.commit()
+    driver.turn()
+    assert answers(driver, tokens) == ["e4 asg -", "-", "-"]
+    driver.refuse(19)
+    assert answers(driver, tokens) == ["e4 asg -", "15", "15"], "it was never removed"
+    driver.holds = False
+    assert driver.told("B e3") == "e3 asg 3-4"
+
+
+@pytest.mark.conformance("K-A-46")
+@pytest.mark.parametrize(("error", "told"), [(19, 15), (6, 16), (56, 16), (10, -1), (18, -1)])
+def test_what_the_log_refuses_changes_nothing(error: int, told: int) -> None:
+    driver = ConsumerDriver()
+    driver.join("A")
+    driver.advance(1_100)
+    driver.holds = True
+    token = driver.beat_later("B e0 join")
+    driver.refuse(error)
+    assert driver.answer(token).error_code == told
+    driver.holds = False
+    assert driver.stands() == "2/2 Stable"
+    assert driver.told("B e2") == "25"
+    assert driver.told("B e0 join") == "e3 asg -"
+
+
+def test_who_waits_too_long_is_told_and_is_not_expelled_for_it() -> None:
+    driver = ConsumerDriver()
+    driver.join("A", "B")
+    driver.advance(1_100)
+    driver.holds = True
+    tokens = [driver.beat_later("C e0 join"), driver.beat_later("A e3")]
+    driver.advance(5_000)
+    assert answers(driver, tokens) == ["15", "15"]
+    for _ in range(4):
+        driver.advance(20_000)
+        assert driver.told("A e3") == "15"
+        assert driver.told("D e0 join") == "15"
+    driver.holds = False
+    driver.turn()
+    assert set(driver.durable().metadata) == {"A"}, "the others were not heard"
+    assert driver.told("A e3").startswith("e")
+
+
+def test_a_shard_that_is_unloaded_refuses_what_waits() -> None:
+    driver = ConsumerDriver()
+    driver.holds = True
+    tokens = [driver.beat_later(f"{member} e0 join") for member in "ABC"]
+    driver.held.clear()
+    driver.fail_over()
+    assert answers(driver, tokens) == ["16"] * 3
+    assert driver.stands() == ""
+
+
+def test_what_waits_is_not_written_together_if_it_becomes_too_much() -> None:
+    driver = ConsumerDriver(config=CoordinatorConfig(max_message_bytes=2_000))
+    driver.holds = True
+    tokens = [driver.beat_later(f"{number:03}{'x' * 100} e0 join") for number in range(9)]
+    sizes = []
+    while driver.held:
+        sizes.append(len(driver.held[0].keys))
+        driver.append()
+        driver.commit()
+        driver.turn()
+    assert len(sizes) > 3
+    assert all(answer.startswith("e") for answer in answers(driver, tokens))
+    assert len(driver.durable().metadata) == 9
+
+
+class Slow(UniformAssignor):
+    """An assignor that takes five slices."""
+
+    def steps(self, group: GroupSpec) -> Generator[None, None, Target]:
+        for _ in range(5):
+            yield
+        return (yield from super().steps(group))
+
+
+def test_others_are_served_while_a_target_is_computed() -> None:
+    driver = ConsumerDriver(assignors=(Slow(),), settings=UNIFORM)
+    for group_id in (GROUP, "other"):
+        driver.beat_later("A e0 join", group_id)
+        driver.advance(1_100)
+    tokens = [driver.beat_later("B e0 join"), driver.beat_later("A e2"), driver.beat_later("A e2", "other")]
+    assert answers(driver, tokens) == ["-", "-", "e2"]
+    driver.advance(4)
+    assert answers(driver, tokens) == ["-", "-", "e2"]
+    driver.advance(1)
+    assert answers(driver, tokens) == ["e3 asg -", "e2 asg 0-2", "e2"]
+
+
+def test_a_computation_that_is_under_way_is_dropped_with_its_shard() -> None:
+    driver = ConsumerDriver(assignors=(Slow(),), settings=UNIFORM)
+    token = driver.ask(beat_request("A e0 join"))
+    driver.fail_over()
+    assert answers(driver, [token]) == ["16"]
+    driver.advance(100)
+    assert driver.stands() == ""
+
+
+def test_a_group_is_not_deleted_while_somebody_joins() -> None:
+    driver = ConsumerDriver()
+    driver.join("A")
+    driver.beat("A e-1")
+    driver.holds = True
+    token = driver.beat_later("B e0 join")
+    assert driver.answer(driver.delete_group(GROUP)).results == ((GROUP, 68),)
+    driver.advance(700_000)
+    driver.holds = False
+    driver.turn()
+    assert driver.answer(token).error_code == 15
+    assert list(driver.durable().metadata) in (["B"], [])
+
+
+def test_a_client_that_has_gone_is_not_answered_and_joins_all_the_same() -> None:
+    driver = ConsumerDriver()
+    driver.holds = True
+    token = driver.beat_later("A e0 join")
+    driver.shard.drop(lambda each: each == token)
+    driver.holds = False
+    driver.turn()
+    assert driver.answer(token) is None
+    assert driver.stands() == "2/2 Stable"

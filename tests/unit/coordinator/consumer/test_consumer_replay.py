@@ -1,0 +1,262 @@
+"""A group is what its records say, however they are left in the log."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from actors.coordinator.classic.records import GroupDeleted, GroupMetadata, GroupPut
+from actors.coordinator.consumer.records import (
+    AssignmentEpoch,
+    CurrentAssignment,
+    GroupEpoch,
+    GroupRecord,
+    LegacyTopics,
+    MemberRecord,
+    ResolvedRegex,
+    TargetAssignment,
+)
+from actors.coordinator.consumer.state import ConsumerState
+from actors.coordinator.consumer.values import Current, MemberMetadata, MemberState, Resolved
+from actors.coordinator.groups.durable import DurableState
+from actors.coordinator.loading import Loader
+from actors.coordinator.records import Change, Record, encode
+from tests.support.consumer_groups import BAR, FOO, FOOBAR, GROUP, READ, T1, ConsumerDriver, given, shown
+
+MEMBER = MemberMetadata("c", "/127.0.0.1", names=frozenset({"foo"}), rebalance_timeout_ms=1_000)
+HELD = Current(4, 3, MemberState.STABLE, {T1: {0: 4}}, {})
+RESOLVED = Resolved(frozenset({"foo"}), 7, 8)
+PUT: dict[str, GroupRecord] = {
+    "3": GroupEpoch(GROUP, 4, 9),
+    "5": MemberRecord(GROUP, "A", MEMBER),
+    "6": AssignmentEpoch(GROUP, 4, 5),
+    "7": TargetAssignment(GROUP, "A", {T1: frozenset({0})}),
+    "8": CurrentAssignment(GROUP, "A", HELD),
+    "16": ResolvedRegex(GROUP, "f.*", RESOLVED),
+}
+
+
+def state_of(*changes: Change) -> ConsumerState | None:
+    """What these say of the group, one after another."""
+    durable = DurableState()
+    for change in changes:
+        durable.replay(change)  # type: ignore[arg-type]
+    found = durable.get(GROUP)
+    assert found is None or found.persisted is None or isinstance(found.persisted, ConsumerState)
+    return None if found is None else found.persisted
+
+
+def some(*changes: Change) -> ConsumerState:
+    found = state_of(*changes)
+    assert found is not None
+    return found
+
+
+def loaded(records: Sequence[Record]) -> dict[str, object]:
+    """What a load of these makes of each group."""
+    loader = Loader(DurableState(), READ)
+    loader.add(records)
+    loader.finish()
+    return {group_id: group.persisted for group_id, group in loader.state.items()}
+
+
+def replayed(records: Sequence[Record]) -> dict[str, object]:
+    """What they say one after another."""
+    durable = DurableState()
+    for record in records:
+        durable.replay(READ.decode(*record))
+    return {group_id: group.persisted for group_id, group in durable.items()}
+
+
+@pytest.mark.conformance("K-C-46")
+@pytest.mark.parametrize("number", PUT)
+def test_each_record_makes_a_group(number: str) -> None:
+    assert state_of(PUT[number]) is not None
+
+
+@pytest.mark.conformance("K-C-46")
+@pytest.mark.parametrize("number", PUT)
+def test_a_record_takes_a_groups_place_that_was_classic(number: str) -> None:
+    simple = GroupPut(GROUP, GroupMetadata("", 0, None, None, -1))
+    classic = GroupPut(GROUP, GroupMetadata("consumer", 3, "range", None, -1))
+    assert state_of(simple, PUT[number]) == state_of(classic, PUT[number]) == state_of(PUT[number])
+
+
+@pytest.mark.conformance("K-C-47")
+def test_a_group_epoch_has_its_hash_and_without_one_a_group_is_at_the_first() -> None:
+    state = some(PUT["3"])
+    assert (state.group_epoch, state.metadata_hash, state.assignment_epoch) == (4, 9, 1)
+    state = some(PUT["5"])
+    assert (state.group_epoch, state.metadata_hash, state.assignment_epoch) == (1, 0, 1)
+
+
+@pytest.mark.conformance("K-C-48", "K-C-49")
+def test_a_members_two_records_change_their_own_parts_alone() -> None:
+    both = some(PUT["8"], PUT["5"])
+    assert (both.metadata, both.current) == ({"A": MEMBER}, {"A": HELD})
+    assert both.owners == {(T1, 0): "A"}
+    other = MemberRecord(GROUP, "A", MemberMetadata(instance_id="i"))
+    assert some(PUT["5"], PUT["8"], other).current == {"A": HELD}
+    gone = CurrentAssignment(GROUP, "A", Current(5, 4))
+    again = some(PUT["5"], PUT["8"], gone)
+    assert (again.metadata, again.owners) == ({"A": MEMBER}, {})
+
+
+@pytest.mark.conformance("K-C-50", "K-C-51")
+def test_targets_epochs_and_expressions_are_kept_by_themselves() -> None:
+    state = some(PUT["7"], PUT["6"], PUT["16"], LegacyTopics(GROUP, ()))
+    assert state.targets == {"A": {T1: frozenset({0})}}
+    assert (state.assignment_epoch, state.assignment_timestamp_ms) == (4, 5)
+    assert (state.resolved, state.has_legacy_topics) == ({"f.*": RESOLVED}, True)
+    assert not some(PUT["7"], LegacyTopics(GROUP, ()), LegacyTopics(GROUP)).has_legacy_topics
+
+
+@pytest.mark.conformance("K-C-52")
+@pytest.mark.parametrize("number", PUT)
+def test_a_tombstone_of_what_is_not_there_says_nothing(number: str) -> None:
+    gone = READ.decode(PUT[number].records()[0].key, None)
+    assert state_of(gone) is None
+    classic = GroupPut(GROUP, GroupMetadata("consumer", 3, "range", None, -1))
+    durable = DurableState()
+    for change in (classic, gone):
+        durable.replay(change)
+    group = durable.get(GROUP)
+    assert group is not None
+    assert group.persisted == classic.metadata
+
+
+@pytest.mark.conformance("K-C-53", "K-C-54")
+def test_tombstones_take_away_what_their_records_said() -> None:
+    everything = (*PUT.values(), LegacyTopics(GROUP, ()))
+    state = some(*everything, CurrentAssignment(GROUP, "A"))
+    assert (state.metadata, state.current, state.owners) == ({"A": MEMBER}, {}, {})
+    assert some(*everything, TargetAssignment(GROUP, "A")).targets == {}
+    assert some(*everything, MemberRecord(GROUP, "A")).metadata == {}
+    assert some(*everything, ResolvedRegex(GROUP, "f.*")).resolved == {}
+    state = some(*everything, AssignmentEpoch(GROUP))
+    assert (state.assignment_epoch, state.assignment_timestamp_ms) == (1, 0)
+    assert state_of(*everything, GroupEpoch(GROUP)) is None
+
+
+@pytest.mark.conformance("K-C-55", "K-C-56")
+def test_the_newest_record_to_name_a_partition_owns_it_and_a_release_frees_ones_own_alone() -> None:
+    b_has_it = CurrentAssignment(GROUP, "B", Current(3, 2, MemberState.STABLE, {T1: {0: 3}}))
+    both = (PUT["5"], MemberRecord(GROUP, "B", MEMBER), PUT["8"], b_has_it)
+    assert some(*both).owners == {(T1, 0): "B"}
+    assert some(*both, CurrentAssignment(GROUP, "A", Current(5, 4))).owners == {(T1, 0): "B"}
+    assert some(*both, CurrentAssignment(GROUP, "A")).owners == {(T1, 0): "B"}
+    assert some(*both, CurrentAssignment(GROUP, "B")).owners == {}
+
+
+@pytest.mark.conformance("K-C-55", "K-C-56")
+def test_replay_raises_at_nothing() -> None:
+    assert some(*PUT.values(), MemberRecord(GROUP, "A")).current == {"A": HELD}
+    assert some(*PUT.values(), AssignmentEpoch(GROUP)).targets
+    assert state_of(*PUT.values(), GroupEpoch(GROUP)) is None
+
+
+def test_a_classic_groups_tombstone_does_not_end_the_group_in_its_place() -> None:
+    classic = GroupPut(GROUP, GroupMetadata("consumer", 3, "range", None, -1))
+    assert state_of(classic, GroupDeleted(GROUP), PUT["5"]) == state_of(PUT["5"])
+    assert state_of(PUT["5"], GroupDeleted(GROUP)) == state_of(PUT["5"])
+
+
+def _history(seed: int) -> list[Record]:
+    """The log of members that come, go, and change what they subscribe to."""
+    chance, driver = random.Random(seed), ConsumerDriver(FOO, FOOBAR, BAR)
+    for _ in range(120):
+        driver.advance(chance.choice((0, 300, 2_000)))
+        member = chance.choice("ABCD")
+        state = driver.durable() if GROUP in driver.shard.coordinator.runtime.groups else ConsumerState()
+        epoch = state.current_of(member).epoch
+        match chance.randrange(8):
+            case 0:
+                driver.beat(f"{member} e0 R names={chance.choice(('foo', 'foo,bar', 'foobar', ''))} own=[]")
+            case 1:
+                driver.beat(f"{member} e0 join as=i-{chance.choice('st')}")
+            case 2:
+                driver.beat(f"{member} e-1")
+            case 3:
+                driver.beat(f"{member} e-2 as=i-{chance.choice('st')}")
+            case 4 if not state.metadata and chance.random() < 0.5:
+                driver.delete_group(GROUP)
+            case _:
+                held = " ".join(_own(state, member))
+                driver.beat(f"{member} e{epoch} own={held or '[]'}")
+    return driver.log
+
+
+def _own(state: ConsumerState, member: str) -> list[str]:
+    text = shown(state.current_of(member).assigned)
+    return [] if text == "-" else [text]
+
+
+@pytest.mark.conformance("K-C-57", "K-C-56")
+@pytest.mark.parametrize("seed", range(8))
+def test_a_log_says_the_same_however_it_was_compacted(seed: int) -> None:
+    log, chance = _history(seed), random.Random(seed)
+    expected = replayed(log)
+    assert expected
+    assert loaded(log) == expected
+    for _ in range(5):
+        end = chance.randrange(len(log))
+        kept = [
+            record
+            for at, record in enumerate(log[:end])
+            if record.key not in {later.key for later in log[at + 1 : end]}
+        ]
+        assert loaded([*kept, *log[end:]]) == replayed([*kept, *log[end:]]) == expected
+
+
+@pytest.mark.conformance("K-C-57", "K-B-12")
+@pytest.mark.parametrize("seed", range(8))
+def test_owners_follow_from_what_members_hold(seed: int) -> None:
+    for state in loaded(_history(seed)).values():
+        assert isinstance(state, ConsumerState)
+        derived = {
+            (topic_id, partition): member_id
+            for member_id, current in state.current.items()
+            for held in (current.assigned, current.pending)
+            for topic_id, partitions in held.items()
+            for partition in partitions
+        }
+        assert state.owners == derived
+
+
+@pytest.mark.conformance("K-C-58")
+def test_what_is_left_of_a_member_without_its_metadata_is_removed_after_a_load() -> None:
+    driver = ConsumerDriver()
+    driver.join("A", "B")
+    lost = [record for record in driver.log if record.key != MemberRecord(GROUP, "B").records()[0].key]
+    other = ConsumerDriver(log=lost)
+    assert list(other.durable().metadata) == ["A"]
+    assert other.written(len(lost)) == ["x8(B)", "x7(B)"]
+    assert not any(member == "B" for member in other.durable().owners.values())
+
+
+@pytest.mark.conformance("K-C-15", "K-B-19")
+def test_a_legacy_record_is_removed_when_topics_are_looked_at() -> None:
+    driver = ConsumerDriver()
+    driver.join("A")
+    driver.log += encode([LegacyTopics(GROUP, ((T1, "foo", 6),))])
+    driver.fail_over()
+    assert given(driver, "A e2").records == ("x4",)
+    assert given(driver, "A e2").records == ()
+
+
+def test_a_draft_says_what_its_records_will_say_when_they_are_replayed() -> None:
+    for seed in range(4):
+        log = _history(seed)
+        driver = ConsumerDriver(FOO, FOOBAR, BAR, log=log)
+        before = {group_id: group.state for group_id, group in driver.shard.coordinator.runtime.groups.items()}  # type: ignore[attr-defined]
+        for state in before.values():
+            draft = state.draft()
+            assert draft == state
+            draft.put_metadata("Z", MEMBER)
+            draft.put_current("Z", HELD)
+            assert draft != state
+            draft.put_current("Z", None)
+            draft.put_metadata("Z", None)
+            assert "Z" not in state.metadata

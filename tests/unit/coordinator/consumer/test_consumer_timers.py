@@ -1,0 +1,221 @@
+"""Members are removed in the end: how, when, and what becomes of what waits meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.coordinator.consumer.settings import ConsumerSettings
+from tests.support.consumer_groups import GROUP, REBALANCE_MS, SESSION_MS, ConsumerDriver, beat_request, given
+
+LONG = ConsumerSettings(session_timeout_ms=10_000_000)
+
+
+def revoking(settings: ConsumerSettings | None = None) -> ConsumerDriver:
+    """A was just told to give 3-5 back, for which B waits."""
+    driver = ConsumerDriver(settings=settings)
+    driver.beat("A e0 join")
+    driver.advance(1_100)
+    driver.beat("B e0 join")
+    driver.beat("A e2")
+    return driver
+
+
+@pytest.mark.conformance("K-B-52", "K-B-53", "K-C-39", "K-A-54")
+def test_a_removal_is_one_batch_and_raises_the_epoch() -> None:
+    driver = revoking()
+    assert given(driver, "B e-1").records == ("x8(B)", "x7(B)", "x5(B)", "3(4)")
+    assert driver.stands() == "4/3 Assigning", "no target is computed"
+    assert given(driver, "A e-1").records == ("x8(A)", "x7(A)", "x5(A)", "3(5)", "6(5,0)")
+    assert driver.stands() == "5/5 Empty"
+
+
+@pytest.mark.conformance("K-B-52")
+def test_a_removal_cancels_the_timers_of_who_is_removed() -> None:
+    driver = revoking(LONG)
+    driver.beat("A e-1")
+    driver.beat("A e0 join")
+    at = len(driver.log)
+    driver.advance(REBALANCE_MS + 1)
+    assert driver.written(at) == []
+
+
+@pytest.mark.conformance("K-B-54", "K-B-59")
+def test_a_session_is_as_long_as_the_settings_said_when_it_began() -> None:
+    driver = ConsumerDriver()
+    driver.beat("A e0 join")
+    driver.set_settings(ConsumerSettings(session_timeout_ms=50_000))
+    driver.advance(SESSION_MS - 1)
+    assert driver.told("A e2") == "e2"
+    driver.advance(49_999)
+    assert driver.stands() == "2/2 Stable"
+    driver.advance(1)
+    assert driver.stands() == "3/3 Empty"
+    assert driver.shard.coordinator.metrics.members_expired == 1
+
+
+@pytest.mark.conformance("K-B-54", "K-B-116")
+def test_a_group_may_have_a_session_timeout_of_its_own() -> None:
+    driver = ConsumerDriver(settings=ConsumerSettings(overrides={GROUP: {"session_timeout_ms": 55_000}}))
+    driver.beat("A e0 join")
+    driver.beat("A e0 join", "other")
+    driver.advance(54_999)
+    assert (driver.stands(), driver.stands("other")) == ("2/2 Stable", "3/3 Empty")
+    driver.advance(1)
+    assert driver.stands() == "3/3 Empty"
+
+
+@pytest.mark.conformance("K-B-114")
+@pytest.mark.parametrize(("value", "used"), [(1, 45_000), (50_000, 50_000), (1_000_000, 60_000)])
+def test_a_value_outside_the_bounds_is_moved_to_the_nearest(value: int, used: int) -> None:
+    settings = ConsumerSettings(overrides={GROUP: {"session_timeout_ms": value}})
+    assert settings.of_group(GROUP).session_timeout_ms == used
+    assert settings.of_group("other").session_timeout_ms == 45_000
+    assert settings.of_group(GROUP).heartbeat_interval_ms == 5_000
+
+
+@pytest.mark.conformance("K-B-55", "K-B-58")
+def test_who_gives_nothing_back_is_removed_and_not_who_waits() -> None:
+    driver = revoking(LONG)
+    driver.advance(REBALANCE_MS - 1)
+    driver.beat("A e2")
+    at = len(driver.log)
+    driver.advance(1)
+    assert driver.written(at) == ["x8(A)", "x7(A)", "x5(A)", "3(4)"]
+    driver.advance(REBALANCE_MS)
+    assert list(driver.durable().metadata) == ["B"]
+
+
+@pytest.mark.conformance("K-B-55", "K-B-30")
+def test_a_heartbeat_that_gives_nothing_back_does_not_give_more_time() -> None:
+    driver = revoking(LONG)
+    for _ in range(10):
+        driver.advance(REBALANCE_MS // 10 - 1)
+        driver.beat("A e2")
+    driver.advance(10)
+    assert list(driver.durable().metadata) == ["B"]
+
+
+@pytest.mark.conformance("K-B-55")
+def test_who_gives_back_and_has_to_give_more_has_all_the_time_again() -> None:
+    driver = revoking(LONG)
+    driver.advance(REBALANCE_MS - 1)
+    driver.beat("C e0 join")
+    assert given(driver, "A e2 own=0-2") == ("e2 asg 0-1", ("8(A: e2/p2 UNREVOKED 0-1@2 | 2@2)",))
+    driver.advance(REBALANCE_MS - 1)
+    assert "A" in driver.durable().metadata
+    driver.advance(1)
+    assert "A" not in driver.durable().metadata
+
+
+@pytest.mark.conformance("K-B-55")
+def test_who_has_given_back_is_left_alone() -> None:
+    driver = revoking(LONG)
+    driver.beat("A e2 own=0-2")
+    driver.advance(REBALANCE_MS * 2)
+    assert set(driver.durable().metadata) == {"A", "B"}
+
+
+@pytest.mark.conformance("K-B-60")
+def test_times_count_from_when_a_heartbeat_was_handled() -> None:
+    driver = revoking(LONG)
+    driver.beat("A e2 own=0-2")
+    driver.beat("B e3")
+    driver.advance(1_100)
+    driver.beat("C e0 join")
+    driver.holds = True
+    driver.ask(beat_request("A e3"))
+    driver.advance(3_000)
+    driver.holds = False
+    driver.turn()
+    assert driver.member("A").startswith("e3/p3 UNREVOKED")
+    driver.advance(REBALANCE_MS - 3_001)
+    assert "A" in driver.durable().metadata
+    driver.advance(1)
+    assert "A" not in driver.durable().metadata
+
+
+@pytest.mark.conformance("K-B-61")
+def test_a_commit_is_no_sign_of_life() -> None:
+    driver = ConsumerDriver()
+    driver.beat("A e0 join")
+    driver.advance(SESSION_MS - 1)
+    assert driver.commits("A", 2, "0") == [0]
+    driver.advance(1)
+    assert driver.stands() == "3/3 Empty"
+
+
+@pytest.mark.conformance("K-B-62", "K-C-59")
+def test_after_a_load_all_have_all_the_time_again() -> None:
+    driver = revoking()
+    driver.advance(SESSION_MS - 1)
+    driver.fail_over()
+    driver.advance(SESSION_MS - 1)
+    assert set(driver.durable().metadata) == {"A", "B"}
+    driver.advance(1)
+    assert driver.stands().endswith("Empty")
+    driver = revoking(LONG)
+    driver.advance(REBALANCE_MS - 1)
+    driver.fail_over()
+    driver.advance(REBALANCE_MS - 1)
+    assert set(driver.durable().metadata) == {"A", "B"}
+    driver.advance(1)
+    assert set(driver.durable().metadata) == {"B"}
+
+
+@pytest.mark.conformance("K-B-63")
+def test_who_was_removed_is_told_with_its_next_heartbeat() -> None:
+    driver = ConsumerDriver()
+    driver.join("A", "B")
+    driver.advance(40_000)
+    driver.beat("A e3")
+    driver.advance(5_000)
+    assert driver.told("B e3") == "25"
+
+
+@pytest.mark.conformance("K-B-24")
+def test_after_a_removal_the_next_heartbeat_computes() -> None:
+    driver = ConsumerDriver()
+    driver.join("A", "B")
+    driver.beat("B e-1")
+    driver.advance(20_000)
+    assert driver.stands() == "4/3 Assigning"
+    assert given(driver, "A e3").records[:2] == ("7(A: 0-5)", "6(4)")
+
+
+def test_a_removal_whose_records_are_not_written_is_tried_again() -> None:
+    for driver, name in ((revoking(), "session"), (revoking(LONG), "rebalance")):
+        driver.holds = True
+        if name == "session":
+            driver.advance(SESSION_MS)
+            removed = 2
+        else:
+            driver.advance(REBALANCE_MS)
+            removed = 1
+        driver.refuse(19)
+        driver.refuse(19) if driver.held else None
+        driver.holds = False
+        driver.advance(999)
+        driver.advance(2)
+        assert len(driver.durable().metadata) == 2 - removed, name
+
+
+def test_who_is_heard_while_the_end_of_its_session_waits_stays() -> None:
+    driver = ConsumerDriver()
+    driver.join("A", "B")
+    driver.advance(30_000)
+    driver.beat("B e3")
+    driver.advance(SESSION_MS - 30_000 - 1_101 - 1_100)
+    driver.holds = True
+    driver.ask(beat_request("B e3 rack=r1"))
+    token = driver.ask(beat_request("A e3"))
+    driver.advance(4_000)
+    driver.holds = False
+    driver.turn()
+    assert driver.answer(token).member_epoch == 3
+    assert "A" in driver.durable().metadata
+
+
+def test_a_process_that_stood_still_gives_members_the_time_back() -> None:
+    driver = revoking()
+    driver.jump(SESSION_MS + 5_000)
+    assert set(driver.durable().metadata) == {"A", "B"}
