@@ -97,6 +97,10 @@ class FieldReader:
             raise CorruptRecordError("a string is null that must not be")
         return text
 
+    def tagged(self) -> dict[int, bytes]:
+        """The tagged fields that end a struct, by their tags."""
+        return {self.varint(): self.raw(self.varint()) for _ in range(self.varint())}
+
     def bytes(self, flexible: bool) -> bytes:
         length = self.varint() - 1 if flexible else self.i32()
         return b"" if length == -1 else self.raw(length)
@@ -112,7 +116,3 @@ class FieldReader:
             for _ in range(self.varint()):
                 self.varint()
                 self.raw(self.varint())
-
-    def tagged(self) -> dict[int, bytes]:
-        """The tagged fields that end a struct, by their tags."""
-        return {self.varint(): self.raw(self.varint()) for _ in range(self.varint())}

@@ -154,7 +154,9 @@ def is_at_rest(state: ConsumerState, request: ConsumerGroupHeartbeatRequest) -> 
         and (request.client_id, request.client_host) == (member.client_id, member.client_host)
         and request.instance_id in (None, member.instance_id)
         and not state.regexes
-        and request.rack_id is request.server_assignor is member.classic is None
+        and request.rack_id is None
+        and request.server_assignor is None
+        and member.classic is None
     )
 
 

@@ -36,7 +36,7 @@ class Layered(MutableMapping[K, V]):
         return cast("V", found)
 
     def __contains__(self, key: object) -> bool:
-        found = self._changed.get(key, _UNCHANGED)  # type: ignore[call-overload]
+        found = self._changed.get(cast("K", key), _UNCHANGED)
         return key in self._base if found is _UNCHANGED else found is not _GONE
 
     def __setitem__(self, key: K, value: V) -> None:

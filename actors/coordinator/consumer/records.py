@@ -223,7 +223,8 @@ def _read_legacy(key: bytes, value: bytes | None) -> LegacyTopics:
 
 
 def _read_member(key: bytes, value: bytes | None) -> MemberRecord:
-    return MemberRecord(*encoding.read_key(key, 2), None if value is None else encoding.read_member(value))
+    group_id, member_id = encoding.read_key(key, 2)
+    return MemberRecord(group_id, member_id, None if value is None else encoding.read_member(value))
 
 
 def _read_assignment_epoch(key: bytes, value: bytes | None) -> AssignmentEpoch:
@@ -232,15 +233,18 @@ def _read_assignment_epoch(key: bytes, value: bytes | None) -> AssignmentEpoch:
 
 
 def _read_target(key: bytes, value: bytes | None) -> TargetAssignment:
-    return TargetAssignment(*encoding.read_key(key, 2), None if value is None else encoding.read_target(value))
+    group_id, member_id = encoding.read_key(key, 2)
+    return TargetAssignment(group_id, member_id, None if value is None else encoding.read_target(value))
 
 
 def _read_current(key: bytes, value: bytes | None) -> CurrentAssignment:
-    return CurrentAssignment(*encoding.read_key(key, 2), None if value is None else encoding.read_current(value))
+    group_id, member_id = encoding.read_key(key, 2)
+    return CurrentAssignment(group_id, member_id, None if value is None else encoding.read_current(value))
 
 
 def _read_regex(key: bytes, value: bytes | None) -> ResolvedRegex:
-    return ResolvedRegex(*encoding.read_key(key, 2), None if value is None else encoding.read_regex(value))
+    group_id, regex = encoding.read_key(key, 2)
+    return ResolvedRegex(group_id, regex, None if value is None else encoding.read_regex(value))
 
 
 CONSUMER_RECORDS = (

@@ -63,13 +63,13 @@ class ConsumerState:
 
     def __init__(self, base: ConsumerState | None = None) -> None:
         """The state of a group without records; or a draft over `base`."""
-        self.group_epoch = FIRST_EPOCH if base is None else base.group_epoch
-        self.metadata_hash = 0 if base is None else base.metadata_hash
-        self.assignment_epoch = FIRST_EPOCH if base is None else base.assignment_epoch
-        self.assignment_timestamp_ms = 0 if base is None else base.assignment_timestamp_ms
+        self.group_epoch: int = FIRST_EPOCH if base is None else base.group_epoch
+        self.metadata_hash: int = 0 if base is None else base.metadata_hash
+        self.assignment_epoch: int = FIRST_EPOCH if base is None else base.assignment_epoch
+        self.assignment_timestamp_ms: int = 0 if base is None else base.assignment_timestamp_ms
         """The wall time at the end of the last computation of a target; 0 if the next one need not wait."""
-        self.has_legacy_topics = False if base is None else base.has_legacy_topics
-        self.classic_members = 0 if base is None else base.classic_members
+        self.has_legacy_topics: bool = False if base is None else base.has_legacy_topics
+        self.classic_members: int = 0 if base is None else base.classic_members
         # By member id. Those with metadata are the members; a record of another kind may be left without it.
         self.metadata: MutableMapping[str, MemberMetadata] = {} if base is None else Layered(base.metadata)
         self.current: MutableMapping[str, Current] = {} if base is None else Layered(base.current)
