@@ -271,7 +271,7 @@ class ConsumerDriver(Driver):
         assert isinstance(group, ConsumerGroup)
         return group
 
-    def durable(self, group_id: str = GROUP) -> ConsumerState:
+    def committed(self, group_id: str = GROUP) -> ConsumerState:
         """What has committed of the group."""
         return self.consumer(group_id).state
 
@@ -279,12 +279,12 @@ class ConsumerDriver(Driver):
         """Group epoch, assignment epoch and state: `3/3 Stable`; empty if there is no such group."""
         if group_id not in self.shard.coordinator.runtime.groups:
             return ""
-        state = self.durable(group_id)
+        state = self.committed(group_id)
         return f"{state.group_epoch}/{state.assignment_epoch} {state.persisted_state}"
 
     def member(self, member_id: str, group_id: str = GROUP) -> str:
         """What a member holds: `e2/p2 UNREVOKED 0-2@2 | 3-5@2`."""
-        current = self.durable(group_id).current_of(member_id)
+        current = self.committed(group_id).current_of(member_id)
         state = _STATES.get(current.state, current.state.name)
         held = f"{shown_held(current.assigned)} | {shown_held(current.pending)}"
         return f"e{current.epoch}/p{current.previous_epoch} {state} {held}"

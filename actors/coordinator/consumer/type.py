@@ -140,7 +140,8 @@ class ConsumerOperations:
             self._cluster.topics_made_at = request.topics.version
         for group in list(self._runtime.groups.values()):
             if isinstance(group, ConsumerGroup):
-                if older is not None and _have_changed(group.state, older, request.topics):
+                # What is under way may subscribe to more than what has committed.
+                if group.is_busy or older is None or _have_changed(group.state, older, request.topics):
                     group.topics_changed()
                 self._executor.proceed(group, now)
         self._runtime.replies.append((token, Noted()))

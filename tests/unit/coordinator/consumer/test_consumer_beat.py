@@ -125,12 +125,12 @@ def test_names_of_topics_that_do_not_exist_raise_the_epoch() -> None:
 @pytest.mark.conformance("K-B-09", "K-A-08", "K-B-16")
 def test_what_a_heartbeat_does_not_say_stays() -> None:
     driver = one("A e0 join as=i-a rack=r1 by=range regex=")
-    before = driver.durable().metadata["A"]
+    before = driver.committed().metadata["A"]
     assert (before.instance_id, before.rack_id, before.assignor, before.regex) == ("i-a", "r1", "range", "")
     assert given(driver, "A e2") == ("e2", ())
-    assert driver.durable().metadata["A"] == before
+    assert driver.committed().metadata["A"] == before
     driver.beat("A e2 names=")
-    assert driver.durable().metadata["A"].names == frozenset()
+    assert driver.committed().metadata["A"].names == frozenset()
 
 
 @pytest.mark.conformance("K-A-09", "K-B-25", "K-C-34")
@@ -151,7 +151,7 @@ def test_other_attributes_are_kept_and_raise_nothing(text: str) -> None:
 def test_a_member_keeps_its_id_over_all_its_joins() -> None:
     driver = one()
     driver.beat("A e0 join")
-    assert list(driver.durable().metadata) == ["A"]
+    assert list(driver.committed().metadata) == ["A"]
 
 
 @pytest.mark.conformance("K-B-12", "K-B-14", "K-B-15")
@@ -160,9 +160,9 @@ def test_assigned_and_pending_partitions_have_an_owner_and_all_others_are_free()
     driver.beat("B e0 join")
     driver.beat("A e2")
     assert driver.member("A") == "e2/p2 UNREVOKED 0-2@2 | 3-5@2"
-    assert dict(driver.durable().owners) == {(T1, each): "A" for each in range(6)}
+    assert dict(driver.committed().owners) == {(T1, each): "A" for each in range(6)}
     driver.beat("A e2 own=0-2")
-    assert dict(driver.durable().owners) == {(T1, each): "A" for each in range(3)}
+    assert dict(driver.committed().owners) == {(T1, each): "A" for each in range(3)}
 
 
 @pytest.mark.conformance("K-B-133")
@@ -191,7 +191,7 @@ def test_a_wish_raises_the_epoch_if_another_assignor_wins() -> None:
     driver.advance(1_100)
     driver.beat("C e0 join")
     driver.settle()
-    epoch = driver.durable().current_of("C").epoch
+    epoch = driver.committed().current_of("C").epoch
     assert given(driver, f"C e{epoch} by=uniform") == (f"e{epoch}", ("5(C)",))
 
 
@@ -206,9 +206,9 @@ def test_an_assignor_that_is_configured_no_more_has_no_votes() -> None:
 @pytest.mark.conformance("K-B-19", "K-C-02")
 def test_the_epochs_record_has_the_hash_of_the_topics() -> None:
     driver = one()
-    assert driver.durable().metadata_hash == 3513085387391295763
+    assert driver.committed().metadata_hash == 3513085387391295763
     driver.beat("A e2 names=foo,foobar")
-    assert driver.durable().metadata_hash == -7755850188680865452
+    assert driver.committed().metadata_hash == -7755850188680865452
 
 
 @pytest.mark.conformance("K-B-22", "K-B-26", "K-C-31")
@@ -234,7 +234,7 @@ def test_an_answer_waits_until_the_records_have_committed() -> None:
 def test_a_member_that_brings_no_names_starts_with_nothing_at_the_groups_epoch() -> None:
     driver = one()
     assert given(driver, "B e0 R names= own=[]") == ("e2 asg -", ("5(B)", "8(B: e2/p0 STABLE - | -)"))
-    assert "B" not in driver.durable().targets
+    assert "B" not in driver.committed().targets
     assert given(driver, "A e2 names=foo,bar").records[2:5] == ("7(A: 0-5 T3:0)", "7(B: -)", "6(3)")
 
 
@@ -312,7 +312,7 @@ def test_an_assignor_gets_previous_targets_and_not_what_members_hold() -> None:
 def test_members_subscribe_to_the_same_or_not(second: str, homogeneous: bool) -> None:
     driver = one()
     driver.beat(second)
-    assert driver.durable().is_homogeneous is homogeneous
+    assert driver.committed().is_homogeneous is homogeneous
 
 
 # -- answers

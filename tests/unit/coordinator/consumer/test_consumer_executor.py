@@ -97,7 +97,7 @@ def test_who_waits_too_long_is_told_and_is_not_expelled_for_it() -> None:
         assert driver.told("D e0 join") == "15"
     driver.holds = False
     driver.turn()
-    assert set(driver.durable().metadata) == {"A"}, "the others were not heard"
+    assert set(driver.committed().metadata) == {"A"}, "the others were not heard"
     assert driver.told("A e3").startswith("e")
 
 
@@ -123,7 +123,7 @@ def test_what_waits_is_not_written_together_if_it_becomes_too_much() -> None:
         driver.turn()
     assert len(sizes) > 3
     assert all(answer.startswith("e") for answer in answers(driver, tokens))
-    assert len(driver.durable().metadata) == 9
+    assert len(driver.committed().metadata) == 9
 
 
 class Slow(UniformAssignor):
@@ -168,7 +168,7 @@ def test_a_group_is_not_deleted_while_somebody_joins() -> None:
     driver.holds = False
     driver.turn()
     assert driver.answer(token).error_code == 15
-    assert list(driver.durable().metadata) in (["B"], [])
+    assert list(driver.committed().metadata) in (["B"], [])
 
 
 def test_a_client_that_has_gone_is_not_answered_and_joins_all_the_same() -> None:

@@ -81,7 +81,7 @@ def test_an_instance_id_in_use_is_not_given_away() -> None:
     assert driver.told("B e0 join as=i-a") == "111"
     assert driver.told("A e0 join as=i-a") == "111"
     assert driver.told("A e0 join") == "e2 asg 0-5", "without it, it is a join as any other"
-    assert driver.durable().instances == {"i-a": "A"}
+    assert driver.committed().instances == {"i-a": "A"}
 
 
 @pytest.mark.conformance("K-A-41", "K-A-42")
@@ -130,7 +130,7 @@ def test_a_static_member_need_not_send_its_instance_id() -> None:
     driver = ConsumerDriver()
     driver.beat("A e0 join as=i-a")
     assert given(driver, "A e2") == ("e2", ())
-    assert driver.durable().instances == {"i-a": "A"}
+    assert driver.committed().instances == {"i-a": "A"}
 
 
 @pytest.mark.conformance("K-A-82")
@@ -140,7 +140,7 @@ def test_an_instance_id_is_learned_from_a_join_alone() -> None:
     assert given(driver, "A e0 join as=i-a") == ("e3 asg 0-2", ("5(A)",))
     assert driver.told("A e3 as=i-b") == "25"
     assert given(driver, "A e0 join as=i-b") == ("e3 asg 0-2", ("5(A)",))
-    assert driver.durable().instances == {"i-b": "A"}, "the former one is free"
+    assert driver.committed().instances == {"i-b": "A"}, "the former one is free"
     assert driver.told("B e0 join as=i-a") == "e3 asg 3-5"
 
 
@@ -174,9 +174,9 @@ def test_a_leave_is_answered_with_its_epoch_and_nothing_else() -> None:
     assert (answer.heartbeat_interval_ms, answer.assignment) == (0, None)
     driver.beat("S e0 join as=i-s")
     assert driver.told("S e-2 as=i-s") == "e-2"
-    assert driver.durable().instances == {"i-s": "S"}
+    assert driver.committed().instances == {"i-s": "S"}
     assert driver.told("S e-1 as=i-s") == "e-1"
-    assert driver.durable().instances == {}
+    assert driver.committed().instances == {}
 
 
 @pytest.mark.conformance("K-A-12")

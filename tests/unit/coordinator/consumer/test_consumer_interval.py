@@ -41,7 +41,7 @@ def test_the_interval_is_that_of_the_group_and_read_with_each_heartbeat() -> Non
 def test_the_time_of_the_last_computation_survives_a_load() -> None:
     driver = two()
     driver.fail_over()
-    assert driver.durable().assignment_timestamp_ms == driver.now.wall_ms - 400
+    assert driver.committed().assignment_timestamp_ms == driver.now.wall_ms - 400
     driver.advance(599)
     driver.beat("A e2")
     assert driver.stands() == "3/2 Assigning"
@@ -55,7 +55,7 @@ def test_a_group_that_was_empty_computes_at_once() -> None:
     driver = two()
     driver.beat("B e-1")
     driver.beat("A e-1")
-    assert driver.durable().assignment_timestamp_ms == 0
+    assert driver.committed().assignment_timestamp_ms == 0
     assert driver.told("C e0 join") == "e6 asg 0-5"
 
 
@@ -100,7 +100,7 @@ def test_what_a_removed_member_had_is_nobodys_until_the_computation() -> None:
     driver.beat("A e3")
     assert driver.stands() == "5/4 Assigning"
     targets = [
-        partition for target in driver.durable().targets.values() for each in target.values() for partition in each
+        partition for target in driver.committed().targets.values() for each in target.values() for partition in each
     ]
     assert len(targets) < 6
 

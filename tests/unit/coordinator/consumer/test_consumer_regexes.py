@@ -40,8 +40,8 @@ def test_a_first_member_waits_for_its_topics_and_gets_them_with_its_next_heartbe
     at = len(driver.log)
     driver.resolve()
     assert driver.written(at) == ["16(foo.*)", "3(2)"]
-    assert driver.durable().resolved["foo.*"].topics == frozenset({"foo", "foobar"})
-    assert driver.durable().metadata_hash == -7755850188680865452
+    assert driver.committed().resolved["foo.*"].topics == frozenset({"foo", "foobar"})
+    assert driver.committed().metadata_hash == -7755850188680865452
     assert driver.stands() == "2/1 Assigning"
     assert given(driver, "A e1") == (
         "e2 asg 0-5 T2:0-1",
@@ -55,7 +55,7 @@ def test_an_expression_that_others_have_is_there_at_once() -> None:
     driver = resolved()
     answer, records = given(driver, f"B e0 {JOIN}")
     assert (answer, records[:2], records[-1]) == ("e3 asg -", ("5(B)", "3(3)"), "8(B: e3/p0 UNRELEASED - | -)")
-    state = driver.durable()
+    state = driver.committed()
     assert state.is_homogeneous
     assert sorted(sum(map(len, target.values())) for target in state.targets.values()) == [4, 4]
 
@@ -83,7 +83,7 @@ def test_an_expression_matches_whole_names_of_all_topics() -> None:
     driver.advance(11_000)
     driver.beat("B e1")
     driver.resolve()
-    found = {regex: set(each.topics) for regex, each in driver.durable().resolved.items()}
+    found = {regex: set(each.topics) for regex, each in driver.committed().resolved.items()}
     assert found == {"foo": {"foo"}, "oob": set(), ".*": {"foo", "foobar", "__consumer_offsets"}}
 
 
@@ -94,7 +94,7 @@ def test_a_member_has_the_topics_that_it_names_and_those_of_its_expression() -> 
     driver.resolve()
     driver.advance(1_100)
     assert driver.told("A e2") == "e3 asg T2:0-1 T3:0"
-    assert not driver.durable().is_homogeneous
+    assert not driver.committed().is_homogeneous
 
 
 @pytest.mark.conformance("K-B-75", "K-B-17", "K-B-132")
@@ -105,7 +105,7 @@ def test_an_expression_that_is_given_up_leaves_at_once() -> None:
     answer, records = given(driver, "A e2 regex=")
     assert (answer, records[:2]) == ("e2 asg -", ("5(A)", "3(4)"))
     assert records[-1] == "8(A: e2/p2 UNREVOKED - | 0-5@2 T2:0-1@2)"
-    assert driver.durable().resolved.keys() == {"foo.*"}, "B has it, too"
+    assert driver.committed().resolved.keys() == {"foo.*"}, "B has it, too"
 
 
 @pytest.mark.conformance("K-B-75", "K-B-17", "K-B-23", "K-C-35")
@@ -126,7 +126,7 @@ def test_a_new_expression_of_a_member_raises_nothing_until_it_is_resolved() -> N
     driver.settle()
     driver.advance(10_001)
     before = driver.stands().split()[0]
-    epoch = driver.durable().current_of("B").epoch
+    epoch = driver.committed().current_of("B").epoch
     answer, records = given(driver, f"B e{epoch} regex=ba.*")
     assert (answer, records, driver.stands().split()[0]) == (f"e{epoch}", ("5(B)",), before)
     driver.resolve()
@@ -197,7 +197,7 @@ def test_who_asks_for_what_there_is_to_resolve_waits_for_it() -> None:
 def test_topics_that_the_client_may_not_see_are_not_found() -> None:
     driver = pending()
     driver.resolve(hidden=frozenset({"foobar"}))
-    assert driver.durable().resolved["foo.*"].topics == {"foo"}
+    assert driver.committed().resolved["foo.*"].topics == {"foo"}
 
 
 @pytest.mark.conformance("K-B-80")
@@ -209,7 +209,7 @@ def test_a_result_that_changes_nothing_is_written_and_raises_nothing() -> None:
     driver.resolve()
     assert driver.written(at) == ["16(foo.*)"]
     assert driver.stands() == "2/2 Stable"
-    assert driver.durable().resolved["foo.*"].timestamp_ms == driver.now.wall_ms
+    assert driver.committed().resolved["foo.*"].timestamp_ms == driver.now.wall_ms
 
 
 @pytest.mark.conformance("K-B-80")
@@ -250,8 +250,8 @@ def test_a_deleted_topic_stays_in_what_was_resolved_and_leaves_the_target() -> N
     driver = resolved()
     driver.set_topics(FOO, BAR)
     assert driver.told("A e2") == "e2 asg 0-5"
-    assert driver.durable().resolved["foo.*"].topics == {"foo", "foobar"}
-    assert driver.durable().targets["A"].keys() == {FOO.topic_id}
+    assert driver.committed().resolved["foo.*"].topics == {"foo", "foobar"}
+    assert driver.committed().targets["A"].keys() == {FOO.topic_id}
 
 
 @pytest.mark.conformance("K-D-23", "K-D-27")

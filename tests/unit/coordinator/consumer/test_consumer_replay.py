@@ -169,7 +169,7 @@ def _history(seed: int) -> list[Record]:
     for _ in range(120):
         driver.advance(chance.choice((0, 300, 2_000)))
         member = chance.choice("ABCD")
-        state = driver.durable() if GROUP in driver.shard.coordinator.runtime.groups else ConsumerState()
+        state = driver.committed() if GROUP in driver.shard.coordinator.runtime.groups else ConsumerState()
         epoch = state.current_of(member).epoch
         match chance.randrange(8):
             case 0:
@@ -231,9 +231,9 @@ def test_what_is_left_of_a_member_without_its_metadata_is_removed_after_a_load()
     driver.join("A", "B")
     lost = [record for record in driver.log if record.key != MemberRecord(GROUP, "B").records()[0].key]
     other = ConsumerDriver(log=lost)
-    assert list(other.durable().metadata) == ["A"]
+    assert list(other.committed().metadata) == ["A"]
     assert other.written(len(lost)) == ["x8(B)", "x7(B)"]
-    assert not any(member == "B" for member in other.durable().owners.values())
+    assert not any(member == "B" for member in other.committed().owners.values())
 
 
 @pytest.mark.conformance("K-C-15", "K-B-19")

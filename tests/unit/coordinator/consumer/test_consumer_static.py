@@ -31,7 +31,7 @@ def away(**settings: int) -> ConsumerDriver:
 def test_a_static_member_that_leaves_for_good_frees_its_instance_id() -> None:
     driver = away()
     assert given(driver, "S1 e-1 as=i-s").records == ("x8(S1)", "x7(S1)", "x5(S1)", "3(4)")
-    assert driver.durable().instances == {}
+    assert driver.committed().instances == {}
 
 
 @pytest.mark.conformance("K-B-44", "K-B-03", "K-C-40")
@@ -87,7 +87,7 @@ def test_one_that_comes_back_has_its_partitions_and_no_epoch_rises() -> None:
     assert driver.told("B e3") == "e3", "what it has is not free meanwhile"
     assert given(driver, "S2 e0 join as=i-s") == ("e3 asg 0-2", BACK)
     assert driver.stands() == "3/3 Stable"
-    assert driver.durable().instances == {"i-s": "S2"}
+    assert driver.committed().instances == {"i-s": "S2"}
 
 
 @pytest.mark.conformance("K-B-45")
@@ -108,7 +108,7 @@ def test_its_former_id_is_gone() -> None:
     driver.beat("S2 e0 join as=i-s rack=r9")
     assert driver.told("S1 e3") == "25"
     assert driver.told("S1 e3 as=i-s") == "82"
-    assert driver.durable().metadata["S2"].rack_id == "r9"
+    assert driver.committed().metadata["S2"].rack_id == "r9"
 
 
 @pytest.mark.conformance("K-B-47")
@@ -153,5 +153,5 @@ def test_one_that_comes_back_does_not_count_twice() -> None:
     driver = away()
     driver.advance(1_100)
     driver.beat("S2 e0 join as=i-s")
-    state = driver.durable()
+    state = driver.committed()
     assert (state.names, len(state.metadata), state.is_homogeneous) == ({"foo": 2}, 2, True)

@@ -82,7 +82,7 @@ def test_who_gives_nothing_back_is_removed_and_not_who_waits() -> None:
     driver.advance(1)
     assert driver.written(at) == ["x8(A)", "x7(A)", "x5(A)", "3(4)"]
     driver.advance(REBALANCE_MS)
-    assert list(driver.durable().metadata) == ["B"]
+    assert list(driver.committed().metadata) == ["B"]
 
 
 @pytest.mark.conformance("K-B-55", "K-B-30")
@@ -92,7 +92,7 @@ def test_a_heartbeat_that_gives_nothing_back_does_not_give_more_time() -> None:
         driver.advance(REBALANCE_MS // 10 - 1)
         driver.beat("A e2")
     driver.advance(10)
-    assert list(driver.durable().metadata) == ["B"]
+    assert list(driver.committed().metadata) == ["B"]
 
 
 @pytest.mark.conformance("K-B-55")
@@ -102,9 +102,9 @@ def test_who_gives_back_and_has_to_give_more_has_all_the_time_again() -> None:
     driver.beat("C e0 join")
     assert given(driver, "A e2 own=0-2") == ("e2 asg 0-1", ("8(A: e2/p2 UNREVOKED 0-1@2 | 2@2)",))
     driver.advance(REBALANCE_MS - 1)
-    assert "A" in driver.durable().metadata
+    assert "A" in driver.committed().metadata
     driver.advance(1)
-    assert "A" not in driver.durable().metadata
+    assert "A" not in driver.committed().metadata
 
 
 @pytest.mark.conformance("K-B-55")
@@ -112,7 +112,7 @@ def test_who_has_given_back_is_left_alone() -> None:
     driver = revoking(LONG)
     driver.beat("A e2 own=0-2")
     driver.advance(REBALANCE_MS * 2)
-    assert set(driver.durable().metadata) == {"A", "B"}
+    assert set(driver.committed().metadata) == {"A", "B"}
 
 
 @pytest.mark.conformance("K-B-60")
@@ -129,9 +129,9 @@ def test_times_count_from_when_a_heartbeat_was_handled() -> None:
     driver.turn()
     assert driver.member("A").startswith("e3/p3 UNREVOKED")
     driver.advance(REBALANCE_MS - 3_001)
-    assert "A" in driver.durable().metadata
+    assert "A" in driver.committed().metadata
     driver.advance(1)
-    assert "A" not in driver.durable().metadata
+    assert "A" not in driver.committed().metadata
 
 
 @pytest.mark.conformance("K-B-61")
@@ -150,16 +150,16 @@ def test_after_a_load_all_have_all_the_time_again() -> None:
     driver.advance(SESSION_MS - 1)
     driver.fail_over()
     driver.advance(SESSION_MS - 1)
-    assert set(driver.durable().metadata) == {"A", "B"}
+    assert set(driver.committed().metadata) == {"A", "B"}
     driver.advance(1)
     assert driver.stands().endswith("Empty")
     driver = revoking(LONG)
     driver.advance(REBALANCE_MS - 1)
     driver.fail_over()
     driver.advance(REBALANCE_MS - 1)
-    assert set(driver.durable().metadata) == {"A", "B"}
+    assert set(driver.committed().metadata) == {"A", "B"}
     driver.advance(1)
-    assert set(driver.durable().metadata) == {"B"}
+    assert set(driver.committed().metadata) == {"B"}
 
 
 @pytest.mark.conformance("K-B-63")
@@ -196,7 +196,7 @@ def test_a_removal_whose_records_are_not_written_is_tried_again() -> None:
         driver.holds = False
         driver.advance(999)
         driver.advance(2)
-        assert len(driver.durable().metadata) == 2 - removed, name
+        assert len(driver.committed().metadata) == 2 - removed, name
 
 
 def test_who_is_heard_while_the_end_of_its_session_waits_stays() -> None:
@@ -212,10 +212,10 @@ def test_who_is_heard_while_the_end_of_its_session_waits_stays() -> None:
     driver.holds = False
     driver.turn()
     assert driver.answer(token).member_epoch == 3
-    assert "A" in driver.durable().metadata
+    assert "A" in driver.committed().metadata
 
 
 def test_a_process_that_stood_still_gives_members_the_time_back() -> None:
     driver = revoking()
     driver.jump(SESSION_MS + 5_000)
-    assert set(driver.durable().metadata) == {"A", "B"}
+    assert set(driver.committed().metadata) == {"A", "B"}

@@ -115,6 +115,18 @@ def test_a_change_while_an_older_one_is_written_is_looked_at() -> None:
     assert given(driver, "A e3").records[0] == "3(4)"
 
 
+@pytest.mark.conformance("K-B-68")
+def test_a_change_of_a_topic_to_which_a_member_is_just_subscribing_is_looked_at() -> None:
+    driver = alone()
+    driver.holds = True
+    driver.beat_later("A e2 names=foo,foobar")
+    driver.set_topics(FOO, Topic(T2, "foobar", 5))
+    driver.holds = False
+    driver.turn()
+    driver.advance(1_100)
+    assert given(driver, "A e3").records[:2] == ("3(4)", "7(A: 0-5 T2:0-4)")
+
+
 @pytest.mark.conformance("K-B-72", "K-A-62")
 def test_a_deleted_topic_is_given_back_by_the_usual_steps() -> None:
     driver = alone("A e0 R names=foo,foobar own=[]")

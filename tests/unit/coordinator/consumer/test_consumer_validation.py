@@ -109,7 +109,7 @@ def test_a_leave_is_looked_at_in_the_same_way_and_the_size_of_the_group_does_not
 def test_timeouts_have_no_bounds_names_may_come_twice_and_what_is_owned_may_be_anything() -> None:
     driver = ConsumerDriver()
     assert driver.call(replace(JOIN, rebalance_timeout_ms=0, subscribed_topic_names=("foo", "foo"))).error_code == 0
-    assert driver.durable().names == {"foo": 1}
+    assert driver.committed().names == {"foo": 1}
     assert driver.told("A e2 own=0-99 T3:7") == "e2"
 
 
