@@ -6,7 +6,7 @@ coordinates; `Coordinator` says what it needs of that. Groups are the one kind t
 - this folder is the host: the shard, the writer (writer.py), loading (loading.py) with a registry of record types
   (records.py), timers (timers.py), and the question whether a process is needed (sleep.py);
 - `groups` has what groups of all types share, and puts the group coordinator together;
-- `classic` is one type of group. group_types.py has the table of types;
+- `classic` and `consumer` are types of groups. group_types.py has the table of types;
 - `assignors` decides who of a group shall have which partitions, for types whose groups do not decide it themselves.
 
 **What is durable.** A shard's log holds records of types that the coordinator registers. What they say up to the high

@@ -56,7 +56,6 @@ class ConsumerOperations:
                 ResolvedRequest: self.note_resolved,
             },
             entry_errors={ConsumerGroupHeartbeatRequest: self._entry_error},
-            parked={"consumer_heartbeat": ConsumerGroupHeartbeatRequest},
         )
 
     def resume(self, group_id: str, persisted: ConsumerState, now: Now) -> None:
