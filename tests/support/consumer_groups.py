@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from actors.coordinator.assignors import ASSIGNORS
 from actors.coordinator.assignors.slices import SlicedAssignor
+from actors.coordinator.classic.type import Classic
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.messages import (
     ConsumerGroupDescribeRequest,
@@ -24,7 +25,6 @@ from actors.coordinator.consumer.messages import (
     ResolutionsRequest,
 )
 from actors.coordinator.consumer.records import (
-    CONSUMER_RECORDS,
     AssignmentEpoch,
     CurrentAssignment,
     GroupEpoch,
@@ -36,11 +36,10 @@ from actors.coordinator.consumer.state import ConsumerState
 from actors.coordinator.consumer.topics import Topic, Topics
 from actors.coordinator.consumer.type import Consumer
 from actors.coordinator.consumer.values import Held, MemberState, Partitions
-from actors.coordinator.group_types import GROUP_TYPES, GroupShard
+from actors.coordinator.group_types import GROUP_RECORDS, GroupShard
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest
-from actors.coordinator.groups.offset_records import OFFSET_RECORDS
-from actors.coordinator.records import Record, RecordTypes
+from actors.coordinator.records import Record
 from tests.support.coordination import NO_DELAY, Driver
 from tests.support.offset_rows import commit_request
 
@@ -55,9 +54,7 @@ BAR = Topic(T3, "bar", 1)
 GROUP = "g1"
 SESSION_MS = 45_000
 REBALANCE_MS = 300_000
-READ = RecordTypes(
-    (*OFFSET_RECORDS, *(each for known in GROUP_TYPES for each in known.record_types), *CONSUMER_RECORDS)
-)
+READ = GROUP_RECORDS
 
 
 # -- notation
@@ -194,7 +191,7 @@ class ConsumerDriver(Driver):
         super().__init__(config, log)
 
     def _new_shard(self) -> GroupShard:
-        self.types = (*GROUP_TYPES, Consumer(self.assignors, self.settings))
+        self.types = (Classic(), Consumer(self.assignors, self.settings))
         return super()._new_shard()
 
     def load(self, epoch: int = 0) -> None:

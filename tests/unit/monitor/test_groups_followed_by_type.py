@@ -106,7 +106,7 @@ def test_a_tombstone_ends_what_stood_before_it_however_keys_were_ordered_before(
 def test_records_of_types_that_nobody_knows_are_passed_over_and_counted() -> None:
     partition = OffsetsPartition()
     partition.apply(
-        [*encode(SHOWN), Record(b"\0\x03xyz", b"later"), Record(b"\0\x03xyz", None), Record(b"\0\x04", b"")]
+        [*encode(SHOWN), Record(b"\0\x09xyz", b"later"), Record(b"\0\x09xyz", None), Record(b"\0\x0a", b"")]
     )
     assert (partition.unknown, partition.unreadable) == (5, 0)
     assert partition.groups["s"].group_type == "classic", "of which offsets are all that is known"

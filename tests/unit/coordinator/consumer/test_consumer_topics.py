@@ -6,8 +6,6 @@ import pytest
 
 from actors.coordinator.consumer.messages import NoteTopicsRequest
 from actors.coordinator.consumer.topics import Topic, Topics, group_hash, topic_hash
-from actors.coordinator.consumer.type import Consumer
-from actors.coordinator.group_types import GROUP_TYPES
 from tests.support.consumer_groups import BAR, FOO, FOOBAR, T1, T2, T3, ConsumerDriver, beat_request, given
 from tests.support.coordination import Driver
 
@@ -140,7 +138,7 @@ def test_a_deleted_topic_is_given_back_by_the_usual_steps() -> None:
 
 
 def test_no_heartbeat_is_taken_before_topics_are_known() -> None:
-    driver = Driver(types=(*GROUP_TYPES, Consumer()))
+    driver = Driver()
     for text in ("A e0 join", "A e-1", "A e2"):
         assert driver.call(beat_request(text)).error_code == 14
     assert (driver.log, driver.list_groups()) == ([], ())
@@ -148,7 +146,7 @@ def test_no_heartbeat_is_taken_before_topics_are_known() -> None:
 
 def test_what_timers_ask_for_waits_until_topics_are_known() -> None:
     before = alone()
-    driver = Driver(types=(*GROUP_TYPES, Consumer()), log=before.log)
+    driver = Driver(log=before.log)
     driver.advance(45_000)
     assert len(driver.log) == len(before.log)
     driver.call(NoteTopicsRequest(Topics((FOO,))))
