@@ -7,11 +7,13 @@ a record 8 have assignment epochs: `0-2@2 3@4`. The names of the topics, and the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from actors.coordinator.assignors import ASSIGNORS
+from actors.coordinator.assignors.assignor import GroupSpec, Target
 from actors.coordinator.assignors.slices import SlicedAssignor
+from actors.coordinator.assignors.uniform import UniformAssignor
 from actors.coordinator.classic.type import Classic
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.messages import (
@@ -171,6 +173,15 @@ def beat_request(text: str, group_id: str = GROUP) -> ConsumerGroupHeartbeatRequ
 
 
 # -- a shard that has consumer groups
+
+
+class Slow(UniformAssignor):
+    """`uniform`, which takes five slices more."""
+
+    def steps(self, group: GroupSpec) -> Generator[None, None, Target]:
+        for _ in range(5):
+            yield
+        return (yield from super().steps(group))
 
 
 class ConsumerDriver(Driver):

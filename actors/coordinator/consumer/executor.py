@@ -188,7 +188,7 @@ class _Batch:
         """What an operation has heard and seen stays, whether its records are written or not."""
         if self._draft.heard:
             self._executor.timing.heard(self._group, self._draft.heard, self._draft.now)
-        if self._draft.has_looked_at_topics:
+        if self._draft.has_looked_at_topics and self._draft.topics is self._executor.cluster.topics:
             self._group.has_looked_at_topics(self._draft.now)
         if self._draft.must_resolve:
             self._executor.resolutions.begin(self._group, self._draft, self._operation.token)

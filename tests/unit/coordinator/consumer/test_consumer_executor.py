@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import pytest
 
-from actors.coordinator.assignors.assignor import GroupSpec, Target
-from actors.coordinator.assignors.uniform import UniformAssignor
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.groups.config import CoordinatorConfig
-from tests.support.consumer_groups import GROUP, ConsumerDriver, beat_request, shown_answer
+from tests.support.consumer_groups import GROUP, ConsumerDriver, Slow, beat_request, shown_answer
 
 UNIFORM = ConsumerSettings(assignors=("uniform",))
 NO_INTERVAL = ConsumerSettings(assignment_interval_ms=0)
@@ -124,15 +120,6 @@ def test_what_waits_is_not_written_together_if_it_becomes_too_much() -> None:
     assert len(sizes) > 3
     assert all(answer.startswith("e") for answer in answers(driver, tokens))
     assert len(driver.committed().metadata) == 9
-
-
-class Slow(UniformAssignor):
-    """An assignor that takes five slices."""
-
-    def steps(self, group: GroupSpec) -> Generator[None, None, Target]:
-        for _ in range(5):
-            yield
-        return (yield from super().steps(group))
 
 
 def test_others_are_served_while_a_target_is_computed() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from actors.coordinator.consumer.messages import NoteTopicsRequest
+from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.topics import Topic, Topics, group_hash, topic_hash
-from tests.support.consumer_groups import BAR, FOO, FOOBAR, T1, T2, T3, ConsumerDriver, beat_request, given
+from tests.support.consumer_groups import BAR, FOO, FOOBAR, T1, T2, T3, ConsumerDriver, Slow, beat_request, given
 from tests.support.coordination import Driver
 
 FOO_8 = Topic(T1, "foo", 8)
@@ -123,6 +124,23 @@ def test_a_change_of_a_topic_to_which_a_member_is_just_subscribing_is_looked_at(
     driver.turn()
     driver.advance(1_100)
     assert given(driver, "A e3").records[:2] == ("3(4)", "7(A: 0-5 T2:0-4)")
+
+
+@pytest.mark.conformance("K-B-68", "K-B-19")
+@pytest.mark.parametrize("topics", [(FOO_8,), (Topic(T2, "foo", 6),), (), (Topic(T1, "foo", 6, (("r",),) * 6),)])
+@pytest.mark.parametrize("slices", [0, 3, 4])
+def test_a_change_of_a_topic_while_a_target_is_computed_is_looked_at(topics: tuple[Topic, ...], slices: int) -> None:
+    driver = ConsumerDriver(FOO, assignors=(Slow(),), settings=ConsumerSettings(assignors=("uniform",)))
+    token = driver.beat_later("A e0 join")
+    driver.advance(slices)
+    driver.set_topics(*topics)
+    assert driver.answer(token) is None
+    driver.advance(1_100)
+    assert driver.answer(token).member_epoch == 2
+    assert driver.stands() == "2/2 Stable"
+    driver.beat_later("A e2")
+    driver.advance(5)
+    assert driver.stands().startswith("3/3"), "its topics are others"
 
 
 @pytest.mark.conformance("K-B-72", "K-A-62")
