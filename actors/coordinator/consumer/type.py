@@ -135,7 +135,8 @@ class ConsumerOperations:
     def note_topics(self, token: Token, request: NoteTopicsRequest, now: Now) -> None:
         """Have groups look at topics that have changed, with their next heartbeats."""
         older, self._cluster.topics = self._cluster.topics, request.topics
-        if older is not None and any(older.named(name) is None for name in request.topics.names()):
+        # What was made while nobody looked counts as new, too: expressions were resolved by whoever served before.
+        if older is None or any(older.named(name) is None for name in request.topics.names()):
             self._cluster.topics_made_at = request.topics.version
         for group in list(self._runtime.groups.values()):
             if isinstance(group, ConsumerGroup):

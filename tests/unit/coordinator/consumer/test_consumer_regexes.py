@@ -265,5 +265,28 @@ def test_offsets_of_topics_that_an_expression_matches_stay() -> None:
 def test_expressions_that_were_resolved_are_there_after_a_load() -> None:
     driver = resolved()
     driver.fail_over()
+    driver.advance(20_000)
     assert given(driver, "A e2") == ("e2", ())
-    assert driver.resolve() == []
+    assert driver.resolve() == [], "there is no topic that they have not been resolved with"
+
+
+@pytest.mark.conformance("K-B-76", "K-C-59")
+@pytest.mark.parametrize("when", ["before", "meanwhile", "after"])
+def test_topics_that_are_made_around_a_failover_are_matched(when: str) -> None:
+    driver = resolved()
+    if when == "before":
+        driver.set_topics(FOO, FOOBAR, BAR, FOO2)
+        driver.beat("A e2")
+        assert driver.resolve() == [], "the last resolution is not long ago"
+    elif when == "meanwhile":
+        driver.topics, driver.version = (FOO, FOOBAR, BAR, FOO2), driver.version + 1
+    driver.fail_over()
+    if when == "after":
+        driver.set_topics(FOO, FOOBAR, BAR, FOO2)
+    driver.advance(10_001)
+    driver.beat("A e2")
+    assert len(driver.resolve()) == 1
+    assert driver.committed().resolved["foo.*"].topics == {"foo", "foobar", "foo2"}
+    driver.advance(10_001)
+    driver.beat("A e2")
+    assert driver.resolve() == [], "once is enough"
