@@ -94,6 +94,7 @@ class Executor:
 
     def _go_on(self, group: ConsumerGroup, now: Now) -> None:
         group.is_busy = group.is_stuck = False
+        group.written = None
         self.proceed(group, now)
 
     def timed_out(self, group: ConsumerGroup, done: list[Done]) -> None:
@@ -197,6 +198,7 @@ class _Batch:
         if not self._records:
             self._group.is_busy = False
             return
+        self._group.written = self._made.persisted
         write = GroupWrite(self._executor, self._group, self._done)
         keys = [record.key for record in self._records]
         values = [record.value for record in self._records]

@@ -69,6 +69,8 @@ class ConsumerGroup:
         """Whether something is being done, or its records have not committed yet."""
         self.is_stuck = False
         """Whether they have not for so long that nobody waits any more."""
+        self.written: ConsumerState | None = None
+        """What it is when the records under way have committed; None if there are none."""
         self.is_resolving = False
         """Whether its regular expressions are being resolved."""
         self.slice = Timer(nothing)
@@ -181,7 +183,11 @@ class ConsumerGroup:
     def check_commit(self, request: OffsetCommitRequest, timers: Timers, now: Now) -> int:
         if self.is_dead:
             return Error.COORDINATOR_NOT_AVAILABLE
-        return check_commit(self.state, request, self._cluster.topics)
+        """Judged by what has committed and by what is written: it comes after both, if the log does not refuse that."""
+        error = check_commit(self.state, request, self._cluster.topics)
+        if error or self.written is None:
+            return error
+        return check_commit(self.written, request, self._cluster.topics)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> int:
         return check_fetch(self.state, member_id, member_epoch)
@@ -190,7 +196,7 @@ class ConsumerGroup:
         return Error.NONE
 
     def reads(self, topic: str) -> bool:
-        return self.state.subscribes(topic)
+        return self.state.subscribes(topic) or (self.written is not None and self.written.subscribes(topic))
 
     def retention_base(self) -> RetentionBase:
         state = self.state

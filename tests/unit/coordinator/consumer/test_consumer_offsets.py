@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from actors.coordinator.consumer.settings import ConsumerSettings
-from actors.coordinator.groups.messages import DeleteGroupsRequest, OffsetFetchRequest
+from actors.coordinator.groups.messages import DeleteGroupsRequest, OffsetDeleteRequest, OffsetFetchRequest
 from tests.support.consumer_groups import BAR, FOO, GROUP, ConsumerDriver
+from tests.support.offset_rows import commit_request
 
 DAY_MS = 86_400_000
 RETENTION_MS = 7 * DAY_MS
@@ -130,14 +131,19 @@ def test_a_fetch_has_to_have_the_members_epoch() -> None:
 @pytest.mark.conformance("K-D-17")
 def test_a_fetch_is_judged_by_what_has_committed() -> None:
     driver = two()
-    driver.commits("A", 3, "0", offset=7)
+    driver.commits("A", 3, "0 T3:0", offset=7)
     driver.advance(1_100)
     driver.holds = True
     driver.beat_later("B e-1")
-    assert fetched(driver, "B", 3) == (0, 7)
+    driver.ask(commit_request(GROUP, 3, "A", None, [("foo", 0, 8, -1, "")], 9, -1))
+    driver.ask(OffsetDeleteRequest(GROUP, (("bar", 0),)))
+    assert fetched(driver, "B", 3) == (0, 7), "neither the leave nor the commit has committed"
+    assert driver.offset(GROUP, "bar") == 7, "nor has the deletion"
     driver.holds = False
     driver.turn()
     assert fetched(driver, "B", 3) == (25, -9)
+    assert fetched(driver, "A", 3) == (0, 8)
+    assert driver.offset(GROUP, "bar") == -1
 
 
 @pytest.mark.conformance("K-D-17")
@@ -155,6 +161,100 @@ def test_a_stable_fetch_comes_after_the_writes_before_it() -> None:
 @pytest.mark.conformance("K-D-18")
 def test_a_group_that_does_not_exist_has_no_offsets_and_no_error() -> None:
     assert fetched(ConsumerDriver(), "A", 3) == (0, -1)
+
+
+# -- while records are under way
+
+
+def under_way(text: str, *, members: str = "AB") -> ConsumerDriver:
+    """A heartbeat's records are written, and have not committed."""
+    driver = ConsumerDriver(FOO, BAR)
+    if members:
+        driver.join(*members)
+        driver.advance(1_100)
+    driver.holds = True
+    driver.beat_later(text)
+    assert len(driver.held) == 1
+    return driver
+
+
+def committed_then(driver: ConsumerDriver, member_id: str, epoch: int, partition: int, *, refused: bool) -> int:
+    """The error of a commit that is sent now, whether the log takes what is under way or not."""
+    rows = [("foo", partition, 1, -1, "")]
+    token = driver.ask(commit_request(GROUP, epoch, member_id, None, rows, 9, -1))
+    if refused:
+        driver.refuse(19)
+    driver.holds = False
+    driver.turn()
+    return int(driver.answer(token).error_codes[0])
+
+
+@pytest.mark.conformance("K-D-01", "K-D-03", "K-D-06", "K-D-07", "K-D-28", "K-D-30")
+@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize(
+    ("members", "beat", "member_id", "epoch", "partition", "error"),
+    [
+        ("", "A e0 join", "", -1, 0, 25),
+        ("A", "A e-1", "A", 2, 0, 25),
+        ("A", "A e-1", "", -1, 0, 25),
+        ("AB", "B e-1", "B", 3, 3, 25),
+        ("AB", "B e-1", "A", 3, 0, 0),
+        ("AB", "A e3 rack=r", "A", 3, 5, 0),
+    ],
+)
+def test_a_commit_is_judged_by_what_is_written_too(
+    members: str, beat: str, member_id: str, epoch: int, partition: int, error: int, refused: bool
+) -> None:
+    driver = under_way(beat, members=members)
+    assert committed_then(driver, member_id, epoch, partition, refused=refused) == error
+
+
+@pytest.mark.conformance("K-D-06", "K-D-09")
+@pytest.mark.parametrize(("partition", "error"), [(0, 0), (3, 113)])
+def test_what_a_member_is_giving_back_it_does_not_commit_with_its_older_epoch(partition: int, error: int) -> None:
+    driver = ConsumerDriver(FOO, BAR)
+    driver.join("A")
+    driver.advance(1_100)
+    driver.beat("B e0 join")
+    assert driver.told("A e2") == "e2 asg 0-2"
+    driver.holds = True
+    driver.beat_later("A e2 own=0-2")
+    assert committed_then(driver, "A", 2, partition, refused=False) == error
+
+
+@pytest.mark.conformance("K-D-27")
+@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize(("members", "beat"), [("", "A e0 join"), ("A", "A e-1"), ("A", "A e2 names=bar")])
+def test_offsets_of_topics_that_members_begin_or_cease_to_read_are_not_deleted(
+    members: str, beat: str, refused: bool
+) -> None:
+    driver = ConsumerDriver(FOO, BAR)
+    driver.join("Z")
+    driver.commits("Z", 2, "0")
+    driver.beat("Z e-1")
+    if members:
+        driver.join(*members)
+        driver.advance(1_100)
+    driver.holds = True
+    epoch = driver.committed().current_of("A").epoch
+    driver.beat_later(beat.replace("e2", f"e{epoch}"))
+    assert len(driver.held) == 1
+    deleted = driver.delete_offsets(GROUP, ("foo", 0))
+    assert [code for _, _, code in deleted.partitions] == [86]
+    if refused:
+        driver.refuse(19)
+    driver.holds = False
+    driver.turn()
+    assert driver.offset(GROUP, "foo") == 1
+
+
+@pytest.mark.conformance("K-D-01", "K-D-27")
+def test_once_it_is_known_what_became_of_a_write_no_more_is_judged_by_it() -> None:
+    driver = under_way("A e0 join", members="")
+    driver.refuse(19)
+    driver.holds = False
+    assert driver.commits("", -1, "0") == [0]
+    assert [code for _, _, code in driver.delete_offsets(GROUP, ("foo", 0)).partitions] == [0]
 
 
 # -- their end
