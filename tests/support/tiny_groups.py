@@ -282,6 +282,9 @@ class TinyOperations:
         for member_id in sorted(persisted.member_ids):
             self._admit(group, member_id, now)
 
+    def forget(self) -> None:
+        """There is nothing beside the groups."""
+
     def _admit(self, group: TinyGroup, member_id: str, now: Now) -> None:
         session = group.members.setdefault(member_id, Timer(partial(self._expel, group, member_id)))
         self._runtime.timers.arm(session, now.monotonic_ms + SESSION_MS)

@@ -58,6 +58,9 @@ class ClassicOperations:
         group = self._runtime.groups[group_id] = ClassicGroup.from_record(group_id, persisted)
         self._resume(group, now)
 
+    def forget(self) -> None:
+        """All that is known of classic groups is in the groups."""
+
     def _resume(self, group: ClassicGroup, now: Now) -> None:
         for member in group.members.values():
             self._rebalancer.watch(group, member)

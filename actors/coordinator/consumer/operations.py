@@ -35,6 +35,10 @@ class Cluster:
     topics_made_at: int = -1
     """The version of the image in which topics were new last."""
 
+    def forget_topics(self) -> None:
+        """As if none had been told yet."""
+        self.topics, self.topics_made_at = None, -1
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:

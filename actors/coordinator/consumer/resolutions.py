@@ -33,6 +33,10 @@ class Resolutions:
         self._asked = token
         self._tell()
 
+    def forget(self) -> None:
+        """Drop all, for the shard is unloaded. It answers what is parked itself."""
+        self._waiting, self._asked = {}, None
+
     def _tell(self) -> None:
         if self._asked is None or not self._waiting or self._asked not in self._runtime.unanswered:
             return

@@ -66,6 +66,11 @@ class ConsumerOperations:
         if any(persisted.leftovers()):
             self._executor.submit(group, Tidy(), now)
 
+    def forget(self) -> None:
+        """Topics are to be told anew: others have served the groups meanwhile, who knew newer ones."""
+        self._cluster.forget_topics()
+        self._executor.resolutions.forget()
+
     def _new_group(self, group_id: str) -> ConsumerGroup:
         return ConsumerGroup(group_id, lambda: self._durable(group_id), self._cluster)
 

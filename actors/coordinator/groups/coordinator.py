@@ -108,6 +108,8 @@ class GroupCoordinator:
         """Drop all state."""
         self._deletions.forget()
         self._sleep.forget()
+        for operations in self._operations.values():
+            operations.forget()
         self.runtime.rebalances.clear()
         self.runtime.groups.clear()
         self.runtime.durable = DurableState()

@@ -35,6 +35,9 @@ class Operations(Protocol):
     def resume(self, group_id: str, persisted: Any, now: Now) -> None:
         """Put the live group of what was loaded among the runtime's groups, and set its timers."""
 
+    def forget(self) -> None:
+        """The shard is unloaded, and may be loaded again. Drop all that is known beside groups, but for settings."""
+
 
 class GroupType(Protocol):
     """One type of group."""

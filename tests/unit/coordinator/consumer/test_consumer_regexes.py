@@ -271,6 +271,30 @@ def test_expressions_that_were_resolved_are_there_after_a_load() -> None:
 
 
 @pytest.mark.conformance("K-B-76", "K-C-59")
+def test_a_shard_that_is_led_again_matches_topics_that_were_made_meanwhile() -> None:
+    driver = resolved()
+    driver.shard.unload()
+    driver.topics, driver.version = (FOO, FOOBAR, BAR, FOO2), driver.version + 1
+    driver.load(1)
+    driver.advance(10_001)
+    driver.beat("A e2")
+    assert len(driver.resolve()) == 1
+    assert driver.committed().resolved["foo.*"].topics == {"foo", "foobar", "foo2"}
+
+
+@pytest.mark.conformance("K-C-59")
+def test_what_was_to_be_resolved_is_not_told_in_a_later_term() -> None:
+    driver = pending()
+    driver.shard.unload()
+    driver.log.clear()
+    driver.load(1)
+    asked = driver.ask_for_resolutions()
+    assert driver.answer(asked) is None
+    token = driver.beat_later(f"B e0 {JOIN}")
+    assert [each.token for each in driver.answer(asked).resolutions] == [token]
+
+
+@pytest.mark.conformance("K-B-76", "K-C-59")
 @pytest.mark.parametrize("when", ["before", "meanwhile", "after"])
 def test_topics_that_are_made_around_a_failover_are_matched(when: str) -> None:
     driver = resolved()

@@ -162,6 +162,24 @@ def test_no_heartbeat_is_taken_before_topics_are_known() -> None:
     assert (driver.log, driver.list_groups()) == ([], ())
 
 
+@pytest.mark.conformance("K-B-69", "K-C-59")
+def test_a_shard_that_is_led_again_takes_no_heartbeat_by_the_topics_of_its_earlier_term() -> None:
+    driver = alone()
+    driver.shard.unload()
+    elsewhere = ConsumerDriver(FOO_8, log=driver.log)
+    elsewhere.advance(2_000)
+    elsewhere.beat("A e2")
+    driver.log, driver.now = elsewhere.log, elsewhere.now
+    Driver.load(driver, 1)
+    at = len(driver.log)
+    for text in ("A e3", "B e0 join", "A e-1"):
+        assert driver.told(text) == "14"
+    driver.advance(1_100)
+    driver.set_topics(FOO_8)
+    assert given(driver, "A e3") == ("e3", ())
+    assert driver.written(at) == []
+
+
 def test_what_timers_ask_for_waits_until_topics_are_known() -> None:
     before = alone()
     driver = Driver(log=before.log)
