@@ -34,10 +34,16 @@ class Timing:
         found = group.members.get(member_id)
         if found is None:
             session = Timer(
-                lambda now: self._submit(group, EndOfSession(member_id, lambda: session.due_ms is None), now)
+                lambda now: self._submit(group, EndOfSession(member_id, lambda: self._is_over(group, member_id)), now)
             )
             found = group.members[member_id] = MemberTimers(session, Timer(nothing))
         return found
+
+    @staticmethod
+    def _is_over(group: ConsumerGroup, member_id: str) -> bool:
+        """Whether the member's session is over: that of the moment, for it may have left and joined again."""
+        found = group.members.get(member_id)
+        return found is None or found.session.due_ms is None
 
     def heard(self, group: ConsumerGroup, member_id: str, now: Now) -> None:
         """A member has given a sign of life: its session begins anew."""

@@ -215,6 +215,35 @@ def test_who_is_heard_while_the_end_of_its_session_waits_stays() -> None:
     assert "A" in driver.committed().metadata
 
 
+@pytest.mark.conformance("K-B-52", "K-B-54")
+@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize(("instance", "leave"), [("", "A e-1"), (" as=i", "A e-1 as=i"), (" as=i", "A e-2 as=i")])
+def test_who_joins_again_while_the_end_of_its_former_session_waits_stays(
+    instance: str, leave: str, refused: bool
+) -> None:
+    driver = ConsumerDriver()
+    driver.beat(f"A e0 join{instance}")
+    driver.beat("B e0 join")
+    driver.advance(SESSION_MS - 10)
+    driver.beat("B e2")
+    driver.holds = True
+    tokens = [driver.beat_later(leave), driver.beat_later(f"A e0 join{instance}")]
+    driver.advance(10)
+    if refused:
+        driver.refuse(19)
+    driver.holds = False
+    driver.turn()
+    left, joined = (driver.answer(token) for token in tokens)
+    assert left.error_code == (15 if refused else 0)
+    if joined.error_code == 0:
+        driver.advance(SESSION_MS - 1)
+        assert list(driver.committed().metadata) == ["A"]
+        driver.advance(1)
+    else:
+        assert (joined.error_code, refused, instance) == (111, True, " as=i"), "it never left"
+    assert driver.committed().metadata.keys() <= {"B"}
+
+
 def test_a_process_that_stood_still_gives_members_the_time_back() -> None:
     driver = revoking()
     driver.jump(SESSION_MS + 5_000)
