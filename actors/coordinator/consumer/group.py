@@ -75,6 +75,8 @@ class ConsumerGroup:
         """Whether its regular expressions are being resolved."""
         self.slice = Timer(nothing)
         """When the computation of a target goes on."""
+        self.tidying = Timer(nothing)
+        """When what is left of members is removed, if that has failed."""
         self.members: dict[str, MemberTimers] = {}
         self.topics_due_ms = 0
         """When its next heartbeat looks at the topics again (monotonic)."""
@@ -131,6 +133,7 @@ class ConsumerGroup:
 
     def timers(self) -> Iterator[Timer]:
         yield self.slice
+        yield self.tidying
         yield from self.client_timers()
 
     def client_timers(self) -> Iterator[Timer]:

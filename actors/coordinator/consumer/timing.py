@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from actors.coordinator.consumer.group import ConsumerGroup, MemberTimers
-from actors.coordinator.consumer.leaving import EndOfRebalance, EndOfSession
+from actors.coordinator.consumer.leaving import EndOfRebalance, EndOfSession, Tidy
 from actors.coordinator.consumer.operations import Cluster, Operation
 from actors.coordinator.consumer.records import CurrentAssignment, MemberRecord
 from actors.coordinator.consumer.values import Current, MemberState
@@ -91,6 +91,8 @@ class Timing:
                     self._timers.arm(session, due_ms)
             elif isinstance(operation, EndOfRebalance) and operation.member_id in group.members:
                 self._arm(group, operation.member_id, operation.since, due_ms)
+            elif isinstance(operation, Tidy):
+                self._timers.start(group.tidying, due_ms, lambda now: self._submit(group, Tidy(), now))
 
     @staticmethod
     def _forget(group: ConsumerGroup, member_id: str) -> None:

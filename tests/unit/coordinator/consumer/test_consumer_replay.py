@@ -19,6 +19,7 @@ from actors.coordinator.consumer.records import (
     TargetAssignment,
 )
 from actors.coordinator.consumer.state import ConsumerState
+from actors.coordinator.consumer.topics import Topic
 from actors.coordinator.consumer.values import Current, MemberMetadata, MemberState, Resolved
 from actors.coordinator.groups.durable import DurableState
 from actors.coordinator.loading import Loader
@@ -234,6 +235,30 @@ def test_what_is_left_of_a_member_without_its_metadata_is_removed_after_a_load()
     assert list(other.committed().metadata) == ["A"]
     assert other.written(len(lost)) == ["x8(B)", "x7(B)"]
     assert not any(member == "B" for member in other.committed().owners.values())
+
+
+@pytest.mark.conformance("K-C-58")
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("error", [19, 6, 10])
+def test_what_is_left_of_a_member_is_removed_in_the_end_though_the_log_refuses_it(error: int, times: int) -> None:
+    driver = ConsumerDriver()
+    driver.join("A", "B")
+    gone = MemberRecord(GROUP, "B").records()[0].key
+    driver.log = [record for record in driver.log if record.key != gone]
+    driver.holds = True
+    driver.fail_over()
+    for _ in range(times):
+        assert "B" in driver.committed().owners.values()
+        driver.refuse(error)
+        assert not driver.held, "not at once"
+        driver.advance(1_000)
+    driver.holds = False
+    driver.turn()
+    assert "B" not in driver.committed().owners.values()
+    driver.advance(1_100)
+    assert driver.told("A e3") == "e3"
+    driver.set_topics(Topic(T1, "foo", 8))
+    assert driver.told("A e3") == "e4 asg 0-7", "nothing of it is in the way"
 
 
 @pytest.mark.conformance("K-C-15", "K-B-19")
