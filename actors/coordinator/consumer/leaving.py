@@ -15,6 +15,7 @@ from actors.coordinator.consumer.messages import (
 )
 from actors.coordinator.consumer.operations import Answer, Draft, Operation
 from actors.coordinator.consumer.records import CurrentAssignment, TargetAssignment
+from actors.coordinator.consumer.state import ConsumerState
 from actors.coordinator.consumer.values import STATIC_LEAVE_EPOCH, Current
 from actors.coordinator.errors import Error
 from actors.coordinator.turn import Token
@@ -65,8 +66,12 @@ class EndOfRebalance(Operation):
 
     def steps(self, draft: Draft) -> Generator[None, None, Answer]:
         yield from ()
-        if self.member_id in draft.state.metadata and draft.state.current_of(self.member_id) == self.since:
+        if self.is_due(draft.state):
             remove(draft, (self.member_id,), "rebalance timed out", expels=True)
+
+    def is_due(self, state: ConsumerState) -> bool:
+        """Whether the member is where it was. One that has moved on has a timer of its own again, if it needs one."""
+        return self.member_id in state.metadata and state.current_of(self.member_id) == self.since
 
 
 class Tidy(Operation):

@@ -89,7 +89,7 @@ class Timing:
                 session = group.members[operation.member_id].session
                 if session.due_ms is None:
                     self._timers.arm(session, due_ms)
-            elif isinstance(operation, EndOfRebalance) and operation.member_id in group.members:
+            elif isinstance(operation, EndOfRebalance) and operation.is_due(group.state):
                 self._arm(group, operation.member_id, operation.since, due_ms)
             elif isinstance(operation, Tidy):
                 self._timers.start(group.tidying, due_ms, lambda now: self._submit(group, Tidy(), now))

@@ -215,6 +215,31 @@ def test_who_is_heard_while_the_end_of_its_session_waits_stays() -> None:
     assert "A" in driver.committed().metadata
 
 
+@pytest.mark.conformance("K-B-55")
+@pytest.mark.parametrize("refused", [0, 1, 2])
+def test_a_second_revocation_has_its_timer_though_that_of_the_first_ended_meanwhile(refused: int) -> None:
+    driver = revoking(LONG)
+    driver.advance(REBALANCE_MS - 10)
+    driver.beat("C e0 join")
+    driver.holds = True
+    driver.beat_later("A e2 own=0-2")
+    driver.beat_later("D e0 join")
+    driver.advance(10)
+    driver.append()
+    driver.commit()
+    driver.turn()
+    assert driver.member("A") == "e2/p2 UNREVOKED 0-1@2 | 2@2"
+    for _ in range(refused):
+        driver.refuse(19)
+        driver.beat_later("D e0 join")
+    driver.holds = False
+    driver.turn()
+    driver.advance(REBALANCE_MS - 11)
+    assert "A" in driver.committed().metadata
+    driver.advance(1)
+    assert "A" not in driver.committed().metadata
+
+
 @pytest.mark.conformance("K-B-52", "K-B-54")
 @pytest.mark.parametrize("refused", [False, True])
 @pytest.mark.parametrize(("instance", "leave"), [("", "A e-1"), (" as=i", "A e-1 as=i"), (" as=i", "A e-2 as=i")])
