@@ -147,6 +147,7 @@ class _Batch:
     def run(self, now: Now) -> None:
         """Run until nothing waits or the write is full; if there is much to compute, go on in the next turn."""
         while True:
+            self._draft.latest = now
             try:
                 next(self._steps)
             except StopIteration as end:

@@ -172,5 +172,5 @@ def compute(draft: Draft) -> Generator[None, None, Refusal | None]:
         return Refusal(Error.UNKNOWN_SERVER_ERROR, f"The assignor {assignor.name} has failed: {error}")
     for member_id, partitions in list(target.changed_targets(state, made)):
         draft.write(TargetAssignment(group_id, member_id, partitions))
-    draft.write(AssignmentEpoch(group_id, state.group_epoch, draft.now.wall_ms))
+    draft.write(AssignmentEpoch(group_id, state.group_epoch, draft.latest.wall_ms))
     return None

@@ -77,6 +77,7 @@ class Draft:
         "group_id",
         "has_looked_at_topics",
         "heard",
+        "latest",
         "max_size",
         "must_look_at_topics",
         "must_resolve",
@@ -99,6 +100,9 @@ class Draft:
         self._drafted = Drafted(self.state)
         self.changes: list[GroupChange] = []
         self.now = now
+        """When it has begun."""
+        self.latest = now
+        """When it goes on, if it has paused."""
         self.topics = cluster.topics
         self.assignors = cluster.assignors
         self.configured = cluster.settings.assignors

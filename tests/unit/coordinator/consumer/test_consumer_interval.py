@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.coordinator.consumer.settings import ConsumerSettings
-from tests.support.consumer_groups import BAR, FOO, GROUP, ConsumerDriver, given
+from tests.support.consumer_groups import BAR, FOO, GROUP, ConsumerDriver, Slow, given
 
 
 def two(**settings: int) -> ConsumerDriver:
@@ -48,6 +48,20 @@ def test_the_time_of_the_last_computation_survives_a_load() -> None:
     driver.advance(1)
     driver.beat("A e2")
     assert driver.stands() == "3/3 Reconciling"
+
+
+@pytest.mark.conformance("K-B-123")
+def test_the_interval_counts_from_the_end_of_a_computation_that_took_its_time() -> None:
+    driver = ConsumerDriver(assignors=(Slow(),), settings=ConsumerSettings(assignors=("uniform",)))
+    began_ms = driver.now.wall_ms
+    driver.beat_later("A e0 join")
+    for _ in range(5):
+        driver.jump(200)
+    assert driver.committed().assignment_timestamp_ms == driver.now.wall_ms == began_ms + 1_000
+    driver.beat("B e0 join")
+    driver.advance(999)
+    driver.beat("B e2")
+    assert driver.stands() == "3/2 Assigning"
 
 
 @pytest.mark.conformance("K-B-124")
