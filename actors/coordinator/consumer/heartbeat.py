@@ -46,7 +46,7 @@ class Heartbeat(Operation):
     def steps(self, draft: Draft) -> Generator[None, None, Answer]:
         request, state = self._request, draft.state
         held_before = partitions_of(state.current_of(request.member_id).assigned)
-        refusal = find(draft, request) or regexes.check(draft, request.member_id, request.subscribed_topic_regex)
+        refusal = refusal_of(draft, request)
         if refusal is not None:
             return refusal
         has_changed = self._note(draft)
@@ -138,6 +138,11 @@ class Heartbeat(Operation):
         if made is not None and made is not current:
             draft.write(CurrentAssignment(draft.group_id, member_id, made))
         return made
+
+
+def refusal_of(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> Refusal | None:
+    """Why a heartbeat is refused; None if its sender is a member, or has been let in."""
+    return find(draft, request) or regexes.check(draft, request.member_id, request.subscribed_topic_regex)
 
 
 def is_at_rest(state: ConsumerState, request: ConsumerGroupHeartbeatRequest) -> bool:

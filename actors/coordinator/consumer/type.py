@@ -10,7 +10,7 @@ from actors.coordinator.assignors.slices import SlicedAssignor
 from actors.coordinator.consumer.describe import Describe
 from actors.coordinator.consumer.executor import Executor
 from actors.coordinator.consumer.group import ConsumerGroup
-from actors.coordinator.consumer.heartbeat import Heartbeat, is_at_rest
+from actors.coordinator.consumer.heartbeat import Heartbeat, is_at_rest, refusal_of
 from actors.coordinator.consumer.leaving import Leave, Tidy
 from actors.coordinator.consumer.messages import (
     ConsumerGroupDescribeRequest,
@@ -23,7 +23,7 @@ from actors.coordinator.consumer.messages import (
     ResolutionsRequest,
     ResolvedRequest,
 )
-from actors.coordinator.consumer.operations import Cluster
+from actors.coordinator.consumer.operations import Cluster, Draft
 from actors.coordinator.consumer.records import CONSUMER_RECORDS
 from actors.coordinator.consumer.regexes import NoteResolved
 from actors.coordinator.consumer.settings import ConsumerSettings
@@ -126,14 +126,20 @@ class ConsumerOperations:
         if isinstance(found, ConsumerGroup):
             if not found.is_stuck:
                 return found
-            if request.member_id in found.state.metadata:
-                self._executor.timing.heard(found, request.member_id, now)
+            self._note_sign_of_life(found, request, now)
             return Refusal(Error.COORDINATOR_NOT_AVAILABLE, "The group's last change has not committed yet.")
         if request.member_epoch != JOIN_EPOCH or (found is not None and not (found.is_empty and found.is_vacant)):
             return Refusal(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is no consumer group.")
         group = groups[group_id] = self._new_group(group_id)
         group.replaced = found
         return group
+
+    def _note_sign_of_life(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Now) -> None:
+        """A member is not expelled because nothing commits. What would be refused anyway is no sign of life."""
+        state = group.state
+        if request.member_id in state.metadata and not request.is_leave:
+            if refusal_of(Draft(group.group_id, state, self._cluster, now), request) is None:
+                self._executor.timing.heard(group, request.member_id, now)
 
     # -- what the host tells
 

@@ -97,6 +97,38 @@ def test_who_waits_too_long_is_told_and_is_not_expelled_for_it() -> None:
     assert driver.told("A e3").startswith("e")
 
 
+@pytest.mark.conformance("K-A-49", "K-A-54")
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [
+        ("A e3", True),
+        ("A e0 join", True),
+        ("A e2 own=0-2", True),
+        ("A e2", False),
+        ("A e2 own=0-3", False),
+        ("A e4", False),
+        ("A e3 as=i", False),
+        ("A e3 regex=(", False),
+        ("A e-1", False),
+        ("S e0 join as=s", False),
+        ("S e-2 as=s", False),
+    ],
+)
+def test_a_heartbeat_that_would_be_refused_is_no_sign_of_life_while_nothing_commits(text: str, stays: bool) -> None:
+    driver = ConsumerDriver()
+    driver.join("A", "B")
+    driver.beat("S e0 join as=s")
+    driver.advance(1_100)
+    driver.holds = True
+    driver.beat_later("C e0 join")
+    driver.advance(30_000)
+    assert driver.told(text) == "15"
+    driver.advance(20_000)
+    driver.holds = False
+    driver.turn()
+    assert (text.split(" ")[0] in driver.committed().metadata) is stays
+
+
 def test_a_shard_that_is_unloaded_refuses_what_waits() -> None:
     driver = ConsumerDriver()
     driver.holds = True
