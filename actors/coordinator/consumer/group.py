@@ -71,8 +71,8 @@ class ConsumerGroup:
         """Whether they have not for so long that nobody waits any more."""
         self.written: ConsumerState | None = None
         """What it is when the records under way have committed; None if there are none."""
-        self.is_resolving = False
-        """Whether its regular expressions are being resolved."""
+        self.resolving_until_ms = 0
+        """Until when its regular expressions are being resolved (monotonic); over if that has failed silently."""
         self.slice = Timer(nothing)
         """When the computation of a target goes on."""
         self.tidying = Timer(nothing)

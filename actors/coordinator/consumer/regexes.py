@@ -96,7 +96,9 @@ class NoteResolved(Operation):
             if regex not in state.regexes:
                 continue
             older = state.resolved.get(regex)
-            has_changed |= older is None or older.topics != topics
+            if older is not None and request.version < older.version:
+                continue  # it took so long that another one has come before it
+            has_changed |= topics != (frozenset() if older is None else older.topics)
             draft.write(ResolvedRegex(draft.group_id, regex, Resolved(topics, request.version, request.began_ms)))
         if draft.changes:
             draft.must_look_at_topics = True

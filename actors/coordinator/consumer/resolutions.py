@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.messages import Resolution, ResolutionsRequest, ResolutionsResponse
 from actors.coordinator.consumer.operations import Draft
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.turn import Now, Token
+
+
+LIMIT_MS: Final = 60_000
+"""When a resolution is given up of which nothing was heard, and another one may begin."""
 
 
 class Resolutions:
@@ -20,9 +26,10 @@ class Resolutions:
 
     def begin(self, group: ConsumerGroup, draft: Draft, token: Token) -> None:
         """Have all expressions of a group resolved, unless they are."""
-        if group.is_resolving:
+        now_ms = draft.latest.monotonic_ms
+        if now_ms < group.resolving_until_ms:
             return
-        group.is_resolving = True
+        group.resolving_until_ms = now_ms + LIMIT_MS
         regexes = frozenset(draft.state.regexes)
         self._waiting[group.group_id] = Resolution(group.group_id, regexes, draft.topics, draft.now.wall_ms, token)
         self._tell()

@@ -163,7 +163,7 @@ class ConsumerOperations:
         if not isinstance(group, ConsumerGroup) or group.is_dead:
             self._runtime.replies.append((token, Noted()))
             return
-        group.is_resolving = False
+        group.resolving_until_ms = 0
         self._runtime.park(token, request)
         self._executor.submit(group, NoteResolved(token, request), now)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from actors.coordinator.consumer.messages import ResolvedRequest
-from actors.coordinator.consumer.regexes import error_of
+from actors.coordinator.consumer.regexes import error_of, resolve
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.topics import Topic
 from tests.support.consumer_groups import BAR, FOO, FOOBAR, GROUP, ConsumerDriver, given, shown_answer
@@ -243,6 +243,46 @@ def test_a_resolution_that_fails_is_tried_again_with_a_later_heartbeat() -> None
     driver.ask(ResolvedRequest(GROUP, None, 1, resolution.began_ms))
     driver.beat("A e1")
     assert len(driver.resolve()) == 1
+
+
+@pytest.mark.conformance("K-B-81")
+@pytest.mark.parametrize("is_fetched", [False, True])
+def test_a_resolution_of_which_nothing_is_heard_is_given_up(is_fetched: bool) -> None:
+    driver = pending(ConsumerSettings(session_timeout_ms=10_000_000))
+    if is_fetched:
+        assert len(driver.answer(driver.ask_for_resolutions()).resolutions) == 1
+    driver.advance(59_999)
+    driver.beat("A e1")
+    assert driver.resolve() == [] or not is_fetched
+    driver.advance(20_001)
+    driver.beat("A e1")
+    driver.resolve()
+    assert driver.committed().resolved["foo.*"].topics == {"foo", "foobar"}
+
+
+@pytest.mark.conformance("K-B-80", "K-B-81")
+def test_a_result_that_comes_after_a_newer_one_is_dropped() -> None:
+    driver = pending(ConsumerSettings(session_timeout_ms=10_000_000))
+    (slow,) = driver.answer(driver.ask_for_resolutions()).resolutions
+    driver.advance(60_000)
+    driver.set_topics(FOO, FOOBAR, BAR, FOO2)
+    driver.beat("A e1")
+    driver.resolve()
+    at = len(driver.log)
+    assert driver.call(resolve(slow, lambda _: True)).error_code == 0
+    assert driver.written(at) == []
+    assert driver.committed().resolved["foo.*"].topics == {"foo", "foobar", "foo2"}
+
+
+@pytest.mark.conformance("K-B-80", "K-C-36", "K-C-08")
+def test_an_expression_that_matches_nothing_raises_nothing() -> None:
+    driver = ConsumerDriver(FOO)
+    driver.beat("A e0 R names= own=[] regex=none.*")
+    at = len(driver.log)
+    driver.resolve()
+    assert driver.written(at) == ["16(none.*)"]
+    assert given(driver, "A e1") == ("e1", ())
+    assert driver.stands() == "1/1 Stable"
 
 
 @pytest.mark.conformance("K-B-82")
