@@ -209,6 +209,10 @@ class TinyGroup:
         return self.is_vacant and not self.is_dead
 
     @property
+    def shown(self) -> TinyGroup:
+        return self
+
+    @property
     def is_vacant(self) -> bool:
         return not self.members and not self.entering
 

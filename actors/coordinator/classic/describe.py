@@ -26,7 +26,8 @@ class Describe:
     def _describe(self, group_id: str | None) -> DescribedGroup:
         if group_id is None:
             return DescribedGroup(Error.INVALID_GROUP_ID, "")
-        group = self._runtime.find(ClassicGroup, group_id, Error.GROUP_ID_NOT_FOUND)
+        found = self._runtime.groups.get(group_id)
+        group = None if found is None else found.shown
         if (
             not isinstance(group, ClassicGroup)
             or group.state is GroupState.DEAD

@@ -281,6 +281,10 @@ class ClassicGroup:
         return self.protocol_type is None and self.state is GroupState.EMPTY and not self.pending_joins
 
     @property
+    def shown(self) -> ClassicGroup:
+        return self
+
+    @property
     def is_vacant(self) -> bool:
         """Whether it has neither members nor pending member ids."""
         return not self.members and not self.pending_joins

@@ -38,7 +38,7 @@ class Describe:
         if not group_id:
             return DescribedConsumerGroup(group_id, Error.INVALID_GROUP_ID)
         group = self._runtime.groups.get(group_id)
-        if not isinstance(group, ConsumerGroup) or self._runtime.durable.get(group_id) is None:
+        if not isinstance(group, ConsumerGroup) or not group.exists:
             return DescribedConsumerGroup(group_id, Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is no consumer group.")
         state = group.state
         return DescribedConsumerGroup(

@@ -89,11 +89,21 @@ class ConsumerGroup:
         """What has committed. It is not to be changed."""
         return self._durable() or _NO_RECORDS
 
+    @property
+    def exists(self) -> bool:
+        """Whether a record of it has committed."""
+        return self._durable() is not None
+
     # -- to look at
 
     @property
+    def shown(self) -> Group:
+        return self.replaced or self
+
+    @property
     def state_name(self) -> str:
-        return "Dead" if self.is_dead else self.state.persisted_state
+        """Never Dead: a group that is being deleted is Empty until its tombstones have committed."""
+        return self.state.persisted_state
 
     @property
     def listed_protocol_type(self) -> str:
@@ -201,6 +211,9 @@ class ConsumerGroup:
     def reads(self, topic: str) -> bool:
         return self.state.subscribes(topic) or (self.written is not None and self.written.subscribes(topic))
 
-    def retention_base(self) -> RetentionBase:
+    def retention_base(self) -> RetentionBase | None:
+        """None while something is under way, which may subscribe to more."""
+        if self.is_busy or self.waiting:
+            return None
         state = self.state
         return lambda topic, value: None if state.subscribes(topic) else value.commit_timestamp_ms

@@ -35,7 +35,7 @@ class Admin:
 
     def _committed(self) -> list[Group]:
         groups = self._runtime.groups
-        return [groups[group_id] for group_id, _ in self._runtime.durable.items() if group_id in groups]
+        return [groups[group_id].shown for group_id, _ in self._runtime.durable.items() if group_id in groups]
 
     # -- DeleteGroups, versions 0 to 2
 

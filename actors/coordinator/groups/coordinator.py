@@ -175,11 +175,12 @@ class GroupCoordinator:
 
     def group_counts(self) -> dict[str, int]:
         """The number of groups in each state, of all types together."""
-        return dict(Counter(group.state_name for group in self.runtime.groups.values()))
+        return dict(Counter(group.shown.state_name for group in self.runtime.groups.values()))
 
     def group_counts_by_type(self) -> dict[str, dict[str, int]]:
         """The number of groups in each state, by the names of their types."""
-        counted = Counter((group.type_name, group.state_name) for group in self.runtime.groups.values())
+        shown = [group.shown for group in self.runtime.groups.values()]
+        counted = Counter((group.type_name, group.state_name) for group in shown)
         by_type: dict[str, dict[str, int]] = {}
         for (group_type, state), count in counted.items():
             by_type.setdefault(group_type, {})[state] = count

@@ -59,6 +59,10 @@ class Group(Protocol):
         """Whether nobody is in it, and nobody has announced to come."""
 
     @property
+    def shown(self) -> Group:
+        """Itself as those see it who list or describe groups; another one if it only takes that one's place so far."""
+
+    @property
     def awaited(self) -> tuple[str, ...]:
         """The ids of the members that its running phase waits for."""
 

@@ -113,6 +113,64 @@ def test_a_group_is_listed_with_its_type_and_state() -> None:
     assert counts == {"consumer": {"Assigning": 1}, "classic": {"Stable": 1}}
 
 
+@pytest.mark.conformance("K-B-02", "K-B-06", "K-A-61")
+def test_a_group_that_is_being_deleted_is_empty_until_it_is_gone() -> None:
+    driver = ConsumerDriver()
+    driver.join("A")
+    driver.beat("A e-1")
+    driver.holds = True
+    driver.delete_group(GROUP)
+    assert driver.described().state == "Empty"
+    assert [each.group_state for each in driver.list_groups()] == ["Empty"]
+    assert driver.shard.coordinator.group_counts() == {"Empty": 1}
+    assert driver.shard.coordinator.group_status(GROUP, driver.now).state == "Empty"
+    assert driver.told("B e0 join") == "15"
+    driver.holds = False
+    driver.turn()
+    assert driver.described().error_code == 69
+    assert driver.shard.coordinator.group_counts() == {}
+
+
+@pytest.mark.conformance("K-A-59", "K-A-61", "K-B-05")
+@pytest.mark.parametrize("has_had_members", [False, True])
+@pytest.mark.parametrize("refused", [False, True])
+def test_an_empty_classic_group_is_shown_until_the_one_in_its_place_has_committed(
+    has_had_members: bool, refused: bool
+) -> None:
+    driver = ConsumerDriver()
+    if has_had_members:
+        client = Client(driver, "c", group_id=GROUP)
+        stable_group(driver, client)
+        driver.leave(GROUP, (client.member_id, None))
+    driver.commit_offset(GROUP, 7)
+
+    def shown() -> tuple[object, ...]:
+        coordinator = driver.shard.coordinator
+        return (
+            driver.described().error_code,
+            driver.describe(GROUP),
+            driver.list_groups(),
+            driver.list_groups(types=("consumer",)),
+            coordinator.group_counts(),
+            coordinator.group_counts_by_type(),
+        )
+
+    before = shown()
+    assert before[0] == 69
+    driver.holds = True
+    driver.beat_later("A e0 join")
+    assert shown() == before
+    if refused:
+        driver.refuse(19)
+        assert shown() == before
+    else:
+        driver.holds = False
+        driver.turn()
+        assert driver.described().error_code == 0
+        assert driver.describe(GROUP).group_state == "Dead"
+        assert [(each.group_type, each.group_state) for each in driver.list_groups()] == [("consumer", "Stable")]
+
+
 def test_an_older_tool_is_told_that_the_group_is_dead() -> None:
     described = two().describe(GROUP)
     assert (described.error_code, described.group_state, described.members) == (0, "Dead", ())

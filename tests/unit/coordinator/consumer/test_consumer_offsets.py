@@ -6,7 +6,7 @@ import pytest
 
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.groups.messages import DeleteGroupsRequest, OffsetDeleteRequest, OffsetFetchRequest
-from tests.support.consumer_groups import BAR, FOO, GROUP, ConsumerDriver
+from tests.support.consumer_groups import BAR, FOO, GROUP, ConsumerDriver, Slow
 from tests.support.offset_rows import commit_request
 
 DAY_MS = 86_400_000
@@ -280,6 +280,25 @@ def test_an_empty_group_goes_with_its_last_offset() -> None:
     driver.advance(2_000_000)
     assert driver.stands() == ""
     assert driver.written(at) == ["x1", "x6", "x4", "x3"]
+
+
+@pytest.mark.conformance("K-D-23")
+@pytest.mark.parametrize("joins", [False, True])
+def test_offsets_do_not_expire_while_a_first_target_is_computed_with_their_topics(joins: bool) -> None:
+    driver = ConsumerDriver(assignors=(Slow(),), settings=ConsumerSettings(assignors=("uniform",)))
+    interval_ms = driver.config.offsets_retention_check_interval_ms
+    began_ms = driver.now.monotonic_ms
+    driver.commit_offset(GROUP, 7, topic="foo")
+    driver.advance(1)
+    driver.commit_offset(GROUP, 8, topic="foo", partition=1)
+    driver.advance(began_ms + RETENTION_MS - 2 - driver.now.monotonic_ms)
+    if joins:
+        driver.beat_later("A e0 join")
+    driver.advance(2)
+    assert RETENTION_MS % interval_ms == 0, "it was looked for expired offsets just now"
+    assert driver.offset(GROUP, "foo") == (7 if joins else -1)
+    driver.advance(1_000)
+    assert driver.offset(GROUP, "foo") == (7 if joins else -1)
 
 
 @pytest.mark.conformance("K-D-25")
