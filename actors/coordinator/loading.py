@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, Generic, Protocol, TypeVar
 
-from actors.coordinator.records import TYPE_BYTES, Records, RecordTypes
+from actors.coordinator.records import TYPE_BYTES, Records, RecordType, RecordTypes
 
 
 class Durable(Protocol):
@@ -30,7 +30,8 @@ class Loader(Generic[State]):
 
     That is three times as fast as decoding every record. It gives the same state, because the order of records with
     different keys matters for few types only (`RecordTypes.need_order`). If one of these is there, what is left is
-    decoded in the log's order. Transactions depend on order throughout; before one, all that was kept so far is
+    decoded in the log's order. Types whose records have an order among themselves alone are decoded last, in that of
+    the last record of each key. Transactions depend on order throughout; before one, all that was kept so far is
     decoded.
     """
 
@@ -79,14 +80,18 @@ class Loader(Generic[State]):
         self._positions.clear()
 
     def _changes(self) -> Iterator[Any]:
-        values = self._values
-        keys: Iterable[bytes] = values
-        if self._types.need_order(values):
-            keys = sorted(values, key=self._positions.__getitem__)
+        values, position = self._values, self._positions.__getitem__
+        has_order = self._types.need_order(values)
+        keys: Iterable[bytes] = sorted(values, key=position) if has_order else values
+        late: dict[int, tuple[RecordType, list[bytes]]] = {}
         for _, run in groupby(keys, key=lambda key: key[:TYPE_BYTES]):
             of_one_type = list(run)
             found = self._types.get(of_one_type[0])
             if found is None:
                 self.unknown_records += len(of_one_type)
+            elif found.ordered_within and not has_order:
+                late.setdefault(found.number, (found, []))[1].extend(of_one_type)
             else:
                 yield from found.changes(of_one_type, values)
+        for of_its_type, its_keys in late.values():
+            yield from of_its_type.changes(sorted(its_keys, key=position), values)

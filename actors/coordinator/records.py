@@ -69,6 +69,8 @@ class RecordType:
     """Whether its records count only in their place among those of other keys."""
     tombstones_ordered: bool = False
     """Whether its tombstones do."""
+    ordered_within: bool = False
+    """Whether its records do among those of the type: of two that speak of the same, the later one counts."""
 
     @property
     def prefix(self) -> bytes:

@@ -48,11 +48,13 @@ from tests.support.offset_rows import commit_request
 T1 = bytes(range(16))
 T2 = bytes(range(16, 32))
 T3 = bytes(range(32, 48))
-TAGS = {"T1": T1, "T2": T2, "T3": T3}
-NAMES = {T1: "foo", T2: "foobar", T3: "bar"}
+T4 = bytes(range(64, 80))
+TAGS = {"T1": T1, "T2": T2, "T3": T3, "T4": T4}
+NAMES = {T1: "foo", T2: "foobar", T3: "bar", T4: "foo2"}
 FOO = Topic(T1, "foo", 6)
 FOOBAR = Topic(T2, "foobar", 2)
 BAR = Topic(T3, "bar", 1)
+FOO2 = Topic(T4, "foo2", 1)
 GROUP = "g1"
 SESSION_MS = 45_000
 REBALANCE_MS = 300_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 
 from actors.coordinator.consumer import target
 from actors.coordinator.consumer.group import ConsumerGroup
@@ -47,7 +48,7 @@ class Describe:
             group_epoch=state.group_epoch,
             assignment_epoch=state.assignment_epoch,
             assignor=target.chosen(state, self._cluster.settings.assignors),
-            members=tuple(self._member(state, *each) for each in state.metadata.items()),
+            members=tuple(self._member(state, *each) for each in sorted(state.metadata.items(), key=itemgetter(0))),
         )
 
     def _member(self, state: ConsumerState, member_id: str, member: MemberMetadata) -> DescribedMember:

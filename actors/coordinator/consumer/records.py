@@ -251,9 +251,9 @@ CONSUMER_RECORDS = (
     # A group that ends takes all with it that was written before, and leaves its offsets without a group.
     RecordType(3, _read_group_epoch, tombstones_ordered=True),
     RecordType(4, _read_legacy),
-    RecordType(5, _read_member),
+    RecordType(5, _read_member, ordered_within=True),  # the newest to name an instance id has it
     RecordType(6, _read_assignment_epoch),
     RecordType(7, _read_target),
-    RecordType(8, _read_current),
+    RecordType(8, _read_current, ordered_within=True),  # the newest to name a partition owns it
     RecordType(16, _read_regex),
 )

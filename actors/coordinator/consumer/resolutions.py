@@ -11,7 +11,6 @@ from actors.coordinator.errors import Error
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.turn import Now, Token
 
-
 LIMIT_MS: Final = 60_000
 """When a resolution is given up of which nothing was heard, and another one may begin."""
 

@@ -10,7 +10,7 @@ they have decided is replayed on the durable one when it has committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Hashable, Iterable, Iterator, MutableMapping
 from typing import ClassVar, NamedTuple, TypeVar
 
 from actors.coordinator.consumer.layered import Layered
@@ -18,7 +18,7 @@ from actors.coordinator.consumer.values import CONSUMER, NEW, Current, MemberMet
 
 FIRST_EPOCH = 1
 TopicPartition = tuple[bytes, int]
-K = TypeVar("K")
+K = TypeVar("K", bound=Hashable)
 
 
 class KnownMember(NamedTuple):
@@ -46,6 +46,7 @@ class ConsumerState:
         "assignment_epoch",
         "assignment_timestamp_ms",
         "classic_members",
+        "contested",
         "current",
         "group_epoch",
         "has_legacy_topics",
@@ -78,6 +79,8 @@ class ConsumerState:
         # What follows from these.
         self.owners: MutableMapping[TopicPartition, str] = {} if base is None else Layered(base.owners)
         """The member that lists a partition as assigned or pending. One that is not here is free."""
+        self.contested: set[Hashable] = set() if base is None else set(base.contested)
+        """Partitions and instance ids that several have had: a log in which records are missing may say so."""
         self.instances: MutableMapping[str, str] = {} if base is None else Layered(base.instances)
         """The member ids of static members."""
         self.names: MutableMapping[str, int] = {} if base is None else Layered(base.names)
@@ -162,20 +165,29 @@ class ConsumerState:
         self.assignment_timestamp_ms = 0 if epoch is None else timestamp_ms
 
     def put_metadata(self, member_id: str, member: MemberMetadata | None) -> None:
+        """The newest record to name an instance id has it, as `put_current` has it of partitions."""
         older = self.metadata.get(member_id)
         if older is not None:
             self._settle(member_id, -1)
             self._count_metadata(member_id, older, -1)
+            del self.metadata[member_id]
             if older.instance_id is not None and self.instances.get(older.instance_id) == member_id:
-                del self.instances[older.instance_id]
+                self._release_instance(older.instance_id)
         if member is None:
-            self.metadata.pop(member_id, None)
             return
         self.metadata[member_id] = member
         self._settle(member_id, 1)
         self._count_metadata(member_id, member, 1)
         if member.instance_id is not None:
+            if member.instance_id in self.instances:
+                self.contested.add(member.instance_id)
             self.instances[member.instance_id] = member_id
+
+    def _release_instance(self, instance_id: str) -> None:
+        members = self.metadata.items() if instance_id in self.contested else ()
+        self._hand_over(
+            self.instances, instance_id, [each for each, member in members if member.instance_id == instance_id]
+        )
 
     def _count_metadata(self, member_id: str, member: MemberMetadata, by: int) -> None:
         for name in member.names:
@@ -201,12 +213,25 @@ class ConsumerState:
         older = self.current.pop(member_id, None)
         for at in _listed(older):
             if self.owners.get(at) == member_id:
-                del self.owners[at]
+                self._release_partition(at)
         if current is not None:
             self.current[member_id] = current
+            self.contested.update(at for at in _listed(current) if at in self.owners)
             self.owners.update(dict.fromkeys(_listed(current), member_id))
         if counted:
             self._settle(member_id, 1)
+
+    def _release_partition(self, at: TopicPartition) -> None:
+        members = self.current.items() if at in self.contested else ()
+        self._hand_over(self.owners, at, [each for each, current in members if at in _listed(current)])
+
+    def _hand_over(self, held: MutableMapping[K, str], at: K, others: list[str]) -> None:
+        """Nobody has this any more, or the last of the others that have said they have."""
+        if others:
+            held[at] = others[-1]
+        else:
+            del held[at]
+            self.contested.discard(at)
 
     def _settle(self, member_id: str, by: int) -> None:
         current = self.current_of(member_id)
@@ -239,5 +264,5 @@ def _listed(current: Current | None) -> Iterable[TopicPartition]:
 
 
 def _plain(state: ConsumerState) -> list[object]:
-    values = (getattr(state, name) for name in ConsumerState.__slots__)
+    values = (getattr(state, name) for name in ConsumerState.__slots__ if name != "contested")
     return [dict(value) if isinstance(value, MutableMapping) else value for value in values]

@@ -136,10 +136,10 @@ class ConsumerOperations:
 
     def _note_sign_of_life(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Now) -> None:
         """A member is not expelled because nothing commits. What would be refused anyway is no sign of life."""
-        state = group.state
-        if request.member_id in state.metadata and not request.is_leave:
-            if refusal_of(Draft(group.group_id, state, self._cluster, now), request) is None:
-                self._executor.timing.heard(group, request.member_id, now)
+        if request.is_leave or request.member_id not in group.state.metadata:
+            return
+        if refusal_of(Draft(group.group_id, group.state, self._cluster, now), request) is None:
+            self._executor.timing.heard(group, request.member_id, now)
 
     # -- what the host tells
 

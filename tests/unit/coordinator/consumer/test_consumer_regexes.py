@@ -10,9 +10,8 @@ from actors.coordinator.consumer.messages import ResolvedRequest
 from actors.coordinator.consumer.regexes import error_of, resolve
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.topics import Topic
-from tests.support.consumer_groups import BAR, FOO, FOOBAR, GROUP, ConsumerDriver, given, shown_answer
+from tests.support.consumer_groups import BAR, FOO, FOO2, FOOBAR, GROUP, ConsumerDriver, given, shown_answer
 
-FOO2 = Topic(bytes(range(64, 80)), "foo2", 1)
 JOIN = "R names= own=[] regex=foo.*"
 
 

@@ -24,7 +24,7 @@ from actors.coordinator.consumer.values import Current, MemberMetadata, MemberSt
 from actors.coordinator.groups.durable import DurableState
 from actors.coordinator.loading import Loader
 from actors.coordinator.records import Change, Record, encode
-from tests.support.consumer_groups import BAR, FOO, FOOBAR, GROUP, READ, T1, ConsumerDriver, given, shown
+from tests.support.consumer_groups import BAR, FOO, FOO2, FOOBAR, GROUP, READ, T1, ConsumerDriver, given, shown
 
 MEMBER = MemberMetadata("c", "/127.0.0.1", names=frozenset({"foo"}), rebalance_timeout_ms=1_000)
 HELD = Current(4, 3, MemberState.STABLE, {T1: {0: 4}}, {})
@@ -148,7 +148,21 @@ def test_the_newest_record_to_name_a_partition_owns_it_and_a_release_frees_ones_
     assert some(*both).owners == {(T1, 0): "B"}
     assert some(*both, CurrentAssignment(GROUP, "A", Current(5, 4))).owners == {(T1, 0): "B"}
     assert some(*both, CurrentAssignment(GROUP, "A")).owners == {(T1, 0): "B"}
-    assert some(*both, CurrentAssignment(GROUP, "B")).owners == {}
+    assert some(*both, CurrentAssignment(GROUP, "B")).owners == {(T1, 0): "A"}, "it has listed it all the time"
+    assert some(*both, CurrentAssignment(GROUP, "B"), CurrentAssignment(GROUP, "A")).owners == {}
+
+
+@pytest.mark.conformance("K-C-55", "K-C-56")
+@pytest.mark.parametrize("first", ["A", "B"])
+@pytest.mark.parametrize("newest", ["A", "B"])
+def test_the_newest_record_to_name_a_partition_owns_it_after_a_load(first: str, newest: str) -> None:
+    members = [MemberRecord(GROUP, each, MEMBER) for each in "AB"]
+    early = CurrentAssignment(GROUP, first, Current(2, 1))
+    claims = [CurrentAssignment(GROUP, each, Current(3, 2, MemberState.STABLE, {T1: {0: 3}})) for each in "AB"]
+    log = encode([*members, early, *(claims if newest == "B" else reversed(claims))])
+    state = loaded(log)[GROUP]
+    assert isinstance(state, ConsumerState)
+    assert state.owners == {(T1, 0): newest}
 
 
 @pytest.mark.conformance("K-C-55", "K-C-56")
@@ -172,7 +186,7 @@ def _history(seed: int) -> list[Record]:
         member = chance.choice("ABCD")
         state = driver.committed() if GROUP in driver.shard.coordinator.runtime.groups else ConsumerState()
         epoch = state.current_of(member).epoch
-        match chance.randrange(8):
+        match chance.randrange(10):
             case 0:
                 driver.beat(f"{member} e0 R names={chance.choice(('foo', 'foo,bar', 'foobar', ''))} own=[]")
             case 1:
@@ -181,7 +195,13 @@ def _history(seed: int) -> list[Record]:
                 driver.beat(f"{member} e-1")
             case 3:
                 driver.beat(f"{member} e-2 as=i-{chance.choice('st')}")
-            case 4 if not state.metadata and chance.random() < 0.5:
+            case 4:
+                driver.beat(f"{member} e0 R names= regex={chance.choice(('foo.*', 'ba.', ''))} own=[]")
+            case 5:
+                driver.resolve()
+            case 6:
+                driver.set_topics(FOO, *chance.sample([FOOBAR, BAR, FOO2], 2))
+            case 7 if not state.metadata and chance.random() < 0.5:
                 driver.delete_group(GROUP)
             case _:
                 held = " ".join(_own(state, member))
@@ -201,6 +221,7 @@ def test_a_log_says_the_same_however_it_was_compacted(seed: int) -> None:
     expected = replayed(log)
     assert expected
     assert loaded(log) == expected
+    assert any(record.key[:2] == b"\0\x10" for record in log), "an expression was resolved"
     for _ in range(5):
         end = chance.randrange(len(log))
         kept = [
@@ -209,6 +230,28 @@ def test_a_log_says_the_same_however_it_was_compacted(seed: int) -> None:
             if record.key not in {later.key for later in log[at + 1 : end]}
         ]
         assert loaded([*kept, *log[end:]]) == replayed([*kept, *log[end:]]) == expected
+
+
+@pytest.mark.conformance("K-C-56", "K-C-57", "K-B-12")
+def test_a_log_in_which_records_are_missing_says_the_same_however_it_is_read() -> None:
+    contested = 0
+    for seed in range(12):
+        log, chance = _history(seed), random.Random(seed)
+        torn = [record for record in log if chance.random() < 0.6]
+        found = loaded(torn)
+        assert found == replayed(torn)
+        for state in found.values():
+            assert isinstance(state, ConsumerState)
+            claims = [at for current in state.current.values() for at in _claimed(current)]
+            contested += len(claims) - len(set(claims))
+            assert set(state.owners) == set(claims)
+            assert all(at in _claimed(state.current[member_id]) for at, member_id in state.owners.items())
+    assert contested, "two members list the same"
+
+
+def _claimed(current: Current) -> list[tuple[bytes, int]]:
+    lists = (current.assigned, current.pending)
+    return [(topic_id, each) for held in lists for topic_id, numbers in held.items() for each in numbers]
 
 
 @pytest.mark.conformance("K-C-57", "K-B-12")
