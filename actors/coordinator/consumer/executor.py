@@ -137,7 +137,7 @@ class _Batch:
             self._made.persisted,
             self._executor.cluster,
             now,
-            must_look_at_topics=group.must_look_at_topics(now),
+            must_look_at_topics=group.must_look_at_topics(now, self._made.persisted),
         )
         if group.replaced is not None and not self._records:
             for tombstone in group.replaced.tombstones():
@@ -190,8 +190,10 @@ class _Batch:
         """What an operation has heard and seen stays, whether its records are written or not."""
         if self._draft.heard:
             self._executor.timing.heard(self._group, self._draft.heard, self._draft.now)
-        if self._draft.has_looked_at_topics and self._draft.topics is self._executor.cluster.topics:
+        if self._draft.has_looked_at_topics:
             self._group.has_looked_at_topics(self._draft.now)
+        if self._draft.has_looked_at_topics or not self._draft.must_look_at_topics:
+            self._group.topics_seen = self._draft.image_number  # topics may be others by now
         if self._draft.must_resolve:
             self._executor.resolutions.begin(self._group, self._draft, self._operation.token)
 

@@ -79,7 +79,9 @@ class ConsumerGroup:
         """When what is left of members is removed, if that has failed."""
         self.members: dict[str, MemberTimers] = {}
         self.topics_due_ms = 0
-        """When its next heartbeat looks at the topics again (monotonic)."""
+        """When its next heartbeat looks at the topics again (monotonic), if none of them changes before."""
+        self.topics_seen = 0
+        """The number of the image up to which none of its topics has changed since it looked."""
         self.history: deque[RebalanceEvent] = deque(maxlen=HISTORY_LENGTH)
         self._durable = durable
         self._cluster = cluster
@@ -152,13 +154,17 @@ class ConsumerGroup:
 
     def is_at_rest(self, now: Now) -> bool:
         """Whether nothing is to be done to it, whoever sends a heartbeat."""
-        return not (self.is_busy or self.waiting or self.is_dead or self.must_look_at_topics(now))
+        if self.is_busy or self.waiting or self.is_dead or self.must_look_at_topics(now):
+            return False
+        self.topics_seen = self._cluster.image_number
+        return True
 
     # -- topics
 
-    def must_look_at_topics(self, now: Now) -> bool:
-        """Whether topics that it subscribes to may have changed."""
-        return now.monotonic_ms >= self.topics_due_ms
+    def must_look_at_topics(self, now: Now, state: ConsumerState | None = None) -> bool:
+        """Whether topics that it subscribes to, or will when this is its state, may have changed."""
+        is_due = now.monotonic_ms >= self.topics_due_ms
+        return is_due or self._cluster.have_changed(state or self.state, self.topics_seen)
 
     def has_looked_at_topics(self, now: Now) -> None:
         """They need not be looked at for weeks, unless something changes."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from actors.coordinator.assignors.slices import SlicedAssignor
 from actors.coordinator.consumer.messages import Refusal
@@ -24,6 +24,10 @@ Answer = Any
 """A response, or a Refusal; None if nobody has asked."""
 
 
+CHANGED_MAX: Final = 10_000
+"""Of how many topics it is kept when they changed last."""
+
+
 @dataclass(slots=True)
 class Cluster:
     """What all groups of a shard know of the world. The host keeps it true."""
@@ -34,10 +38,41 @@ class Cluster:
     settings: ConsumerSettings = field(default_factory=ConsumerSettings)
     topics_made_at: int = -1
     """The version of the image in which topics were new last."""
+    image_number: int = 0
+    """How many images have been told."""
+    changed_at: dict[str, int] = field(default_factory=dict)
+    """The number of the image in which a topic, by name, was another one than before, or was no more."""
+    all_changed_at: int = 0
+    """The number of the image up to which any topic may have changed."""
+
+    def note_topics(self, topics: TopicImage) -> None:
+        """There are these topics now. What groups subscribe to is not looked at here, for there may be many groups."""
+        older, self.topics = self.topics, topics
+        self.image_number += 1
+        # What was made while nobody looked counts as new, too: expressions were resolved by whoever served before.
+        if older is None or any(older.named(name) is None for name in topics.names()):
+            self.topics_made_at = topics.version
+        if older is not None:
+            names = {*older.names(), *topics.names()}
+            changed = (name for name in names if older.named(name) != topics.named(name))
+            self.changed_at.update(dict.fromkeys(changed, self.image_number))
+        if len(self.changed_at) > CHANGED_MAX:
+            self.changed_at.clear()
+            self.all_changed_at = self.image_number
+
+    def have_changed(self, state: ConsumerState, since: int) -> bool:
+        """Whether topics that a group subscribes to have changed since the image of this number."""
+        if since in (self.image_number, 0):
+            return since == 0
+        if since < self.all_changed_at:
+            return True
+        changed_at = self.changed_at.get
+        return any(changed_at(name, 0) > since for name in state.subscribed_topics())
 
     def forget_topics(self) -> None:
         """As if none had been told yet."""
         self.topics, self.topics_made_at = None, -1
+        self.changed_at.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +112,7 @@ class Draft:
         "group_id",
         "has_looked_at_topics",
         "heard",
+        "image_number",
         "latest",
         "max_size",
         "must_look_at_topics",
@@ -104,6 +140,7 @@ class Draft:
         self.latest = now
         """When it goes on, if it has paused."""
         self.topics = cluster.topics
+        self.image_number = cluster.image_number
         self.assignors = cluster.assignors
         self.configured = cluster.settings.assignors
         self.max_size = cluster.settings.max_size

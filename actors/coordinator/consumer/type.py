@@ -28,7 +28,6 @@ from actors.coordinator.consumer.records import CONSUMER_RECORDS
 from actors.coordinator.consumer.regexes import NoteResolved
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.state import ConsumerState
-from actors.coordinator.consumer.topics import TopicImage
 from actors.coordinator.consumer.validation import check
 from actors.coordinator.consumer.values import CONSUMER, JOIN_EPOCH
 from actors.coordinator.errors import Error
@@ -145,15 +144,10 @@ class ConsumerOperations:
 
     def note_topics(self, token: Token, request: NoteTopicsRequest, now: Now) -> None:
         """Have groups look at topics that have changed, with their next heartbeats."""
-        older, self._cluster.topics = self._cluster.topics, request.topics
-        # What was made while nobody looked counts as new, too: expressions were resolved by whoever served before.
-        if older is None or any(older.named(name) is None for name in request.topics.names()):
-            self._cluster.topics_made_at = request.topics.version
-        for group in list(self._runtime.groups.values()):
+        is_first = self._cluster.topics is None
+        self._cluster.note_topics(request.topics)
+        for group in list(self._runtime.groups.values()) if is_first else ():
             if isinstance(group, ConsumerGroup):
-                # What is under way may subscribe to more than what has committed.
-                if group.is_busy or older is None or _have_changed(group.state, older, request.topics):
-                    group.topics_changed()
                 self._executor.proceed(group, now)
         self._runtime.replies.append((token, Noted()))
 
@@ -171,10 +165,6 @@ class ConsumerOperations:
         """Go by other settings from now on. Sessions that have begun end when they would have."""
         self._cluster.settings = request.settings
         self._runtime.replies.append((token, Noted()))
-
-
-def _have_changed(state: ConsumerState, older: TopicImage, topics: TopicImage) -> bool:
-    return any(older.named(name) != topics.named(name) for name in state.subscribed_topics())
 
 
 class Consumer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.coordinator.consumer.messages import NoteTopicsRequest
+from actors.coordinator.consumer.operations import CHANGED_MAX
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.topics import Topic, Topics, group_hash, topic_hash
 from tests.support.consumer_groups import BAR, FOO, FOOBAR, T1, T2, T3, ConsumerDriver, Slow, beat_request, given
@@ -141,6 +142,45 @@ def test_a_change_of_a_topic_while_a_target_is_computed_is_looked_at(topics: tup
     driver.beat_later("A e2")
     driver.advance(5)
     assert driver.stands().startswith("3/3"), "its topics are others"
+
+
+class Counting(Topics):
+    """An image that counts how often it is asked for a topic."""
+
+    asked = 0
+
+    def named(self, name: str) -> Topic | None:
+        self.asked += 1
+        return super().named(name)
+
+
+@pytest.mark.conformance("K-B-68")
+def test_a_change_of_topics_costs_what_topics_there_are_and_not_what_groups_subscribe_to() -> None:
+    topics = [Topic(number.to_bytes(16, "big"), f"t{number}", 1) for number in range(40)]
+    names = ",".join(each.name for each in topics)
+    driver = ConsumerDriver(*topics)
+    for number in range(30):
+        driver.beat(f"A e0 R names={names} own=[]", f"g{number}")
+    for grown in (0, 1):
+        image = Counting((Topic(topics[0].topic_id, "t0", 1 + grown), *topics[1:]), 8 + grown)
+        driver.call(NoteTopicsRequest(image))
+        assert image.asked <= 2 * len(topics)
+        driver.advance(1_100)
+        driver.beat("A e2", "g7")
+        assert driver.committed("g7").group_epoch == 2 + grown
+
+
+@pytest.mark.conformance("K-B-68")
+@pytest.mark.parametrize("more", [0, 1])
+def test_so_many_topics_change_that_all_are_looked_at(more: int) -> None:
+    driver = alone()
+    topics = [Topic(number.to_bytes(16, "big"), f"t{number}", 1) for number in range(CHANGED_MAX + more)]
+    driver.set_topics(FOO, FOOBAR, *topics)
+    assert driver.consumer().must_look_at_topics(driver.now) is bool(more)
+    assert given(driver, "A e2") == ("e2", ())
+    assert not driver.consumer().must_look_at_topics(driver.now)
+    driver.set_topics(FOO_8)
+    assert given(driver, "A e2").records[0] == "3(3)"
 
 
 @pytest.mark.conformance("K-B-72", "K-A-62")
