@@ -150,8 +150,20 @@ def test_other_attributes_are_kept_and_raise_nothing(text: str) -> None:
 @pytest.mark.conformance("K-B-11", "K-A-77")
 def test_a_member_keeps_its_id_over_all_its_joins() -> None:
     driver = one()
-    driver.beat("A e0 join")
-    assert list(driver.committed().metadata) == ["A"]
+    assert driver.beat("A e0 join").member_id == "A", "it is a member"
+    driver.beat("B e0 join")
+    assert driver.told("A e9") == "110"
+    assert driver.beat("A e0 join").member_id == "A", "it was fenced"
+    driver.beat("A e-1")
+    assert driver.beat("A e0 join").member_id == "A", "it had left"
+    driver.advance(40_000)
+    assert driver.told(f"B e{driver.committed().current_of('B').epoch}").startswith("e")
+    driver.advance(6_000)
+    assert driver.told("A e2") == "25"
+    assert driver.beat("A e0 join").member_id == "A", "it had been removed"
+    driver.fail_over()
+    assert driver.beat("A e0 join").member_id == "A"
+    assert set(driver.committed().metadata) == {"A", "B"}
 
 
 @pytest.mark.conformance("K-B-12", "K-B-14", "K-B-15")

@@ -85,16 +85,23 @@ def test_who_waits_too_long_is_told_and_is_not_expelled_for_it() -> None:
     driver.advance(1_100)
     driver.holds = True
     tokens = [driver.beat_later("C e0 join"), driver.beat_later("A e3")]
-    driver.advance(5_000)
+    driver.advance(4_999)
+    assert answers(driver, tokens) == ["-", "-"]
+    driver.advance(1)
     assert answers(driver, tokens) == ["15", "15"]
     for _ in range(4):
         driver.advance(20_000)
         assert driver.told("A e3") == "15"
         assert driver.told("D e0 join") == "15"
+    at = len(driver.log)
     driver.holds = False
     driver.turn()
-    assert set(driver.committed().metadata) == {"A"}, "the others were not heard"
-    assert driver.told("A e3").startswith("e")
+    written = driver.written(at)
+    assert written[0] == "5(C)", "its join was under way all the time"
+    assert [record for record in written if record.startswith("x5")] == ["x5(B)", "x5(C)"], "they were not heard"
+    assert set(driver.committed().metadata) == {"A"}
+    assert driver.told("D e3") == "25", "it was refused before anything was done"
+    assert driver.told("A e3") == "e6 asg 0-5"
 
 
 @pytest.mark.conformance("K-A-49", "K-A-54")
@@ -176,18 +183,29 @@ def test_a_computation_that_is_under_way_is_dropped_with_its_shard() -> None:
     assert driver.stands() == ""
 
 
-def test_a_group_is_not_deleted_while_somebody_joins() -> None:
-    driver = ConsumerDriver()
-    driver.join("A")
+@pytest.mark.parametrize("stage", ["is computed", "is written", "waits"])
+def test_a_group_is_not_deleted_while_somebody_joins(stage: str) -> None:
+    settings = ConsumerSettings(assignors=("uniform",), session_timeout_ms=10_000_000)
+    driver = ConsumerDriver(assignors=(Slow(),), settings=settings)
+    driver.beat_later("A e0 join")
+    driver.advance(10)
     driver.beat("A e-1")
     driver.holds = True
+    if stage == "waits":
+        driver.beat_later("C e0 join")
+        driver.advance(5)
     token = driver.beat_later("B e0 join")
+    if stage != "is computed":
+        driver.advance(5)
+        assert driver.held, "it is written"
+    at = len(driver.log)
     assert driver.answer(driver.delete_group(GROUP)).results == ((GROUP, 68),)
     driver.advance(700_000)
+    assert driver.answer(token).error_code == 15, "nobody waits so long"
     driver.holds = False
     driver.turn()
-    assert driver.answer(token).error_code == 15
-    assert list(driver.committed().metadata) in (["B"], [])
+    assert list(driver.committed().metadata) == ["C" if stage == "waits" else "B"]
+    assert not any(record.startswith("x") for record in driver.written(at)), "no run of expiry has deleted it"
 
 
 def test_a_client_that_has_gone_is_not_answered_and_joins_all_the_same() -> None:

@@ -355,16 +355,24 @@ def test_a_history_goes_as_kafkas(name: str) -> None:
         expect_row(driver, row)
 
 
+def ends_by_a_timer(row: Row) -> bool:
+    """Whether a member is removed that does not leave, and whose place nobody takes."""
+    return "x8" in row[2] and re.search(r" e(-1|0)\b", row[0]) is None
+
+
 @pytest.mark.conformance("K-B-62")
 @pytest.mark.parametrize("name", HISTORIES)
-def test_a_history_goes_on_the_same_after_a_failover(name: str) -> None:
+def test_a_history_goes_on_the_same_after_a_failover_before_each_row(name: str) -> None:
     history = HISTORIES[name]
     driver = ConsumerDriver(*history.topics)
     for row in history.before:
         expect_row(driver, row)
-    driver.fail_over()
+    compared = 0
     for row in history.rows:
-        if "x8" not in row[2] and "x5" not in row[2]:  # timers begin anew
-            expect_row(driver, row)
-            continue
-        break
+        if ends_by_a_timer(row):
+            break  # timers begin anew
+        if row[0] != "resolve":  # a resolution under way is lost
+            driver.fail_over()
+        expect_row(driver, row)
+        compared += 1
+    assert compared, "the first row is no timer's"

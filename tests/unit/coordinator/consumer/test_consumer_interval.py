@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.coordinator.consumer.settings import ConsumerSettings
-from tests.support.consumer_groups import BAR, FOO, GROUP, ConsumerDriver, Slow, given
+from tests.support.consumer_groups import BAR, FOO, GROUP, ConsumerDriver, Slow, given, shown
 
 
 def two(**settings: int) -> ConsumerDriver:
@@ -113,10 +113,15 @@ def test_what_a_removed_member_had_is_nobodys_until_the_computation() -> None:
     driver.beat("B e-1")
     driver.beat("A e3")
     assert driver.stands() == "5/4 Assigning"
-    targets = [
-        partition for target in driver.committed().targets.values() for each in target.values() for partition in each
-    ]
-    assert len(targets) < 6
+    assert {member_id: shown(target) for member_id, target in driver.committed().targets.items()} == {
+        "A": "0-1",
+        "C": "2,5",
+    }
+    assert {partition for _, partition in driver.committed().owners} == {0, 1, 2}, "3 and 4 are free, and 5 for C"
+    assert driver.told("C e4") == "e4 asg 5"
+    driver.advance(1_100)
+    assert driver.told("C e4 own=5") == "e5 asg 4-5"
+    assert {shown(target) for target in driver.committed().targets.values()} == {"0-1,3", "2,4-5"}
 
 
 @pytest.mark.conformance("K-B-130")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from actors.coordinator.classic.records import GroupDeleted, GroupMetadata, GroupPut
+from actors.coordinator.consumer.operations import Drafted
 from actors.coordinator.consumer.records import (
     AssignmentEpoch,
     CurrentAssignment,
@@ -314,17 +315,46 @@ def test_a_legacy_record_is_removed_when_topics_are_looked_at() -> None:
     assert given(driver, "A e2").records == ()
 
 
-def test_a_draft_says_what_its_records_will_say_when_they_are_replayed() -> None:
-    for seed in range(4):
-        log = _history(seed)
-        driver = ConsumerDriver(FOO, FOOBAR, BAR, log=log)
-        before = {group_id: group.state for group_id, group in driver.shard.coordinator.runtime.groups.items()}  # type: ignore[attr-defined]
-        for state in before.values():
-            draft = state.draft()
-            assert draft == state
-            draft.put_metadata("Z", MEMBER)
-            draft.put_current("Z", HELD)
-            assert draft != state
-            draft.put_current("Z", None)
-            draft.put_metadata("Z", None)
-            assert "Z" not in state.metadata
+@pytest.mark.parametrize("seed", range(4))
+def test_a_draft_says_what_its_records_will_say_when_they_are_replayed(seed: int) -> None:
+    log = _history(seed)
+    base, replay = DurableState(), DurableState()
+    compared = 0
+    for record in log:
+        change = READ.decode(*record)
+        before = base.get(GROUP)
+        replay.replay(change)
+        after = replay.get(GROUP)
+        if before is not None and after is not None:
+            drafted = Drafted(before.persisted.draft())
+            twice = Drafted(drafted.persisted.draft())
+            change.apply(twice)
+            assert twice.persisted == after.persisted
+            assert drafted.persisted == before.persisted, "what is below stays"
+            compared += 1
+        base.replay(change)
+    assert compared > 50
+
+
+def test_what_is_written_of_a_group_is_what_it_is_when_that_has_committed() -> None:
+    chance, driver = random.Random(1), ConsumerDriver(FOO)
+    driver.holds = True
+    compared = 0
+    for _ in range(200):
+        member = chance.choice("ABC")
+        driver.advance(chance.choice((0, 300, 2_000)))
+        epoch = driver.committed().current_of(member).epoch if GROUP in driver.shard.coordinator.runtime.groups else 0
+        driver.beat_later(
+            f"{member} e{epoch} " + ("join" if epoch == 0 else chance.choice(("own=[]", "rack=r", "rack=s")))
+        )
+        if chance.random() < 0.1:
+            driver.beat_later(f"{member} e-1")
+        if driver.held:
+            written = driver.consumer().written
+            assert (
+                written == replayed([*driver.log, *(record for each in driver.held for record in each.records)])[GROUP]
+            )
+            driver.release()
+            driver.turn()
+            compared += 1
+    assert compared > 20

@@ -182,21 +182,43 @@ def test_after_a_removal_the_next_heartbeat_computes() -> None:
     assert given(driver, "A e3").records[:2] == ("7(A: 0-5)", "6(4)")
 
 
-def test_a_removal_whose_records_are_not_written_is_tried_again() -> None:
-    for driver, name in ((revoking(), "session"), (revoking(LONG), "rebalance")):
-        driver.holds = True
-        if name == "session":
-            driver.advance(SESSION_MS)
-            removed = 2
-        else:
-            driver.advance(REBALANCE_MS)
-            removed = 1
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(("settings", "after_ms"), [(None, SESSION_MS), (LONG, REBALANCE_MS)])
+def test_a_removal_whose_records_are_not_written_is_tried_again(
+    settings: ConsumerSettings | None, after_ms: int, times: int
+) -> None:
+    driver = revoking(settings)
+    driver.advance(after_ms - 1)
+    if settings is None:
+        driver.beat("B e3")
+    driver.holds = True
+    driver.advance(1)
+    for _ in range(times):
         driver.refuse(19)
-        driver.refuse(19) if driver.held else None
-        driver.holds = False
+        assert not driver.held
         driver.advance(999)
-        driver.advance(2)
-        assert len(driver.committed().metadata) == 2 - removed, name
+        assert not driver.held, "a second later"
+        driver.advance(1)
+    driver.holds = False
+    driver.turn()
+    assert set(driver.committed().metadata) == {"B"}
+    assert driver.shard.coordinator.metrics.members_expired == 1
+
+
+@pytest.mark.parametrize(("settings", "after_ms"), [(None, SESSION_MS), (LONG, REBALANCE_MS)])
+def test_a_removal_that_was_not_written_is_not_tried_again_for_one_that_has_moved_on(
+    settings: ConsumerSettings | None, after_ms: int
+) -> None:
+    driver = revoking(settings)
+    driver.advance(after_ms - 1)
+    driver.beat("B e3")
+    driver.holds = True
+    driver.advance(1)
+    driver.refuse(19)
+    driver.holds = False
+    driver.beat("A e2 own=0-2")
+    driver.advance(5_000)
+    assert set(driver.committed().metadata) == {"A", "B"}
 
 
 def test_who_is_heard_while_the_end_of_its_session_waits_stays() -> None:
