@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Generator, Sequence
 
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
+from actors.coordinator.assignors.assignor import GroupSpec, Target
+from actors.coordinator.assignors.ranges import RangeAssignor
+from actors.coordinator.assignors.uniform import UniformAssignor
+from actors.coordinator.consumer.commits import check_commit
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.messages import ConsumerGroupHeartbeatRequest, NoteTopicsRequest, ResolutionsRequest
 from actors.coordinator.consumer.regexes import resolve
 from actors.coordinator.consumer.settings import ConsumerSettings
+from actors.coordinator.consumer.state import ConsumerState
 from actors.coordinator.consumer.topics import Topic, Topics
-from actors.coordinator.consumer.values import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Partitions, partitions_of
-from actors.coordinator.groups.messages import DeleteGroupsRequest, OffsetFetchRequest
+from actors.coordinator.consumer.values import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    MemberMetadata,
+    Partitions,
+    partitions_of,
+)
+from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.messages import DeleteGroupsRequest, OffsetCommitRequest, OffsetFetchRequest
+from actors.coordinator.groups.offset_records import decode_offset_value, offset_key
 from tests.sim.test_coordinator_properties import CONFIG, INSTANCES, MEMBERS, ShardMachine, histories
 from tests.support.consumer_groups import ConsumerDriver
 from tests.support.coordination_invariants import Witness
-from tests.support.offset_rows import commit_request
+from tests.support.offset_rows import commit_request, commit_rows, naive_replay
 
 SETTINGS = ConsumerSettings(
     session_timeout_ms=6_000, max_size=4, assignment_interval_ms=1_000, regex_refresh_interval_ms=20_000
@@ -26,6 +41,15 @@ CONSUMER_GROUPS = st.sampled_from(["h", "k"])
 NAMES = st.sampled_from([("t",), ("t", "u"), ("u",), (), ("t", "v")])
 COUNTS = {"t": st.integers(1, 8), "u": st.integers(0, 2), "v": st.integers(0, 1)}
 Who = tuple[str, int]
+
+
+class Sometimes(UniformAssignor):
+    """`uniform`, which takes as many slices more as the number of members says."""
+
+    def steps(self, group: GroupSpec) -> Generator[None, None, Target]:
+        for _ in range(len(group.members) % 3):
+            yield
+        return (yield from super().steps(group))
 
 
 class Believed:
@@ -49,13 +73,17 @@ class ConsumerMachine(ShardMachine):
         super().__init__()
         self.topics = (Topic(b"t" * 16, "t", 6), Topic(b"u" * 16, "u", 1))
         self.version = self.told_version = 7
-        self.driver = ConsumerDriver(*self.topics, config=CONFIG, settings=SETTINGS)
+        assignors = (Sometimes(), RangeAssignor())
+        self.driver = ConsumerDriver(*self.topics, config=CONFIG, settings=SETTINGS, assignors=assignors)
         self.driver.holds = True
         self.witness = Witness(self.driver)
         self.believed: dict[Who, Believed] = {}
         self.incarnations = 0
         self.beats: dict[int, tuple[Who, Believed]] = {}
         self.resolving: int | None = None
+        self.is_silent = False
+        """Whether the host has not told yet which topics there are."""
+        self.commits: dict[int, OffsetCommitRequest] = {}
 
     # -- members
 
@@ -181,7 +209,14 @@ class ConsumerMachine(ShardMachine):
         self.offsets += 1
         believed = self.believed.get((group, member), Believed("nobody"))
         rows = [("t", partition, self.offsets, -1, "")]
-        self.ask(commit_request(group, believed.epoch - behind, believed.member_id, None, rows, 9))
+        request = commit_request(group, believed.epoch - behind, believed.member_id, None, rows, 9)
+        self.commits[self.ask(request)] = request
+
+    @rule(group=CONSUMER_GROUPS, partition=st.integers(0, 2))
+    def commit_of_nobody(self, group: str, partition: int) -> None:
+        self.offsets += 1
+        request = commit_request(group, -1, "", None, [("t", partition, self.offsets, -1, "")], 9)
+        self.commits[self.ask(request)] = request
 
     @rule(group=CONSUMER_GROUPS, member=MEMBERS)
     def fetch_of_member(self, group: str, member: int) -> None:
@@ -206,7 +241,7 @@ class ConsumerMachine(ShardMachine):
 
     def tell_topics(self) -> None:
         """A host tells a shard that serves of topics when it begins to, and when they have changed."""
-        if self.driver.is_active() and self.told_version != self.version:
+        if self.driver.is_active() and self.told_version != self.version and not self.is_silent:
             self.told_version = self.version
             self.driver.call(NoteTopicsRequest(Topics(self.topics, self.version)))
 
@@ -223,10 +258,16 @@ class ConsumerMachine(ShardMachine):
             self.ask(resolve(each, lambda _: True))
         self.resolving = None
 
-    @rule(landed=st.integers(0, 3), lost=st.integers(0, 3))
-    def lose_track(self, landed: int, lost: int) -> None:
-        self.told_version = 0
+    @rule(landed=st.integers(0, 3), lost=st.integers(0, 3), is_silent=st.booleans())
+    def lose_track(self, landed: int, lost: int, is_silent: bool = False) -> None:
+        self.told_version, self.is_silent = 0, is_silent
         super().lose_track(landed, lost)
+
+    @precondition(lambda self: self.is_silent)
+    @rule()
+    def begin_to_tell(self) -> None:
+        self.is_silent = False
+        self.tell_topics()
 
     # -- what must hold
 
@@ -263,19 +304,42 @@ class ConsumerMachine(ShardMachine):
                 for topic_id in {ids[name] for name in state.topics_of(member) if name in ids}:
                     assert assigned.get(topic_id) == target.get(topic_id)
 
+    @invariant()
+    def a_commit_stands_where_its_group_allows_it(self) -> None:
+        """By all that the log says before it."""
+        driver = self.driver
+        for token in [token for token in self.commits if token in driver.answers]:
+            request = self.commits.pop(token)
+            if any(driver.answers[token].error_codes):  # type: ignore[attr-defined]
+                continue
+            ((topic, partition, offset, *_),) = commit_rows(request)
+            key = offset_key(request.group_id or "", topic, partition)
+            at = next(
+                at
+                for at, (other, value) in enumerate(driver.log)
+                if other == key and value is not None and decode_offset_value(value).offset == offset
+            )
+            group = naive_replay(driver.log[:at], GROUP_RECORDS).get(request.group_id or "")
+            if group is not None and isinstance(group.persisted, ConsumerState):
+                assert check_commit(group.persisted, request, Topics(self.topics)) == 0
+
     def _all_goes_well(self, group_id: str) -> None:
         """Members that are heard, and a log that takes what is written, lead to a group that has all partitions."""
-        for _ in range(15):
+        for _ in range(40):
             self.behave(group_id, {0, 1, 2, 3, 4}, 1)
+            if self.resolving is None:
+                self.ask_for_resolutions()
+            if self.resolving in self.driver.answers:
+                self.resolve()
         group = self.driver.shard.coordinator.runtime.groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
-            return
+        assert isinstance(group, ConsumerGroup), "members of another protocol have gone by now"
         state = group.state
         assert state.persisted_state == "Stable"
+        assert 1 <= len(state.metadata) <= SETTINGS.max_size
         wanted = {
             (topic.topic_id, partition)
             for topic in self.topics
-            if topic.name in state.subscribed_topics()
+            if any(_subscribes(member, topic.name) for member in state.metadata.values())
             for partition in range(topic.partitions)
         }
         assert set(state.owners) == wanted, f"{set(state.owners) ^ wanted} are too many or too few"
@@ -286,13 +350,19 @@ class ConsumerMachine(ShardMachine):
         self.learn()
 
     def teardown(self) -> None:
-        self.driver.holds = False
+        self.driver.holds = self.is_silent = False
         self.append_and_commit_all()
+        if self.driver.answers.get(self.resolving or -1) is not None:
+            self.resolve()
         for group_id in ("h", "k"):
             self._all_goes_well(group_id)
         if self.resolving is not None:
             self.driver.shard.drop(lambda token: token == self.resolving)
         super().teardown()
+
+
+def _subscribes(member: MemberMetadata, topic: str) -> bool:
+    return topic in member.names or (member.regex != "" and re.fullmatch(member.regex, topic) is not None)
 
 
 def test_random_histories_with_consumer_groups() -> None:

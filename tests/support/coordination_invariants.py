@@ -12,6 +12,7 @@ from actors.coordinator.classic.history import ClassicRebalance, RebalancePhase
 from actors.coordinator.classic.messages import SyncGroupResponse
 from actors.coordinator.classic.records import GroupDeleted
 from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.leaving import EndOfRebalance, EndOfSession
 from actors.coordinator.consumer.values import STATIC_LEAVE_EPOCH, MemberState
 from actors.coordinator.group_types import GROUP_RECORDS
 from actors.coordinator.groups.history import LAST_MAX, OVER_MAX
@@ -96,9 +97,20 @@ def _assert_sound(group: ConsumerGroup) -> None:
             revokes = current.state is MemberState.UNREVOKED_PARTITIONS
             assert revokes or not current.pending
             timers = group.members[member_id]
-            assert timers.session.due_ms is not None or group.is_busy, f"{member_id} would live for ever"
-            assert not current.pending or timers.rebalance.due_ms is not None or group.is_busy
-    assert group.is_busy or not group.waiting, "something waits for nothing"
+            ends = _ends(group, member_id)
+            assert timers.session.due_ms is not None or ends, f"{member_id} would live for ever"
+            assert not current.pending or timers.rebalance.due_ms is not None or ends, f"{member_id} may keep all"
+    assert group.is_busy or not group.waiting or group._cluster.topics is None, "something waits for nothing"
+
+
+def _ends(group: ConsumerGroup, member_id: str) -> bool:
+    """Whether the end of one of a member's timers waits, or is part of what is under way."""
+    if any(isinstance(each, EndOfSession | EndOfRebalance) and each.member_id == member_id for each in group.waiting):
+        return True
+    if group.written is None:
+        return group.is_busy
+    is_removed = member_id not in group.written.metadata
+    return is_removed or group.written.current_of(member_id) != group.state.current_of(member_id)
 
 
 def _assert_someone_will_act(group: ClassicGroup) -> None:
