@@ -119,6 +119,8 @@ class ConsumerMachine(ShardMachine):
             )
         )
         self.beats[token] = who, believed
+        if self.is_silent and token in self.driver.answers:
+            assert self.driver.answers[token].error_code, "topics are not known"  # type: ignore[attr-defined]
         self.learn()
 
     def learn(self) -> None:
@@ -222,6 +224,28 @@ class ConsumerMachine(ShardMachine):
     def fetch_of_member(self, group: str, member: int) -> None:
         believed = self.believed.get((group, member), Believed("nobody"))
         self.ask(OffsetFetchRequest(group, None, True, believed.member_id, believed.epoch))
+
+    @rule(group=CONSUMER_GROUPS, member=MEMBERS, goes=st.booleans(), is_nobody=st.booleans())
+    def commit_meanwhile(self, group: str, member: int, goes: bool, is_nobody: bool) -> None:
+        """Somebody commits while a member, perhaps the only one, comes or goes."""
+        if goes:
+            self.go(group, member, a_while=False)
+        else:
+            self.enter(group, member, ("t",), "")
+        self.wait(2, at_once=False)
+        if is_nobody:
+            self.commit_of_nobody(group, 0)
+        else:
+            self.commit_of_member(group, member, 0, 0)
+
+    @rule(group=CONSUMER_GROUPS, member=MEMBERS, count=st.integers(1, 8))
+    def change_meanwhile(self, group: str, member: int, count: int) -> None:
+        """A topic changes while a target is computed."""
+        self.behave(group, {0, 1}, 2)
+        self.subscribe(group, member, ("t",))
+        self.change_topics({"t": count, "u": 1, "v": 0}, anew=False)
+        self.wait(5, at_once=False)
+        self.append_and_commit_all()
 
     @rule(group=CONSUMER_GROUPS)
     def delete_consumers(self, group: str) -> None:
