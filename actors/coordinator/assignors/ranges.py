@@ -28,12 +28,13 @@ class RangeAssignor:
         yield from subscribers.reading(members, pace)
         shares: list[dict[bytes, frozenset[int]]] = [{} for _ in ids]
         for topic in subscribers.by_topic:
-            for member, numbers in _divided(group.partitions[topic], subscribers.of(topic)):
+            those = subscribers.of(topic)
+            if pace.full(len(those) // 10 + subscribers.width(topic) // 2):
+                yield
+            for member, numbers in _divided(group.partitions[topic], those):
                 shares[member][topic] = frozenset(numbers)
                 if pace.full(len(numbers)):
                     yield
-            if pace.full(subscribers.width(topic) // 2):
-                yield
         target: dict[str, Mapping[bytes, frozenset[int]]] = {}
         for member_id, spec, share in zip(ids, members, shares, strict=True):
             target[member_id] = spec.assigned if spec.assigned == share else share

@@ -25,14 +25,15 @@ class SlicedAssignor(Assignor, Protocol):
 class Pace:
     """Counts work, and says when a slice is full."""
 
-    __slots__ = ("_done",)
+    __slots__ = ("_done", "_limit")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = SLICE) -> None:
         self._done = 0
+        self._limit = limit
 
     def full(self, work: int = 1) -> bool:
         self._done += work
-        if self._done < SLICE:
+        if self._done < self._limit:
             return False
         self._done = 0
         return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import itemgetter
 
-from actors.coordinator.consumer import target
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.messages import (
     ConsumerGroupDescribeRequest,
@@ -16,8 +15,9 @@ from actors.coordinator.consumer.messages import (
 )
 from actors.coordinator.consumer.operations import Cluster
 from actors.coordinator.consumer.state import ConsumerState
+from actors.coordinator.consumer.target import NOTHING, chosen
 from actors.coordinator.consumer.topics import TopicImage
-from actors.coordinator.consumer.values import MemberMetadata
+from actors.coordinator.consumer.values import MemberMetadata, partitions_of
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.turn import Now, Token
@@ -47,16 +47,17 @@ class Describe:
             state=group.state_name,
             group_epoch=state.group_epoch,
             assignment_epoch=state.assignment_epoch,
-            assignor=target.chosen(state, self._cluster.settings.assignors),
+            assignor=chosen(state, self._cluster.settings.assignors),
             members=tuple(self._member(state, *each) for each in sorted(state.metadata.items(), key=itemgetter(0))),
         )
 
     def _member(self, state: ConsumerState, member_id: str, member: MemberMetadata) -> DescribedMember:
         current, image = state.current_of(member_id), self._cluster.topics
-        held: dict[bytes, set[int]] = {}
-        for part in (current.assigned, current.pending):
-            for topic_id, partitions in part.items():
-                held.setdefault(topic_id, set()).update(partitions)
+        held = partitions_of(current.assigned)
+        for topic_id, partitions in current.pending.items():
+            held[topic_id] = held.get(topic_id, frozenset()) | partitions.keys()
+        target = state.targets.get(member_id, NOTHING)
+        assignment = _topics(held.items(), image)
         return DescribedMember(
             member_id=member_id,
             instance_id=member.instance_id,
@@ -66,8 +67,8 @@ class Describe:
             client_host=member.client_host,
             subscribed_topic_names=tuple(sorted(member.names)),
             subscribed_topic_regex=member.regex,
-            assignment=_topics(held.items(), image),
-            target=_topics(state.targets.get(member_id, target.NOTHING).items(), image),
+            assignment=assignment,
+            target=assignment if held == target else _topics(target.items(), image),
             member_type=CONSUMER_TYPE if member.classic is None else CLASSIC_TYPE,
         )
 

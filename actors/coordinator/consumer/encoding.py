@@ -6,7 +6,8 @@ A tagged field that has its default is not written. The default of the two nulla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from struct import pack
 from typing import Any
 
 from actors.coordinator.consumer.values import (
@@ -61,8 +62,8 @@ def _strings(texts: Iterable[str]) -> bytes:
     return _array(map(_string, sorted(texts)))
 
 
-def _numbers(numbers: Iterable[int]) -> bytes:
-    return _array(map(I32.pack, numbers))
+def _numbers(numbers: Sequence[int]) -> bytes:
+    return varint(len(numbers) + 1) + pack(f">{len(numbers)}i", *numbers)
 
 
 def _tag_0(data: bytes) -> bytes:
@@ -245,7 +246,7 @@ def _held(held: Held) -> bytes:
 
 def _held_topic(partitions: Mapping[int, int]) -> bytes:
     ordered = sorted(partitions)
-    return _numbers(ordered) + _tag_0(_numbers(partitions[each] for each in ordered))
+    return _numbers(ordered) + _tag_0(_numbers([partitions[each] for each in ordered]))
 
 
 def read_current(value: bytes) -> Current:

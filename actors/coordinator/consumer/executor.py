@@ -9,8 +9,11 @@ on for a moment in each turn.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import NamedTuple
 
+from actors.coordinator.assignors.slices import Pace
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.history import History
 from actors.coordinator.consumer.messages import Refusal
@@ -27,6 +30,12 @@ from actors.coordinator.writer import Write
 
 SLICE_PAUSE_MS = 1
 """A computation goes on in the next turn."""
+TURN_WORK = 2_000
+"""Operations share a write, and a turn, up to about so much work. It takes some milliseconds."""
+BYTES_A_PARTITION = 8
+"""What a partition takes in a record, about."""
+MANY = 1_000
+"""After a write of more records than these, groups go on in the next turn."""
 WRITE_SHARE = 2
 """Operations that wait share a write of at most the largest append by so much. One alone may have all of it."""
 
@@ -82,7 +91,11 @@ class Executor:
         self._history.committed(group, [each.draft for each in done if each.changes], now)
         for each in done:
             self.answer(each.operation, each.answer)
-        self._go_on(group, now)
+        if sum(len(each.changes) for each in done) > MANY:
+            group.written = None
+            self.pause(group, partial(self._go_on, group), now)
+        else:
+            self._go_on(group, now)
 
     def failed(self, group: ConsumerGroup, done: list[Done], error: int, now: Now) -> None:
         """Nothing has changed, but what is under way may be about topics as they were."""
@@ -91,6 +104,10 @@ class Executor:
         for each in done:
             self.answer(each.operation, Refusal(error))
         self._go_on(group, now)
+
+    def pause(self, group: ConsumerGroup, go_on: Callable[[Now], None], now: Now) -> None:
+        """Go on with a group in the next turn."""
+        self.runtime.timers.start(group.slice, now.monotonic_ms + SLICE_PAUSE_MS, go_on)
 
     def _go_on(self, group: ConsumerGroup, now: Now) -> None:
         group.is_busy = group.is_stuck = False
@@ -127,6 +144,7 @@ class _Batch:
         self._done: list[Done] = []
         self._records: list[Record] = []
         self._size_bytes = 0
+        self._pace = Pace(TURN_WORK)
         self._start(now)
 
     def _start(self, now: Now) -> None:
@@ -141,23 +159,27 @@ class _Batch:
         )
         if group.replaced is not None and not self._records:
             for tombstone in group.replaced.tombstones():
-                self._draft.write(tombstone)
-        self._steps = self._operation.steps(self._draft)
+                self._draft.write_of_another_type(tombstone)
+        self._parts = Pace()
+        self._steps = self._carried_out()
 
     def run(self, now: Now) -> None:
-        """Run until nothing waits or the write is full; if there is much to compute, go on in the next turn."""
+        """Run until nothing waits or the write is full; if there is much to do, go on in the next turn."""
         while True:
             self._draft.latest = now
             try:
                 next(self._steps)
             except StopIteration as end:
-                if not self._take(end.value) or not self._group.waiting:
+                if not end.value or not self._group.waiting:
+                    break
+                is_full = self._pace.full(self._draft.work)
+                if is_full and self._records:
                     break
                 self._start(now)
-            else:
-                runtime = self._executor.runtime
-                runtime.timers.start(self._group.slice, now.monotonic_ms + SLICE_PAUSE_MS, self.resume)
-                return
+                if not is_full:
+                    continue
+            self._executor.pause(self._group, self.resume, now)
+            return
         self._finish(now)
 
     def resume(self, now: Now) -> None:
@@ -165,19 +187,22 @@ class _Batch:
         self.run(now)
         self._executor.proceed(self._group, now)
 
-    def _take(self, answer: Answer) -> bool:
-        """Take what an operation has made, if there is room. Returns whether more may follow."""
+    def _carried_out(self) -> Generator[None, None, bool]:
+        """Run the operation and take what it makes, if there is room. Returns whether more may follow."""
+        answer = yield from self._operation.steps(self._draft)
         changes = [] if isinstance(answer, Refusal) else self._draft.changes
-        records = encode(changes)
-        size_bytes = sum(len(key) + len(value or b"") for key, value in records)
+        records, size_bytes = yield from self._encoded(changes)
         limit = self._executor.runtime.config.max_message_bytes // WRITE_SHARE
         if self._records and records and self._size_bytes + size_bytes > limit:
             self._group.waiting.appendleft(self._operation)
             return False
         if not isinstance(answer, Refusal):
             self._note()
-        for change in changes:
-            change.apply(self._made)
+        if self._draft.work > TURN_WORK:
+            self._made = self._draft.drafted  # which costs less than to do all that again
+        else:
+            for change in changes:
+                change.apply(self._made)
         self._records += records
         self._size_bytes += size_bytes
         if self._records:
@@ -185,6 +210,17 @@ class _Batch:
         else:
             self._executor.answer(self._operation, answer)
         return True
+
+    def _encoded(self, changes: list[GroupChange]) -> Generator[None, None, tuple[list[Record], int]]:
+        records: list[Record] = []
+        size_bytes = 0
+        for change in changes:
+            for record in encode([change]):
+                records.append(record)
+                size_bytes += len(record.key) + len(record.value or b"")
+            if self._parts.full(2 + len(record.value or b"") // BYTES_A_PARTITION):
+                yield
+        return records, size_bytes
 
     def _note(self) -> None:
         """What an operation has heard and seen stays, whether its records are written or not."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from actors.coordinator.assignors.slices import Pace
 from actors.coordinator.consumer import regexes, target
 from actors.coordinator.consumer.membership import find, forget_unused, look_at_topics
 from actors.coordinator.consumer.messages import (
@@ -25,10 +26,12 @@ from actors.coordinator.consumer.reconcile import Step, reconcile
 from actors.coordinator.consumer.records import AssignmentEpoch, CurrentAssignment, MemberRecord, TargetAssignment
 from actors.coordinator.consumer.state import ConsumerState, known
 from actors.coordinator.consumer.topics import existing
-from actors.coordinator.consumer.values import JOIN_EPOCH, Current, MemberMetadata, partitions_of
+from actors.coordinator.consumer.values import JOIN_EPOCH, Current, MemberMetadata, count_of, partitions_of
 from actors.coordinator.errors import Error
 from actors.coordinator.turn import Token
 
+LARGE = 5_000
+"""A member with more partitions than these takes a turn for each part of its step."""
 NOBODY = MemberMetadata()
 """What is known of a member that has just come."""
 
@@ -54,7 +57,7 @@ class Heartbeat(Operation):
             failure = yield from compute(draft)
             if failure is not None:
                 return failure
-        current = self._reconcile(draft, has_changed=has_changed)
+        current = yield from self._reconcile(draft, has_changed=has_changed)
         if current is None:
             return Refusal(Error.FENCED_MEMBER_EPOCH, "The member's state is not known here. It has to join again.")
         draft.heard = request.member_id
@@ -120,7 +123,7 @@ class Heartbeat(Operation):
 
     # -- its next step
 
-    def _reconcile(self, draft: Draft, *, has_changed: bool) -> Current | None:
+    def _reconcile(self, draft: Draft, *, has_changed: bool) -> Generator[None, None, Current | None]:
         member_id, state = self._request.member_id, draft.state
         current = state.current_of(member_id)
         if state.is_reconciled(member_id) and not has_changed:
@@ -134,7 +137,12 @@ class Heartbeat(Operation):
             has_changed=has_changed,
             is_free=lambda at: state.is_free(at, member_id),
         )
+        is_large = count_of(current.assigned) + count_of(step.target) > LARGE
+        if is_large:
+            yield
         made = reconcile(current, step)
+        if is_large:
+            yield
         if made is not None and made is not current:
             draft.write(CurrentAssignment(draft.group_id, member_id, made))
         return made
@@ -171,11 +179,16 @@ def compute(draft: Draft) -> Generator[None, None, Refusal | None]:
     if not target.is_due(state, draft.settings.assignment_interval_ms, draft.now):
         return None
     assignor = draft.assignors[target.chosen(state, draft.configured)]
+    pace = Pace()
+    spec = yield from target.spec_steps(state, draft.topics, pace)
     try:
-        made = yield from assignor.steps(target.spec_of(state, draft.topics))
+        made = yield from assignor.steps(spec)
     except Exception as error:  # assignors may be anybody's, and the trouble of one group is not the shard's
         return Refusal(Error.UNKNOWN_SERVER_ERROR, f"The assignor {assignor.name} has failed: {error}")
-    for member_id, partitions in list(target.changed_targets(state, made)):
-        draft.write(TargetAssignment(group_id, member_id, partitions))
+    for member_id in state.metadata:
+        if target.has_changed(state, made, member_id):
+            draft.write(TargetAssignment(group_id, member_id, made.get(member_id, target.NOTHING)))
+        if pace.full():
+            yield
     draft.write(AssignmentEpoch(group_id, state.group_epoch, draft.latest.wall_ms))
     return None

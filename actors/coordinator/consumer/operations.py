@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from actors.coordinator.assignors.slices import SlicedAssignor
 from actors.coordinator.consumer.messages import Refusal
+from actors.coordinator.consumer.records import GroupRecord
 from actors.coordinator.consumer.settings import ConsumerSettings, GroupSettings
 from actors.coordinator.consumer.state import ConsumerState, KnownMember
 from actors.coordinator.consumer.topics import TopicImage, existing, group_hash
@@ -24,6 +25,9 @@ Answer = Any
 """A response, or a Refusal; None if nobody has asked."""
 
 
+OPERATION_WORK: Final = 10
+"""About what an operation costs that changes nothing; a topic that is looked at counts 1."""
+RECORD_WORK: Final = 5
 CHANGED_MAX: Final = 10_000
 """Of how many topics it is kept when they changed last."""
 
@@ -102,12 +106,12 @@ class Draft:
     """What one operation makes of a group."""
 
     __slots__ = (
-        "_drafted",
         "assignors",
         "came",
         "cause",
         "changes",
         "configured",
+        "drafted",
         "expels",
         "group_id",
         "has_looked_at_topics",
@@ -125,6 +129,7 @@ class Draft:
         "topics",
         "topics_made_at",
         "went",
+        "work",
     )
 
     def __init__(
@@ -133,7 +138,7 @@ class Draft:
         assert cluster.topics is not None
         self.group_id = group_id
         self.state = base.draft()
-        self._drafted = Drafted(self.state)
+        self.drafted = Drafted(self.state)
         self.changes: list[GroupChange] = []
         self.now = now
         """When it has begun."""
@@ -162,17 +167,26 @@ class Draft:
         """The id of a static member's former incarnation, and who has its place now."""
         self.went: list[KnownMember] = []
         """Who is no member any more."""
+        self.work = OPERATION_WORK
+        """What it has cost so far, in units of which a slice has thousands."""
         self.expels = False
         """Whether these have not said that they leave."""
 
-    def write(self, change: GroupChange) -> None:
+    def write(self, change: GroupRecord) -> None:
         """Have a record written, if the operation succeeds."""
-        change.apply(self._drafted)
+        self.write_of_another_type(change)
+        self.work += RECORD_WORK + change.size // 2
+
+    def write_of_another_type(self, change: GroupChange) -> None:
+        """Have a record written that is none of a consumer group's."""
+        change.apply(self.drafted)
         self.changes.append(change)
 
     def topics_hash(self) -> int:
         """The hash of all topics that somebody subscribes to."""
-        return group_hash(existing(self.state.subscribed_topics(), self.topics))
+        topics = existing(self.state.subscribed_topics(), self.topics)
+        self.work += len(topics)
+        return group_hash(topics)
 
 
 class Operation(ABC):

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from actors.coordinator.consumer import encoding
 from actors.coordinator.consumer.state import ConsumerState
-from actors.coordinator.consumer.values import Current, MemberMetadata, Partitions, Resolved
+from actors.coordinator.consumer.values import Current, MemberMetadata, Partitions, Resolved, count_of
 from actors.coordinator.groups.durable import GroupRecords
 from actors.coordinator.records import Record, RecordType
 
@@ -42,6 +42,11 @@ class GroupRecord(ABC):
     @abstractmethod
     def change(self, state: ConsumerState) -> None:
         """Do to a group that is there what it says."""
+
+    @property
+    def size(self) -> int:
+        """How many partitions or names it has, which is about what it costs."""
+        return 0
 
     def records(self) -> list[Record]:
         return [Record(encoding.key(self.number, *self.key_fields()), None if self.is_tombstone else self.value())]
@@ -110,6 +115,10 @@ class MemberRecord(GroupRecord):
     metadata: MemberMetadata | None = None
 
     @property
+    def size(self) -> int:
+        return 0 if self.metadata is None else len(self.metadata.names)
+
+    @property
     def is_tombstone(self) -> bool:
         return self.metadata is None
 
@@ -153,6 +162,10 @@ class TargetAssignment(GroupRecord):
     target: Partitions | None = None
 
     @property
+    def size(self) -> int:
+        return 0 if self.target is None else count_of(self.target)
+
+    @property
     def is_tombstone(self) -> bool:
         return self.target is None
 
@@ -173,6 +186,10 @@ class CurrentAssignment(GroupRecord):
     number = 8
     member_id: str
     current: Current | None = None
+
+    @property
+    def size(self) -> int:
+        return 0 if self.current is None else count_of(self.current.assigned) + count_of(self.current.pending)
 
     @property
     def is_tombstone(self) -> bool:

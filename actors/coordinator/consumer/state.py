@@ -10,15 +10,17 @@ they have decided is replayed on the durable one when it has committed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, MutableMapping
+from collections.abc import Collection, Hashable, Iterator, Mapping, MutableMapping, Set
+from itertools import repeat
 from typing import ClassVar, NamedTuple, TypeVar
 
-from actors.coordinator.consumer.layered import Layered
+from actors.coordinator.consumer.layered import Layered, add_all, has_none, remove_all
 from actors.coordinator.consumer.values import CONSUMER, NEW, Current, MemberMetadata, MemberState, Partitions, Resolved
 
 FIRST_EPOCH = 1
 TopicPartition = tuple[bytes, int]
 K = TypeVar("K", bound=Hashable)
+_NONE: Mapping[int, int] = {}
 
 
 class KnownMember(NamedTuple):
@@ -211,15 +213,25 @@ class ConsumerState:
         if counted:
             self._settle(member_id, -1)
         older = self.current.pop(member_id, None)
-        for at in _listed(older):
-            if self.owners.get(at) == member_id:
-                self._release_partition(at)
+        gone, come = _listed(older, but=current), _listed(current, but=older)
+        if self.contested:
+            for at in gone:
+                if self.owners.get(at) == member_id:
+                    self._release_partition(at)
+        else:
+            remove_all(self.owners, gone)
         if current is not None:
             self.current[member_id] = current
-            self.contested.update(at for at in _listed(current) if at in self.owners)
-            self.owners.update(dict.fromkeys(_listed(current), member_id))
+            self._claim(member_id, _listed(current) if self.contested else come)
         if counted:
             self._settle(member_id, 1)
+
+    def _claim(self, member_id: str, partitions: Collection[TopicPartition]) -> None:
+        if has_none(self.owners, partitions):
+            add_all(self.owners, partitions, member_id)
+            return
+        self.contested.update(at for at in partitions if self.owners.get(at, member_id) != member_id)
+        self.owners.update(dict.fromkeys(partitions, member_id))
 
     def _release_partition(self, at: TopicPartition) -> None:
         members = self.current.items() if at in self.contested else ()
@@ -254,13 +266,22 @@ def _count(counts: MutableMapping[K, int], what: K, by: int) -> None:
         counts.pop(what, None)
 
 
-def _listed(current: Current | None) -> Iterable[TopicPartition]:
+def _listed(current: Current | None, but: Current | None = None) -> list[TopicPartition]:
+    """The partitions that a member lists, without those that `but` lists."""
     if current is None:
-        return
-    for held in (current.assigned, current.pending):
-        for topic_id, partitions in held.items():
-            for partition in partitions:
-                yield topic_id, partition
+        return []
+    found: list[TopicPartition] = []
+    for topic_id in {*current.assigned, *current.pending}:
+        numbers = _numbers(current, topic_id)
+        found += zip(repeat(topic_id), numbers if but is None else numbers - _numbers(but, topic_id))
+    return found
+
+
+def _numbers(current: Current, topic_id: bytes) -> Set[int]:
+    assigned, pending = current.assigned.get(topic_id), current.pending.get(topic_id)
+    if assigned is None or pending is None:
+        return (assigned or pending or _NONE).keys()
+    return assigned.keys() | pending.keys()
 
 
 def _plain(state: ConsumerState) -> list[object]:

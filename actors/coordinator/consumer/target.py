@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 from actors.coordinator.assignors.assignor import GroupSpec, MemberSpec, Target
+from actors.coordinator.assignors.slices import Pace
 from actors.coordinator.consumer.state import ConsumerState
 from actors.coordinator.consumer.topics import TopicImage, existing
 from actors.coordinator.turn import Now
@@ -24,8 +25,8 @@ def is_due(state: ConsumerState, interval_ms: int, now: Now) -> bool:
     return state.group_epoch > state.assignment_epoch and is_over
 
 
-def spec_of(state: ConsumerState, image: TopicImage) -> GroupSpec:
-    """What an assignor is given of a group."""
+def spec_steps(state: ConsumerState, image: TopicImage, pace: Pace) -> Generator[None, None, GroupSpec]:
+    """What an assignor is given of a group, in slices."""
     topics = existing(state.subscribed_topics(), image)
     ids = {topic.name: topic.topic_id for topic in topics}
     members = {}
@@ -38,13 +39,12 @@ def spec_of(state: ConsumerState, image: TopicImage) -> GroupSpec:
             subscribed = known[key] = frozenset(ids[name] for name in names if name in ids)
         previous = state.targets.get(member_id, NOTHING)
         members[member_id] = MemberSpec(member.rack_id, member.instance_id, subscribed, previous)
+        if pace.full():
+            yield
     return GroupSpec(members, {topic.topic_id: topic.partitions for topic in topics}, state.is_homogeneous)
 
 
-def changed_targets(state: ConsumerState, target: Target) -> Iterator[tuple[str, Mapping[bytes, frozenset[int]]]]:
-    """The members whose target is another one now, or who had none."""
-    for member_id in state.metadata:
-        wanted = target.get(member_id, NOTHING)
-        older = state.targets.get(member_id)
-        if older is not wanted and older != wanted:
-            yield member_id, wanted
+def has_changed(state: ConsumerState, target: Target, member_id: str) -> bool:
+    """Whether a member's target is another one now, or it had none."""
+    older = state.targets.get(member_id)
+    return older is None or older != target.get(member_id, NOTHING)

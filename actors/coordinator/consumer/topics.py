@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from struct import Struct
+from struct import Struct, pack
 from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
@@ -83,8 +83,10 @@ def group_hash(topics: Iterable[Topic]) -> int:
 def topic_hash(topic: Topic) -> int:
     """XXH3 of a topic's id, name, partitions and racks, with sign."""
     parts = [b"\0", *_words(topic.topic_id), _text(topic.name), _I32.pack(topic.partitions)]
-    racks = topic.racks or ((),) * topic.partitions
-    for index, of_replicas in enumerate(racks):
+    if not any(topic.racks):
+        parts.append(pack(f"<{topic.partitions}i", *range(topic.partitions)))
+        return _digest(b"".join(parts))
+    for index, of_replicas in enumerate(topic.racks):
         parts.append(_I32.pack(index))
         parts += (_I32.pack(len(_units(rack)) // 2) + _text(rack) for rack in sorted(of_replicas, key=_units))
     return _digest(b"".join(parts))

@@ -89,6 +89,11 @@ class Resolved:
     """When its resolution began."""
 
 
+def count_of(partitions: Partitions | Held) -> int:
+    """How many partitions these are."""
+    return sum(map(len, partitions.values()))
+
+
 def partitions_of(held: Held) -> dict[bytes, frozenset[int]]:
     """The partitions without their assignment epochs."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in held.items()}

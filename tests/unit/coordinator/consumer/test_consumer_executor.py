@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from actors.coordinator.consumer.records import CurrentAssignment, GroupEpoch, MemberRecord
 from actors.coordinator.consumer.settings import ConsumerSettings
+from actors.coordinator.consumer.topics import Topic
+from actors.coordinator.consumer.values import Current, MemberMetadata
 from actors.coordinator.groups.config import CoordinatorConfig
-from tests.support.consumer_groups import GROUP, ConsumerDriver, Slow, beat_request, shown_answer
+from actors.coordinator.records import encode
+from tests.support.consumer_groups import GROUP, T1, ConsumerDriver, Slow, beat_request, shown_answer
 
 UNIFORM = ConsumerSettings(assignors=("uniform",))
 NO_INTERVAL = ConsumerSettings(assignment_interval_ms=0)
@@ -172,6 +176,97 @@ def test_others_are_served_while_a_target_is_computed() -> None:
     assert answers(driver, tokens) == ["-", "-", "e2"]
     driver.advance(1)
     assert answers(driver, tokens) == ["e3 asg -", "e2 asg 0-2", "e2"]
+
+
+def test_so_many_heartbeats_that_wait_are_not_answered_in_one_turn() -> None:
+    driver = ConsumerDriver()
+    driver.join("A")
+    driver.join("Z", group_id="other")
+    driver.advance(1_100)
+    driver.holds = True
+    driver.beat_later("B e0 join")
+    tokens = [driver.beat_later("A e2 own=0-5") for _ in range(1_000)]
+    driver.holds = False
+    counts = []
+    while not counts or counts[-1] < len(tokens):
+        driver.jump(1)
+        counts.append(sum(driver.answer(token) is not None for token in tokens))
+        assert driver.told("Z e2", "other") == "e2"
+    assert counts[0] < len(tokens)
+    assert driver.told("A e2") == "e2"
+
+
+@pytest.mark.conformance("K-B-23")
+def test_so_many_joins_that_wait_are_not_written_in_one_turn() -> None:
+    driver = ConsumerDriver(settings=ConsumerSettings(assignment_interval_ms=15_000))
+    driver.holds = True
+    tokens = [driver.beat_later(f"m{number} e0 join") for number in range(400)]
+    sizes = []
+    while driver.held:
+        sizes.append(sum(key[:2] == b"\0\5" for key in driver.held[0].keys))
+        driver.append()
+        driver.commit()
+        driver.jump(1)
+    assert sizes[0] == 1, "the first one came alone"
+    assert sum(sizes) == 400
+    assert max(sizes) < 250
+    assert all(answer.startswith("e2") for answer in answers(driver, tokens))
+    assert len(driver.committed().metadata) == 400
+
+
+def _with_members(count: int, partitions: int) -> ConsumerDriver:
+    """So many members are in the log, without a target."""
+    member = MemberMetadata("c", "/127.0.0.1", names=frozenset({"foo"}), rebalance_timeout_ms=1_000)
+    members = [MemberRecord(GROUP, f"m{number:04}", member) for number in range(count)]
+    current = [CurrentAssignment(GROUP, each.member_id, Current(1, 0)) for each in members]
+    log = encode([*members, *current, GroupEpoch(GROUP, 2, 0)])
+    return ConsumerDriver(Topic(T1, "foo", partitions), log=log, settings=ConsumerSettings(session_timeout_ms=900_000))
+
+
+@pytest.mark.conformance("K-B-20", "K-B-23")
+def test_each_part_of_a_large_computation_makes_room_for_others() -> None:
+    driver = _with_members(3_000, 6_000)
+    driver.beat_later("Z e0 join", "other")
+    driver.advance(50)
+    driver.holds = True
+    token = driver.beat_later("m0000 e1")
+    waits = driver.beat_later("m0001 e1")
+    turns = 0
+    while not driver.held:
+        driver.jump(1)
+        turns += 1
+    assert turns >= 3 + 6 + 3 + 6, "what the assignor gets, its work, the targets, and their bytes"
+    assert sum(key[:2] == b"\0\7" for key in driver.held[0].keys) == 3_000, "it is one write"
+    driver.append()
+    driver.commit()
+    assert shown_answer(driver.answer(token)) == "e3 asg 0-1"
+    assert not driver.held, "after so much the group goes on in the next turn"
+    driver.jump(1)
+    driver.release()
+    assert shown_answer(driver.answer(waits)) == "e3 asg 2-3"
+    assert driver.told("Z e2", "other") == "e2"
+
+
+@pytest.mark.conformance("K-B-35", "K-B-36")
+def test_a_member_with_very_many_partitions_takes_several_turns_for_a_step() -> None:
+    driver = ConsumerDriver(Topic(T1, "foo", 6_000))
+    token = driver.beat_later("A e0 join")
+    assert driver.answer(token) is None
+    driver.advance(50)
+    assert shown_answer(driver.answer(token)) == "e2 asg 0-5999"
+    driver.advance(1_100)
+    driver.beat_later("B e0 join")
+    driver.advance(50)
+    token = driver.beat_later("A e2")
+    assert driver.answer(token) is None
+    driver.advance(50)
+    assert shown_answer(driver.answer(token)) == "e2 asg 0-2999"
+    driver.beat_later("A e2 own=0-2999")
+    driver.advance(50)
+    driver.beat_later("B e3")
+    driver.advance(50)
+    assert driver.stands() == "3/3 Stable"
+    assert driver.member("B") == "e3/p3 STABLE 3000-5999@3 | -"
 
 
 def test_a_computation_that_is_under_way_is_dropped_with_its_shard() -> None:
