@@ -10,11 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from actors.coordinator.assignors.slices import SlicedAssignor
 from actors.coordinator.consumer.messages import Refusal
-from actors.coordinator.consumer.records import GroupRecord
 from actors.coordinator.consumer.settings import ConsumerSettings, GroupSettings
 from actors.coordinator.consumer.state import ConsumerState, KnownMember
 from actors.coordinator.consumer.topics import TopicImage, existing, group_hash
@@ -87,6 +86,14 @@ class Cause:
     member_id: str
     """Of several members all, with commas between them."""
     member: KnownMember | None
+
+
+class SizedChange(GroupChange, Protocol):
+    """A change by a record of a consumer group (records.py)."""
+
+    @property
+    def size(self) -> int:
+        """How many partitions or names it has."""
 
 
 class Drafted:
@@ -172,7 +179,7 @@ class Draft:
         self.expels = False
         """Whether these have not said that they leave."""
 
-    def write(self, change: GroupRecord) -> None:
+    def write(self, change: SizedChange) -> None:
         """Have a record written, if the operation succeeds."""
         self.write_of_another_type(change)
         self.work += RECORD_WORK + change.size // 2
