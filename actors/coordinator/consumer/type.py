@@ -162,8 +162,15 @@ class ConsumerOperations:
         self._executor.submit(group, NoteResolved(token, request), now)
 
     def note_settings(self, token: Token, request: NoteSettingsRequest, now: Now) -> None:
-        """Go by other settings from now on. Sessions that have begun end when they would have."""
+        """Go by other settings from now on. Sessions that have begun end when they would have.
+
+        Before the first topics nobody was heard: those that were loaded have a whole session by these settings.
+        """
         self._cluster.settings = request.settings
+        for group in list(self._runtime.groups.values()) if self._cluster.topics is None else ():
+            if isinstance(group, ConsumerGroup):
+                for member_id in group.state.metadata:
+                    self._executor.timing.watch(group, member_id, now)
         self._runtime.replies.append((token, Noted()))
 
 

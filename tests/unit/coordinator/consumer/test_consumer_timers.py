@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from actors.coordinator.consumer.messages import NoteSettingsRequest, NoteTopicsRequest
 from actors.coordinator.consumer.settings import ConsumerSettings
-from tests.support.consumer_groups import GROUP, REBALANCE_MS, SESSION_MS, ConsumerDriver, beat_request, given
+from actors.coordinator.consumer.topics import Topics
+from tests.support.consumer_groups import FOO, GROUP, REBALANCE_MS, SESSION_MS, ConsumerDriver, beat_request, given
+from tests.support.coordination import Driver
 
 LONG = ConsumerSettings(session_timeout_ms=10_000_000)
 
@@ -160,6 +163,19 @@ def test_after_a_load_all_have_all_the_time_again() -> None:
     assert set(driver.committed().metadata) == {"A", "B"}
     driver.advance(1)
     assert set(driver.committed().metadata) == {"B"}
+
+
+@pytest.mark.conformance("K-B-62")
+@pytest.mark.parametrize("session_ms", [45_000, 60_000])
+def test_sessions_after_a_load_are_as_long_as_the_settings_say_that_are_told_before_topics(session_ms: int) -> None:
+    before = revoking()
+    driver = Driver(log=before.log)
+    driver.call(NoteSettingsRequest(ConsumerSettings(session_timeout_ms=session_ms)))
+    driver.call(NoteTopicsRequest(Topics((FOO,))))
+    driver.advance(session_ms - 1)
+    assert len(driver.log) == len(before.log)
+    driver.advance(1)
+    assert len(driver.log) > len(before.log)
 
 
 @pytest.mark.conformance("K-B-63")
