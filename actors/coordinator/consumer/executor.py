@@ -1,10 +1,10 @@
 """Runs what is to be done to consumer groups: of each group one operation after another.
 
 Nothing may depend on what has not committed (coordinator/writer.py). So while records of a group are under way, what
-comes for it waits; when they have committed, all that waits is run on one draft and appended as one write, which is
-taken or refused as a whole. A heartbeat that changes nothing is answered at once, if nothing of its group is under way.
-Groups do not wait for one another; nor does any of them wait while the target of a large one is computed, which goes
-on for a moment in each turn.
+comes for it waits; when they have committed, what waits is run on one draft and appended as one write, which is taken
+or refused as a whole. A heartbeat that changes nothing is answered at once, if nothing of its group is under way.
+Groups do not wait for one another. A large one is worked on for a moment in each turn, while its target is computed as
+well as while very many wait; its records are appended when an operation is complete, so nobody sees half of one.
 """
 
 from __future__ import annotations

@@ -154,9 +154,13 @@ class ConsumerGroup:
 
     def is_at_rest(self, now: Now) -> bool:
         """Whether nothing is to be done to it, whoever sends a heartbeat."""
-        if self.is_busy or self.waiting or self.is_dead or self.must_look_at_topics(now):
+        if self.is_busy or self.waiting or self.is_dead or now.monotonic_ms >= self.topics_due_ms:
             return False
-        self.topics_seen = self._cluster.image_number
+        newest = self._cluster.image_number
+        if self.topics_seen != newest:  # otherwise there is nothing to ask, as with nearly all heartbeats
+            if self.must_look_at_topics(now):
+                return False
+            self.topics_seen = newest
         return True
 
     # -- topics
