@@ -17,7 +17,7 @@ from actors.coordinator.consumer.messages import ConsumerGroupHeartbeatRequest, 
 from actors.coordinator.consumer.regexes import resolve
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.state import ConsumerState
-from actors.coordinator.consumer.topics import Topic, Topics
+from actors.coordinator.consumer.topics import Topic, Topics, existing, group_hash
 from actors.coordinator.consumer.values import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -245,7 +245,11 @@ class ConsumerMachine(ShardMachine):
         self.subscribe(group, member, ("t",))
         self.change_topics({"t": count, "u": 1, "v": 0}, anew=False)
         self.wait(5, at_once=False)
-        self.append_and_commit_all()
+        self.behave(group, {0, 1}, 4)
+        found = self.driver.shard.coordinator.runtime.groups.get(group)
+        if isinstance(found, ConsumerGroup) and found.state_name == "Stable" and not self.is_silent:
+            subscribed = existing(found.state.subscribed_topics(), Topics(self.topics))
+            assert found.state.metadata_hash == group_hash(subscribed), "nobody has looked at its topics"
 
     @rule(group=CONSUMER_GROUPS)
     def delete_consumers(self, group: str) -> None:
