@@ -39,6 +39,7 @@ _NESTED: Final[dict[int, tuple[str, ...]]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: ("topics", "partitions"),
     ApiKey.OFFSET_FETCH: ("groups",),
     ApiKey.DESCRIBE_GROUPS: ("groups",),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ("groups",),
     ApiKey.DELETE_GROUPS: ("results",),
     ApiKey.OFFSET_DELETE: ("topics", "partitions"),
     ApiKey.CREATE_ACLS: ("results",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from actors.coordinator.shard import ShardState
 from actors.coordinator.turn import Now
@@ -22,6 +22,19 @@ if TYPE_CHECKING:  # a shard's process reads no settings, and asks no controller
     from actors.links.operations import Operation
     from actors.settings import BrokerConfig
     from placement.metadata import ClusterMetadata
+
+
+T = TypeVar("T")
+
+
+class Elsewhere(Protocol):
+    """Runs long work outside the shard's loop."""
+
+    def __call__(self, work: Callable[[], T], done: Callable[[T | None, Now], None], /) -> None:
+        """Call `work` in a thread, then `done` in a turn of its own, with None if the work has failed.
+
+        `done` is not called if the process hosts something else by then.
+        """
 
 
 class HostedShard(Protocol):
@@ -94,6 +107,7 @@ class Surroundings:
     """The `extra` of a log call in which the partition has a part."""
     new_id: Callable[[], str]
     """Makes unique texts."""
+    elsewhere: Elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +174,8 @@ class CoordinatorKind:
     """Makes the operation by which the controller creates the topic. Its result has an `error_message`, or None."""
     assignment: Callable[[BrokerConfig, ClusterMetadata, int], bytes]
     """Makes what a process is told with BECOME, in a version of the relay: settings, and other things to know."""
+    settings: Callable[[BrokerConfig, ClusterMetadata], Payload] | None
+    """Makes what processes are told when settings have changed that they go by; None if there are none."""
     host: Callable[[bytes, Surroundings], Hosted]
     """Makes a shard, in its process, of what the process was told."""
     codec: RecordCodec

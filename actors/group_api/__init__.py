@@ -8,6 +8,8 @@ from __future__ import annotations
 from types import ModuleType
 
 from actors.group_api import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     heartbeat,
@@ -27,6 +29,8 @@ from actors.wire.messages import ApiMessage, HeartbeatRequest, JoinGroupRequest,
 __all__ = [
     "MODULES",
     "Topics",
+    "consumer_group_describe",
+    "consumer_group_heartbeat",
     "decode",
     "delete_groups",
     "describe_groups",
@@ -54,6 +58,8 @@ MODULES: dict[int, ModuleType] = {
         list_groups,
         delete_groups,
         offset_delete,
+        consumer_group_heartbeat,
+        consumer_group_describe,
     )
 }
 

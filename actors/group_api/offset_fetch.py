@@ -18,6 +18,9 @@ from actors.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 API = OffsetFetchRequest
 VERSIONS = (1, 10)
 
+_MEMBER_FROM = 9
+"""The version from which a request names the member of a consumer group that asks."""
+
 _Group = OffsetFetchResponse.OffsetFetchResponseGroup
 _GroupTopic = OffsetFetchResponse.OffsetFetchResponseTopics
 _GroupPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
@@ -27,10 +30,13 @@ P = TypeVar("P", _Partition, _GroupPartition)
 
 
 def parse(header: RequestHeader, m: OffsetFetchRequest, host: str, topics: Topics) -> core.OffsetFetchRequest:
+    member_id, member_epoch = None, -1
     if header.api_version >= 8:
         group = m.groups[0]
         wanted = group.topics
         group_id = group.group_id
+        if header.api_version >= _MEMBER_FROM:
+            member_id, member_epoch = group.member_id, group.member_epoch
     else:
         wanted = m.topics  # type: ignore[assignment]
         group_id = m.group_id
@@ -43,7 +49,7 @@ def parse(header: RequestHeader, m: OffsetFetchRequest, host: str, topics: Topic
             for index in t.partition_indexes
             if not by_id or t.topic_id in topics.names
         )
-    return core.OffsetFetchRequest(group_id, partitions, m.require_stable)
+    return core.OffsetFetchRequest(group_id, partitions, m.require_stable, member_id, member_epoch)
 
 
 def answer(m: OffsetFetchRequest, r: core.OffsetFetchResponse, version: int, topics: Topics) -> OffsetFetchResponse:

@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias, cast
 
+from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.messages import MaySleepResponse
-from actors.links.codec import Codec
+from actors.links.codec import Codec, since
 from actors.links.group_status import GROUP_CLASSES, GROUP_CLASSES_SINCE, WITHOUT_TAG, ClassicStatus, GroupReport
+from actors.links.known_topics import DeletedTopics, KnownTopics, TopicNames, TopicRacks, TopicRow
 from actors.links.rebalances import Rebalances
 from actors.links.versions import OWN, UNTOLD, Spoken, common, decoded, encoded, none_in_common
 from actors.wire.gathering import Gathering
-from placement.metadata import ClusterMetadata
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,9 @@ class Kind(IntEnum):
     LOG_LEVELS = 26  # broker -> shard: levels of loggers have changed; payload: ChangedLevels
     HOST = 27  # broker -> shard, before BECOME: what it is to host; payload: the name of a kind of coordinator
     VERSIONS = 28  # broker -> shard, before anything else; payload: what the broker speaks (`versions`)
+    SETTINGS = 29  # broker -> shard: settings have changed; payload: what its kind says; of groups ConsumerSettings
+    MATCHED = 30  # shard -> broker: question b: which of these may connection a describe? payload: TopicNames
+    VISIBLE = 31  # broker -> shard: answer to question b; payload: TopicNames, or nothing if the client has gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +77,6 @@ class Greeting:
     pid: int
     code_version: str
     name: str = ""
-
-
-TopicRow: TypeAlias = tuple[str, bytes, int]
-"""A topic's name, its id and how many partitions it has."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownTopics:
-    """All topics of the cluster."""
-
-    topics: tuple[TopicRow, ...]
-
-
-def topic_rows(metadata: ClusterMetadata) -> tuple[TopicRow, ...]:
-    """All topics, in the form in which shards are told."""
-    return tuple((t.name, t.id, len(t.partitions)) for t in metadata.topics.values())
-
-
-@dataclass(frozen=True, slots=True)
-class DeletedTopics:
-    """Topics that were deleted. There may be new ones of the same names."""
-
-    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +92,14 @@ class Assignment:
 
     config: CoordinatorConfig
     topics: tuple[TopicRow, ...]
+    consumer: ConsumerSettings = since(1, ConsumerSettings())
+    topics_version: int = since(1, 0)
+    """Of the metadata that has these topics."""
+    racks: tuple[TopicRacks, ...] = since(1, ())
+
+    @property
+    def known_topics(self) -> KnownTopics:
+        return KnownTopics(self.topics, self.topics_version, self.racks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +125,10 @@ class Figures:
 Payload: TypeAlias = (
     Greeting
     | Assignment
+    | ConsumerSettings
     | KnownTopics
     | DeletedTopics
+    | TopicNames
     | MaySleepResponse
     | Figures
     | GroupReport
@@ -157,9 +148,11 @@ PAYLOADS: Codec[Payload] = Codec(
         Kind.DESCRIBED: ClassicStatus,
         Kind.REBALANCES: Rebalances,
         Kind.LOG_LEVELS: ChangedLevels,
+        Kind.SETTINGS: ConsumerSettings,
+        Kind.MATCHED: TopicNames,
         **GROUP_CLASSES,
     },
-    since=GROUP_CLASSES_SINCE,
+    since={ConsumerSettings: 1, TopicNames: 1, **GROUP_CLASSES_SINCE},
     without_tag=WITHOUT_TAG,
 )
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from actors.coordinator.shard import ShardState
 from actors.coordinator.turn import Now
@@ -37,6 +38,8 @@ from actors.runtime.log_levels import THIS_PROCESS, LogLevels
 from actors.runtime.logs import Fields, at
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _READ_SECONDS = 0.001
 _FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
@@ -238,7 +241,12 @@ class ShardProcess:
         self._forget()
         self._partition, self._epoch = partition, epoch
         around = Surroundings(
-            partition, self._send, self._say, self._here, lambda: str(new_uuid(self._environment.chance))
+            partition,
+            self._send,
+            self._say,
+            self._here,
+            lambda: str(new_uuid(self._environment.chance)),
+            self._elsewhere,
         )
         self._hosted = self._kind.host(assignment, around)
         self._shard = self._hosted.shard
@@ -297,6 +305,25 @@ class ShardProcess:
     def _here(self, **more: Unpack[Fields]) -> dict[str, Fields]:
         """The `extra` of a log call in which the partition has a part."""
         return at(self._kind.topic, self._partition, **(Fields(epoch=self._epoch) | more))
+
+    # --- work outside the loop ---
+
+    def _elsewhere(self, work: Callable[[], T], done: Callable[[T | None, Now], None]) -> None:
+        running = self._loop.run_in_executor(None, work)
+        running.add_done_callback(partial(self._came_back, self._hosted, done))
+
+    def _came_back(
+        self, hosted: Hosted | None, done: Callable[[T | None, Now], None], ended: asyncio.Future[T]
+    ) -> None:
+        """Work has ended. Nobody asks for it any more if another partition is hosted by now."""
+        if ended.cancelled():
+            return
+        error = ended.exception()
+        if error is not None:
+            log.error("work of %s has failed", self._where, exc_info=error, extra=self._here())
+        if hosted is self._hosted and hosted is not None:
+            done(None if error is not None else ended.result(), self._now())
+            self._turn()
 
     # --- a turn ---
 

@@ -15,7 +15,8 @@ from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
 from actors.coordinator.groups.metrics import GroupMetrics
 from actors.coordinator.metrics import Metrics
 from actors.links.group_status import ClassicStatus
-from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind
+from actors.links.known_topics import DeletedTopics
+from actors.links.relay import PAYLOADS, Figures, Greeting, Kind
 from actors.offsets_partition.process import ShardProcess
 from actors.records.reading import iter_key_values
 from actors.wire import messages

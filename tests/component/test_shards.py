@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.links.relay import PAYLOADS, Assignment, Kind, KnownTopics
+from actors.links.known_topics import KnownTopics
+from actors.links.relay import PAYLOADS, Assignment, Kind
 from actors.wire.errors import ErrorCode
 from placement.hashing import partition_for_group
 from placement.metadata import NO_LEADER, OFFSETS_TOPIC, PartitionInfo, TopicInfo

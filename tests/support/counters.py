@@ -204,6 +204,7 @@ COUNTERS: Final = CoordinatorKind(
     partition_of=_by_length,
     creation=CreateCountersTopic,
     assignment=_assignment,
+    settings=None,
     host=_host,
     codec=RecordCodec(_replay, _batch),
     requests=RelayedRequests(_error_answer, never_parked=frozenset(), rouse_nobody=frozenset()),

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from actors.coordinator.groups.config import CoordinatorConfig
-from actors.links.relay import PAYLOADS, Assignment, Kind, KnownTopics, RelayProtocol, TopicRow
+from actors.links.known_topics import KnownTopics, TopicRow
+from actors.links.relay import PAYLOADS, Assignment, Kind, RelayProtocol
 from actors.offsets_partition.process import ShardProcess
 from actors.records.batch import split_batches
 from actors.records.reading import iter_key_values

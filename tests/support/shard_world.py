@@ -23,7 +23,8 @@ from actors.broker.led import LedPartitions
 from actors.coordinator_kinds.groups import GROUPS
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.coordinator_kinds.table import KINDS
-from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind, RelayProtocol
+from actors.links.known_topics import DeletedTopics
+from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
 from actors.links.strangers import FailureLog
 from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError

@@ -27,8 +27,10 @@ from actors.broker.coordinators.partitions import Keys, Partitions
 from actors.broker.coordinators.processes import Processes
 from actors.broker.coordinators.readiness import Readiness
 from actors.broker.coordinators.relaying import Relaying
+from actors.broker.coordinators.settings import SettingsNews
 from actors.broker.coordinators.sleeping import Sleeper, Sleeping
 from actors.broker.coordinators.topics import TopicNews
+from actors.broker.coordinators.visible import VisibleTopics
 from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
@@ -84,12 +86,14 @@ class ShardHub:
             Kind.DESCRIBED: self._describing.described,
             Kind.RESTS: self._idling.answered,
             Kind.REBALANCES: self._on_rebalances,
+            Kind.MATCHED: VisibleTopics(context).asked,
         }
         self._relaying = shared.relaying
         self._readiness = Readiness(
             context, kind, self.partitions, shared.processes, shared.parking, shared.relaying.flush
         )
         self._topics = TopicNews(context, kind.topic, self.partitions, self.sleeping)
+        self._settings = SettingsNews(context, kind, self.partitions)
         self._never_parked = kind.requests.never_parked
         context.commits.subscribe(kind.topic, appending.watermark)
         # What is called for every frame is called directly.
@@ -183,12 +187,13 @@ class ShardHub:
         ]
 
     def note_topics(self) -> None:
-        """The image changed: tell the shards of topics, give up partitions led elsewhere, start those led here now."""
+        """The image changed: tell the shards of it, give up partitions led elsewhere, start those led here now."""
         metadata = self._context.metadata
         for partition, sleeper in self.sleeping.items():
             info = metadata.partition(self._topic, partition)
             if info is None or info.leader != self._context.broker_id or info.leader_epoch != sleeper.epoch:
                 self.sleeping.drop(partition)
+        self._settings.tell()
         if self._topics.tell():
             self._idling.topics_changed(self.partitions.links.values())
         for partition, link in list(self.partitions.links.items()):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from actors import CoterieError
+from actors.broker.connection import Connection
 from actors.broker.slots import Slot
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.rebalances import Rebalancing
@@ -128,7 +129,7 @@ class ShardLink:
         self.name = ""  # the launcher's
         self.figures: Figures | None = None
         self.rebalancing: tuple[Rebalancing, ...] = ()  # that it said it runs
-        self.opened: set[int] = set()  # client connections the shard has been told of
+        self.opened: dict[int, Connection] = {}  # client connections the shard has been told of, by their ids
         self.pending: dict[int, tuple[Slot | Question, bytes]] = {}  # what it owes us, with the request's frame
         self.sent = 0  # requests, ever: that there were none tells an idle shard
         self.idle = Idle()

@@ -37,7 +37,7 @@ class Relaying:
         """Pass a client's request on to a shard."""
         protocol = link.protocol
         if connection.id not in link.opened:
-            link.opened.add(connection.id)
+            link.opened[connection.id] = connection
             protocol.send(Kind.OPEN, connection.id, 0, connection.peer.encode())
         link.sent += 1
         link.pending[slot.id] = (slot, frame)
@@ -57,7 +57,7 @@ class Relaying:
         """A client has gone: its shards drop its open requests."""
         for link in links:
             if connection.id in link.opened:
-                link.opened.discard(connection.id)
+                del link.opened[connection.id]
                 link.protocol.send(Kind.CLOSE, connection.id)
                 for slot in unanswered:
                     link.pending.pop(slot.id, None)

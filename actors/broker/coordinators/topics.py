@@ -8,7 +8,8 @@ from actors.broker.context import BrokerContext
 from actors.broker.coordinators.link import ShardLink
 from actors.broker.coordinators.partitions import Partitions
 from actors.broker.coordinators.sleeping import Sleeping
-from actors.links.relay import DeletedTopics, ForAll, Kind, KnownTopics, topic_rows
+from actors.links.known_topics import DeletedTopics, TopicRacks, known_topics, topic_racks
+from actors.links.relay import ForAll, Kind
 from placement.metadata import NO_LEADER, PartitionInfo
 
 
@@ -32,6 +33,7 @@ class TopicNews:
         self._partitions = partitions
         self._sleeping = sleeping
         self._told: dict[str, tuple[bytes, int]] = {}
+        self._told_racks: tuple[TopicRacks, ...] = ()
         self._gone: dict[int, frozenset[str]] = {}  # by partition
 
     def tell(self) -> bool:
@@ -39,9 +41,11 @@ class TopicNews:
         metadata = self._context.metadata
         now = {t.name: (t.id, len(t.partitions)) for t in metadata.topics.values()}
         gone = frozenset(name for name, (id_, _) in self._told.items() if name not in now or now[name][0] != id_)
-        changed, self._told = now != self._told, now
+        racks = topic_racks(metadata)
+        changed = (now, racks) != (self._told, self._told_racks)
+        self._told, self._told_racks = now, racks
         if changed:
-            known = ForAll(KnownTopics(topic_rows(metadata)))
+            known = ForAll(known_topics(metadata))
             for link in self._partitions.links.values():
                 link.protocol.say(Kind.TOPICS, known)
         own = metadata.topics.get(self._topic)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from placement.records import METADATA_LEVELS
+from actors.broker.context import BrokerContext
+from actors.coordinator.consumer.values import CONSUMER
+from placement.records import METADATA_LEVELS, VERSIONED
 
 OURS: Final = "coterie.metadata.version"
 """In which formats our controller may write the metadata: what `metadata.version` is in Kafka, with levels of our own.
@@ -27,7 +29,6 @@ class Feature(NamedTuple):
 # 27 is the number of 4.1-IV1, the last metadata.version of the Kafka release whose protocol is served.
 FEATURES: dict[str, Feature] = {
     "eligible.leader.replicas.version": Feature(1, 1, 1),
-    "group.version": Feature(0, 0, 0),
     "kraft.version": Feature(0, 0, 0),
     "metadata.version": Feature(27, 27, 27),
     "share.version": Feature(0, 0, 0),
@@ -35,6 +36,22 @@ FEATURES: dict[str, Feature] = {
 }
 
 
+PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
+GROUPS: Final = "group.version"
+"""Whether consumer groups (KIP-848) are served. The level of the metadata decides, so nobody changes it by itself."""
+
+
 def features(level: int) -> dict[str, Feature]:
     """All features of a cluster whose metadata has this level."""
-    return {OURS: Feature(METADATA_LEVELS[0], METADATA_LEVELS[-1], level)} | FEATURES
+    ours = Feature(METADATA_LEVELS[0], METADATA_LEVELS[-1], level)
+    return {OURS: ours, GROUPS: Feature(0, 1, group_version(level))} | FEATURES
+
+
+def group_version(level: int) -> int:
+    """The level of `group.version`: 0 while a process of the cluster may not know the records of consumer groups."""
+    return int(level >= VERSIONED)
+
+
+def serves_consumer_groups(broker: BrokerContext) -> bool:
+    """Whether consumer groups are served: the cluster can, and the broker's settings allow it."""
+    return bool(group_version(broker.metadata.level)) and CONSUMER in broker.config[PROTOCOLS]

@@ -15,10 +15,6 @@ from actors.wire.messages import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
     ApiMessage,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsRequest,
@@ -33,7 +29,6 @@ from actors.wire.messages import (
     ShareGroupHeartbeatResponse,
 )
 
-CONSUMER = "the consumer group protocol (KIP-848) is not served: set group.protocol=classic"
 SHARE = "share groups (KIP-932) are not served"
 
 Refusal = Callable[[Any, ErrorCode, str | None], ApiMessage]
@@ -61,13 +56,6 @@ def _whole(response: Callable[..., ApiMessage]) -> Refusal:
     return lambda message, code, text: response(error_code=code, error_message=text)
 
 
-def _consumer_groups(message: ConsumerGroupDescribeRequest, code: ErrorCode, text: str | None) -> ApiMessage:
-    group = ConsumerGroupDescribeResponse.DescribedGroup
-    return ConsumerGroupDescribeResponse(
-        groups=[group(group_id=each, error_code=code, error_message=text) for each in message.group_ids]
-    )
-
-
 def _share_groups(message: ShareGroupDescribeRequest, code: ErrorCode, text: str | None) -> ApiMessage:
     group = ShareGroupDescribeResponse.DescribedGroup
     return ShareGroupDescribeResponse(
@@ -83,10 +71,6 @@ def _share_offsets(message: DescribeShareGroupOffsetsRequest, code: ErrorCode, t
 
 
 # The versions of Kafka 4.1.
-CONSUMER_GROUP_HEARTBEAT = NotServed(
-    ConsumerGroupHeartbeatRequest, (0, 1), CONSUMER, _whole(ConsumerGroupHeartbeatResponse)
-)
-CONSUMER_GROUP_DESCRIBE = NotServed(ConsumerGroupDescribeRequest, (0, 1), CONSUMER, _consumer_groups)
 SHARE_GROUP_HEARTBEAT = NotServed(ShareGroupHeartbeatRequest, (1, 1), SHARE, _whole(ShareGroupHeartbeatResponse))
 SHARE_GROUP_DESCRIBE = NotServed(ShareGroupDescribeRequest, (1, 1), SHARE, _share_groups)
 SHARE_FETCH = NotServed(ShareFetchRequest, (1, 1), SHARE, _whole(ShareFetchResponse))

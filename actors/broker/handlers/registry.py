@@ -55,7 +55,7 @@ from actors.broker.handlers import (
 )
 from actors.broker.handlers.authorization import guarded
 from actors.broker.handlers.context import HandlerContext, Request
-from actors.broker.handlers.group_requests import offset_fetch, whole_groups
+from actors.broker.handlers.group_requests import consumer_groups, offset_fetch, whole_groups
 from actors.broker.handlers.rights import (
     ALTER_CLUSTER,
     ALTER_CONFIGS_CLUSTER,
@@ -204,7 +204,9 @@ _ROWS = (
     _relayed(groups.offset_commit, (READ_GROUP, READ_TOPIC)),
     _relayed(groups.offset_fetch, (DESCRIBE_GROUP, DESCRIBE_TOPIC), offset_fetch.handle),
     _relayed(groups.offset_delete, (DELETE_GROUP, READ_TOPIC)),
+    _relayed(groups.consumer_group_heartbeat, (READ_GROUP, DESCRIBE_TOPIC), consumer_groups.refuse_heartbeat),
     _cut(groups.describe_groups, DESCRIBE_GROUP, whole_groups.describe_groups),
+    _cut(groups.consumer_group_describe, (DESCRIBE_GROUP, DESCRIBE_TOPIC), consumer_groups.describe),
     _cut(groups.list_groups, (DESCRIBE_CLUSTER, DESCRIBE_GROUP), whole_groups.list_groups),
     _cut(groups.delete_groups, DELETE_GROUP, whole_groups.delete_groups),
     # topics
@@ -239,8 +241,6 @@ _ROWS = (
     _own(sasl_authenticate, NOTHING),
     _own(get_telemetry_subscriptions, NOTHING),
     # what clients look for, and what is not served
-    _refused(not_served.CONSUMER_GROUP_HEARTBEAT, (READ_GROUP, DESCRIBE_TOPIC)),
-    _refused(not_served.CONSUMER_GROUP_DESCRIBE, (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
     _refused(not_served.SHARE_GROUP_HEARTBEAT, (READ_GROUP, DESCRIBE_TOPIC)),
     _refused(not_served.SHARE_GROUP_DESCRIBE, (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
     _refused(not_served.SHARE_FETCH, (READ_GROUP, READ_TOPIC)),

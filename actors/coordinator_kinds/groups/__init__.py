@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from actors.coordinator.group_types import group_shard
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator_kinds.groups import record_codec
+from actors.coordinator_kinds.groups.consumer_settings import consumer_settings
 from actors.coordinator_kinds.groups.service import GroupService
 from actors.coordinator_kinds.kind import (
     CoordinatorKind,
@@ -22,7 +23,8 @@ from actors.coordinator_kinds.kind import (
     Surroundings,
 )
 from actors.group_api import error_answer
-from actors.links.relay import PAYLOADS, Assignment, topic_rows
+from actors.links.known_topics import known_topics
+from actors.links.relay import PAYLOADS, Assignment
 from actors.security.acl import ResourceType
 from actors.wire.api_keys import ApiKey
 from placement.hashing import partition_for_group
@@ -41,7 +43,9 @@ def _creation() -> CreateOffsetsTopic:
 
 
 def _assignment(config: BrokerConfig, metadata: ClusterMetadata, version: int) -> bytes:
-    return PAYLOADS.encode(Assignment(_settings(config), topic_rows(metadata)), version)
+    known = known_topics(metadata)
+    consumer = consumer_settings(config, metadata)
+    return PAYLOADS.encode(Assignment(_settings(config), known.topics, consumer, known.version, known.racks), version)
 
 
 def _settings(config: BrokerConfig) -> CoordinatorConfig:
@@ -54,7 +58,7 @@ def _settings(config: BrokerConfig) -> CoordinatorConfig:
 def _host(assignment: bytes, around: Surroundings) -> Hosted:
     told = PAYLOADS.read(Assignment, assignment)
     shard = group_shard(told.config, around.new_id)
-    return Hosted(shard, GroupService(shard, told.topics, around), told.config.offsets_topic_compression_codec)
+    return Hosted(shard, GroupService(shard, told, around), told.config.offsets_topic_compression_codec)
 
 
 GROUPS: Final = CoordinatorKind(
@@ -67,6 +71,7 @@ GROUPS: Final = CoordinatorKind(
     partition_of=partition_for_group,
     creation=_creation,
     assignment=_assignment,
+    settings=consumer_settings,
     host=_host,
     codec=RecordCodec(record_codec.replay, record_codec.batch),
     # Not parked: a shard that loads lets heartbeats pass and sends members that sync back to join, as `error_answer`.

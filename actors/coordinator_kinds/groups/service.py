@@ -9,17 +9,23 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, TypeAlias
+from typing import Any
 
+from actors.coordinator.consumer.messages import NoteSettingsRequest, NoteTopicsRequest, ResolutionsResponse
+from actors.coordinator.consumer.settings import ConsumerSettings
+from actors.coordinator.consumer.topics import Topic
+from actors.coordinator.consumer.topics import Topics as TopicImage
 from actors.coordinator.group_types import GroupShard
 from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest, MaySleepRequest, MaySleepResponse
 from actors.coordinator.turn import Now, Request
 from actors.coordinator_kinds.groups.rebalances import RebalanceNews, log_rebalances
+from actors.coordinator_kinds.groups.resolving import Resolving
 from actors.coordinator_kinds.kind import Surroundings, Tell
 from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
 from actors.group_api.commits import Commits
 from actors.group_api.heartbeats import Heartbeats
-from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Kind, KnownTopics, TopicRow
+from actors.links.known_topics import DeletedTopics, KnownTopics
+from actors.links.relay import PAYLOADS, Assignment, Figures, Kind
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import WireError
 from actors.wire.framing import RequestHeader, decode_request_header, encode_response, frame_response
@@ -88,8 +94,8 @@ class _Asked:
         self.topics = topics  # it was parsed by these; answered by others its errors would go to other partitions
 
 
-class _TopicsGone:
-    """The token of our own request to drop the offsets of deleted topics; nobody waits for its answer."""
+class _OwnRequest:
+    """The token of a request of our own, such as to drop the offsets of deleted topics; nobody waits for its answer."""
 
     __slots__ = ()
 
@@ -103,19 +109,18 @@ class _MaySleep:
         self.question = question
 
 
-_TopicRows: TypeAlias = tuple[TopicRow, ...]
-
-
 class GroupService:
     """The clients of one shard, the topics that it knows of, and what it tells its broker."""
 
-    def __init__(self, shard: GroupShard, topics: _TopicRows, around: Surroundings) -> None:
+    def __init__(self, shard: GroupShard, told: Assignment, around: Surroundings) -> None:
         self.requests = 0
         self.handlers: Mapping[int, Tell] = {
             Kind.OPEN: self._open,
             Kind.CLOSE: self._close,
             Kind.TOPICS: self._note_topics,
             Kind.TOPICS_DELETED: self._topics_deleted,
+            Kind.SETTINGS: self._note_settings,
+            Kind.VISIBLE: self._visible,
             Kind.MAY_SLEEP: self._may_sleep,
             Kind.DESCRIBE: self._describe,
         }
@@ -124,14 +129,17 @@ class GroupService:
         self._send = around.send
         self._say = around.say
         self._here = around.here
-        self._topics = Topics(topics)
+        self._topics = Topics(told.topics)
+        self._known = told.known_topics
+        self._settings = told.consumer
         self._gone: frozenset[str] = frozenset()  # topics deleted before the shard has loaded
         self._loaded = False
         self._clients: dict[int, Client] = {}  # by connection
         self._errors: Counter[int] = Counter()  # answers to clients, by API key
         self._news = RebalanceNews()
+        self._resolving = Resolving(shard, around, _connection_of)
 
-    # --- topics ---
+    # --- topics and settings ---
 
     def loaded(self, now: Now) -> None:
         """Drop the offsets of topics that were deleted while nobody served the partition.
@@ -140,13 +148,27 @@ class GroupService:
         it is gone.
         """
         self._loaded = True
+        self._shard.handle(_OwnRequest(), NoteSettingsRequest(self._settings), now)
+        self._shard.handle(_OwnRequest(), NoteTopicsRequest(_image(self._known)), now)
+        self._resolving.ask(now)
         self._drop_offsets((self._shard.coordinator.topics() - self._topics.ids.keys()) | self._gone, now)
 
     def _note_topics(self, _a: int, _b: int, payload: bytes, now: Now) -> None:
-        topics = Topics(PAYLOADS.read(KnownTopics, payload).topics)
+        self._known = PAYLOADS.read(KnownTopics, payload)
+        topics = Topics(self._known.topics)
         gone = topics.deleted_since(self._topics)
         self._topics = topics
+        if self._loaded:
+            self._shard.handle(_OwnRequest(), NoteTopicsRequest(_image(self._known)), now)
         self._drop_offsets(gone, now)
+
+    def _note_settings(self, _a: int, _b: int, payload: bytes, now: Now) -> None:
+        self._settings = PAYLOADS.read(ConsumerSettings, payload)
+        if self._loaded:
+            self._shard.handle(_OwnRequest(), NoteSettingsRequest(self._settings), now)
+
+    def _visible(self, _a: int, question: int, payload: bytes, now: Now) -> None:
+        self._resolving.visible(question, payload, now)
 
     def _topics_deleted(self, _a: int, _b: int, payload: bytes, now: Now) -> None:
         self._drop_offsets(frozenset(PAYLOADS.read(DeletedTopics, payload).names), now)
@@ -155,7 +177,7 @@ class GroupService:
         if not self._loaded:
             self._gone |= gone  # once all is loaded
         elif gone:
-            self._shard.handle(_TopicsGone(), DeleteTopicOffsetsRequest(gone), now)
+            self._shard.handle(_OwnRequest(), DeleteTopicOffsetsRequest(gone), now)
 
     # --- what the broker asks, and is told ---
 
@@ -235,6 +257,8 @@ class GroupService:
                     self._answer(token, response, now)
                 elif isinstance(token, _MaySleep) and isinstance(response, MaySleepResponse):
                     self._say(Kind.RESTS, response, self._partition, token.question)
+                elif isinstance(response, ResolutionsResponse):
+                    self._resolving.resolve(response, now)
 
     def _answer(self, asked: _Asked, response: Any, now: Now) -> None:
         api_key, version, correlation_id, _, _ = asked.header
@@ -261,3 +285,13 @@ class GroupService:
             waiting, client.after_commits = client.after_commits, []
             for slot, frame in waiting:
                 self.request(client.connection, slot, frame, now)
+
+
+def _connection_of(token: object) -> int:
+    """The connection of the client that has sent a request."""
+    return token.client.connection if isinstance(token, _Asked) else _BROKER
+
+
+def _image(known: KnownTopics) -> TopicImage:
+    racks = {each.topic: each.racks for each in known.racks}
+    return TopicImage((Topic(i, name, count, racks.get(name, ())) for name, i, count in known.topics), known.version)

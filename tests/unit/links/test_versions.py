@@ -11,9 +11,10 @@ import pytest
 from actors.links.calls import Calls
 from actors.links.codec import Codec
 from actors.links.control import CODEC, Answer, Call, Failed, Heartbeat, Join, WantSpares
+from actors.links.known_topics import KnownTopics
 from actors.links.operations import CLASSES, AllocateProducerIds, Done
 from actors.links.proof import PEERS, Role, challenge_of, is_challenge, told_in
-from actors.links.relay import HEAD, PAYLOADS, ForAll, Kind, KnownTopics, RelayProtocol, packed_range
+from actors.links.relay import HEAD, PAYLOADS, ForAll, Kind, RelayProtocol, packed_range
 from actors.links.replication import CODEC as REPLICATION
 from actors.links.replication import Ping
 from actors.links.status import Load

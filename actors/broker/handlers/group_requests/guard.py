@@ -20,14 +20,19 @@ from actors.broker.authorization import Authorization
 from actors.broker.connection import Connection
 from actors.broker.handlers.authorization import DENIED
 from actors.broker.handlers.context import HandlerContext, Request
-from actors.broker.handlers.group_requests import offset_commit, offset_delete, offset_fetch
+from actors.broker.handlers.group_requests import consumer_groups, offset_commit, offset_delete, offset_fetch
 from actors.broker.handlers.group_requests.cutting import Cut
 from actors.broker.handlers.registry import Api
 from actors.broker.handlers.rights import DESCRIBE_TOPIC, READ_TOPIC, Right
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.wire.api_keys import ApiKey
 from actors.wire.framing import decode_request_header
-from actors.wire.messages import ApiMessage, OffsetDeleteRequest, OffsetFetchRequest
+from actors.wire.messages import (
+    ApiMessage,
+    ConsumerGroupHeartbeatRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
 from actors.wire.offset_columns import OffsetCommitColumns
 
 
@@ -46,6 +51,7 @@ _OF_TOPICS: Final[dict[int, _Topics]] = {
     ApiKey.OFFSET_COMMIT: _Topics(READ_TOPIC, OffsetCommitColumns, offset_commit.cut),
     ApiKey.OFFSET_FETCH: _Topics(DESCRIBE_TOPIC, OffsetFetchRequest, offset_fetch.cut),
     ApiKey.OFFSET_DELETE: _Topics(READ_TOPIC, OffsetDeleteRequest, offset_delete.cut),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _Topics(DESCRIBE_TOPIC, ConsumerGroupHeartbeatRequest, consumer_groups.cut),
 }
 
 

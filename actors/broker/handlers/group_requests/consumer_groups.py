@@ -1,0 +1,92 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848), as far as the broker has a part in them.
+
+A heartbeat goes to its group's shard as it came, unless the protocol is off, or a topic that it names may not be
+described: then the whole of it is refused. Descriptions are cut by shards, and their answers merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.broker.handlers.authorization import denied, hidden, operations
+from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.features import serves_consumer_groups
+from actors.broker.handlers.group_requests.cutting import Cut, by_partition
+from actors.broker.handlers.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC
+from actors.security.acl import ResourceType
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import (
+    ApiMessage,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from actors.wire.operations import NOT_ASKED
+
+_Group = ConsumerGroupDescribeResponse.DescribedGroup
+
+# -- ConsumerGroupHeartbeat
+
+
+def refuse_heartbeat(context: HandlerContext, request: Request) -> ConsumerGroupHeartbeatResponse:
+    """The answer while the protocol is off: no shard is asked."""
+    return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+
+
+def cut(context: HandlerContext, request: Request) -> Cut | None:
+    """The refusal of a heartbeat that names a topic which the client may not describe; None if it names none."""
+    m: ConsumerGroupHeartbeatRequest = request.message
+    if not denied(context, request, DESCRIBE_TOPIC, m.subscribed_topic_names or ()):
+        return None
+    return Cut((), lambda _: ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+
+# -- ConsumerGroupDescribe
+
+
+def describe(context: HandlerContext, request: Request) -> ConsumerGroupDescribeResponse | None:
+    """Sent to the shards of its groups."""
+    m: ConsumerGroupDescribeRequest = request.message
+    named = dict.fromkeys(m.group_ids)
+    if not serves_consumer_groups(context.broker):
+        return _refused(named, ErrorCode.UNSUPPORTED_VERSION)
+    forbidden = denied(context, request, DESCRIBE_GROUP, named)
+    also = m.include_authorized_operations
+    parts: list[tuple[int, ApiMessage]] = [
+        (partition, ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=also))
+        for partition, groups in by_partition(context, [each for each in named if each not in forbidden]).items()
+    ]
+
+    def merge(answers: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
+        found = {g.group_id: _judged(context, request, g) for a in answers for g in a.groups}
+        found |= {g.group_id: g for g in _refused(forbidden, ErrorCode.GROUP_AUTHORIZATION_FAILED).groups}
+        lost = ErrorCode.COORDINATOR_NOT_AVAILABLE  # if an answer leaves a group out
+        return ConsumerGroupDescribeResponse(
+            groups=[found.get(each) or _Group(group_id=each, error_code=lost) for each in named]
+        )
+
+    Cut(parts, merge).ask(context, request)
+    return None
+
+
+def _refused(groups: Iterable[str], code: ErrorCode) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(groups=[_Group(group_id=each, error_code=code) for each in groups])
+
+
+def _judged(context: HandlerContext, request: Request, group: _Group) -> _Group:
+    """A group as the client may see it: not at all if it has a topic that the client may not describe."""
+    if hidden(context, request, DESCRIBE_TOPIC, _topics(group)):
+        text = "The group has topics that the client may not describe."
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return _Group(group_id=group.group_id, error_code=code, error_message=text)
+    if group.authorized_operations != NOT_ASKED:
+        group.authorized_operations = operations(context, request, ResourceType.GROUP, group.group_id)
+    return group
+
+
+def _topics(group: _Group) -> Iterable[str]:
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            if assignment is not None:
+                yield from (each.topic_name for each in assignment.topic_partitions)

@@ -1,0 +1,66 @@
+"""The topics of the cluster, as a broker tells shards of them over the relay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from actors.links.codec import since
+from placement.metadata import ClusterMetadata
+
+TopicRow: TypeAlias = tuple[str, bytes, int]
+"""A topic's name, its id and how many partitions it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRacks:
+    """Where the replicas of a topic are."""
+
+    topic: str
+    racks: tuple[tuple[str, ...], ...]
+    """Of each partition, the racks of its replicas' brokers, of those that have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopics:
+    """All topics of the cluster."""
+
+    topics: tuple[TopicRow, ...]
+    version: int = since(1, 0)
+    """Of the metadata that says so."""
+    racks: tuple[TopicRacks, ...] = since(1, ())
+    """Of topics that have any."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedTopics:
+    """Topics that were deleted. There may be new ones of the same names."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """Names of topics."""
+
+    names: tuple[str, ...]
+
+
+def known_topics(metadata: ClusterMetadata) -> KnownTopics:
+    """All topics, in the form in which shards are told."""
+    rows = tuple((t.name, t.id, len(t.partitions)) for t in metadata.topics.values())
+    return KnownTopics(rows, metadata.version, topic_racks(metadata))
+
+
+def topic_racks(metadata: ClusterMetadata) -> tuple[TopicRacks, ...]:
+    """The racks of all topics, as far as brokers have any."""
+    racks = {broker.id: broker.rack for broker in metadata.brokers.values() if broker.rack}
+    if not racks:
+        return ()
+    return tuple(
+        TopicRacks(
+            topic.name,
+            tuple(tuple(sorted(racks[each] for each in p.replicas if each in racks)) for p in topic.partitions),
+        )
+        for topic in metadata.topics.values()
+    )
