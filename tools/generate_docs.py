@@ -81,8 +81,8 @@ _PROTOCOL_NOTES = """\
 - **Answered by** *broker* means the process that the client is connected to; *controller*, that this process has the
   controller decide; *partition actor*, that it relays the request to the process that hosts the group's
   `__consumer_offsets` partition; *refused*, that ApiVersions names the request and the broker answers that it is not
-  served. ListGroups, DescribeGroups, DeleteGroups and, from version 8 on, OffsetFetch are about several groups: the
-  broker splits such a request and merges the answers.
+  served. ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups and, from version 8 on, OffsetFetch are about
+  several groups: the broker splits such a request and merges the answers.
 - **Produce** is advertised from version 0 but served from version 3, the first with today's record batches. Older
   librdkafka takes a higher first version as a sign that the broker cannot take lz4, gzip or snappy.
 - **Produce** names each record that the topic does not take, with the reason (KIP-467, from version 8 on): nothing of
@@ -96,13 +96,14 @@ _PROTOCOL_NOTES = """\
 - **Fetch** grants no incremental sessions (KIP-227): every answer has session id 0 and clients send full requests.
 - **InitProducerId** serves idempotent producers. A `transactional.id` is refused with
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53), and so is a transactional Produce request: there are no transactions.
-- **ConsumerGroupHeartbeat** and ConsumerGroupDescribe (KIP-848) and the requests of share groups (KIP-932) are answered
-  UNSUPPORTED_VERSION (35), as Kafka does while these protocols are off: clients then say so at once. Set
-  `group.protocol=classic`.
+- **ConsumerGroupHeartbeat** and ConsumerGroupDescribe (KIP-848) are answered UNSUPPORTED_VERSION (35), as in Kafka,
+  while `consumer` is not among `group.coordinator.rebalance.protocols`, or `group.version` is 0: it is 1 from
+  `coterie.metadata.version` 2 on.
+- **The requests of share groups** (KIP-932) are always answered so, and clients say so at once.
 - **DescribeConfigs** answers for topics, brokers, their loggers, groups and client metrics. All but those of client
   metrics can be changed; those of groups (resource type 32) from `coterie.metadata.version` 2 on. What a group is given
-  has to lie within the brokers' bounds, `group.consumer.min.session.timeout.ms` and so on. It is kept for protocols
-  that are not served yet, and has no effect.
+  has to lie within the brokers' bounds, `group.consumer.min.session.timeout.ms` and so on. Those that begin with
+  `consumer.` take effect with a member's next heartbeat; those of share and streams groups are kept, and have none.
 - **A broker's loggers** (resource type 8) are shown and changed by that broker, with Kafka's names for levels, for
   itself and its shards. Packages are loggers, too. As in Kafka, AlterConfigs changes none, and nothing outlasts the
   process.
@@ -147,7 +148,7 @@ _TOOL_DIFFERENCES = [
     ),
     (
         "`kafka-features`",
-        "`group.version`, `share.version` and `transaction.version` stay 0, and there is no `streams.version`",
+        "`share.version` and `transaction.version` stay 0, and there is no `streams.version`",
         "those protocols are not there",
     ),
     (

@@ -83,6 +83,7 @@ class Sleep:
         if self._runtime.writer.pending_entities():
             return _WRITING
         busy = self._sleeper.why_awake()
-        if not busy and self._runtime.unanswered.keys() - self._asked:
+        waiting = (request for token, request in self._runtime.unanswered.items() if token not in self._asked)
+        if not busy and any(getattr(request, "keeps_awake", True) for request in waiting):
             return "a request is under way"
         return busy

@@ -14,7 +14,7 @@ from actors.settings.security import LISTENER_SETTINGS, SECURITY_SETTINGS
 
 SECTIONS: Final = {
     "Groups": "Membership and rebalances of classic groups.",
-    "Groups, new protocol": "Those of the consumer rebalance protocol (KIP-848), which Coterie does not serve yet.",
+    "Groups, new protocol": "Membership and rebalances of groups of the consumer protocol (KIP-848).",
     "Offsets": "The `__consumer_offsets` topic and what is kept in it.",
     "Connections": "What clients connect to, and what one of them may ask for.",
     "Security": "Who clients are, what they may do, and what protects their connections.",

@@ -37,6 +37,13 @@ def _throttled(replicas: tuple[str, ...]) -> str | None:
     return "must be * or a list of PARTITION:BROKER"
 
 
+_OF_GROUPS: Final = {
+    "consumer.assignment.interval.ms": "How often the group's assignment is computed at most; 0: at each change.",
+    "consumer.heartbeat.interval.ms": "Heartbeat interval that the group's members are told.",
+    "consumer.session.timeout.ms": "Session timeout of the group's members.",
+}
+"""What settings of groups do, of those that have an effect here."""
+
 _CHECKS: Final[dict[str, Callable[[Any], str | None]]] = {
     "remote.storage.enable": _no_remote_storage,
     "leader.replication.throttled.replicas": _throttled,
@@ -93,8 +100,12 @@ def _inheriting_setting(name: str, key: Mapping[str, Any]) -> Setting:
 
 @cache
 def group_settings() -> Mapping[str, Setting]:
-    """Kafka's group settings, by name. All of them are about group protocols that Coterie does not serve yet."""
-    return MappingProxyType({name: _inheriting_setting(name, key) for name, key in _kafka_keys()["group"].items()})
+    """Kafka's group settings, by name. Those that are not about consumer groups have no effect here."""
+    return MappingProxyType({name: _group_setting(name, key) for name, key in _kafka_keys()["group"].items()})
+
+
+def _group_setting(name: str, key: Mapping[str, Any]) -> Setting:
+    return replace(_inheriting_setting(name, key), doc=_OF_GROUPS.get(name, WITHOUT_EFFECT))
 
 
 @cache

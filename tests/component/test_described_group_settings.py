@@ -20,6 +20,7 @@ from tests.support.handler_helpers import Broker
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+SHARE_SESSION = "share.session.timeout.ms"
 INTERVAL = "consumer.assignment.interval.ms"
 
 
@@ -113,5 +114,6 @@ def test_a_groups_setting_is_said_to_have_no_effect_once(tmp_path: Path, caplog:
     broker = upgraded(tmp_path)
     with caplog.at_level(logging.WARNING):
         for value in ("50000", "51000"):
-            assert altered(broker, GROUP, "g", (SESSION, 0, value)) == 0
-    assert [record.getMessage() for record in caplog.records] == [f"accepted, but without effect here: {SESSION}"]
+            assert altered(broker, GROUP, "g", (SHARE_SESSION, 0, value)) == 0
+            assert altered(broker, GROUP, "g", (SESSION, 0, value)) == 0, "this one has an effect"
+    assert [record.getMessage() for record in caplog.records] == [f"accepted, but without effect here: {SHARE_SESSION}"]

@@ -15,8 +15,6 @@ from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     ApiVersionsRequest,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
     DescribeShareGroupOffsetsRequest,
     ShareGroupDescribeRequest,
 )
@@ -25,7 +23,6 @@ from tests.support.one_broker import VERSIONS, world
 from tests.support.runtime_helpers import until
 
 GROUPS: dict[type[Any], dict[str, Any]] = {
-    ConsumerGroupDescribeRequest: {"group_ids": ["a", "b"]},
     ShareGroupDescribeRequest: {"group_ids": ["a", "b"]},
     DescribeShareGroupOffsetsRequest: {
         "groups": [
@@ -50,11 +47,6 @@ def test_a_group_protocol_that_is_not_served_is_refused_by_name(tmp_path: Path, 
         assert all("not served" in each.error_message for each in refused)
         if api.request in GROUPS:
             assert [each.group_id for each in refused] == ["a", "b"]
-
-
-def test_a_consumer_of_the_new_protocol_is_told_what_to_set(tmp_path: Path) -> None:
-    response = Broker(tmp_path).ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m"), 1)
-    assert "group.protocol=classic" in response.error_message
 
 
 def test_what_is_refused_stands_in_api_versions(tmp_path: Path) -> None:

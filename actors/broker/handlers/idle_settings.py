@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from actors.settings import TOPIC_SETTINGS, without_effect
+from actors.settings import TOPIC_SETTINGS, WITHOUT_EFFECT, group_setting, without_effect
 from actors.wire.config_resources import ConfigResourceType
 
 log = logging.getLogger(__name__)
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 _IDLE: dict[int, Callable[[str], bool]] = {
     ConfigResourceType.TOPIC: lambda name: name not in TOPIC_SETTINGS,
     ConfigResourceType.BROKER: without_effect,
-    ConfigResourceType.GROUP: lambda name: True,
+    ConfigResourceType.GROUP: lambda name: group_setting(name).doc == WITHOUT_EFFECT,
 }
 """Whether a setting has no effect, by type of resource."""
 

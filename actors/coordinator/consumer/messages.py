@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.topics import TopicImage
@@ -169,6 +170,9 @@ class Resolution:
 @dataclass(frozen=True, slots=True)
 class ResolutionsRequest:
     """Ask for what there is to resolve. Answered when there is something; then it is to be asked again."""
+
+    keeps_awake: ClassVar = False
+    """It waits for members, and without any the shard may sleep."""
 
     def refused(self, error: int) -> ResolutionsResponse:
         return ResolutionsResponse(error)

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.coordinator.consumer.settings import OVERRIDES, ConsumerSettings
+from actors.coordinator.consumer.settings import ConsumerSettings
 
 if TYPE_CHECKING:  # a shard's process reads no settings
     from actors.settings import BrokerConfig
     from placement.metadata import ClusterMetadata
 
-_OF_GROUPS: Final = {f"consumer.{field.replace('_', '.')}": field for field in OVERRIDES}
-"""The fields by the names that these settings of a group have."""
+_OF_BROKERS: Final = {
+    "session_timeout_ms": "group.consumer.session.timeout.ms",
+    "min_session_timeout_ms": "group.consumer.min.session.timeout.ms",
+    "max_session_timeout_ms": "group.consumer.max.session.timeout.ms",
+    "heartbeat_interval_ms": "group.consumer.heartbeat.interval.ms",
+    "min_heartbeat_interval_ms": "group.consumer.min.heartbeat.interval.ms",
+    "max_heartbeat_interval_ms": "group.consumer.max.heartbeat.interval.ms",
+    "assignment_interval_ms": "group.consumer.assignment.interval.ms",
+    "min_assignment_interval_ms": "group.consumer.min.assignment.interval.ms",
+    "max_assignment_interval_ms": "group.consumer.max.assignment.interval.ms",
+    "regex_refresh_interval_ms": "group.consumer.regex.refresh.interval.ms",
+    "max_size": "group.consumer.max.size",
+}
+_OF_GROUPS: Final = {
+    "session_timeout_ms": "consumer.session.timeout.ms",
+    "heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
+    "assignment_interval_ms": "consumer.assignment.interval.ms",
+}
 
 
 def consumer_settings(config: BrokerConfig, metadata: ClusterMetadata) -> ConsumerSettings:
     """Those in force at a broker."""
-    named = {field.name: f"group.consumer.{field.name.replace('_', '.')}" for field in fields(ConsumerSettings)}
-    values: dict[str, Any] = {field: config[name] for field, name in named.items() if field != "overrides"}
-    values["assignors"] = tuple(values["assignors"])
+    values: dict[str, Any] = {field: config[name] for field, name in _OF_BROKERS.items()}
+    values["assignors"] = tuple(config["group.consumer.assignors"])
     made = {group_id: _overrides(own) for group_id, own in metadata.group_configs.items()}
     return ConsumerSettings(**values, overrides={group_id: own for group_id, own in made.items() if own})
 
 
 def _overrides(own: Mapping[str, str]) -> dict[str, int]:
-    return {field: int(own[name]) for name, field in _OF_GROUPS.items() if name in own}
+    return {field: int(own[name]) for field, name in _OF_GROUPS.items() if name in own}
