@@ -154,3 +154,81 @@ def test_denied_groups_keep_their_places(tmp_path: Path) -> None:
     deleted = world.ask(m.DeleteGroupsRequest(groups_names=["no", "g", "no"]), 2).results
     assert [(r.group_id, r.error_code) for r in deleted] == [("no", DENIED_GROUP), ("g", 0)]
     assert [asked.groups_names for asked in world.shards.asked[1:]] == [["g"]]
+
+
+def consumer_heartbeat(*names: str, epoch: int = 0) -> m.ConsumerGroupHeartbeatRequest:
+    return m.ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="mine", member_epoch=epoch, subscribed_topic_names=list(names) or None
+    )
+
+
+@pytest.mark.conformance("K-A-19", "K-A-20")
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_consumer_groups_heartbeat_that_names_a_topic_which_may_not_be_seen_is_refused_whole(
+    tmp_path: Path, version: int
+) -> None:
+    """The group's shard does not hear of it, so that it is no sign of life."""
+    world = World(tmp_path, [allowed(READ, GROUP, "g"), allowed(DESCRIBE, TOPIC, "t")], ["t", "secret"])
+    for asked in (consumer_heartbeat("t"), consumer_heartbeat(epoch=3), consumer_heartbeat(epoch=-1)):
+        assert world.ask(asked, version) == RELAYED
+    for epoch in (0, 3, -1):
+        for names in (("secret",), ("t", "secret"), ("t", "none")):
+            answer = world.ask(consumer_heartbeat(*names, epoch=epoch), version)
+            said = (answer.error_code, answer.error_message, answer.member_id, answer.member_epoch, answer.assignment)
+            assert said == (DENIED_TOPIC, None, None, 0, None)
+    assert (len(world.shards.relayed), world.shards.asked) == (3, [])
+    denied = World(tmp_path, [allowed(DESCRIBE, TOPIC, "t")]).ask(consumer_heartbeat("t", "secret"), version)
+    assert denied.error_code == DENIED_GROUP, "the group is judged first"
+
+
+@pytest.mark.conformance("K-A-59", "K-A-60", "K-A-66")
+def test_a_consumer_group_with_a_topic_that_may_not_be_seen_is_not_described(tmp_path: Path) -> None:
+    acls = [allowed(DESCRIBE, GROUP, "with-", pattern=PatternType.PREFIXED), allowed(DESCRIBE, TOPIC, "t")]
+    world = World(tmp_path, acls, ["t", "secret"])
+    names = ["no", "with-t", "with-secret", "with-none", "with-t"]
+    asked = m.ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=True)
+    described = world.ask(asked, 1).groups
+    assert [(g.group_id, g.error_code, len(g.members), g.authorized_operations) for g in described] == [
+        ("no", DENIED_GROUP, 0, NOT_ASKED),
+        ("with-t", 0, 1, 1 << 8),
+        ("with-secret", DENIED_TOPIC, 0, NOT_ASKED),
+        ("with-none", 0, 1, 1 << 8),
+    ]
+    assert described[2].error_message
+    assert (described[2].group_state, described[2].group_epoch) == ("", 0)
+
+
+@pytest.mark.conformance("K-A-02", "K-A-18")
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_consumer_protocol_is_refused_before_anything_else_while_it_is_off(tmp_path: Path, version: int) -> None:
+    """By the settings, or because a process of the cluster may not know the records."""
+    off = World(tmp_path, group_coordinator_rebalance_protocols="classic")
+    old = World(tmp_path)
+    old.broker.metadata.features.clear()
+    for world in (off, old):
+        answer = world.ask(consumer_heartbeat("secret"), version)
+        assert (answer.error_code, answer.error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)
+        described = world.ask(m.ConsumerGroupDescribeRequest(group_ids=["a", "b", "a"]), version).groups
+        assert [(g.group_id, g.error_code, g.error_message) for g in described] == [
+            ("a", ErrorCode.UNSUPPORTED_VERSION, None),
+            ("b", ErrorCode.UNSUPPORTED_VERSION, None),
+        ]
+        listed = world.ask(m.ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
+        assert {68: (0, 1), 69: (0, 1)}.items() <= {
+            each.api_key: (each.min_version, each.max_version) for each in listed.api_keys
+        }.items()
+    assert old.shards.touched == off.shards.touched == []
+
+
+@pytest.mark.conformance("K-I-30")
+def test_group_version_is_finalized_once_the_metadata_may_say_so(tmp_path: Path) -> None:
+    for level, finalized in ((1, {}), (2, {"group.version": 1})):
+        world = World(tmp_path)
+        world.broker.metadata.features["metadata.version"] = level
+        for version in (3, 4):
+            request = m.ApiVersionsRequest(client_software_name="a", client_software_version="1")
+            answer = world.ask(request, version)
+            found = {f.name: f.max_version_level for f in answer.finalized_features if f.name == "group.version"}
+            assert found == finalized
+            shown = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
+            assert shown.get("group.version") == ((0, 1) if version >= 4 else None)

@@ -456,9 +456,22 @@ def sync(version: int) -> Any:
     return m.SyncGroupRequest(group_id="g", member_id="mine", protocol_type="consumer", protocol_name="range")
 
 
+def consumer_heartbeat(*names: str) -> Callable[[int], Any]:
+    """That of a member which names these topics, or none."""
+    return lambda version: m.ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="mine", member_epoch=3, subscribed_topic_names=list(names) or None
+    )
+
+
+def heartbeat_codes(has: Has, version: int, there: bool) -> Codes:
+    if "READ Group" not in has:
+        return [GROUP]
+    return PASSES if "DESCRIBE Topic" in has else [TOPIC]
+
+
 NOT_SERVED = [
     Row(Key(key), lambda version, request=APIS[key].request: request(), lambda *_: PASSES, hides=False)  # type: ignore[misc]
-    for key in (68, 69, 76, 77, 78, 79, 90, 91, 92)
+    for key in (76, 77, 78, 79, 90, 91, 92)
 ]
 ROWS = [
     Row(Key.PRODUCE, produce, topic_right("WRITE Topic", by_id_from=13)),
@@ -555,5 +568,12 @@ ROWS = [
         cluster_right("DESCRIBE_CONFIGS Cluster", CLUSTER),
     ),
     Row(Key.DESCRIBE_TOPIC_PARTITIONS, topic_partitions, topic_partitions_codes),
+    Row(Key.CONSUMER_GROUP_HEARTBEAT, consumer_heartbeat(), group_right("READ Group")),
+    Row(Key.CONSUMER_GROUP_HEARTBEAT, consumer_heartbeat("t"), heartbeat_codes),
+    Row(
+        Key.CONSUMER_GROUP_DESCRIBE,
+        lambda _: m.ConsumerGroupDescribeRequest(group_ids=["g"]),
+        group_right("DESCRIBE Group"),
+    ),
     *NOT_SERVED,
 ]

@@ -21,6 +21,8 @@ from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import (
     ApiMessage,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DescribeGroupsRequest,
@@ -36,6 +38,7 @@ from actors.wire.messages import (
     response_class,
 )
 from placement.metadata import OFFSETS_TOPIC
+from placement.records import METADATA_LEVELS, METADATA_VERSION, FeatureLevelRecord
 from tests.support.handler_helpers import AUTHORIZER, Broker, led_by
 
 GROUPS = ("g", "other")
@@ -130,10 +133,29 @@ def answer(m: Any, version: int) -> ApiMessage:
             return DescribeGroupsResponse(
                 groups=[made(group_id=g, group_state="Stable", authorized_operations=may_do) for g in m.groups]
             )
+        case ConsumerGroupDescribeRequest():
+            return ConsumerGroupDescribeResponse(groups=[_consumer_group(g, m) for g in m.group_ids])
         case DeleteGroupsRequest():
             gone = DeleteGroupsResponse.DeletableGroupResult
             return DeleteGroupsResponse(results=[gone(group_id=g) for g in m.groups_names])
     raise AssertionError(m)
+
+
+CONSUMED = {"with-t": "t", "with-secret": "secret"}
+"""Consumer groups that have a member with a topic."""
+
+
+def _consumer_group(group_id: str, m: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse.DescribedGroup:
+    r = ConsumerGroupDescribeResponse
+    names = [CONSUMED[group_id]] if group_id in CONSUMED else []
+    rows = [r.TopicPartitions(topic_id=name_id(name), topic_name=name, partitions=[0]) for name in names]
+    made = r.Assignment(topic_partitions=rows)
+    return r.DescribedGroup(
+        group_id=group_id,
+        group_state="Stable",
+        members=[r.Member(member_id="m", assignment=r.Assignment(), target_assignment=made)],
+        authorized_operations=3400 if m.include_authorized_operations else -(2**31),
+    )
 
 
 ALL_OFFSETS = ("t", "other")
@@ -181,6 +203,7 @@ class World:
     ) -> None:
         path = tmp_path / f"world-{next(_numbers)}"
         self.broker = Broker(path, **({"authorizer_class_name": AUTHORIZER} | settings))
+        self.broker.metadata.apply(FeatureLevelRecord(METADATA_VERSION, METADATA_LEVELS[-1]))
         self.broker.topic(OFFSETS_TOPIC, *[led_by(0)] * 50)
         for name in topics:
             self.broker.topic(name, topic_id=int.from_bytes(name_id(name), "big"))
