@@ -1,61 +1,24 @@
-"""The consumer protocol (KIP-848) with a real client: librdkafka with `group.protocol=consumer`."""
+"""The consumer protocol (KIP-848) with real clients: librdkafka and Java's, with `group.protocol=consumer`."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import confluent_kafka
+import pytest
 
-from tests.compat.driving import OPERATION_TIMEOUT_S, Polling, answer
+from tests.compat.conftest import Running
+from tests.compat.consumer_members import member
+from tests.compat.driving import OPERATION_TIMEOUT_S, all_closed
 from tests.compat.peers import Peer
 from tests.compat.raw import create_topics
+from tests.compat.remote import Remote, RemoteClient
 from tests.compat.support import ONE_PROCESS, numbered_records, wait_until
 
 pytestmark = ONE_PROCESS
 
 PARTITIONS = 6
 ALL = frozenset(range(PARTITIONS))
-
-
-class Member(Polling):
-    """A member of a consumer group, which reads one topic and commits when it is told to."""
-
-    def __init__(self, servers: str, group: str, topic: str, **settings: Any) -> None:
-        self._topic = topic
-        self._settings = {
-            "bootstrap.servers": servers,
-            "group.id": group,
-            "group.protocol": "consumer",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            **{name.replace("_", "."): value for name, value in settings.items()},
-        }
-        super().__init__()
-
-    def _loop(self) -> None:
-        with contextlib.closing(confluent_kafka.Consumer(self._settings)) as consumer:
-            consumer.subscribe([self._topic])
-            while not self._stop.is_set():
-                for message in consumer.consume(500, 0.1):
-                    if message.error() is None:
-                        self._records.append((message.key(), message.value()))
-                    elif message.error().fatal():
-                        raise confluent_kafka.KafkaException(message.error())
-                self._owned = frozenset(p.partition for p in consumer.assignment())
-                while self._commits:
-                    answer(self._commits.pop(), lambda: consumer.commit(asynchronous=False))
-            self._owned = frozenset()
-
-
-@contextlib.contextmanager
-def member(servers: str, name: str, **settings: Any) -> Iterator[Member]:
-    made = Member(servers, name, name, **settings)
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 def committed(servers: str, name: str) -> Mapping[int, int]:
@@ -87,3 +50,26 @@ def test_a_group_of_the_consumer_protocol_grows_commits_and_shrinks(kafka: Peer,
             assert first.owned() | second.owned() == ALL
         wait_until(lambda: first.owned() == ALL, what="everything back")
         assert len(first.seen()) == 60, "what it has read it has not read again"
+
+
+@pytest.mark.conformance("K-I-13", "K-I-20", "K-B-73")
+@pytest.mark.parametrize("pattern", [False, True], ids=["by its name", "by a pattern"])
+def test_javas_members_share_a_topic(kafka: Peer, remotes: Running[Remote], name: str, pattern: bool) -> None:
+    """A pattern is resolved by the broker."""
+    servers = kafka.bootstrap_servers
+    create_topics(servers, {name: PARTITIONS, f"other-{name}": 1})
+    produce(servers, name, 60)
+    settings = {"bootstrap.servers": servers, "group.protocol": "consumer"}
+    java, topic = RemoteClient("java", remotes.get("java"), settings), f"~{name[:-1]}." if pattern else name
+    members = [java.join(servers, name, topic)]
+    with all_closed(members):
+        wait_until(
+            lambda: members[0].owned() == ALL and len(members[0].seen()) == 60, what="all partitions and records"
+        )
+        members[0].commit()
+        assert committed(servers, name) == dict.fromkeys(range(PARTITIONS), 10)
+        members.append(java.join(servers, name, topic))
+        wait_until(lambda: all(len(each.owned()) == PARTITIONS // 2 for each in members), what="a share for each")
+        assert members[0].owned() | members[1].owned() == ALL
+        members.pop().close()
+        wait_until(lambda: members[0].owned() == ALL, what="everything back")

@@ -8,10 +8,11 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** A member of a group that polls in a thread of its own. */
+/** A member of a group that polls in a thread of its own. A topic may be a pattern: ^ for the client, ~ for the broker. */
 class Member {
     private final KafkaConsumer<String, String> consumer;
     private final ConcurrentLinkedQueue<CompletableFuture<Void>> commits = new ConcurrentLinkedQueue<>();
@@ -27,11 +28,15 @@ class Member {
         settings.put("group.id", group);
         settings.put("auto.offset.reset", "earliest");
         settings.put("enable.auto.commit", "false");
-        settings.put("heartbeat.interval.ms", "300");
-        settings.put("session.timeout.ms", "10000");
+        if (!"consumer".equals(login.get("group.protocol"))) {
+            settings.put("heartbeat.interval.ms", "300");
+            settings.put("session.timeout.ms", "10000");
+        }
         consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
         if (topic.startsWith("^")) {
             consumer.subscribe(Pattern.compile(topic));
+        } else if (topic.startsWith("~")) {
+            consumer.subscribe(new SubscriptionPattern(topic.substring(1)));
         } else {
             consumer.subscribe(List.of(topic));
         }
