@@ -374,7 +374,12 @@ class Coterie:
         self._port = port
         self._more = more
         # Tests write records with old timestamps: retention would delete them whenever it next looks.
-        defaults = {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, "log.retention.ms": "-1"}
+        defaults = {
+            "group.consumer.heartbeat.interval.ms": "500",
+            "group.consumer.min.heartbeat.interval.ms": "100",
+            "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
+            "log.retention.ms": "-1",
+        }
         self._config = {**defaults, **(config or {})}
         self._process: subprocess.Popen[bytes] | None = None
 

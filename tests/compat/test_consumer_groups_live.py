@@ -27,8 +27,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coterie]:
     config = PATIENT | {
         "group.consumer.min.session.timeout.ms": f"{SESSION_S}000",
         "group.consumer.session.timeout.ms": f"{SESSION_S}000",
-        "group.consumer.min.heartbeat.interval.ms": "500",
-        "group.consumer.heartbeat.interval.ms": "500",
     }
     with peers.coterie(tmp_path_factory.mktemp("consumers"), config=config) as running:
         yield running

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import confluent_kafka
 import pytest
 
-from tests.compat.conftest import Running
 from tests.compat.consumer_members import member
 from tests.compat.driving import OPERATION_TIMEOUT_S, all_closed
 from tests.compat.peers import Peer
@@ -37,6 +36,7 @@ def produce(servers: str, name: str, count: int) -> None:
     assert producer.flush(OPERATION_TIMEOUT_S) == 0
 
 
+@pytest.mark.conformance("K-I-13", "K-I-20")
 def test_a_group_of_the_consumer_protocol_grows_commits_and_shrinks(kafka: Peer, name: str) -> None:
     servers = kafka.bootstrap_servers
     create_topics(servers, {name: PARTITIONS})
@@ -54,21 +54,21 @@ def test_a_group_of_the_consumer_protocol_grows_commits_and_shrinks(kafka: Peer,
 
 @pytest.mark.conformance("K-I-13", "K-I-20", "K-B-73")
 @pytest.mark.parametrize("pattern", [False, True], ids=["by its name", "by a pattern"])
-def test_javas_members_share_a_topic(kafka: Peer, remotes: Running[Remote], name: str, pattern: bool) -> None:
+def test_javas_members_share_a_topic(kafka: Peer, java: Remote, name: str, pattern: bool) -> None:
     """A pattern is resolved by the broker."""
     servers = kafka.bootstrap_servers
     create_topics(servers, {name: PARTITIONS, f"other-{name}": 1})
     produce(servers, name, 60)
     settings = {"bootstrap.servers": servers, "group.protocol": "consumer"}
-    java, topic = RemoteClient("java", remotes.get("java"), settings), f"~{name[:-1]}." if pattern else name
-    members = [java.join(servers, name, topic)]
+    client, topic = RemoteClient("java", java, settings), f"~{name[:-1]}." if pattern else name
+    members = [client.join(servers, name, topic)]
     with all_closed(members):
         wait_until(
             lambda: members[0].owned() == ALL and len(members[0].seen()) == 60, what="all partitions and records"
         )
         members[0].commit()
         assert committed(servers, name) == dict.fromkeys(range(PARTITIONS), 10)
-        members.append(java.join(servers, name, topic))
+        members.append(client.join(servers, name, topic))
         wait_until(lambda: all(len(each.owned()) == PARTITIONS // 2 for each in members), what="a share for each")
         assert members[0].owned() | members[1].owned() == ALL
         members.pop().close()
