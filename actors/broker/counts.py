@@ -16,7 +16,10 @@ from actors.wire.api_keys import ApiKey
 
 _SAMPLED_MASK: Final = 15  # one request in sixteen
 _SAMPLED: Final = frozenset(
-    (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.HEARTBEAT, ApiKey.METADATA)
+    (
+        *(ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.HEARTBEAT, ApiKey.METADATA),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    )
 )
 _KEYS: Final = max(ApiKey) + 1
 

@@ -86,7 +86,7 @@ def group_view(found: tuple[int, FollowedGroup] | None, source: GroupSource, reb
     number, group = found
     phase = source.phases.get(group.group_id)
     past = source.rebalances.get(group.group_id, ())
-    members = _members(group, past)
+    members = _members(group, past, source.metadata)
     return GroupView(
         wall_ms=source.wall_ms,
         row=group_row(number, group, source),
@@ -99,9 +99,9 @@ def group_view(found: tuple[int, FollowedGroup] | None, source: GroupSource, reb
     )
 
 
-def _members(group: FollowedGroup, past: Iterable[RebalanceView]) -> tuple[MemberView, ...]:
+def _members(group: FollowedGroup, past: Iterable[RebalanceView], metadata: ClusterMetadata) -> tuple[MemberView, ...]:
     told = {member_id: said for each in past for member_id, said in each.processes.items()}
-    assigned = assignments_of(group)
+    assigned = assignments_of(group, metadata.names)
     rows = [
         MemberView(
             member_id=each.member_id,

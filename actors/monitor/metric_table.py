@@ -163,6 +163,7 @@ _TOPICS: Final = (
 COORDINATOR: Final = "kafka_server_group_coordinator_metrics_"
 GROUP_STATES: Final[Mapping[str, tuple[str, ...]]] = {
     "classic": ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead"),
+    "consumer": ("Stable", "Empty", "Assigning", "Reconciling", "Dead"),
 }
 """The states in which groups of a type are counted, by Kafka's names of types. Of a type that is not here, groups are
 counted without regard to their states."""

@@ -1,4 +1,4 @@
-"""A group of a second type is followed, shown, counted and remembered, and no module of the Monitor knows the type."""
+"""Groups of all types are followed, shown, counted and remembered; of a third type no module of the Monitor knows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 
 from actors.coordinator.classic.records import GroupMetadata, GroupPut
+from actors.coordinator.consumer.records import AssignmentEpoch, CurrentAssignment, GroupEpoch, MemberRecord
+from actors.coordinator.consumer.values import Current, MemberMetadata, MemberState
 from actors.coordinator.groups.offset_records import OffsetsPut, StoredOffsets, offset_value
 from actors.coordinator.groups.reports import PlainRebalanceView
 from actors.coordinator.records import Change, Record, RecordTypes, encode
@@ -63,6 +65,7 @@ def picture(partition: OffsetsPartition, told: Told | None = None) -> Picture:
     memory.measure(log, NOW_MS)
     told.metadata = ClusterMetadata("c1", 2)
     told.metadata.topics = {"orders": TopicInfo("orders", b"1" * 16, (PartitionInfo(0, 1, (1,), (1,)),), {})}
+    told.metadata.names = {b"1" * 16: "orders"}
     return Picture(memory, log, Trends(), told, Seen(NOW_MS, 5_000, NOW_MS, 1, 0))
 
 
@@ -121,7 +124,7 @@ def test_groups_are_counted_by_type_and_the_old_counts_are_of_classic_groups() -
     given = picture(partition)
     groups = [(each, each.state, len(each.members)) for each in partition.groups.values()]
     found = {name: {row[0]: row[1] for row in rows} for name, rows in group_families(groups, given.memory)}
-    assert found[COORDINATOR + "group_count"] == {("classic",): 2, ("tiny",): 1}
+    assert found[COORDINATOR + "group_count"] == {("classic",): 2, ("consumer",): 0, ("tiny",): 1}
     assert found[COORDINATOR + "classic_group_count"][("Empty",)] == 2
     old = "kafka_coordinator_group_groupmetadatamanager_"
     assert (found[old + "numgroups"], found[old + "numgroupsempty"]) == ({(): 2}, {(): 2})
@@ -154,3 +157,32 @@ def test_a_row_of_another_type_names_its_group_and_what_is_none_is_nothing() -> 
     assert unpacked(text) == REBALANCE
     for wrong in ('["t"' + text[4:], '["s", "AAAA"]', '["s", "%"]', '["s", 7]', "[]", "7", '{"a": 1, "b": 2}'):
         assert unpacked(wrong) is None, wrong
+
+
+def test_a_consumer_groups_members_are_shown_with_what_they_hold() -> None:
+    """What one has to give back is still its own. A topic that does not exist is left out."""
+    orders, gone = b"1" * 16, b"2" * 16
+    told = MemberMetadata("a-client", "/10.0.0.1", "static", names=frozenset(("orders",)))
+    state = MemberState.UNREVOKED_PARTITIONS
+    partition = followed(
+        MemberRecord("s", "m", told),
+        GroupEpoch("s", 3, 7),
+        AssignmentEpoch("s", 3, NOW_MS),
+        CurrentAssignment("s", "m", Current(2, 1, state, {orders: {2: 2, 0: 2}, gone: {0: 2}}, {orders: {1: 2}})),
+        committed("s", 4),
+    )
+    given = picture(partition)
+    (row,) = ask(given, ListGroupRows()).groups
+    assert (row.group_type, row.protocol_type, row.state, row.members) == ("consumer", "consumer", "Reconciling", 1)
+    view = ask(given, GetGroup("s"))
+    (member,) = view.members
+    assert (member.client_id, member.host, member.group_instance_id) == ("a-client", "/10.0.0.1", "static")
+    assert member.assignment == {"orders": (0, 1, 2)}
+    assert [(each.partition, each.committed, each.member_id) for each in view.partitions] == [
+        (0, 4, "m"),
+        (1, None, "m"),
+        (2, None, "m"),
+    ]
+    groups = [(each, each.state, len(each.members)) for each in partition.groups.values()]
+    found = {name: {row[0]: row[1] for row in rows} for name, rows in group_families(groups, given.memory)}
+    assert found[COORDINATOR + "consumer_group_count"][("Reconciling",)] == 1
