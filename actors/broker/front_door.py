@@ -45,8 +45,7 @@ _LATE_SECONDS = 1.0
 _LARGE_BYTES = 64 << 10
 _PRODUCE = ApiKey.PRODUCE
 _OFFSET_FETCH = ApiKey.OFFSET_FETCH
-_LOOKED_INTO = frozenset((int(_OFFSET_FETCH), int(ApiKey.CONSUMER_GROUP_HEARTBEAT)))
-"""The requests of a group that not always go to its shard."""
+_CONSUMER_HEARTBEAT = int(ApiKey.CONSUMER_GROUP_HEARTBEAT)  # an enum's member costs more to compare
 
 
 _Route: TypeAlias = tuple[Api, int, int, int, int, str, ShardHub | None]
@@ -273,7 +272,7 @@ class FrontDoor:
             return
         if end - start > limit:
             raise WireError(f"{api.key.label} of {end - start} bytes exceeds {limited_by}={limit}")
-        if shards is not None:
+        if shards is not None and (api_key != _CONSUMER_HEARTBEAT or serves_consumer_groups(self._broker)):
             group = self._group_of(data, start, end, api_key, version, length, version >= flexible_from)
             if group is not None:
                 authorizer = self._broker.authorizer
@@ -307,22 +306,15 @@ class FrontDoor:
     def _group_of(
         self, data: bytes, start: int, end: int, api_key: int, version: int, length: int, flexible: bool
     ) -> bytes | None:
-        """The group id of a group request, its first field.
-
-        None if the request names several groups (KIP-709), or is of a protocol that is off.
-        """
+        """The group id of a group request, its first field; None if the request names several groups (KIP-709)."""
         try:
             at = start + 10 + max(length, 0)
             if flexible:
                 at = at + 1 if data[at] == 0 else skip_tags(data, at)
-                if api_key in _LOOKED_INTO:
-                    if api_key != _OFFSET_FETCH:
-                        if not serves_consumer_groups(self._broker):
-                            return None
-                    elif version >= 8:
-                        count, at = read_uvarint(data, at)
-                        if count != 2:  # the length of a compact array is the number of its items plus 1
-                            return None
+                if api_key == _OFFSET_FETCH and version >= 8:
+                    count, at = read_uvarint(data, at)
+                    if count != 2:  # the length of a compact array is the number of its items plus 1
+                        return None
                 size = data[at]
                 if size < 128:  # nearly all
                     at += 1

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from actors.broker.connection import Connection
 from actors.broker.coordinators.link import LinkState, LinkStateError, Question, ShardLink
 from actors.coordinator_kinds.groups import GROUPS
 from actors.wire.messages import HeartbeatResponse
@@ -66,6 +67,7 @@ def test_a_link_that_leaves_its_partition_gives_back_what_it_owed(end: LinkState
     link = link_in(LinkState.ACTIVE)
     question = Question(HeartbeatResponse, 3, lambda answer: None)
     link.pending[4] = (question, b"frame")
-    link.opened.add(9)
+    server: Any = None
+    link.opened[9] = Connection(server, 9, 0.0)
     assert link.leave(end) == {4: (question, b"frame")}
-    assert (link.partition, link.epoch, link.pending, link.opened) == (-1, -1, {}, set())
+    assert (link.partition, link.epoch, link.pending, link.opened) == (-1, -1, {}, {})
