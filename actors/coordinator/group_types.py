@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.type import Classic
-from actors.coordinator.consumer.type import Consumer
+from actors.coordinator.consumer.settings import ConsumerSettings
+from actors.coordinator.consumer.type import DEFAULTS, Consumer
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.coordinator import GroupCoordinator
 from actors.coordinator.groups.offset_records import OFFSET_RECORDS
@@ -15,7 +16,13 @@ from actors.coordinator.records import RecordTypes
 from actors.coordinator.runtime import Runtime
 from actors.coordinator.shard import Shard
 
-GROUP_TYPES: Sequence[GroupType] = (Classic(), Consumer())
+
+def group_types(consumer: ConsumerSettings = DEFAULTS) -> Sequence[GroupType]:
+    """The types, with the settings that a shard begins with."""
+    return (Classic(), Consumer(settings=consumer))
+
+
+GROUP_TYPES: Sequence[GroupType] = group_types()
 
 GROUP_RECORDS = RecordTypes((*OFFSET_RECORDS, *(each for known in GROUP_TYPES for each in known.record_types)))
 """How the records of `__consumer_offsets` are read."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
-from actors.coordinator.group_types import group_shard
+from actors.coordinator.group_types import group_shard, group_types
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator_kinds.groups import record_codec
 from actors.coordinator_kinds.groups.consumer_settings import consumer_settings
@@ -57,7 +57,7 @@ def _settings(config: BrokerConfig) -> CoordinatorConfig:
 
 def _host(assignment: bytes, around: Surroundings) -> Hosted:
     told = PAYLOADS.read(Assignment, assignment)
-    shard = group_shard(told.config, around.new_id)
+    shard = group_shard(told.config, around.new_id, group_types(told.consumer))
     return Hosted(shard, GroupService(shard, told, around), told.config.offsets_topic_compression_codec)
 
 

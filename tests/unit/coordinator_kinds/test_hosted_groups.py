@@ -1,0 +1,82 @@
+"""The shard of an offsets partition and the service before it, without a process: the test is the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.coordinator.consumer.settings import ConsumerSettings
+from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.shard import ShardState
+from actors.coordinator.turn import Now
+from actors.coordinator_kinds.groups import GROUPS
+from actors.coordinator_kinds.kind import Surroundings
+from actors.links.relay import PAYLOADS, Assignment, Kind
+from actors.records.reading import iter_key_values
+from actors.wire.framing import decode_response, encode_request
+from actors.wire.messages import ConsumerGroupHeartbeatRequest, response_class
+
+FOO = ("foo", b"f" * 16, 6)
+START = Now(1_000_000, 1_700_000_000_000)
+
+
+class Broker:
+    """Hosts a shard that is told these settings, with this log."""
+
+    def __init__(self, consumer: ConsumerSettings, log: tuple[bytes, ...] = ()) -> None:
+        self.log = list(log)
+        self.now = START
+        self.answers: list[bytes] = []
+        self.work: list[Callable[[], None]] = []
+        around = Surroundings(0, self._sent, lambda *_: None, dict, lambda: "id", self._later)
+        told = PAYLOADS.encode(Assignment(CoordinatorConfig(), (FOO,), consumer, 1))
+        self.hosted = GROUPS.host(told, around)
+        self.shard: Any = self.hosted.shard
+        self.shard.start_loading(1, self.now)
+        for batch in self.log:
+            GROUPS.codec.replay(self.shard, batch)
+        self._end = sum(1 for batch in self.log for _ in iter_key_values(batch))
+        self.shard.finish_loading(self.now, self._end, 0)
+        self.shard.high_watermark(self._end, self.now)
+        assert self.shard.state is ShardState.ACTIVE
+        self.hosted.service.loaded(self.now)
+
+    def _sent(self, kind: int, a: int = 0, b: int = 0, payload: bytes = b"") -> None:
+        if kind == Kind.RESPONSE:
+            self.answers.append(payload)
+
+    def _later(self, work: Any, done: Any) -> None:
+        self.work.append(lambda: done(work(), self.now))
+
+    def ask(self, message: Any, version: int = 1) -> Any:
+        """The answer to a client's request, once what it writes has committed."""
+        self.hosted.service.request(9, 1, encode_request(message, version, 1, "tests")[4:], self.now)
+        self._turn()
+        return decode_response(response_class(message.api_key), version, self.answers[-1][4:])[1]
+
+    def _turn(self) -> None:
+        while (append := self.shard.take_records()) is not None:
+            self.log.append(GROUPS.codec.batch(append, self.now.wall_ms, 0))
+            base, self._end = self._end, self._end + len(append.keys)
+            self.shard.appended(append.batch_id, base, self._end, self.now)
+            self.shard.high_watermark(self._end, self.now)
+        self.hosted.service.send_answers(self.now)
+
+
+def join(**fields: Any) -> ConsumerGroupHeartbeatRequest:
+    made = {"rebalance_timeout_ms": 60_000, "topic_partitions": [], "subscribed_topic_names": ["foo"]}
+    return ConsumerGroupHeartbeatRequest(group_id="g", member_id="A", **(made | fields))
+
+
+@pytest.mark.conformance("K-B-59", "K-B-62")
+@pytest.mark.parametrize("own", [{}, {"g": {"session_timeout_ms": 90_000}}])
+def test_sessions_of_members_that_were_loaded_were_those_of_the_defaults(own: dict[str, dict[str, int]]) -> None:
+    """A member that beats once in a while by longer settings was expelled after each failover."""
+    settings = ConsumerSettings(session_timeout_ms=120_000, max_session_timeout_ms=600_000, overrides=own)
+    before = Broker(settings)
+    assert before.ask(join()).error_code == 0
+    after = Broker(settings, tuple(before.log))
+    (session, _) = after.shard.coordinator.runtime.groups["g"].members["A"]
+    assert session.due_ms == START.monotonic_ms + (90_000 if own else 120_000)
