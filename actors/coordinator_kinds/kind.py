@@ -30,10 +30,12 @@ T = TypeVar("T")
 class Elsewhere(Protocol):
     """Runs long work outside the shard's loop."""
 
-    def __call__(self, work: Callable[[], T], done: Callable[[T | None, Now], None], /) -> None:
+    def __call__(self, work: Callable[[Callable[[], bool]], T], done: Callable[[T | None, Now], None], /) -> None:
         """Call `work` in a thread, then `done` in a turn of its own, with None if the work has failed.
 
-        `done` is not called if the process hosts something else by then.
+        There is one such thread, so one work is done after the other. `work` is given a function that says whether it
+        has taken too long, or is needed no more: then it is to end. `done` is not called if the process hosts something
+        else by then.
         """
 
 

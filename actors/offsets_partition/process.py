@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _READ_SECONDS = 0.001
+_WORK_MS = 30_000  # work outside the loop that takes longer is broken off
 _FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
 
 _REQUEST = int(Kind.REQUEST)  # an enum's member costs more to look up
@@ -89,6 +91,8 @@ class ShardProcess:
         self._said_active = False
         self._figures = Figures()
         self._figures_due = 0.0
+        # One alone: threads take the interpreter's lock from the loop, which serves all other clients meanwhile.
+        self._helper = ThreadPoolExecutor(1, "work")
 
     async def run(self, orphan_seconds: float = 15.0) -> None:
         """Serve until no broker has answered for `orphan_seconds`, or one says that it is enough.
@@ -101,6 +105,9 @@ class ShardProcess:
             if self._protocol is not None:
                 self._protocol.close()
             raise
+        finally:
+            self._forget()
+            self._helper.shutdown(wait=False, cancel_futures=True)
 
     async def _serve(self, orphan_seconds: float) -> None:
         deadline = self._loop.time() + orphan_seconds
@@ -308,9 +315,14 @@ class ShardProcess:
 
     # --- work outside the loop ---
 
-    def _elsewhere(self, work: Callable[[], T], done: Callable[[T | None, Now], None]) -> None:
-        running = self._loop.run_in_executor(None, work)
+    def _elsewhere(self, work: Callable[[Callable[[], bool]], T], done: Callable[[T | None, Now], None]) -> None:
+        running = self._loop.run_in_executor(self._helper, self._in_time, self._hosted, work)
         running.add_done_callback(partial(self._came_back, self._hosted, done))
+
+    def _in_time(self, hosted: Hosted | None, work: Callable[[Callable[[], bool]], T]) -> T:
+        """In the helper's thread. What waits there for another partition is over at once."""
+        end_ms = self._monotonic_ms() + _WORK_MS
+        return work(lambda: hosted is not self._hosted or self._monotonic_ms() >= end_ms)
 
     def _came_back(
         self, hosted: Hosted | None, done: Callable[[T | None, Now], None], ended: asyncio.Future[T]

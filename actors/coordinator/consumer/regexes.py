@@ -7,11 +7,10 @@ topics, and hands the result in as a request. A heartbeat never waits for it; it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from typing import Final
 
-import re2
-
+from actors.coordinator.consumer.expressions import IsLate, error_of, forget_compiled, matched
 from actors.coordinator.consumer.membership import look_at_topics
 from actors.coordinator.consumer.messages import Noted, Refusal, Resolution, ResolvedRequest
 from actors.coordinator.consumer.operations import Answer, Cause, Draft, Operation
@@ -27,31 +26,22 @@ MayRead = Callable[[str], bool]
 """Whether the member that a resolution began with may see a topic."""
 
 
-def error_of(regex: str) -> str:
-    """Why an expression cannot be used; empty if it can."""
-    try:
-        re2.compile(regex, options=_quiet())
-    except re2.error as error:
-        return str(error) or "it is no expression of RE2"
-    return ""
+def _never() -> bool:
+    return False
 
 
-def _quiet() -> re2.Options:
-    options = re2.Options()
-    options.log_errors = False
-    return options
-
-
-def resolve(resolution: Resolution, may_read: MayRead) -> ResolvedRequest:
+def resolve(resolution: Resolution, may_read: MayRead, is_late: IsLate = _never) -> ResolvedRequest:
     """Find the topics that each expression matches. It may be called anywhere, for nothing changes meanwhile."""
     names = [name for name in resolution.topics.names() if may_read(name)]
-    matches = {regex: frozenset(_matched(regex, names)) for regex in resolution.regexes}
+    matches: dict[str, frozenset[str]] | None = {}
+    for regex in resolution.regexes:
+        found = matched(regex, names, is_late)
+        if found is None:
+            matches = None
+            break
+        matches[regex] = found
+    forget_compiled()
     return ResolvedRequest(resolution.group_id, matches, resolution.topics.version, resolution.began_ms)
-
-
-def _matched(regex: str, names: Iterable[str]) -> Iterable[str]:
-    compiled = re2.compile(regex, options=_quiet())
-    return (name for name in names if compiled.fullmatch(name) is not None)
 
 
 def check(draft: Draft, member_id: str, regex: str | None) -> Refusal | None:

@@ -6,6 +6,7 @@ client, says which of the topics that were found the client may describe; the re
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -17,6 +18,8 @@ from actors.coordinator.turn import Now
 from actors.coordinator_kinds.kind import Surroundings
 from actors.links.known_topics import TopicNames
 from actors.links.relay import PAYLOADS, Kind
+
+log = logging.getLogger(__name__)
 
 
 class _Own:
@@ -50,6 +53,8 @@ class Resolving:
 
     def _found(self, asked: Resolution, found: ResolvedRequest | None, now: Now) -> None:
         if found is None or found.topics is None:
+            text = "the expressions of group %s could not be resolved, or took too long"
+            log.warning(text, asked.group_id, extra=self._around.here())
             self._give(ResolvedRequest(asked.group_id, None, asked.topics.version, asked.began_ms), now)
             return
         number = self._number()

@@ -30,7 +30,9 @@ class Broker:
         self.now = START
         self.answers: list[bytes] = []
         self.work: list[Callable[[], None]] = []
-        around = Surroundings(0, self._sent, lambda *_: None, dict, lambda: "id", self._later)
+        self.is_late = False
+        self.matched: list[tuple[str, ...]] = []
+        around = Surroundings(0, self._sent, self._said, dict, lambda: "id", self._later)
         told = PAYLOADS.encode(Assignment(CoordinatorConfig(), (FOO,), consumer, 1))
         self.hosted = GROUPS.host(told, around)
         self.shard: Any = self.hosted.shard
@@ -47,8 +49,12 @@ class Broker:
         if kind == Kind.RESPONSE:
             self.answers.append(payload)
 
+    def _said(self, kind: int, payload: Any, a: int = 0, b: int = 0) -> None:
+        if kind == Kind.MATCHED:
+            self.matched.append(payload.names)
+
     def _later(self, work: Any, done: Any) -> None:
-        self.work.append(lambda: done(work(), self.now))
+        self.work.append(lambda: done(work(lambda: self.is_late), self.now))
 
     def ask(self, message: Any, version: int = 1) -> Any:
         """The answer to a client's request, once what it writes has committed."""
@@ -80,3 +86,18 @@ def test_sessions_of_members_that_were_loaded_were_those_of_the_defaults(own: di
     after = Broker(settings, tuple(before.log))
     (session, _) = after.shard.coordinator.runtime.groups["g"].members["A"]
     assert session.due_ms == START.monotonic_ms + (90_000 if own else 120_000)
+
+
+@pytest.mark.conformance("K-B-81")
+def test_an_expression_that_took_hours_to_match_was_matched_for_hours(caplog: pytest.LogCaptureFixture) -> None:
+    """It is given up, the log says so, and a later heartbeat tries again."""
+    broker = Broker(ConsumerSettings())
+    joined = broker.ask(join(subscribed_topic_names=None, subscribed_topic_regex="fo.*"))
+    broker.is_late = True
+    broker.work.pop()()
+    assert (broker.matched, broker.work) == ([], [])
+    assert "the expressions of group g could not be resolved" in caplog.text
+    broker.is_late = False
+    assert broker.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="A", member_epoch=joined.member_epoch))
+    broker.work.pop()()
+    assert broker.matched == [("foo",)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from actors.coordinator.consumer.messages import ResolvedRequest
-from actors.coordinator.consumer.regexes import error_of
+from actors.coordinator.consumer.expressions import CLASSES_MAX, error_of, matched
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.topics import Topic
 from tests.support.consumer_groups import BAR, FOO, FOO2, FOOBAR, GROUP, ConsumerDriver, given, shown_answer
@@ -68,6 +68,29 @@ def test_what_is_no_expression_of_re2_is_refused(regex: str) -> None:
     assert error_of(regex)
     driver.beat("A e0 join")
     assert given(driver, f"A e2 regex={regex}") == ("128", ())
+
+
+@pytest.mark.conformance("K-A-43")
+@pytest.mark.parametrize(
+    "regex", [r"\pL" * (CLASSES_MAX + 1), r"\PL" * 10_000, r"(\pL\pN){300}", r"(?i)(\P{Lu}\p{Ll}){100}", "(.{9}){999}"]
+)
+def test_an_expression_that_takes_long_to_compile_held_up_all_groups_of_its_shard(regex: str) -> None:
+    """It took up to four seconds, in which no other client was answered."""
+    driver = ConsumerDriver()
+    assert given(driver, f"C e0 R names= own=[] regex={regex}") == ("128", ())
+
+
+def test_an_expression_of_many_names_is_none_that_takes_long() -> None:
+    assert error_of("|".join(f"topic-{number}-(a|b).*" for number in range(800))) == ""
+    assert error_of(r"\pL{1,9}[\pN_]*" * 4) == ""
+
+
+def test_matching_ends_when_it_takes_too_long() -> None:
+    names = ["foo", "foobar", "bar"]
+    assert matched("fo.*", names, lambda: False) == {"foo", "foobar"}
+    late = iter((False, False, True))
+    assert matched("fo.*", names, late.__next__) is None
+    assert matched("(", names, lambda: False) == frozenset(), "a build with other bounds took it"
 
 
 @pytest.mark.conformance("K-B-73")
