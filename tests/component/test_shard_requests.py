@@ -73,6 +73,28 @@ async def test_a_request_the_shard_cannot_read_closes_that_clients_connection_al
         assert not good.aborted
 
 
+@pytest.mark.parametrize("owed", [False, True])
+@pytest.mark.parametrize("api", [messages.ConsumerGroupHeartbeatRequest, messages.LeaveGroupRequest])
+async def test_a_malformed_request_that_no_shard_answered_kept_all_others_from_their_answers(
+    tmp_path: Path, api: Any, owed: bool
+) -> None:
+    """And the broker from its metadata: it could not be answered with an error, which ended the turn."""
+    async with world(tmp_path) as w:
+        w.ensure(1)
+        if owed:
+            shard = await w.shard()
+            await shard.serve()
+            await until(lambda: w.states("Active"))
+        bad, good = Client(w.coordinators, 5), Client(w.coordinators, 6)
+        frame = encode_request(api(group_id=GROUP), 1, 1, "tests")[4:-1]
+        w.hub.relay(bad.connection, 1, frame, 1, api.api_key, 1)
+        good.send(api(group_id=GROUP), 1)
+        w.lead(1, 77, 9)
+        assert bad.aborted
+        (answer,) = good.answers((api, 1))
+        assert (answer.error_code, good.aborted) == (ErrorCode.NOT_COORDINATOR, False)
+
+
 async def test_a_client_that_goes_is_forgotten_by_the_shards_it_talked_to(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         one, two = await w.serving(1), await w.serving(2)

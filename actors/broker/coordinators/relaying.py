@@ -13,7 +13,7 @@ from actors.broker.coordinators.link import Question, ShardLink
 from actors.broker.slots import Slot
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.relay import Kind, RelayProtocol
-from actors.wire.errors import ErrorCode
+from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, decode_response
 
 log = logging.getLogger(__name__)
@@ -100,8 +100,14 @@ class Relaying:
             _tell(slot, payload)
 
     def answer(self, kind: CoordinatorKind, waiter: Slot | Question, frame: bytes, code: ErrorCode) -> None:
-        """Answer a request instead of a shard, with an error."""
-        answer = kind.requests.error_answer(decode_request_header(frame), frame, code)
+        """Answer a request instead of a shard, with an error. If it is malformed, its connection is closed, as by one."""
+        try:
+            answer = kind.requests.error_answer(decode_request_header(frame), frame, code)
+        except WireError as error:
+            if isinstance(waiter, Question):
+                raise
+            waiter.queue.connection.close(str(error))
+            return
         if isinstance(waiter, Question):
             _tell(waiter, answer)
         else:
