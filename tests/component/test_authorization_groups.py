@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from actors.coordinator.consumer.validation import NAMES_MAX
+from actors.runtime.logs import AUDIT
 from actors.security.acl import AclOperation, PatternType
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
@@ -179,6 +182,21 @@ def test_a_consumer_groups_heartbeat_that_names_a_topic_which_may_not_be_seen_is
     assert (len(world.shards.relayed), world.shards.asked) == (3, [])
     denied = World(tmp_path, [allowed(DESCRIBE, TOPIC, "t")]).ask(consumer_heartbeat("t", "secret"), version)
     assert denied.error_code == DENIED_GROUP, "the group is judged first"
+
+
+def test_a_heartbeat_of_a_million_topics_held_up_all_clients_of_the_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each was judged, which took six seconds. Now they are judged up to the first denial, and too many not at all."""
+    caplog.set_level(logging.INFO, AUDIT)
+    world = World(tmp_path, [allowed(READ, GROUP, "g"), allowed(DESCRIBE, TOPIC, "t")], ["t"])
+    many = [f"no-{number}" for number in range(NAMES_MAX)]
+    assert world.ask(consumer_heartbeat("t", *many[1:]), 1).error_code == DENIED_TOPIC
+    (line,) = [record.getMessage() for record in caplog.records if record.name == AUDIT]
+    assert "'no-1'" in line
+    caplog.clear()
+    assert world.ask(consumer_heartbeat("t", *many), 1) == RELAYED
+    assert [record for record in caplog.records if record.name == AUDIT] == []
 
 
 @pytest.mark.conformance("K-A-59", "K-A-60", "K-A-66")

@@ -100,7 +100,7 @@ class Relaying:
             _tell(slot, payload)
 
     def answer(self, kind: CoordinatorKind, waiter: Slot | Question, frame: bytes, code: ErrorCode) -> None:
-        """Answer a request instead of a shard, with an error. If it is malformed, its connection is closed, as by one."""
+        """Answer a request instead of a shard, with an error. A malformed one closes its connection."""
         try:
             answer = kind.requests.error_answer(decode_request_header(frame), frame, code)
         except WireError as error:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from actors.coordinator.consumer.messages import ConsumerGroupHeartbeatRequest, Refusal
 from actors.coordinator.consumer.values import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from actors.coordinator.errors import Error
 from actors.coordinator.record_fields import fits
+
+NAMES_MAX: Final = 50_000
+"""How many topics a member may name. A record has no room for many more, and all that time others wait."""
 
 
 def check(request: ConsumerGroupHeartbeatRequest, assignors: Sequence[str]) -> Refusal | None:
@@ -31,7 +35,14 @@ def _ids(request: ConsumerGroupHeartbeatRequest) -> str:
         return "InstanceId is empty."
     if request.rack_id is not None and _is_blank(request.rack_id):
         return "RackId is empty."
+    if names_too_many(request.subscribed_topic_names):
+        return f"SubscribedTopicNames has more than {NAMES_MAX} names."
     return "" if _fits(request) else "A text is longer than 32,767 bytes."
+
+
+def names_too_many(names: Sequence[str] | None) -> bool:
+    """Whether a member names more topics than it may."""
+    return names is not None and len(names) > NAMES_MAX
 
 
 def _is_blank(text: str) -> bool:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.broker.handlers.authorization import denied, hidden, operations
+from actors.broker.handlers.authorization import denied, hidden, may, operations
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.features import serves_consumer_groups
 from actors.broker.handlers.group_requests.cutting import Cut, by_partition
 from actors.broker.handlers.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC
+from actors.coordinator.consumer.validation import names_too_many
 from actors.security.acl import ResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     ApiMessage,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 from actors.wire.operations import NOT_ASKED
@@ -35,9 +35,12 @@ def refuse_heartbeat(context: HandlerContext, request: Request) -> ConsumerGroup
 
 
 def cut(context: HandlerContext, request: Request) -> Cut | None:
-    """The refusal of a heartbeat that names a topic which the client may not describe; None if it names none."""
-    m: ConsumerGroupHeartbeatRequest = request.message
-    if not denied(context, request, DESCRIBE_TOPIC, m.subscribed_topic_names or ()):
+    """The refusal of a heartbeat that names a topic which the client may not describe; None if it names none.
+
+    One that names too many is not looked at, because other clients wait meanwhile: its shard refuses it.
+    """
+    names: list[str] = request.message.subscribed_topic_names or []
+    if names_too_many(names) or all(may(context, request, DESCRIBE_TOPIC, name) for name in dict.fromkeys(names)):
         return None
     return Cut((), lambda _: ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.coordinator.consumer.messages import ResolvedRequest
 from actors.coordinator.consumer.expressions import CLASSES_MAX, error_of, matched
+from actors.coordinator.consumer.messages import ResolvedRequest
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.topics import Topic
 from tests.support.consumer_groups import BAR, FOO, FOO2, FOOBAR, GROUP, ConsumerDriver, given, shown_answer

@@ -8,6 +8,7 @@ import pytest
 
 from actors.coordinator.consumer.messages import ConsumerGroupHeartbeatRequest
 from actors.coordinator.consumer.settings import ConsumerSettings
+from actors.coordinator.consumer.validation import NAMES_MAX, check
 from tests.support.consumer_groups import ConsumerDriver, beat_request
 
 JOIN = beat_request("A e0 join")
@@ -28,6 +29,14 @@ def refused(request: ConsumerGroupHeartbeatRequest) -> int:
         None,
     )
     return int(answer.error_code)
+
+
+def test_a_million_topics_in_a_heartbeat_held_up_all_groups_of_the_shard() -> None:
+    """What was made of them had no room in a record. They are refused before anything is."""
+    names = tuple(map(str, range(NAMES_MAX + 1)))
+    for request in (JOIN, BEAT, LEAVE):
+        assert refused(replace(request, subscribed_topic_names=names)) == 42
+    assert check(replace(JOIN, subscribed_topic_names=names[1:]), ("uniform",)) is None
 
 
 @pytest.mark.conformance("K-A-22")
