@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 from actors.links.codec import since
@@ -57,10 +58,11 @@ def topic_racks(metadata: ClusterMetadata) -> tuple[TopicRacks, ...]:
     racks = {broker.id: broker.rack for broker in metadata.brokers.values() if broker.rack}
     if not racks:
         return ()
+
+    @cache  # there are many partitions, of few sets of replicas, and brokers ask with each image
+    def of(replicas: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(sorted(racks[each] for each in replicas if each in racks))
+
     return tuple(
-        TopicRacks(
-            topic.name,
-            tuple(tuple(sorted(racks[each] for each in p.replicas if each in racks)) for p in topic.partitions),
-        )
-        for topic in metadata.topics.values()
+        TopicRacks(topic.name, tuple([of(p.replicas) for p in topic.partitions])) for topic in metadata.topics.values()
     )
