@@ -39,11 +39,10 @@ def parse(
 
 
 def _partitions(owned: Iterable[_Owned]) -> Partitions:
-    """By topic. A client may name a topic more than once, or without any partitions."""
+    """By topic. A client may name a topic more than once, or without any partitions: that is not to own nothing."""
     found: dict[bytes, frozenset[int]] = {}
     for each in owned:
-        if each.partitions:
-            found[each.topic_id] = found.get(each.topic_id, frozenset()).union(each.partitions)
+        found[each.topic_id] = found.get(each.topic_id, frozenset()).union(each.partitions)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.coordinator.consumer import messages as core
+from actors.coordinator.consumer.validation import check
 from actors.group_api import MODULES, Topics, consumer_group_describe, consumer_group_heartbeat, error_answer
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
@@ -82,7 +83,19 @@ def test_what_is_owned_is_one_set_however_it_is_written() -> None:
     rows = [owned(topic_id=T1, partitions=[2, 0]), owned(topic_id=T1, partitions=[2, 1]), owned(topic_id=bytes(16))]
     message = ConsumerGroupHeartbeatRequest(group_id="g1", member_id="A", topic_partitions=rows)
     parsed = consumer_group_heartbeat.parse(header(1), message, HOST, NO_TOPICS)
-    assert parsed.topic_partitions == {T1: frozenset((0, 1, 2))}
+    assert parsed.topic_partitions == {T1: frozenset((0, 1, 2)), bytes(16): frozenset()}
+
+
+@pytest.mark.conformance("K-A-25")
+def test_a_member_joined_though_it_named_a_topic_as_its_own_of_which_it_has_no_partition() -> None:
+    """Kafka refuses the list, because it is not empty."""
+    row = ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=T1)
+    message = ConsumerGroupHeartbeatRequest(
+        group_id="g1", member_id="A", rebalance_timeout_ms=1, subscribed_topic_names=["foo"], topic_partitions=[row]
+    )
+    refusal = check(consumer_group_heartbeat.parse(header(1), message, HOST, NO_TOPICS), ("uniform",))
+    assert refusal is not None
+    assert refusal.error == ErrorCode.INVALID_REQUEST
 
 
 def test_a_client_without_an_id_has_an_empty_one() -> None:
