@@ -93,6 +93,27 @@ def test_a_fetch_of_two_topics_of_which_one_is_denied(tmp_path: Path, version: i
     assert [(name, p.error_code, p.committed_offset) for name, p in rows] == [(mine, 0, 5), (secret, DENIED_TOPIC, -1)]
 
 
+@pytest.mark.conformance("K-D-15")
+@pytest.mark.parametrize("version", [9, 10])
+@pytest.mark.parametrize(("member_id", "epoch", "asked"), [("A", 3, 1), ("", -1, 1), (None, 3, 1), (None, -1, 0)])
+def test_a_member_that_may_read_no_topic_was_not_judged(
+    tmp_path: Path, version: int, member_id: str | None, epoch: int, asked: int
+) -> None:
+    """Its epoch is the shard's to judge, whatever becomes of its topics."""
+    world = World(tmp_path, [allowed(READ, GROUP, "g")], ["secret"])
+    r = m.OffsetFetchRequest
+    name: dict[str, Any] = {"topic_id": name_id("secret")} if version >= 10 else {"name": "secret"}
+    topics = [r.OffsetFetchRequestTopics(partition_indexes=[0], **name)]
+    group = r.OffsetFetchRequestGroup(group_id="g", member_id=member_id, member_epoch=epoch, topics=topics)
+    (answer,) = world.ask(r(groups=[group]), version).groups
+    assert [(t.partitions[0].error_code, t.partitions[0].committed_offset) for t in answer.topics] == [
+        (DENIED_TOPIC, -1)
+    ]
+    assert [
+        (each.groups[0].member_id, each.groups[0].member_epoch, each.groups[0].topics) for each in world.shards.asked
+    ] == [(member_id, epoch, [])] * asked
+
+
 @pytest.mark.conformance("XC-35")
 @pytest.mark.parametrize("version", range(1, 11))
 def test_a_denied_fetch_of_offsets(tmp_path: Path, version: int) -> None:

@@ -72,17 +72,21 @@ class _GroupOffsets:
         self._codes = topic_codes(context, request, DESCRIBE_TOPIC, group.topics or ())
         self._by_group = request.version >= GROUPS_FROM
         self.parts = self._parts(group)
-        """The question to the group's shard; none if all topics are denied."""
+        """The question to the group's shard; none if all topics are denied and no member is named."""
 
     def _parts(self, group: Any) -> list[tuple[int, ApiMessage]]:
         if any(self._codes) and self._topics is not None:
             group.topics = [topic for topic, code in zip(self._topics, self._codes, strict=True) if not code]
-            if not group.topics:
+            if not group.topics and not self._names_member(group):
                 return []
         question: ApiMessage = group
         if self._by_group:
             question = OffsetFetchRequest(groups=[group], require_stable=self._request.message.require_stable)
         return [(self._context.broker.partition_of(GROUPS, self._group_id), question)]
+
+    def _names_member(self, group: Any) -> bool:
+        """Whether the shard is to judge the member that asks: that comes before topics, also if all are denied."""
+        return self._by_group and (group.member_id is not None or group.member_epoch >= 0)
 
     @property
     def differs(self) -> bool:
