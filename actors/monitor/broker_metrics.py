@@ -27,6 +27,7 @@ COUNTERS: Final = {
     COORDINATOR + "offset_expiration_count": ("offset_expirations",),
     COORDINATOR + "offset_deletion_count": ("offset_deletions",),
     COORDINATOR + "group_completed_rebalance_count": ("rebalances_completed",),
+    COORDINATOR + "consumer_group_rebalance_count": ("consumer_rebalances",),
     "coterie_coordinator_members_expired_total": ("members_expired",),
     "coterie_coordinator_late_turns_total": ("late_turns",),
     "coterie_coordinator_appends_total": ("appends",),

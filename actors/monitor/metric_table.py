@@ -274,6 +274,12 @@ _SHARDS: Final = (
         _BROKER,
         "Rebalances of classic groups that were completed.",
     ),
+    _gauge(
+        "Shards",
+        "kafka_server_group_coordinator_metrics_consumer_group_rebalance_count",
+        _BROKER,
+        "Rebalances of groups of the consumer protocol that began; those by which members are removed do not count.",
+    ),
     _counter(
         "Shards",
         "coterie_coordinator_members_expired_total",

@@ -31,6 +31,7 @@ class History:
         for draft in drafts:
             if draft.cause is not None:
                 self._begin(group, draft, draft.cause)
+                self._runtime.metrics.consumer_rebalances += not draft.went
             elif draft.took_over is not None:
                 self._remember_replacement(group, draft, draft.took_over)
             self._tell_members(group, draft)

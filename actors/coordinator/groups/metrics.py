@@ -14,5 +14,9 @@ class GroupMetrics:
     group_expirations: int = 0
     group_deletions: int = 0
     rebalances_completed: int = 0
+    """Of classic groups."""
     members_expired: int = 0
     """Members removed by their session timers, or because they did not sync in time."""
+    consumer_rebalances: int = 0
+    """Rises of the epochs of consumer groups by heartbeats and by expressions. Kafka does not count those by which
+    members are removed."""
