@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from actors.broker.authorization import Authorization
+from actors.broker.coordinators.visible import VisibleTopics
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
+from actors.coordinator_kinds.groups import GROUPS
 from actors.links.known_topics import KnownTopics, TopicNames, TopicRacks
 from actors.links.relay import PAYLOADS, Assignment, Greeting, Kind, packed_range
 from actors.links.versions import OWN, UNTOLD, Spoken, encoded
@@ -120,10 +122,36 @@ async def test_a_shard_is_told_which_topics_its_client_may_describe(tmp_path: Pa
         assert await asked(shard, 5, 73, "mine-1") is None, "nobody knows what it might have seen"
 
 
+@pytest.mark.conformance("K-B-79")
+async def test_topics_by_the_thousand_are_judged_in_turns_and_for_nobody_who_goes_meanwhile(tmp_path: Path) -> None:
+    """All in one turn kept other clients waiting for half a second."""
+    async with world(tmp_path, authorizer_class_name=AUTHORIZER) as w:
+        row = allowed(AclOperation.READ, TOPIC, "mine-", pattern=PatternType.PREFIXED).row
+        w.context.metadata.acls = {b"1" * 16: AclRow(*row)}
+        w.context.authorizer = Authorization.of(w.context.config, w.context.metadata, lambda: 0.0)
+        shard = await serving(w)
+        client = Client(w.coordinators, 5)
+        client.send(heartbeat(), 3)
+        await shard.hear(Kind.OPEN)
+        names = tuple(f"{whose}-{number}" for number in range(2_000) for whose in ("mine", "other"))
+        seen = await asked(shard, 5, 70, *names)
+        assert seen == tuple(name for name in names if name.startswith("mine"))
+        link = w.coordinators[GROUPS].partitions.links[1]
+        VisibleTopics(w.context).asked(link, 5, 71, PAYLOADS.encode(TopicNames(names)))
+        assert len(w.context.turns) == 1, "nothing is judged in the turn in which it is asked"
+        client.go()
+        await until(lambda: _answered(shard, 71))
+        assert [payload for _, number, payload in shard.of(Kind.VISIBLE) if number == 71] == [b""]
+
+
+def _answered(shard: FakeShard, question: int) -> bool:
+    return any(number == question for _, number, _ in shard.of(Kind.VISIBLE))
+
+
 async def asked(shard: FakeShard, connection: int, question: int, *names: str) -> tuple[str, ...] | None:
     """What the broker answers the shard."""
     shard.protocol.send(Kind.MATCHED, connection, question, PAYLOADS.encode(TopicNames(names)))
-    await until(lambda: any(number == question for _, number, _ in shard.of(Kind.VISIBLE)))
+    await until(lambda: _answered(shard, question))
     payload = next(payload for _, number, payload in shard.of(Kind.VISIBLE) if number == question)
     return PAYLOADS.read(TopicNames, payload).names if payload else None
 

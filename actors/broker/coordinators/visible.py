@@ -5,13 +5,19 @@ Shards know no ACLs. What they have found goes to the broker, which leaves out w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 from actors.broker.authorization import Authorization
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.coordinators.link import ShardLink
+from actors.broker.turns import PLACES_A_TURN
 from actors.links.known_topics import TopicNames
 from actors.links.relay import PAYLOADS, Kind
 from actors.security.acl import AclOperation, ResourceType
+
+_TOPIC: Final = ResourceType.TOPIC
 
 
 class VisibleTopics:
@@ -22,19 +28,24 @@ class VisibleTopics:
 
     def asked(self, link: ShardLink, connection_id: int, question: int, payload: bytes) -> None:
         """A shard asks for a client. If that one has gone, nobody knows what it might have seen."""
-        connection = link.opened.get(connection_id)
+        connection, authorizer = link.opened.get(connection_id), self._context.authorizer
         if connection is None:
             link.protocol.send(Kind.VISIBLE, 0, question, b"")
-            return
-        authorizer = self._context.authorizer
-        if authorizer is not None:
+        elif authorizer is None or authorizer.allows_all_topics(connection, AclOperation.DESCRIBE):
+            link.protocol.send(Kind.VISIBLE, 0, question, payload)
+        else:
             names = PAYLOADS.read(TopicNames, payload).names
-            payload = PAYLOADS.encode(TopicNames(_seen(authorizer, connection, names)))
-        link.protocol.send(Kind.VISIBLE, 0, question, payload)
+            self._context.turns.begin(_judged(link, authorizer, connection, question, names), connection, None)
 
 
-def _seen(authorizer: Authorization, connection: Connection, names: tuple[str, ...]) -> tuple[str, ...]:
-    operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
-    if authorizer.allows_all_topics(connection, operation):
-        return names
-    return tuple(name for name in names if authorizer.would_allow(connection, operation, kind, name))
+def _judged(
+    link: ShardLink, authorizer: Authorization, connection: Connection, question: int, names: tuple[str, ...]
+) -> Iterator[None]:
+    """Answer the question, after some of the names in each turn of the loop."""
+    seen: list[str] = []
+    for first in range(0, len(names), PLACES_A_TURN):
+        piece = names[first : first + PLACES_A_TURN]
+        seen += [each for each in piece if authorizer.would_allow(connection, AclOperation.DESCRIBE, _TOPIC, each)]
+        yield
+    has_gone = link.opened.get(connection.id) is not connection
+    link.protocol.send(Kind.VISIBLE, 0, question, b"" if has_gone else PAYLOADS.encode(TopicNames(tuple(seen))))

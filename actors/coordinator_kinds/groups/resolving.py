@@ -21,6 +21,9 @@ from actors.links.relay import PAYLOADS, Kind
 
 log = logging.getLogger(__name__)
 
+_number = count(1).__next__
+"""Numbers the questions of a process: a late answer is none to what the partition that it hosts next asks."""
+
 
 class _Own:
     """The token of our own requests."""
@@ -35,7 +38,6 @@ class Resolving:
         self._shard = shard
         self._around = around
         self._connection_of = connection_of
-        self._number = count(1).__next__
         self._matched: dict[int, ResolvedRequest] = {}
         """What was found, by the question which of it may be seen."""
 
@@ -57,7 +59,7 @@ class Resolving:
             log.warning(text, asked.group_id, extra=self._around.here())
             self._give(ResolvedRequest(asked.group_id, None, asked.topics.version, asked.began_ms), now)
             return
-        number = self._number()
+        number = _number()
         self._matched[number] = found
         names = TopicNames(tuple(sorted(frozenset().union(*found.topics.values()))))
         self._around.say(Kind.MATCHED, names, self._connection_of(asked.token), number)
