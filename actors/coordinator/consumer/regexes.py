@@ -33,15 +33,15 @@ def _never() -> bool:
 def resolve(resolution: Resolution, may_read: MayRead, is_late: IsLate = _never) -> ResolvedRequest:
     """Find the topics that each expression matches. It may be called anywhere, for nothing changes meanwhile."""
     names = [name for name in resolution.topics.names() if may_read(name)]
-    matches: dict[str, frozenset[str]] | None = {}
+    matches: dict[str, frozenset[str]] = {}
     for regex in resolution.regexes:
         found = matched(regex, names, is_late)
         if found is None:
-            matches = None
             break
         matches[regex] = found
     forget_compiled()
-    return ResolvedRequest(resolution.group_id, matches, resolution.topics.version, resolution.began_ms)
+    made = matches if len(matches) == len(resolution.regexes) else None
+    return ResolvedRequest(resolution.group_id, made, resolution.topics.version, resolution.began_ms)
 
 
 def check(draft: Draft, member_id: str, regex: str | None) -> Refusal | None:
