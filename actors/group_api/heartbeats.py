@@ -1,12 +1,21 @@
-"""The heartbeats of one client: all are alike but for their correlation ids, so only a new one is decoded."""
+"""The heartbeats of one client: all are alike but for their correlation ids, so only a new one is decoded.
+
+They are those of a classic group or of a consumer group, whose members say something new in few of them.
+"""
 
 from __future__ import annotations
 
-from actors.coordinator.classic import messages as core
-from actors.group_api import decode, heartbeat
+from typing import Final
+
+from actors.coordinator.turn import Request
+from actors.group_api import consumer_group_heartbeat, decode, heartbeat
 from actors.group_api.topics import Topics
+from actors.wire.api_keys import ApiKey
 from actors.wire.framing import RequestHeader, decode_request_header
-from actors.wire.messages import HeartbeatRequest
+from actors.wire.messages import ApiMessage
+
+KEYS: Final = (ApiKey.HEARTBEAT.to_bytes(2, "big"), ApiKey.CONSUMER_GROUP_HEARTBEAT.to_bytes(2, "big"))
+"""How the frames of heartbeats begin."""
 
 _NO_TOPICS = Topics()
 _BODY_AT = 8
@@ -14,16 +23,17 @@ _BODY_AT = 8
 _KEPT_BYTES_MAX = 1024  # of a request: nearly all are shorter
 _new = tuple.__new__  # takes half the time of a named tuple's own constructor
 
-Read = tuple[RequestHeader, HeartbeatRequest, core.HeartbeatRequest]
+Read = tuple[RequestHeader, ApiMessage, Request]
 """A request's header, what its answer is made of, and what the coordinator is asked."""
 
 
 class Heartbeats:
-    """Reads the heartbeats of one client."""
+    """Reads the heartbeats of one client. `host` is its address."""
 
-    __slots__ = ("_begin", "_last", "_rest", "_size")
+    __slots__ = ("_begin", "_host", "_last", "_rest", "_size")
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "") -> None:
+        self._host = host
         self._begin = self._rest = b""
         self._size = 0
         self._last: Read | None = None
@@ -41,8 +51,9 @@ class Heartbeats:
             correlation_id = int.from_bytes(frame[4:_BODY_AT], "big", signed=True)
             return _new(RequestHeader, (api_key, version, correlation_id, client_id, body_offset)), message, request
         header = decode_request_header(frame)
-        message = decode(header, frame)  # type: ignore[assignment]
-        request = heartbeat.parse(header, message, "", _NO_TOPICS)
+        message = decode(header, frame)
+        module = heartbeat if frame.startswith(KEYS[0]) else consumer_group_heartbeat
+        request = module.parse(header, message, self._host, _NO_TOPICS)  # type: ignore[arg-type]
         if len(frame) <= _KEPT_BYTES_MAX:
             self._begin, self._rest, self._size = frame[:4], frame[_BODY_AT:], len(frame)
             self._last = header, message, request

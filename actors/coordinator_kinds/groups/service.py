@@ -23,7 +23,7 @@ from actors.coordinator_kinds.groups.resolving import Resolving
 from actors.coordinator_kinds.kind import Surroundings, Tell
 from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
 from actors.group_api.commits import Commits
-from actors.group_api.heartbeats import Heartbeats
+from actors.group_api.heartbeats import KEYS, Heartbeats
 from actors.links.known_topics import DeletedTopics, KnownTopics
 from actors.links.relay import PAYLOADS, Assignment, Figures, Kind
 from actors.wire.api_keys import ApiKey
@@ -34,7 +34,6 @@ from actors.wire.messages import ApiMessage
 log = logging.getLogger(__name__)
 
 # How the frames of these requests begin.
-_HEARTBEAT = ApiKey.HEARTBEAT.to_bytes(2, "big")
 _OFFSET_COMMIT = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
 _OFFSET_FETCH = ApiKey.OFFSET_FETCH.to_bytes(2, "big")
 
@@ -53,7 +52,7 @@ class Client:
         self.host = host
         self.many = connection == _BROKER
         """Whether these are the broker's own requests, made for many clients."""
-        self._heartbeats = Heartbeats()
+        self._heartbeats = Heartbeats(host)
         self._commits = Commits()
         self.open_commits = 0
         """Its commits that are not answered yet."""
@@ -65,7 +64,7 @@ class Client:
 
         Raises WireError if it is malformed or of a version not served.
         """
-        if frame.startswith(_HEARTBEAT):
+        if frame.startswith(KEYS):
             return self._heartbeats.read(frame)
         if frame.startswith(_OFFSET_COMMIT):
             return self._commits.read(frame, topics)

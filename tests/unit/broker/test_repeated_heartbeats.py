@@ -7,13 +7,28 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.group_api import heartbeat
+from actors.group_api import consumer_group_heartbeat, heartbeat
 from actors.group_api.heartbeats import Heartbeats
 from actors.wire.errors import WireError
 from actors.wire.framing import encode_request
-from actors.wire.messages import HeartbeatRequest
+from actors.wire.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
 
 TEXT = st.text(max_size=6)
+OWNED = st.builds(
+    ConsumerGroupHeartbeatRequest.TopicPartitions,
+    topic_id=st.binary(min_size=16, max_size=16),
+    partitions=st.lists(st.integers(-1, 9), max_size=3),
+)
+CONSUMER_REQUESTS = st.builds(
+    ConsumerGroupHeartbeatRequest,
+    group_id=TEXT,
+    member_id=TEXT,
+    member_epoch=st.integers(-3, 9),
+    instance_id=st.none() | TEXT,
+    subscribed_topic_names=st.none() | st.lists(TEXT, max_size=2),
+    topic_partitions=st.none() | st.lists(OWNED, max_size=2),
+)
+CONSUMER_VERSION = st.integers(*consumer_group_heartbeat.VERSIONS)
 REQUESTS = st.builds(
     HeartbeatRequest,
     group_id=TEXT,
@@ -32,16 +47,17 @@ def said(heartbeats: Heartbeats, frame: bytes) -> Any:
         return None
 
 
-@given(REQUESTS, VERSION, st.none() | TEXT, st.data())
+@given(st.tuples(REQUESTS, VERSION) | st.tuples(CONSUMER_REQUESTS, CONSUMER_VERSION), st.none() | TEXT, st.data())
 def test_repeated_heartbeats_are_read_as_new_ones(
-    request: HeartbeatRequest, version: int, client: str | None, data: st.DataObject
+    asked: tuple[Any, int], client: str | None, data: st.DataObject
 ) -> None:
     """Any byte may differ, and the frame may be cut."""
-    heartbeats = Heartbeats()
+    request, version = asked
+    heartbeats = Heartbeats("/10.0.0.1")
     for correlation_id in (-1, 7, 2**31 - 1):
         frame = encode_request(request, version, correlation_id, client)[4:]
-        assert said(heartbeats, frame) == said(Heartbeats(), frame)
+        assert said(heartbeats, frame) == said(Heartbeats("/10.0.0.1"), frame)
     changed = bytearray(frame)
     changed[data.draw(st.integers(2, len(frame) - 1))] = data.draw(st.integers(0, 255))
     for other in (bytes(changed), frame[: data.draw(st.integers(8, len(frame)))], frame + b"\0", frame):
-        assert said(heartbeats, other) == said(Heartbeats(), other)
+        assert said(heartbeats, other) == said(Heartbeats("/10.0.0.1"), other)
