@@ -53,7 +53,7 @@ class Heartbeats:
         header = decode_request_header(frame)
         message = decode(header, frame)
         module = heartbeat if frame.startswith(KEYS[0]) else consumer_group_heartbeat
-        request = module.parse(header, message, self._host, _NO_TOPICS)  # type: ignore[arg-type]
+        request = module.parse(header, message, self._host, _NO_TOPICS)
         if len(frame) <= _KEPT_BYTES_MAX:
             self._begin, self._rest, self._size = frame[:4], frame[_BODY_AT:], len(frame)
             self._last = header, message, request
