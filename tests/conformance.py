@@ -45,6 +45,7 @@ RANGES = (
     *(("K-D", 1, 1), ("K-D", 3, 12), ("K-D", 15, 18), ("K-D", 23, 31), ("K-D", 33, 33)),
     *(("K-I", 13, 13), ("K-I", 20, 20), ("K-I", 30, 30)),
     *(("K-F", 1, 44),),
+    *(("K-G", 1, 2),),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 
