@@ -12,6 +12,7 @@ from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.coordinator import GroupCoordinator
 from actors.coordinator.groups.offset_records import OFFSET_RECORDS
 from actors.coordinator.groups.types import GroupType
+from actors.coordinator.migration.bridge import migration
 from actors.coordinator.records import RecordTypes
 from actors.coordinator.runtime import Runtime
 from actors.coordinator.shard import Shard
@@ -36,6 +37,6 @@ def group_shard(
     """Make a shard of `__consumer_offsets`. `new_id` makes unique texts for member ids."""
 
     def make(host: Runtime) -> GroupCoordinator:
-        return GroupCoordinator(host, config, new_id, types, ClassicGroup)
+        return GroupCoordinator(host, config, new_id, types, ClassicGroup, (migration,))
 
     return Shard(config.write_limits, make)

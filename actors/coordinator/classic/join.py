@@ -50,13 +50,13 @@ class Join:
         if error:
             self._refuse(token, request, error)
             return
-        group = self._runtime.find(ClassicGroup, request.group_id or "", Error.INCONSISTENT_GROUP_PROTOCOL)
-        if isinstance(group, Error):
-            self._refuse(token, request, group)
-        elif group is None:
+        group = self._runtime.groups.get(request.group_id or "")
+        if group is None:
             self._join_new_group(token, request, now)
-        else:
+        elif isinstance(group, ClassicGroup):
             self._join(group, token, request, now)
+        elif not self._runtime.visit(group, token, request, now):
+            self._refuse(token, request, Error.INCONSISTENT_GROUP_PROTOCOL)
 
     def _refuse(self, token: Token, request: JoinGroupRequest, error: Error) -> None:
         self._runtime.answer(token, join_error(request, error))

@@ -17,7 +17,7 @@ from actors.coordinator.assignors.slices import Pace
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.history import History
 from actors.coordinator.consumer.messages import Refusal
-from actors.coordinator.consumer.operations import Answer, Cluster, Draft, Drafted, Operation
+from actors.coordinator.consumer.operations import AGAIN, Answer, Cluster, Draft, Drafted, Operation
 from actors.coordinator.consumer.resolutions import Resolutions
 from actors.coordinator.consumer.timing import Timing
 from actors.coordinator.errors import Error
@@ -89,6 +89,9 @@ class Executor:
         for each in done:
             self.timing.committed(group, each.changes, each.draft.now)
         self._history.committed(group, [each.draft for each in done if each.changes], now)
+        if done[-1].draft.has_ended:
+            self._hand_over(group, done, now)
+            return
         for each in done:
             self.answer(each.operation, each.answer)
         if sum(len(each.changes) for each in done) > MANY:
@@ -96,6 +99,18 @@ class Executor:
             self.pause(group, partial(self._go_on, group), now)
         else:
             self._go_on(group, now)
+
+    def _hand_over(self, group: ConsumerGroup, done: list[Done], now: Now) -> None:
+        """A group of another type is in the place of this one now. What waits here is for that one."""
+        self.runtime.cancel_timers(group)
+        self.runtime.resume(group.group_id, now)
+        open_ = [each.operation for each in done if each.answer is AGAIN]
+        for each in done:
+            if each.answer is not AGAIN:
+                self.answer(each.operation, each.answer)
+        for operation in (*open_, *group.waiting):
+            if operation.token is not None:
+                self.runtime.again(operation.token, operation.request, now)
 
     def failed(self, group: ConsumerGroup, done: list[Done], error: int, now: Now) -> None:
         """Nothing has changed, but what is under way may be about topics as they were."""
@@ -209,7 +224,7 @@ class _Batch:
             self._done.append(Done(self._operation, answer, self._draft, changes))
         else:
             self._executor.answer(self._operation, answer)
-        return True
+        return not self._draft.has_ended
 
     def _encoded(self, changes: list[GroupChange]) -> Generator[None, None, tuple[list[Record], int]]:
         records: list[Record] = []

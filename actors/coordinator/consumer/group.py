@@ -11,16 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from actors.coordinator.consumer.commits import check_commit, check_fetch
 from actors.coordinator.consumer.operations import Cluster, Operation
-from actors.coordinator.consumer.records import (
-    AssignmentEpoch,
-    CurrentAssignment,
-    GroupEpoch,
-    GroupRecord,
-    LegacyTopics,
-    MemberRecord,
-    ResolvedRegex,
-    TargetAssignment,
-)
+from actors.coordinator.consumer.records import GroupRecord, tombstones
 from actors.coordinator.consumer.settings import MAX_INT
 from actors.coordinator.consumer.state import ConsumerState
 from actors.coordinator.consumer.values import CONSUMER
@@ -187,16 +178,7 @@ class ConsumerGroup:
         return ConsumerGroup(self.group_id, self._durable, self._cluster)
 
     def tombstones(self) -> list[GroupRecord]:
-        state, group_id = self.state, self.group_id
-        return [
-            *(CurrentAssignment(group_id, each) for each in state.current),
-            *(TargetAssignment(group_id, each) for each in state.targets),
-            AssignmentEpoch(group_id),
-            *(MemberRecord(group_id, each) for each in state.metadata),
-            *(ResolvedRegex(group_id, each) for each in state.resolved),
-            LegacyTopics(group_id),
-            GroupEpoch(group_id),
-        ]
+        return tombstones(self.group_id, self.state)
 
     def own_record(self) -> list[GroupRecord]:
         return []

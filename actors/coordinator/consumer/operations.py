@@ -21,7 +21,10 @@ from actors.coordinator.groups.durable import GroupChange
 from actors.coordinator.turn import Now, Token
 
 Answer = Any
-"""A response, or a Refusal; None if nobody has asked."""
+"""A response, a Refusal, or AGAIN; None if nobody has asked."""
+
+AGAIN: Final = object()
+"""The answer of an operation that has ended the group: the one of another type in its place answers the request."""
 
 
 OPERATION_WORK: Final = 10
@@ -105,8 +108,8 @@ class Drafted:
         self.persisted: Any = state
 
     def end(self) -> None:
-        """A group ends by a write of its own, never by an operation."""
-        raise AssertionError("an operation has ended a group")
+        """The group has ended. What follows in the same operation is the record of a group of another type."""
+        self.persisted = None
 
 
 class Draft:
@@ -189,6 +192,11 @@ class Draft:
         change.apply(self.drafted)
         self.changes.append(change)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the group is one of another type now."""
+        return not isinstance(self._drafted.persisted, ConsumerState)
+
     def topics_hash(self) -> int:
         """The hash of all topics that somebody subscribes to."""
         topics = existing(self.state.subscribed_topics(), self.topics)
@@ -200,6 +208,12 @@ class Operation(ABC):
     """Something to do to a group. `token` is that of the request that asks for it; None if nobody does."""
 
     token: Token | None = None
+    _request: Any = None
+
+    @property
+    def request(self) -> Any:
+        """The request that asks for it."""
+        return self._request
 
     @abstractmethod
     def steps(self, draft: Draft) -> Generator[None, None, Answer]:

@@ -229,6 +229,19 @@ class ResolvedRegex(GroupRecord):
         state.put_resolved(self.regex, self.resolved)
 
 
+def tombstones(group_id: str, state: ConsumerState) -> list[GroupRecord]:
+    """The records that remove a group, with whatever is left of it."""
+    return [
+        *(CurrentAssignment(group_id, each) for each in state.current),
+        *(TargetAssignment(group_id, each) for each in state.targets),
+        AssignmentEpoch(group_id),
+        *(MemberRecord(group_id, each) for each in state.metadata),
+        *(ResolvedRegex(group_id, each) for each in state.resolved),
+        LegacyTopics(group_id),
+        GroupEpoch(group_id),
+    ]
+
+
 def _read_group_epoch(key: bytes, value: bytes | None) -> GroupEpoch:
     (group_id,) = encoding.read_key(key, 1)
     return GroupEpoch(group_id) if value is None else GroupEpoch(group_id, *encoding.read_epoch(value))

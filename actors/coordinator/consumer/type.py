@@ -44,7 +44,7 @@ class ConsumerOperations:
     def __init__(self, runtime: GroupRuntime, cluster: Cluster) -> None:
         self._runtime = runtime
         self._cluster = cluster
-        self._executor = Executor(runtime, self._cluster)
+        self.executor = self._executor = Executor(runtime, self._cluster)
         self.requests = Requests(
             handlers={
                 ConsumerGroupHeartbeatRequest: self.heartbeat,
@@ -127,7 +127,7 @@ class ConsumerOperations:
                 return found
             self._note_sign_of_life(found, request, now)
             return Refusal(Error.COORDINATOR_NOT_AVAILABLE, "The group's last change has not committed yet.")
-        if request.member_epoch != JOIN_EPOCH or (found is not None and not (found.is_empty and found.is_vacant)):
+        if request.member_epoch != JOIN_EPOCH or (found is not None and not found.is_empty):
             return Refusal(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is no consumer group.")
         group = groups[group_id] = self._new_group(group_id)
         group.replaced = found

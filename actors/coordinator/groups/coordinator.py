@@ -12,7 +12,7 @@ from typing import Any
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.admin import Admin, listing
 from actors.coordinator.groups.config import CoordinatorConfig
-from actors.coordinator.groups.durable import DurableState
+from actors.coordinator.groups.durable import DurableGroup, DurableState
 from actors.coordinator.groups.expiry import Expiry
 from actors.coordinator.groups.history import RebalanceLog
 from actors.coordinator.groups.messages import (
@@ -31,18 +31,21 @@ from actors.coordinator.groups.offsets import Offsets
 from actors.coordinator.groups.reports import GroupStatus
 from actors.coordinator.groups.runtime import GroupRuntime, NewGroup
 from actors.coordinator.groups.topic_deletion import TopicDeletions
-from actors.coordinator.groups.types import GroupType, Requests
+from actors.coordinator.groups.types import Bridge, GroupType, Requests
 from actors.coordinator.records import RecordTypes
 from actors.coordinator.runtime import Runtime
 from actors.coordinator.sleep import Looked, Sleep
-from actors.coordinator.turn import Handle, Now
+from actors.coordinator.turn import Handle, Now, Request, Token
 
 GROUPS_ASLEEP_MAX = 1_000
 """A shard with more groups stays awake, because the broker keeps the list of groups of a shard that sleeps."""
 
 
 class GroupCoordinator:
-    """`types` are the types of groups that it knows; `new_simple` makes groups that have no members."""
+    """`types` are the types of groups that it knows; `new_simple` makes groups that have no members.
+
+    `bridges` let groups of one type become groups of another one.
+    """
 
     def __init__(
         self,
@@ -51,11 +54,14 @@ class GroupCoordinator:
         new_id: Callable[[], str],
         types: Iterable[GroupType],
         new_simple: NewGroup,
+        bridges: Iterable[Bridge] = (),
     ) -> None:
         types = tuple(types)
-        self.runtime = runtime = GroupRuntime(host, config, new_id, new_simple)
+        self.runtime = runtime = GroupRuntime(host, config, new_id, new_simple, self)
         self.record_types = RecordTypes((*OFFSET_RECORDS, *(record for each in types for record in each.record_types)))
         self._operations = {each.name: each.operations(runtime) for each in types}
+        for bridge in bridges:
+            bridge(runtime, self._operations)
         self._deletions = TopicDeletions(runtime)
         self._expiry = Expiry(runtime)
         self._sleep = Sleep(host, self)
@@ -97,12 +103,24 @@ class GroupCoordinator:
         """Make the live groups of the durable ones."""
         runtime = self.runtime
         for group_id, durable in runtime.durable.items():
-            if durable.persisted is None:
-                runtime.groups[group_id] = runtime.new_simple(group_id, now.wall_ms)
-            else:
-                operations = self._operations[durable.persisted.group_type]
-                operations.resume(group_id, durable.persisted, now)
+            self._resume(group_id, durable, now)
         self._expiry.schedule(now)
+
+    def resume(self, group_id: str, now: Now) -> None:
+        """Make the live group of a durable one that is of another type now."""
+        durable = self.runtime.durable.get(group_id)
+        if durable is not None:
+            self._resume(group_id, durable, now)
+
+    def _resume(self, group_id: str, durable: DurableGroup, now: Now) -> None:
+        if durable.persisted is None:
+            self.runtime.groups[group_id] = self.runtime.new_simple(group_id, now.wall_ms)
+        else:
+            self._operations[durable.persisted.group_type].resume(group_id, durable.persisted, now)
+
+    def handle(self, token: Token, request: Request, now: Now) -> None:
+        """Have a request carried out. The shard does so by itself; this is for one whose group has changed its type."""
+        self.handlers[type(request)](token, request, now)
 
     def forget(self) -> None:
         """Drop all state."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.config import CoordinatorConfig
@@ -12,6 +12,7 @@ from actors.coordinator.groups.group import Group
 from actors.coordinator.groups.history import RebalanceLog
 from actors.coordinator.groups.metrics import GroupMetrics
 from actors.coordinator.runtime import Runtime
+from actors.coordinator.turn import Handle, Now, Request, Token
 
 G = TypeVar("G", bound=Group)
 
@@ -19,15 +20,34 @@ NewGroup = Callable[[str, int], Group]
 """(group id, wall ms) -> a group that exists by its offsets alone."""
 
 
+class Shared(Protocol):
+    """What puts the types of groups together."""
+
+    def handle(self, token: Token, request: Request, now: Now) -> None:
+        """Have a request carried out, of whichever type it is."""
+
+    def resume(self, group_id: str, now: Now) -> None:
+        """Make the live group of a durable one."""
+
+
 class GroupRuntime:
     """`new_id` makes unique texts for member ids; `new_simple` makes the group of a commit by who is no member."""
 
     def __init__(
-        self, host: Runtime, config: CoordinatorConfig, new_id: Callable[[], str], new_simple: NewGroup
+        self,
+        host: Runtime,
+        config: CoordinatorConfig,
+        new_id: Callable[[], str],
+        new_simple: NewGroup,
+        shared: Shared,
     ) -> None:
         self.config = config
         self.new_id = new_id
         self.new_simple = new_simple
+        self.resume = shared.resume
+        self._shared = shared
+        self.visits: dict[tuple[str, type], Handle] = {}
+        """How groups of a type carry out requests of another type's, by the type's name and the request's class."""
         self.timers, self.writer = host.timers, host.writer
         self.replies, self.unanswered = host.replies, host.unanswered
         self.park, self.answer, self.write = host.park, host.answer, host.write
@@ -44,6 +64,18 @@ class GroupRuntime:
         if group is None or isinstance(group, kind):
             return group
         return other
+
+    def visit(self, group: Group | None, token: Token, request: Request, now: Now) -> bool:
+        """Have a group carry out a request that is another type's. False if it cannot."""
+        handle = None if group is None else self.visits.get((group.type_name, type(request)))
+        if handle is not None:
+            handle(token, request, now)
+        return handle is not None
+
+    def again(self, token: Token, request: Request, now: Now) -> None:
+        """Carry out a request that is parked once more, unless its client has gone: its group is another one now."""
+        if token in self.unanswered:
+            self._shared.handle(token, request, now)
 
     def drop_group(self, group: Group) -> None:
         """Forget a live group."""

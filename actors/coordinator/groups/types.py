@@ -52,3 +52,7 @@ class GroupType(Protocol):
 
     def operations(self, runtime: GroupRuntime) -> Operations:
         """What a new shard does for groups of this type."""
+
+
+Bridge = Callable[[GroupRuntime, Mapping[str, Operations]], None]
+"""Tells what a shard does for groups of some types, by their names, how the groups of one become those of another."""

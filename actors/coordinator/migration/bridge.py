@@ -1,0 +1,23 @@
+"""Tells classic and consumer groups of one another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from actors.coordinator.classic.messages import JoinGroupRequest
+from actors.coordinator.classic.records import CLASSIC
+from actors.coordinator.classic.type import ClassicOperations
+from actors.coordinator.consumer.type import ConsumerOperations
+from actors.coordinator.consumer.values import CONSUMER
+from actors.coordinator.groups.runtime import GroupRuntime
+from actors.coordinator.groups.types import Operations
+from actors.coordinator.migration.visits import Visits
+
+
+def migration(runtime: GroupRuntime, operations: Mapping[str, Operations]) -> None:
+    """Let groups migrate, if the shard knows both types."""
+    classic, consumer = operations.get(CLASSIC), operations.get(CONSUMER)
+    if not isinstance(classic, ClassicOperations) or not isinstance(consumer, ConsumerOperations):
+        return
+    visits = Visits(runtime, consumer.executor)
+    runtime.visits[CONSUMER, JoinGroupRequest] = visits.join
