@@ -33,7 +33,9 @@ class Describe:
             or group.state is GroupState.DEAD
             or self._runtime.durable.get(group_id) is None
         ):
-            return DescribedGroup(Error.NONE, group_id, GroupState.DEAD.value)
+            is_other = group is not None and not isinstance(group, ClassicGroup)
+            other_type = group.type_name if group is not None and is_other else ""
+            return DescribedGroup(Error.NONE, group_id, GroupState.DEAD.value, other_type=other_type)
         stable = group.state is GroupState.STABLE
         return DescribedGroup(
             error_code=Error.NONE,

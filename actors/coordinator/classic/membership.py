@@ -39,6 +39,8 @@ class Membership:
                 runtime.timers.arm(member.session, now.monotonic_ms + member.session_timeout_ms)
                 runtime.replies.append((token, HEARTBEAT_OK))
                 return
+        if runtime.visit(group, token, request, now):
+            return
         error = self._heartbeat(group, request, now) if group_id else Error.INVALID_GROUP_ID
         runtime.replies.append((token, HeartbeatResponse(error)))
 
@@ -55,7 +57,8 @@ class Membership:
     # -- LeaveGroup
 
     def leave(self, token: Token, request: LeaveGroupRequest, now: Now) -> None:
-        self._runtime.replies.append((token, self._leave(request, now)))
+        if not self._runtime.visit(self._runtime.groups.get(request.group_id or ""), token, request, now):
+            self._runtime.replies.append((token, self._leave(request, now)))
 
     def _leave(self, request: LeaveGroupRequest, now: Now) -> LeaveGroupResponse:
         if not request.group_id:

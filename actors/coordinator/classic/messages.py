@@ -170,6 +170,8 @@ class DescribedGroup:
     protocol_type: str = ""
     protocol_data: str = ""
     members: tuple[DescribedMember, ...] = ()
+    other_type: str = ""
+    """The type of a group that is no classic one; empty of those that are, or do not exist."""
 
 
 @dataclass(frozen=True, slots=True)

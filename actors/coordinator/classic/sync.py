@@ -27,6 +27,8 @@ class Sync:
     def handle(self, token: Token, request: SyncGroupRequest, now: Now) -> None:
         self._runtime.park(token, request)
         error = self.entry_error(request)
+        if not error and self._runtime.visit(self._runtime.groups.get(request.group_id or ""), token, request, now):
+            return
         group = self._runtime.find(ClassicGroup, request.group_id or "", Error.UNKNOWN_MEMBER_ID)
         if not error and isinstance(group, ClassicGroup):
             error = self._check(group, request)

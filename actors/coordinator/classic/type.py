@@ -27,7 +27,7 @@ class ClassicOperations:
 
     def __init__(self, runtime: GroupRuntime) -> None:
         self._runtime = runtime
-        self._rebalancer = rebalancer = Rebalancer(runtime)
+        self.rebalancer = self._rebalancer = rebalancer = Rebalancer(runtime)
         join, sync, membership = Join(runtime, rebalancer), Sync(runtime, rebalancer), Membership(runtime, rebalancer)
         self.requests = Requests(
             handlers={

@@ -9,7 +9,7 @@ well as while very many wait; its records are appended when an operation is comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -18,11 +18,12 @@ from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.history import History
 from actors.coordinator.consumer.messages import Refusal
 from actors.coordinator.consumer.operations import AGAIN, Answer, Cluster, Draft, Drafted, Operation
+from actors.coordinator.consumer.replaced import Replaced
 from actors.coordinator.consumer.resolutions import Resolutions
+from actors.coordinator.consumer.state import ConsumerState
 from actors.coordinator.consumer.timing import Timing
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.durable import GroupChange
-from actors.coordinator.groups.group import Group
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.records import Record, encode
 from actors.coordinator.turn import Now
@@ -60,18 +61,23 @@ class Executor:
         while group.waiting and not group.is_busy and self.cluster.topics is not None:
             group.is_busy = True
             _Batch(self, group, now).run(now)
-        if not group.is_vacant:
-            return
-        if group.replaced is not None:
-            self._restore(group, group.replaced)
-        else:
+        if group.is_vacant:
             self.runtime.reap(group.group_id)
 
-    def _restore(self, group: ConsumerGroup, replaced: Group) -> None:
-        """Put the empty group of the other type back, for nothing of this one was written."""
+    def restore(self, group: ConsumerGroup, replaced: Replaced, now: Now) -> None:
+        """Put the group of the other type back, for nothing of this one was written. What waits is for that one."""
         self.runtime.cancel_timers(group)
-        self.runtime.groups[group.group_id] = replaced
-        group.replaced = None
+        self.runtime.groups[group.group_id] = replaced.group
+        replaced.back(now)
+        self._ask_again([], group, now)
+
+    def _ask_again(self, first: Iterable[Operation], group: ConsumerGroup, now: Now) -> None:
+        """Have these, and what waits for a group that is none any more, done to the one in its place."""
+        operations = [*first, *group.waiting]
+        group.waiting.clear()
+        for operation in operations:
+            if operation.token is not None:
+                self.runtime.again(operation.token, operation.request, now)
 
     def answer(self, operation: Operation, answer: Answer) -> None:
         """Answer who has asked for an operation, if somebody has."""
@@ -84,14 +90,16 @@ class Executor:
     def committed(self, group: ConsumerGroup, done: list[Done], now: Now) -> None:
         """Set timers and answer, then go on."""
         if group.replaced is not None:
-            self.runtime.cancel_timers(group.replaced)
-            group.replaced = None
+            replaced, group.replaced = group.replaced, None
+            replaced.gone(now)
         for each in done:
             self.timing.committed(group, each.changes, each.draft.now)
-        self._history.committed(group, [each.draft for each in done if each.changes], now)
+        drafts = [each.draft for each in done if each.changes]
         if done[-1].draft.has_ended:
+            self._history.ended(group, drafts)
             self._hand_over(group, done, now)
             return
+        self._history.committed(group, drafts, now)
         for each in done:
             self.answer(each.operation, each.answer)
         if sum(len(each.changes) for each in done) > MANY:
@@ -104,13 +112,11 @@ class Executor:
         """A group of another type is in the place of this one now. What waits here is for that one."""
         self.runtime.cancel_timers(group)
         self.runtime.resume(group.group_id, now)
-        open_ = [each.operation for each in done if each.answer is AGAIN]
+        done[-1].draft.handed_over(now)
         for each in done:
             if each.answer is not AGAIN:
                 self.answer(each.operation, each.answer)
-        for operation in (*open_, *group.waiting):
-            if operation.token is not None:
-                self.runtime.again(operation.token, operation.request, now)
+        self._ask_again([each.operation for each in done if each.answer is AGAIN], group, now)
 
     def failed(self, group: ConsumerGroup, done: list[Done], error: int, now: Now) -> None:
         """Nothing has changed, but what is under way may be about topics as they were."""
@@ -118,7 +124,10 @@ class Executor:
         self.timing.failed(group, [each.operation for each in done], now)
         for each in done:
             self.answer(each.operation, Refusal(error))
-        self._go_on(group, now)
+        if group.replaced is not None:
+            self.restore(group, group.replaced, now)
+        else:
+            self._go_on(group, now)
 
     def pause(self, group: ConsumerGroup, go_on: Callable[[Now], None], now: Now) -> None:
         """Go on with a group in the next turn."""
@@ -173,8 +182,8 @@ class _Batch:
             must_look_at_topics=group.must_look_at_topics(now, self._made.persisted),
         )
         if group.replaced is not None and not self._records:
-            for tombstone in group.replaced.tombstones():
-                self._draft.write_of_another_type(tombstone)
+            for change in group.replaced.changes:
+                self._draft.write_of_another_type(change)
         self._parts = Pace()
         self._steps = self._carried_out()
 
@@ -224,7 +233,8 @@ class _Batch:
             self._done.append(Done(self._operation, answer, self._draft, changes))
         else:
             self._executor.answer(self._operation, answer)
-        return not self._draft.has_ended
+        is_over = self._draft.has_ended or (self._group.replaced is not None and not self._records)
+        return not is_over
 
     def _encoded(self, changes: list[GroupChange]) -> Generator[None, None, tuple[list[Record], int]]:
         records: list[Record] = []
@@ -247,12 +257,16 @@ class _Batch:
             self._group.topics_seen = self._draft.image_number  # topics may be others by now
         if self._draft.must_resolve:
             self._executor.resolutions.begin(self._group, self._draft, self._operation.token)
+        self._draft.noted()
 
     def _finish(self, now: Now) -> None:
         if not self._records:
             self._group.is_busy = False
+            if self._group.replaced is not None:
+                self._executor.restore(self._group, self._group.replaced, now)
             return
-        self._group.written = self._made.persisted
+        made = self._made.persisted
+        self._group.written = made if isinstance(made, ConsumerState) else None
         write = GroupWrite(self._executor, self._group, self._done)
         keys = [record.key for record in self._records]
         values = [record.value for record in self._records]

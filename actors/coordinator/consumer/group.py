@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 from actors.coordinator.consumer.commits import check_commit, check_fetch
 from actors.coordinator.consumer.operations import Cluster, Operation
 from actors.coordinator.consumer.records import GroupRecord, tombstones
+from actors.coordinator.consumer.replaced import Replaced
 from actors.coordinator.consumer.settings import MAX_INT
 from actors.coordinator.consumer.state import ConsumerState
 from actors.coordinator.consumer.values import CONSUMER
@@ -32,13 +33,16 @@ class MemberTimers(NamedTuple):
     session: Timer
     """Until when it has to be heard."""
     rebalance: Timer
-    """Until when it has to have given back what it was told to; not armed if there is nothing."""
+    """Until when it has to have given back what it was told to, or, if it is a classic member, to have joined again;
+    not armed if there is nothing."""
+    sync: Timer
+    """Until when a classic member that has joined has to have asked for its assignment."""
 
 
 class ConsumerGroup:
     """One group. `durable` gives its durable state, None if there is none yet.
 
-    `replaced` is the empty group of another type in whose place it is, until that one's tombstone has committed.
+    `replaced` is the group of another type in whose place it is, until that one's tombstone has committed.
     """
 
     type_name: ClassVar[str] = CONSUMER
@@ -48,7 +52,7 @@ class ConsumerGroup:
         group_id: str,
         durable: Callable[[], ConsumerState | None],
         cluster: Cluster,
-        replaced: Group | None = None,
+        replaced: Replaced | None = None,
     ) -> None:
         self.group_id = group_id
         self.key_prefixes: dict[str, bytes] = {}
@@ -79,8 +83,11 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerState:
-        """What has committed. It is not to be changed."""
-        return self._durable() or _NO_RECORDS
+        """What has committed, or what the group that it replaces is by these rules. It is not to be changed."""
+        found = self._durable()
+        if found is not None:
+            return found
+        return _NO_RECORDS if self.replaced is None else self.replaced.state
 
     @property
     def exists(self) -> bool:
@@ -91,7 +98,7 @@ class ConsumerGroup:
 
     @property
     def shown(self) -> Group:
-        return self.replaced or self
+        return self if self.replaced is None else self.replaced.group
 
     @property
     def state_name(self) -> str:

@@ -29,17 +29,30 @@ class History:
     def committed(self, group: ConsumerGroup, drafts: Sequence[Draft], now: Now) -> None:
         """The records of these have committed."""
         for draft in drafts:
-            if draft.cause is not None:
-                self._begin(group, draft, draft.cause)
-                self._runtime.metrics.consumer_rebalances += not draft.went
-            elif draft.took_over is not None:
-                self._remember_replacement(group, draft, draft.took_over)
-            self._tell_members(group, draft)
+            self._tell(group, draft)
         log = self._runtime.rebalances
         running = log.running.get(group.group_id)
         if running is not None and group.state_name in _RESTING:
             running.members = len(group.state.metadata)
             log.complete(group.group_id, now)
+
+    def ended(self, group: ConsumerGroup, drafts: Sequence[Draft]) -> None:
+        """They have, and the group is of another type by the last of them. What ran leads nowhere."""
+        for draft in drafts[:-1]:
+            self._tell(group, draft)
+        self._runtime.rebalances.forget(group.group_id)
+        last = drafts[-1]
+        if last.took_over is not None:
+            self._remember_replacement(group, last, last.took_over)
+        self._tell_gone(group, last)
+
+    def _tell(self, group: ConsumerGroup, draft: Draft) -> None:
+        if draft.cause is not None:
+            self._begin(group, draft, draft.cause)
+            self._runtime.metrics.consumer_rebalances += not draft.went
+        elif draft.took_over is not None:
+            self._remember_replacement(group, draft, draft.took_over)
+        self._tell_members(group, draft)
 
     def _begin(self, group: ConsumerGroup, draft: Draft, cause: Cause) -> None:
         rebalance = _rebalance(group, draft, cause)
@@ -52,7 +65,8 @@ class History:
         told = _rebalance(group, draft, Cause(REPLACED, member.member_id, member))
         told.changes.replaced.add(older)
         told.changes.came.add(member.member_id)
-        told.members = len(group.state.metadata)
+        durable = self._runtime.durable.get(group.group_id)
+        told.members = len(durable.persisted.members) if durable is not None and durable.persisted is not None else 0
         told.complete(draft.now)
         self._runtime.rebalances.keep(told)
 
@@ -63,8 +77,11 @@ class History:
             log.replaced(group_id, older, member.member_id)
         elif draft.came is not None and draft.cause is not None:
             log.came(group_id, draft.came)
+        self._tell_gone(group, draft)
+
+    def _tell_gone(self, group: ConsumerGroup, draft: Draft) -> None:
         for member in draft.went:
-            log.went(group_id, member, expelled=draft.expels)
+            self._runtime.rebalances.went(group.group_id, member, expelled=draft.expels)
         self._runtime.metrics.members_expired += len(draft.went) if draft.expels else 0
 
 

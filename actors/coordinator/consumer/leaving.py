@@ -40,8 +40,8 @@ class Leave(Operation):
         if epoch == STATIC_LEAVE_EPOCH:
             step_aside(draft, member_id)
         else:
-            remove(draft, (member_id,), "member left")
-        return ConsumerGroupHeartbeatResponse(Error.NONE, member_id=member_id, member_epoch=epoch)
+            refusal = remove(draft, (member_id,), "member left")
+        return refusal or ConsumerGroupHeartbeatResponse(Error.NONE, member_id=member_id, member_epoch=epoch)
 
 
 class EndOfSession(Operation):
@@ -72,6 +72,22 @@ class EndOfRebalance(Operation):
     def is_due(self, state: ConsumerState) -> bool:
         """Whether the member is where it was. One that has moved on has a timer of its own again, if it needs one."""
         return self.member_id in state.metadata and state.current_of(self.member_id) == self.since
+
+
+class EndOfWait(Operation):
+    """A classic member was to join again, or to ask for its assignment, and has not in all the time it had."""
+
+    def __init__(self, member_id: str, reason: str, is_over: Callable[[], bool], retry: Callable[[int], None]) -> None:
+        self.member_id = member_id
+        self.retry = retry
+        """Have it tried again at this time (monotonic ms)."""
+        self._reason = reason
+        self._is_over = is_over
+
+    def steps(self, draft: Draft) -> Generator[None, None, Answer]:
+        yield from ()
+        if self.member_id in draft.state.metadata and self._is_over():
+            remove(draft, (self.member_id,), self._reason, expels=True)
 
 
 class Tidy(Operation):

@@ -35,7 +35,7 @@ def find(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> Refusal | None
     if len(state.metadata) >= draft.max_size and member_id not in state.metadata and holder is None:
         return Refusal(Error.GROUP_MAX_SIZE_REACHED, f"The group has its {draft.max_size} members.")
     if request.member_epoch == JOIN_EPOCH:
-        return _take_place(draft, member_id, holder) if holder is not None else None
+        return _return_to_place(draft, member_id, holder) if holder is not None else None
     refusal = identify(state, member_id, instance_id)
     return refusal if refusal is not None else _check_epoch(state.current_of(member_id), request)
 
@@ -73,20 +73,26 @@ def _has_only(owned: Partitions | None, current: Current) -> bool:
     return all(partitions <= current.assigned.get(topic_id, {}).keys() for topic_id, partitions in owned.items())
 
 
-def _take_place(draft: Draft, member_id: str, holder: str) -> Refusal | None:
+def _return_to_place(draft: Draft, member_id: str, holder: str) -> Refusal | None:
     """Put a static member that joins in the place of the one that has its instance id."""
     former = draft.state.metadata[holder]
     current = draft.state.current_of(holder)
     if former.classic is None and current.epoch != STATIC_LEAVE_EPOCH:
         text = f"Instance id {former.instance_id} is in use by member {holder}, which has not left."
         return Refusal(Error.UNRELEASED_INSTANCE_ID, text)
+    take_place(draft, member_id, holder)
+    return None
+
+
+def take_place(draft: Draft, member_id: str, holder: str) -> None:
+    """Make a member of all that another one is and has, who is none from then on."""
+    former, current = draft.state.metadata[holder], draft.state.current_of(holder)
     target = draft.state.targets.get(holder, {})
     _write_tombstones(draft, holder)
     draft.write(MemberRecord(draft.group_id, member_id, former))
     draft.write(TargetAssignment(draft.group_id, member_id, target))
     draft.write(CurrentAssignment(draft.group_id, member_id, replace(current, epoch=JOIN_EPOCH, previous_epoch=0)))
     draft.took_over = holder, known(member_id, former)
-    return None
 
 
 def _write_tombstones(draft: Draft, member_id: str) -> None:
@@ -107,18 +113,28 @@ def step_aside(draft: Draft, member_id: str) -> None:
     draft.write(CurrentAssignment(draft.group_id, member_id, gone))
 
 
-def remove(draft: Draft, member_ids: Collection[str], reason: str, *, expels: bool = False) -> None:
-    """Take members out. The group's epoch rises once; the next heartbeat computes the target of those who are left."""
+def remove(draft: Draft, member_ids: Collection[str], reason: str, *, expels: bool = False) -> Refusal | None:
+    """Take members out. The group's epoch rises once; the next heartbeat computes the target of those who are left.
+
+    If only classic ones are left, the group becomes a classic group, if it may. Returns why nobody can go now. Those
+    who are expelled always can.
+    """
     state = draft.state
     gone = {member_id: state.metadata[member_id] for member_id in member_ids}
     draft.went = [known(*each) for each in gone.items()]
     draft.expels = expels
+    downgraded = draft.downgrade(draft, gone, reason)
+    if isinstance(downgraded, Refusal) and not expels:
+        return downgraded
+    if downgraded is True:
+        return None
     for member_id in gone:
         _write_tombstones(draft, member_id)
     forget_unused(draft, {member.regex for member in gone.values()})
     raise_epoch(draft, draft.topics_hash(), Cause(reason, ",".join(gone), draft.went[0]))
     if not state.metadata:
         draft.write(AssignmentEpoch(draft.group_id, state.group_epoch))
+    return None
 
 
 def forget_unused(draft: Draft, regexes: Iterable[str]) -> None:

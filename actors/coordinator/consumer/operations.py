@@ -8,7 +8,7 @@ run, and what follows when their records have committed or not, is executor.py's
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -50,6 +50,8 @@ class Cluster:
     """The number of the image in which a topic, by name, was another one than before, or was no more."""
     all_changed_at: int = 0
     """The number of the image up to which any topic may have changed."""
+    downgrade: Downgrade = field(default_factory=lambda: _stays)
+    """Makes a group a classic one, where that is known here."""
 
     def note_topics(self, topics: TopicImage) -> None:
         """There are these topics now. What groups subscribe to is not looked at here, for there may be many groups."""
@@ -99,6 +101,14 @@ class SizedChange(GroupChange, Protocol):
         """How many partitions or names it has."""
 
 
+def _nothing() -> None:
+    """What most operations have to do besides."""
+
+
+def _nothing_then(now: Now) -> None:
+    """The same, in a later turn."""
+
+
 class Drafted:
     """What changes are applied to before they have committed."""
 
@@ -121,9 +131,11 @@ class Draft:
         "cause",
         "changes",
         "configured",
+        "downgrade",
         "drafted",
         "expels",
         "group_id",
+        "handed_over",
         "has_looked_at_topics",
         "heard",
         "image_number",
@@ -131,7 +143,9 @@ class Draft:
         "max_size",
         "must_look_at_topics",
         "must_resolve",
+        "noted",
         "now",
+        "of_broker",
         "regex_refresh_ms",
         "settings",
         "state",
@@ -159,6 +173,7 @@ class Draft:
         self.assignors = cluster.assignors
         self.configured = cluster.settings.assignors
         self.max_size = cluster.settings.max_size
+        self.of_broker = cluster.settings
         self.settings: GroupSettings = cluster.settings.of_group(group_id)
         self.must_look_at_topics = must_look_at_topics
         """Whether topics may have changed since the group looked at them."""
@@ -169,6 +184,11 @@ class Draft:
         self.has_looked_at_topics = False
         self.heard = ""
         """The member that has given a sign of life."""
+        self.noted: Callable[[], None] = _nothing
+        """What else is to be done if the operation succeeds, whether its records are written or not."""
+        self.downgrade = cluster.downgrade
+        self.handed_over: Callable[[Now], None] = _nothing_then
+        """What is to be done when a group of another type is in the place of this one."""
         self.cause: Cause | None = None
         """Why the group's epoch was raised, if it was."""
         self.came: KnownMember | None = None
@@ -195,13 +215,25 @@ class Draft:
     @property
     def has_ended(self) -> bool:
         """Whether the group is one of another type now."""
-        return not isinstance(self._drafted.persisted, ConsumerState)
+        return not isinstance(self.drafted.persisted, ConsumerState)
 
     def topics_hash(self) -> int:
         """The hash of all topics that somebody subscribes to."""
         topics = existing(self.state.subscribed_topics(), self.topics)
         self.work += len(topics)
         return group_hash(topics)
+
+
+Downgrade = Callable[[Draft, Collection[str], str], Refusal | bool]
+"""Makes a group a classic one without some of its members, which are removed for a reason, if all others are classic.
+
+Returns whether it has; or why they cannot be removed at all.
+"""
+
+
+def _stays(draft: Draft, gone: Collection[str], reason: str) -> bool:
+    """A group stays what it is."""
+    return False
 
 
 class Operation(ABC):

@@ -43,6 +43,18 @@ class ConsumerSettings:
     """The first one is that of groups whose members wish for none."""
     overrides: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By group id, what it has for itself of OVERRIDES. What lies outside the bounds is moved to the nearest one."""
+    migration_policy: str = "bidirectional"
+    """Which way a group that has members may change its protocol: also `upgrade`, `downgrade` or `disabled`."""
+
+    @property
+    def may_upgrade(self) -> bool:
+        """Whether a classic group becomes a consumer group when a member of the new protocol joins."""
+        return self.migration_policy in ("bidirectional", "upgrade")
+
+    @property
+    def may_downgrade(self) -> bool:
+        """Whether a consumer group becomes a classic group when its last member of the new protocol goes."""
+        return self.migration_policy in ("bidirectional", "downgrade")
 
     def of_group(self, group_id: str) -> GroupSettings:
         """What holds for a group. A key that it does not have follows the broker's."""

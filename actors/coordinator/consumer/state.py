@@ -57,6 +57,7 @@ class ConsumerState:
         "metadata_hash",
         "names",
         "owners",
+        "protocols",
         "regexes",
         "resolved",
         "settled",
@@ -91,6 +92,8 @@ class ConsumerState:
         """How many members have a regular expression."""
         self.votes: MutableMapping[str, int] = {} if base is None else Layered(base.votes)
         """How many members wish for an assignor."""
+        self.protocols: MutableMapping[str, int] = {} if base is None else Layered(base.protocols)
+        """How many classic members support a protocol."""
         self.settled: MutableMapping[int, int] = {} if base is None else Layered(base.settled)
         """How many members are stable at an epoch."""
 
@@ -200,6 +203,8 @@ class ConsumerState:
             _count(self.votes, member.assignor, by)
         if member.classic is not None:
             self.classic_members += by
+            for name in {name for name, _ in member.classic.protocols}:
+                _count(self.protocols, name, by)
 
     def put_target(self, member_id: str, target: Partitions | None) -> None:
         if target is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from actors.coordinator.consumer.group import ConsumerGroup, MemberTimers
-from actors.coordinator.consumer.leaving import EndOfRebalance, EndOfSession, Tidy
+from actors.coordinator.consumer.leaving import EndOfRebalance, EndOfSession, EndOfWait, Tidy
 from actors.coordinator.consumer.operations import Cluster, Operation
 from actors.coordinator.consumer.records import CurrentAssignment, MemberRecord
 from actors.coordinator.consumer.values import Current, MemberState
@@ -30,13 +30,14 @@ class Timing:
         self._cluster = cluster
         self._submit = submit
 
-    def _of(self, group: ConsumerGroup, member_id: str) -> MemberTimers:
+    def of(self, group: ConsumerGroup, member_id: str) -> MemberTimers:
+        """The timers of a member."""
         found = group.members.get(member_id)
         if found is None:
             session = Timer(
                 lambda now: self._submit(group, EndOfSession(member_id, lambda: self._is_over(group, member_id)), now)
             )
-            found = group.members[member_id] = MemberTimers(session, Timer(nothing))
+            found = group.members[member_id] = MemberTimers(session, Timer(nothing), Timer(nothing))
         return found
 
     @staticmethod
@@ -45,10 +46,11 @@ class Timing:
         found = group.members.get(member_id)
         return found is None or found.session.due_ms is None
 
-    def heard(self, group: ConsumerGroup, member_id: str, now: Now) -> None:
-        """A member has given a sign of life: its session begins anew."""
-        timeout_ms = self._cluster.settings.of_group(group.group_id).session_timeout_ms
-        self._timers.arm(self._of(group, member_id).session, now.monotonic_ms + timeout_ms)
+    def heard(self, group: ConsumerGroup, member_id: str, now: Now, timeout_ms: int | None = None) -> None:
+        """A member has given a sign of life: its session begins anew. Classic members have timeouts of their own."""
+        if timeout_ms is None:
+            timeout_ms = self._cluster.settings.of_group(group.group_id).session_timeout_ms
+        self._timers.arm(self.of(group, member_id).session, now.monotonic_ms + timeout_ms)
 
     def watch(self, group: ConsumerGroup, member_id: str, now: Now) -> None:
         """Give a member that was loaded all the time that it can have."""
@@ -71,13 +73,13 @@ class Timing:
         if current.state is MemberState.UNREVOKED_PARTITIONS and current.epoch > 0 and member.classic is None:
             self._arm(group, member_id, current, since.monotonic_ms + member.rebalance_timeout_ms)
         else:
-            self._of(group, member_id).rebalance.cancel()
+            self.of(group, member_id).rebalance.cancel()
 
     def _arm(self, group: ConsumerGroup, member_id: str, current: Current, due_ms: int) -> None:
         def end(now: Now) -> None:
             self._submit(group, EndOfRebalance(member_id, current), now)
 
-        self._timers.start(self._of(group, member_id).rebalance, due_ms, end)
+        self._timers.start(self.of(group, member_id).rebalance, due_ms, end)
 
     def failed(self, group: ConsumerGroup, operations: Iterable[Operation], now: Now) -> None:
         """Nothing was written: forget whom it would have let in, and try again to remove whom it would have removed."""
@@ -91,6 +93,8 @@ class Timing:
                     self._timers.arm(session, due_ms)
             elif isinstance(operation, EndOfRebalance) and operation.is_due(group.state):
                 self._arm(group, operation.member_id, operation.since, due_ms)
+            elif isinstance(operation, EndOfWait) and operation.member_id in group.members:
+                operation.retry(due_ms)
             elif isinstance(operation, Tidy):
                 self._timers.start(group.tidying, due_ms, lambda now: self._submit(group, Tidy(), now))
 

@@ -26,6 +26,7 @@ from actors.coordinator.consumer.messages import (
 from actors.coordinator.consumer.operations import Cluster, Draft
 from actors.coordinator.consumer.records import CONSUMER_RECORDS
 from actors.coordinator.consumer.regexes import NoteResolved
+from actors.coordinator.consumer.replaced import NoUpgrades, Replaced, ReplacedEmpty, Upgrades, no_consumer_group
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.state import ConsumerState
 from actors.coordinator.consumer.validation import check
@@ -45,6 +46,7 @@ class ConsumerOperations:
         self._runtime = runtime
         self._cluster = cluster
         self.executor = self._executor = Executor(runtime, self._cluster)
+        self.upgrades: Upgrades = NoUpgrades()
         self.requests = Requests(
             handlers={
                 ConsumerGroupHeartbeatRequest: self.heartbeat,
@@ -107,15 +109,18 @@ class ConsumerOperations:
             request = replace(request, member_id=self._runtime.new_id())
         operation = Leave(token, request) if request.is_leave else Heartbeat(token, request)
         refusal = self._check(request)
-        group = self._find(request, now) if refusal is None else refusal
         self._runtime.park(token, request)
+        group = self._find(token, request, now) if refusal is None else refusal
         if isinstance(group, Refusal):
             self._executor.answer(operation, group)
-        else:
+        elif group is not None:
             self._executor.submit(group, operation, now)
 
-    def _find(self, request: ConsumerGroupHeartbeatRequest, now: Now) -> ConsumerGroup | Refusal:
-        """The group of a heartbeat. A member that joins makes it, or has it take the place of an empty one."""
+    def _find(self, token: Token, request: ConsumerGroupHeartbeatRequest, now: Now) -> ConsumerGroup | Refusal | None:
+        """The group of a heartbeat. A member that joins makes it, or has it take the place of one of another type.
+
+        None: the heartbeat waits until more is known of that one.
+        """
         if self._cluster.topics is None:
             return Refusal(Error.COORDINATOR_LOAD_IN_PROGRESS, "Topics are not known yet.")
         groups, group_id = self._runtime.groups, request.group_id
@@ -127,10 +132,21 @@ class ConsumerOperations:
                 return found
             self._note_sign_of_life(found, request, now)
             return Refusal(Error.COORDINATOR_NOT_AVAILABLE, "The group's last change has not committed yet.")
-        if request.member_epoch != JOIN_EPOCH or (found is not None and not found.is_empty):
-            return Refusal(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is no consumer group.")
-        group = groups[group_id] = self._new_group(group_id)
-        group.replaced = found
+        if request.member_epoch != JOIN_EPOCH:
+            return no_consumer_group(group_id)
+        if found is None:
+            groups[group_id] = group = self._new_group(group_id)
+            return group
+        replaced = ReplacedEmpty(found) if found.is_empty else self.upgrades.replacing(found, token, now)
+        return replaced if replaced is None or isinstance(replaced, Refusal) else self._take_place(replaced, now)
+
+    def _take_place(self, replaced: Replaced, now: Now) -> ConsumerGroup:
+        group = self._new_group(replaced.group.group_id)
+        group.replaced = replaced
+        self._runtime.groups[group.group_id] = group
+        for member_id, member in replaced.state.metadata.items():
+            assert member.classic is not None
+            self._executor.timing.heard(group, member_id, now, member.classic.session_timeout_ms)
         return group
 
     def _note_sign_of_life(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Now) -> None:

@@ -74,7 +74,7 @@ class GroupRuntime:
 
     def again(self, token: Token, request: Request, now: Now) -> None:
         """Carry out a request that is parked once more, unless its client has gone: its group is another one now."""
-        if token in self.unanswered:
+        if self.unanswered.pop(token, None) is not None:
             self._shared.handle(token, request, now)
 
     def drop_group(self, group: Group) -> None:

@@ -23,6 +23,7 @@ _OF_BROKERS: Final = {
     "max_assignment_interval_ms": "group.consumer.max.assignment.interval.ms",
     "regex_refresh_interval_ms": "group.consumer.regex.refresh.interval.ms",
     "max_size": "group.consumer.max.size",
+    "migration_policy": "group.consumer.migration.policy",
 }
 _OF_GROUPS: Final = {
     "session_timeout_ms": "consumer.session.timeout.ms",

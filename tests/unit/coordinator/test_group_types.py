@@ -200,6 +200,7 @@ def test_a_shard_sleeps_only_while_it_has_no_members() -> None:
     assert [(each.group_id, each.group_type, each.group_state) for each in answer.groups] == [("s", "tiny", "Empty")]
 
 
+@pytest.mark.conformance("K-E-29")
 @pytest.mark.parametrize(
     ("request_", "error"),
     [
@@ -213,6 +214,7 @@ def test_a_classic_request_to_it_gets_the_error_of_an_unknown_member(request_: A
     assert tiny("a").call(request_).error_code == error
 
 
+@pytest.mark.conformance("K-E-29")
 def test_a_classic_member_cannot_join_it_nor_can_its_members_enter_a_classic_group() -> None:
     driver = tiny("a")
     token = Client(driver, "c", group_id="s").ask_join()

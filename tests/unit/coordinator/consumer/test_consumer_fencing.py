@@ -45,10 +45,11 @@ def test_nobody_joins_a_classic_group_that_has_members() -> None:
     assert driver.state("g") == "Stable"
 
 
-def test_members_of_the_classic_protocol_are_refused_by_a_consumer_group() -> None:
+@pytest.mark.conformance("K-E-20", "K-E-21")
+def test_members_of_the_classic_protocol_are_refused_if_they_are_none_of_the_group() -> None:
     driver = two()
     assert driver.call(HeartbeatRequest(GROUP, 3, "A", None)).error_code == 25
-    assert driver.call(LeaveGroupRequest(GROUP, (LeavingMember("A", None),))).members[0].error_code == 25
+    assert driver.call(LeaveGroupRequest(GROUP, (LeavingMember("C", None),))).members[0].error_code == 25
     assert driver.stands() == "3/3 Stable"
 
 

@@ -1,0 +1,70 @@
+"""The group of another type in whose place a consumer group is made, until the records that say so have committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from actors.coordinator.consumer.messages import Refusal
+from actors.coordinator.consumer.state import ConsumerState
+from actors.coordinator.errors import Error
+from actors.coordinator.groups.durable import GroupChange
+from actors.coordinator.groups.group import Group
+from actors.coordinator.turn import Now, Token
+
+
+class Replaced(Protocol):
+    """The group that was there before."""
+
+    @property
+    def group(self) -> Group:
+        """It, which comes back if nothing is written."""
+
+    @property
+    def changes(self) -> Sequence[GroupChange]:
+        """What is written before anything else: its tombstones, and what is kept of it."""
+
+    @property
+    def state(self) -> ConsumerState:
+        """The consumer group by these alone."""
+
+    def gone(self, now: Now) -> None:
+        """They have committed."""
+
+    def back(self, now: Now) -> None:
+        """Nothing was written: it goes on as if nothing had happened."""
+
+
+class Upgrades(Protocol):
+    """Makes consumer groups of groups of other types that have members."""
+
+    def replacing(self, group: Group, token: Token, now: Now) -> Replaced | Refusal | None:
+        """What becomes of a group for whom joins it, or why it cannot. None: the request is carried out later."""
+
+
+class NoUpgrades:
+    """Groups that have members stay what they are."""
+
+    def replacing(self, group: Group, token: Token, now: Now) -> Refusal:
+        return no_consumer_group(group.group_id)
+
+
+def no_consumer_group(group_id: str) -> Refusal:
+    """Why a group of another type is refused."""
+    return Refusal(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is no consumer group.")
+
+
+class ReplacedEmpty:
+    """A group without members, of which nothing is kept but its offsets."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.changes = group.tombstones()
+        self.state = ConsumerState()
+
+    def gone(self, now: Now) -> None:
+        for timer in self.group.timers():
+            timer.cancel()
+
+    def back(self, now: Now) -> None:
+        """Its timers have not been stopped."""
