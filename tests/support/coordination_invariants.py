@@ -10,9 +10,10 @@ from collections import Counter
 from actors.coordinator.classic.group import ClassicGroup, GroupState
 from actors.coordinator.classic.history import ClassicRebalance, RebalancePhase
 from actors.coordinator.classic.messages import SyncGroupResponse
-from actors.coordinator.classic.records import GroupDeleted
+from actors.coordinator.classic.records import GroupDeleted, GroupPut
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.leaving import EndOfRebalance, EndOfSession
+from actors.coordinator.consumer.records import GroupRecord
 from actors.coordinator.consumer.values import STATIC_LEAVE_EPOCH, MemberState
 from actors.coordinator.group_types import GROUP_RECORDS
 from actors.coordinator.groups.history import LAST_MAX, OVER_MAX
@@ -99,7 +100,8 @@ def _assert_sound(group: ConsumerGroup) -> None:
             timers = group.members[member_id]
             ends = _ends(group, member_id)
             assert timers.session.due_ms is not None or ends, f"{member_id} would live for ever"
-            assert not current.pending or timers.rebalance.due_ms is not None or ends, f"{member_id} may keep all"
+            is_watched = timers.rebalance.due_ms is not None or state.metadata[member_id].classic is not None
+            assert not current.pending or is_watched or ends, f"{member_id} may keep all"
     assert group.is_busy or not group.waiting or group._cluster.topics is None, "something waits for nothing"
 
 
@@ -157,6 +159,10 @@ class Witness:
         """Group -> generation -> what each member was told is its share."""
         self._requests: dict[int, object] = {}
         self._newest: dict[str, int] = {}
+        self._types: dict[str, bool] = {}
+        """Whether a group is a consumer group, by the log."""
+        self._unsettled: set[str] = set()
+        """Groups that are one, or were before the last step."""
 
     def note(self, token: int, request: object) -> None:
         self._requests[token] = request
@@ -171,14 +177,22 @@ class Witness:
             if isinstance(request, OffsetCommitRequest):
                 self._assert_durable(request, response.error_codes)  # type: ignore[union-attr]
             elif isinstance(response, SyncGroupResponse) and response.error_code == 0:
+                if request is not None and request.group_id in self._unsettled:  # type: ignore[attr-defined]
+                    continue
                 self._assert_only_share(request, response)
 
     def _read_deletions(self) -> None:
-        """A deleted group begins anew, with generation 0."""
+        """A deleted group begins anew, with generation 0. In a consumer group a generation's shares may change."""
+        self._unsettled = {group_id for group_id, is_consumers in self._types.items() if is_consumers}
         for key, value in self._driver.log[self._read : self._driver.high_watermark]:
             change = GROUP_RECORDS.decode(key, value)
             if isinstance(change, GroupDeleted):
                 self._shared.pop(change.group_id, None)
+            if isinstance(change, GroupRecord | GroupPut):
+                self._types[change.group_id] = isinstance(change, GroupRecord)
+            if isinstance(change, GroupRecord):
+                self._shared.pop(change.group_id, None)
+                self._unsettled.add(change.group_id)
         self._read = self._driver.high_watermark
 
     def _assert_durable(self, request: OffsetCommitRequest, errors: list[int]) -> None:
