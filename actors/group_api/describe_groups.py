@@ -27,9 +27,10 @@ def answer(
 def _described(g: core.DescribedGroup, version: int, operations: int) -> DescribeGroupsResponse.DescribedGroup:
     # From version 6 (KIP-1043) a group that does not exist is an error; before, it is a group that is Dead.
     missing = version >= 6 and g.error_code == 0 and g.group_state == "Dead"
+    why = f"Group {g.group_id} is a {g.other_type} group." if g.other_type else f"Group {g.group_id} not found."
     return DescribeGroupsResponse.DescribedGroup(
         error_code=int(ErrorCode.GROUP_ID_NOT_FOUND) if missing else g.error_code,
-        error_message=f"Group {g.group_id} not found." if missing else None,
+        error_message=why if missing else None,
         group_id=g.group_id,
         group_state=g.group_state,
         protocol_type=g.protocol_type,
