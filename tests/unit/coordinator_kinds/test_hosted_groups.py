@@ -84,7 +84,7 @@ def test_sessions_of_members_that_were_loaded_were_those_of_the_defaults(own: di
     before = Broker(settings)
     assert before.ask(join()).error_code == 0
     after = Broker(settings, tuple(before.log))
-    (session, _) = after.shard.coordinator.runtime.groups["g"].members["A"]
+    session, *_ = after.shard.coordinator.runtime.groups["g"].members["A"]
     assert session.due_ms == START.monotonic_ms + (90_000 if own else 120_000)
 
 
