@@ -8,6 +8,7 @@ from pathlib import Path
 from actors.coordinator.classic.records import GroupMetadata, GroupPut
 from actors.coordinator.consumer.records import AssignmentEpoch, CurrentAssignment, GroupEpoch, MemberRecord
 from actors.coordinator.consumer.values import Current, MemberMetadata, MemberState
+from actors.coordinator.group_types import GROUP_RECORDS
 from actors.coordinator.groups.offset_records import OffsetsPut, StoredOffsets, offset_value
 from actors.coordinator.groups.reports import PlainRebalanceView
 from actors.coordinator.records import Change, Record, RecordTypes, encode
@@ -34,6 +35,8 @@ from actors.monitor.offsets_log import OffsetsLog, OffsetsPartition
 from actors.monitor.told import Told
 from actors.monitor.trends import Trends
 from placement.metadata import ClusterMetadata, PartitionInfo, TopicInfo
+from tests.support.classic_members import Classic, MixedDriver
+from tests.support.consumer_groups import GROUP
 from tests.support.tiny_groups import TYPES, EpochPut, MemberGone, MemberPut, TinyDeleted
 
 NOW_MS = 1_700_000_000_000
@@ -186,3 +189,20 @@ def test_a_consumer_groups_members_are_shown_with_what_they_hold() -> None:
     groups = [(each, each.state, len(each.members)) for each in partition.groups.values()]
     found = {name: {row[0]: row[1] for row in rows} for name, rows in group_families(groups, given.memory)}
     assert found[COORDINATOR + "consumer_group_count"][("Reconciling",)] == 1
+
+
+def test_a_group_is_followed_from_one_type_to_the_other_and_back() -> None:
+    driver, partition, read = MixedDriver(Classic("C1", "0-5")), OffsetsPartition(GROUP_RECORDS), 0
+    driver.commit_offset(GROUP, 4, generation=5, member_id="C1")
+    seen = []
+    for text in ("A e0 join", "A e6", "A e-1"):
+        driver.told(text)
+        partition.apply(driver.log[read:])
+        read = len(driver.log)
+        (row,) = ask(picture(partition), ListGroupRows()).groups
+        seen.append((row.group_type, row.state, row.members, row.lag))
+    assert seen == [
+        ("consumer", "Reconciling", 2, 6),
+        ("consumer", "Reconciling", 2, 6),
+        ("classic", "Stable", 1, 6),
+    ]
