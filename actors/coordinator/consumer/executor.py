@@ -9,7 +9,7 @@ well as while very many wait; its records are appended when an operation is comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -181,9 +181,8 @@ class _Batch:
             now,
             must_look_at_topics=group.must_look_at_topics(now, self._made.persisted),
         )
-        if group.replaced is not None and not self._records:
-            for change in group.replaced.changes:
-                self._draft.write_of_another_type(change)
+        replaced = None if self._records else group.replaced
+        self._before: Sequence[GroupChange] = () if replaced is None else replaced.changes
         self._parts = Pace()
         self._steps = self._carried_out()
 
@@ -214,7 +213,7 @@ class _Batch:
     def _carried_out(self) -> Generator[None, None, bool]:
         """Run the operation and take what it makes, if there is room. Returns whether more may follow."""
         answer = yield from self._operation.steps(self._draft)
-        changes = [] if isinstance(answer, Refusal) else self._draft.changes
+        changes = [] if isinstance(answer, Refusal) else [*self._before, *self._draft.changes]
         records, size_bytes = yield from self._encoded(changes)
         limit = self._executor.runtime.config.max_message_bytes // WRITE_SHARE
         if self._records and records and self._size_bytes + size_bytes > limit:
@@ -225,7 +224,7 @@ class _Batch:
         if self._draft.work > TURN_WORK:
             self._made = self._draft.drafted  # which costs less than to do all that again
         else:
-            for change in changes:
+            for change in changes[len(self._before) :]:
                 change.apply(self._made)
         self._records += records
         self._size_bytes += size_bytes

@@ -26,7 +26,7 @@ class Replaced(Protocol):
 
     @property
     def state(self) -> ConsumerState:
-        """The consumer group by these alone."""
+        """The consumer group by these alone, in which they need not be replayed."""
 
     def gone(self, now: Now) -> None:
         """They have committed."""

@@ -116,7 +116,8 @@ def converted(group: ClassicGroup, topics: TopicImage) -> Iterator[GroupChange]:
     """The records that make a classic group a consumer group. Raises CorruptRecordError for what cannot be read."""
     # Before its first generation a group is at 0, which would tell a member to join again and again.
     group_id, generation = group.group_id, max(group.generation_id, FIRST_EPOCH)
-    members = {each.member_id: _member(each, group.protocol_name) for each in group.members.values()}
+    said = {each.member_id: _subscription(each, group.protocol_name) for each in group.members.values()}
+    members = {each.member_id: _member(each, said[each.member_id]) for each in group.members.values()}
     shares = {each.member_id: _share(each, topics) for each in group.members.values()}
     given = {(topic_id, each) for share in shares.values() for topic_id, numbers in share.items() for each in numbers}
     names = frozenset().union(*(member.names for member in members.values()))
@@ -126,7 +127,7 @@ def converted(group: ClassicGroup, topics: TopicImage) -> Iterator[GroupChange]:
     yield from (TargetAssignment(group_id, *each) for each in shares.items())
     yield AssignmentEpoch(group_id, generation)
     for member in group.members.values():
-        owned = by_id(_subscription(member, group.protocol_name).owned, topics)
+        owned = by_id(said[member.member_id].owned, topics)
         left = {(topic_id, each) for topic_id, numbers in owned.items() for each in numbers} - given
         given |= left
         yield CurrentAssignment(group_id, member.member_id, _current(shares[member.member_id], left, generation))
@@ -147,9 +148,8 @@ def _subscription(member: Member, protocol_name: str | None) -> Subscription:
     return read_subscription(member.metadata(protocol_name) if protocol_name is not None else member.protocols[0][1])
 
 
-def _member(member: Member, protocol_name: str | None) -> MemberMetadata:
+def _member(member: Member, subscription: Subscription) -> MemberMetadata:
     """What is known of a classic member."""
-    subscription = _subscription(member, protocol_name)
     return MemberMetadata(
         client_id=member.client_id,
         client_host=member.client_host,
