@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
@@ -109,24 +109,25 @@ class MigrationMachine(ConsumerMachine):
         """Of those who are members, and know it."""
         if not self.driver.is_active():
             return
-        ids = {topic.name: topic.topic_id for topic in self.topics}
         for group in self.driver.shard.coordinator.runtime.groups.values():
             known = _member_ids(group.shown)
             used: dict[tuple[bytes, int], str] = {}
             for who, has in self.users(group.group_id):
-                for topic_id, partition in has(ids) if who in known else ():
+                for topic_id, partition in has if who in known else ():
                     other = used.setdefault((topic_id, partition), who)
                     assert other == who, f"{other} and {who} use {partition} of {group.group_id}, a {group.type_name}"
 
-    def users(self, group_id: str):  # type: ignore[no-untyped-def]
+    def users(self, group_id: str) -> Iterator[tuple[str, set[tuple[bytes, int]]]]:
+        """Who uses what, by the ids of members."""
         for (group, _), believed in self.believed.items():
             if group == group_id:
-                owned = {(topic_id, each) for topic_id, numbers in believed.owned.items() for each in numbers}
-                yield believed.member_id, lambda _, owned=owned: owned
+                yield (
+                    believed.member_id,
+                    {(topic_id, each) for topic_id, numbers in believed.owned.items() for each in numbers},
+                )
         for (group, _), pupil in self.pupils.items():
             if group == group_id:
-                has = pupil.owned
-                yield pupil.member_id, lambda ids, has=has: {(ids[t], each) for t, each in has if t in ids}
+                yield pupil.member_id, pupil.uses()
 
     def _all_goes_well_together(self, group_id: str, classic: Collection[int], new: set[int]) -> None:
         """Members of both protocols that are heard come to a stable group, in which all partitions have an owner."""

@@ -15,6 +15,7 @@ from actors.coordinator.classic.messages import (
 )
 from actors.coordinator.consumer.topics import Topic
 from actors.coordinator.migration.embedded import assignment, read_assignment, read_subscription
+from actors.coordinator.records import CorruptRecordError
 from actors.coordinator.turn import Request
 
 Has = frozenset[tuple[str, int]]
@@ -34,6 +35,9 @@ class Pupil:
         self.generation = -1
         self.owned: Has = frozenset()
         """What it uses."""
+        self.used: dict[tuple[str, int], tuple[bytes, int]] = {}
+        """The same by the ids of topics: of those that there were when it was told."""
+        self._ids: dict[str, bytes] = {}
         self._next: Callable[[Sequence[Topic]], Request] = self._join
         self._shares: tuple[tuple[str, bytes], ...] = ()
         self._members: tuple[JoinGroupMember, ...] = ()
@@ -44,7 +48,12 @@ class Pupil:
 
     def step(self, topics: Sequence[Topic]) -> Request:
         """The request that it sends now."""
+        self._ids = {topic.name: topic.topic_id for topic in topics}
         return self._next(topics)
+
+    def uses(self) -> set[tuple[bytes, int]]:
+        """What it uses, by the ids of topics. One that was created anew is another one, which it does not know."""
+        return {self.used[at] for at in self.owned if at in self.used}
 
     def leave(self) -> Request:
         """It goes; what it has it has given up before."""
@@ -56,7 +65,7 @@ class Pupil:
         self._forget()
 
     def _forget(self) -> None:
-        self.member_id, self.generation, self.owned = "", -1, frozenset()
+        self.member_id, self.generation, self.owned, self.used = "", -1, frozenset(), {}
         self._next = self._join
 
     def _join(self, topics: Sequence[Topic]) -> Request:
@@ -107,10 +116,9 @@ class Pupil:
             self._next = self._sync
 
     def _synced(self, data: bytes) -> None:
-        told = frozenset(
-            (topic, each) for topic, numbers in read_assignment(data).partitions.items() for each in numbers
-        )
+        told = _told(data)
         gives_up = self.owned - told
+        self.used = {at: self.used.get(at, (self._ids.get(at[0], b""), at[1])) for at in told}
         self.owned = told
         self._next = self._join if self.cooperates and gives_up else self._beat
 
@@ -138,6 +146,20 @@ def _assigned(members: Sequence[JoinGroupMember], topics: Sequence[Topic]) -> tu
     return tuple((each, assignment(1, _by_topic(frozenset(share)))) for each, share in shares.items())
 
 
+def _told(data: bytes) -> Has:
+    """What an assignment says; nothing if its leader is of another kind, and it cannot be read."""
+    try:
+        return _pairs(read_assignment(data).partitions)
+    except CorruptRecordError:
+        return frozenset()
+
+
 def _owned(metadata: bytes) -> Has:
-    owned = read_subscription(metadata).owned
-    return frozenset((topic, each) for topic, numbers in owned.items() for each in numbers)
+    try:
+        return _pairs(read_subscription(metadata).owned)
+    except CorruptRecordError:
+        return frozenset()
+
+
+def _pairs(partitions: Mapping[str, Iterable[int]]) -> Has:
+    return frozenset((topic, each) for topic, numbers in partitions.items() for each in numbers)

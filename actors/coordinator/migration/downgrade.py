@@ -35,6 +35,8 @@ class Downgraded(NamedTuple):
     metadata: GroupMetadata
     joins: Mapping[str, JoinGroupRequest]
     """What each member would join with: the group's record has but one of its protocols."""
+    held: Mapping[str, bytes]
+    """What each member has, as an assignment: its target, which the record has, may be less."""
     rebalances: bool
     """Whether its members have to join again, for some have something that is not theirs."""
 
@@ -99,7 +101,9 @@ class Downgrades:
         group = self._runtime.groups[group_id]
         assert isinstance(group, ClassicGroup)
         for member_id, join in made.joins.items():
-            group.roster.update(group.members[member_id], join)
+            member = group.members[member_id]
+            group.roster.update(member, join)
+            member.assignment = made.held[member_id]  # should the group be upgraded before all have joined again
         if rebalance is not None:
             self._rebalancer.prepare(group, rebalance.reason, rebalance.member_id, now)
 
@@ -121,9 +125,10 @@ def downgraded(draft: Draft, gone: Collection[str]) -> Downgraded:
             protocol_name,
             roster.leader_id,
             draft.now.wall_ms,
-            tuple(each.to_record(protocol_name, _assignment(draft, each, protocol_name)) for each in members),
+            tuple(each.to_record(protocol_name, _target(draft, each, protocol_name)) for each in members),
         ),
         joins,
+        {each.member_id: _held(draft, each, protocol_name) for each in members},
         rebalances=bool(gone) or draft.state.persisted_state != "Stable",
     )
 
@@ -143,7 +148,17 @@ def _join(member_id: str, member: MemberMetadata) -> JoinGroupRequest:
     )
 
 
-def _assignment(draft: Draft, member: Member, protocol_name: str) -> bytes:
+def _target(draft: Draft, member: Member, protocol_name: str) -> bytes:
     """What a member's target says, in the version of the embedded protocol that it speaks."""
     target = draft.state.targets.get(member.member_id, NOTHING)
     return assignment(read_version(member.metadata(protocol_name)), by_name(target, draft.topics))
+
+
+def _held(draft: Draft, member: Member, protocol_name: str) -> bytes:
+    """What it has, and what it has to give back."""
+    current = draft.state.current_of(member.member_id)
+    held: dict[bytes, set[int]] = {}
+    for part in (current.assigned, current.pending):
+        for topic_id, partitions in part.items():
+            held.setdefault(topic_id, set()).update(partitions)
+    return assignment(read_version(member.metadata(protocol_name)), by_name(held, draft.topics))

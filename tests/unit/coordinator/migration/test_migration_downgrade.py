@@ -289,6 +289,18 @@ def test_a_member_that_leaves_before_its_upgrade_has_committed_takes_it_back() -
     assert driver.classic("C1 join") == "g7"
 
 
+def test_what_a_member_still_has_after_a_downgrade_is_nobodys_when_the_group_is_upgraded_again() -> None:
+    """C1 has 0-2. Its target was 0-1, so the classic group's record says, but it has not heard of that yet."""
+    driver = mixed()
+    driver.told("B e0 join")
+    for member_id in ("A", "B"):
+        driver.told(f"{member_id} e-1")
+    assert driver.written(0)[-1] == "2(8 leader C1, C1: 0-1)"
+    assert driver.type_of() == PREPARING
+    assert driver.told("A e0 join") == "e9 asg 3-5"
+    assert driver.member("C1") == "e8/p8 STABLE 0-2@8 | -"
+
+
 def test_a_group_goes_to_and_fro_and_no_member_is_lost() -> None:
     driver = MixedDriver(Classic("C1", "0-5"))
     for _ in range(4):
