@@ -31,7 +31,7 @@ Operation = tuple[str, int, str | None]
 REFUSED: list[tuple[list[Operation], int]] = [
     ([("consumer.wings", SET, "1")], 40),
     ([(SESSION, SET, "soon")], 40),
-    ([(SESSION, SET, "44999")], 40),
+    ([(SESSION, SET, "999")], 40),
     ([(SESSION, SET, "60001")], 40),
     ([(HEARTBEAT, SET, "15001")], 40),
     ([(INTERVAL, SET, "-1")], 40),

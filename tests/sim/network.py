@@ -340,7 +340,10 @@ def _refuse(done: asyncio.Future[Endpoint], address: Address) -> None:
 
 def _accept(endpoint: Endpoint, listener: Listener) -> None:
     if not endpoint.ended:
-        endpoint.begin(listener.factory())
+        try:
+            endpoint.begin(listener.factory())
+        except ConnectionAbortedError:  # as asyncio's servers, which log it and drop the connection
+            endpoint.abort()
     else:
         endpoint.open = False
         endpoint.process.endpoints.pop(endpoint, None)

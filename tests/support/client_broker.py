@@ -110,8 +110,9 @@ class ScriptedBroker:
         with self.changed:
             self._dropped.update(self._sockets)
         for connection in list(self._dropped):
+            # Not an SSLSocket's own method: the thread that reads would get from then on what was not decrypted.
             with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def close(self) -> None:
         # Not closed under the thread that accepts: it would go on with the number of a descriptor that is another's by
