@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from actors.client import Admin
 from actors.security.acl import AclOperation, PatternType
-from tests.compat.peers import ApacheKafka, coterie, free_ports
+from tests.compat.peers import QUICK_JAVA, ApacheKafka, coterie, free_ports
 from tests.support.acls import GROUP, TOPIC, allowed
 from tests.support.authority import Authority, Pem
 from tests.support.tokens import AUDIENCE, ISSUER, everything
@@ -181,7 +181,9 @@ def secure_kafka(folder: Path) -> Iterator[SecurePeer]:
         f"{prefix}.connections.max.reauth.ms": "3600000",
     }
     allowed = ALLOWED_URLS + settings["sasl.oauthbearer.jwks.endpoint.url"]
-    kafka = ApacheKafka(folder, config=settings, listeners=[*_LISTENERS][1:], users=PASSWORDS, java=[allowed])
+    kafka = ApacheKafka(
+        folder, config=settings, listeners=[*_LISTENERS][1:], users=PASSWORDS, java=[*QUICK_JAVA, allowed]
+    )
     kafka.format()
     try:
         kafka.start()
