@@ -221,7 +221,7 @@ class _Batch:
             return False
         if not isinstance(answer, Refusal):
             self._note()
-        if self._draft.work > TURN_WORK:
+        if self._draft.work > TURN_WORK and not isinstance(answer, Refusal):
             self._made = self._draft.drafted  # which costs less than to do all that again
         else:
             for change in changes[len(self._before) :]:

@@ -312,3 +312,24 @@ def test_a_client_that_has_gone_is_not_answered_and_joins_all_the_same() -> None
     driver.turn()
     assert driver.answer(token) is None
     assert driver.stands() == "2/2 Stable"
+
+
+def test_a_refused_heartbeat_of_a_large_member_leaves_nothing_behind_for_those_after_it() -> None:
+    """B would take the place of A, but for its expression. D, which is written with it, must not see that it has."""
+    driver = ConsumerDriver(Topic(T1, "foo", 6_000), settings=NO_INTERVAL)
+    for text in ("A e0 join as=i-a", "A e-2 as=i-a"):
+        driver.beat_later(text)
+        driver.advance(100)
+    driver.holds = True
+    tokens = [driver.beat_later("C e0 R names=bar own=[]")]
+    driver.advance(100)
+    tokens.append(driver.beat_later("B e0 R names=foo regex=foo( own=[] as=i-a"))
+    tokens.append(driver.beat_later("D e0 join"))
+    driver.holds = False
+    driver.turn()
+    driver.advance(100)
+    assert [driver.answer(token).error_code for token in tokens] == [0, 128, 0]
+    state = driver.committed()
+    assert set(state.metadata) == {"A", "C", "D"}
+    assert set(state.targets) == {"A", "C", "D"}
+    assert sum(map(len, state.targets["A"].values())) == 3_000
