@@ -183,6 +183,7 @@ class _Batch:
         )
         replaced = None if self._records else group.replaced
         self._before: Sequence[GroupChange] = () if replaced is None else replaced.changes
+        self._draft.must_raise = replaced is not None and not replaced.is_settled
         self._parts = Pace()
         self._steps = self._carried_out()
 

@@ -142,6 +142,7 @@ class Draft:
         "latest",
         "max_size",
         "must_look_at_topics",
+        "must_raise",
         "must_resolve",
         "noted",
         "now",
@@ -177,6 +178,8 @@ class Draft:
         self.settings: GroupSettings = cluster.settings.of_group(group_id)
         self.must_look_at_topics = must_look_at_topics
         """Whether topics may have changed since the group looked at them."""
+        self.must_raise = False
+        """Whether a target has to be computed, whatever the operation changes."""
         self.topics_made_at = cluster.topics_made_at
         self.regex_refresh_ms = cluster.settings.regex_refresh_interval_ms
         self.must_resolve = False

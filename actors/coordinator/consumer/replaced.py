@@ -28,6 +28,10 @@ class Replaced(Protocol):
     def state(self) -> ConsumerState:
         """The consumer group by these alone, in which they need not be replayed."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether its members have all that is theirs. Otherwise a target is due, whoever joins."""
+
     def gone(self, now: Now) -> None:
         """They have committed."""
 
@@ -61,6 +65,7 @@ class ReplacedEmpty:
         self.group = group
         self.changes = group.tombstones()
         self.state = ConsumerState()
+        self.is_settled = True
 
     def gone(self, now: Now) -> None:
         for timer in self.group.timers():

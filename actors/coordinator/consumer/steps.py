@@ -35,7 +35,7 @@ def keep(draft: Draft, member_id: str, member: MemberMetadata) -> bool:
     if member != older:
         draft.write(MemberRecord(draft.group_id, member_id, member))
     before = older or NOBODY
-    must_raise = _note_regex(draft, before.regex, member.regex)
+    must_raise = _note_regex(draft, before.regex, member.regex) or draft.must_raise
     must_raise |= member.names != before.names
     must_raise |= target.chosen(state, draft.configured) != winner
     if older is None:

@@ -5,13 +5,16 @@ gives it. All of that is written in one append with what the join comes to.
 
 A cooperative member that has just been told to give something up still has it, until it joins once more. In Kafka that
 is free at once, and has two owners for a moment; here the member has to give it back first.
+
+A rebalance that was under way ends with the classic group. What it was about, such as the partitions of a member that
+had left, is divided by the first target of the new one: the joiner raises the epoch even if it brings nothing new.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from actors.coordinator.classic.group import ClassicGroup
+from actors.coordinator.classic.group import ClassicGroup, GroupState
 from actors.coordinator.classic.member import Member
 from actors.coordinator.classic.messages import SyncGroupResponse, join_error
 from actors.coordinator.consumer.messages import Refusal
@@ -144,8 +147,8 @@ def _current(share: Partitions, left: Iterable[TopicPartition], generation: int)
 
 
 def _subscription(member: Member, protocol_name: str | None) -> Subscription:
-    """What a member said when it joined last. Before its first generation no protocol is selected yet."""
-    return read_subscription(member.metadata(protocol_name) if protocol_name is not None else member.protocols[0][1])
+    """What a member said when it joined last. One that has just come need not support what the others had selected."""
+    return read_subscription(member.metadata(protocol_name) or member.protocols[0][1])
 
 
 def _member(member: Member, subscription: Subscription) -> MemberMetadata:
@@ -194,6 +197,7 @@ class ReplacedClassic:
         self.group = group
         self.changes = changes
         self.state = _state(changes)
+        self.is_settled = group.state is GroupState.STABLE and self.state.persisted_state == "Stable"
         self._runtime = runtime
         self._due = [(timer, timer.due_ms) for timer in group.timers() if timer.due_ms is not None]
         for timer, _ in self._due:
