@@ -86,7 +86,8 @@ class EndOfWait(Operation):
 
     def steps(self, draft: Draft) -> Generator[None, None, Answer]:
         yield from ()
-        if self.member_id in draft.state.metadata and self._is_over():
+        member = draft.state.metadata.get(self.member_id)
+        if member is not None and member.classic is not None and self._is_over():
             remove(draft, (self.member_id,), self._reason, expels=True)
 
 

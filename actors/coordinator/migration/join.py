@@ -60,6 +60,7 @@ class Join(Operation):
         return join_error(self._request, refusal.error)
 
     def steps(self, draft: Draft) -> Generator[None, None, Answer]:
+        self._again = None  # it may have been run before, and put off
         if not draft.state.metadata:
             return self._begin_classic_group(draft)
         subscription = self._subscription()

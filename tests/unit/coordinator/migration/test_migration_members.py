@@ -7,7 +7,6 @@ import pytest
 from actors.coordinator.classic.messages import LeaveGroupRequest, LeavingMember
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.topics import Topic
-from actors.coordinator.migration.embedded import read_assignment
 from tests.support.classic_members import REBALANCE_MS, SESSION_MS, Classic, MixedDriver, assigned, join_request
 from tests.support.consumer_groups import BAR, FOO, GROUP, beat_request
 
@@ -302,8 +301,8 @@ def test_an_assignment_is_told_in_the_version_that_the_member_speaks(version: in
 
 def test_an_assignment_that_a_member_sends_is_not_looked_at() -> None:
     driver = mixed()
-    request = driver.ask_classic("C1 sync g6")
-    assert read_assignment(driver.answer(request).assignment).partitions == {"foo": {0, 1, 2}}
+    assert driver.classic("C1 lead g6 0-5") == "0-2"
+    assert driver.member("C1").endswith("0-2@5 | -")
 
 
 # -- Heartbeat
@@ -506,6 +505,17 @@ def test_a_classic_member_has_no_rebalance_timer() -> None:
     driver.classic("C1 join own=0-2")
     assert driver.member("C1").split()[1] == "UNREVOKED"
     assert driver.consumer().members["C1"].rebalance.due_ms is None
+
+
+@pytest.mark.conformance("K-B-57")
+def test_a_member_that_changes_its_protocol_need_not_ask_for_its_assignment_any_more() -> None:
+    driver = MixedDriver()
+    driver.join("A")
+    driver.advance(1_100)
+    assert driver.classic("C1 join rebalance=20000") == "g3"
+    assert driver.beat("C1 e0 join").error_code == 0
+    driver.advance(21_000)
+    assert set(driver.committed().metadata) == {"A", "C1"}
 
 
 def test_a_removal_of_a_classic_member_that_was_not_written_is_tried_again() -> None:
