@@ -99,12 +99,14 @@ _PROTOCOL_NOTES = """\
 - **ConsumerGroupHeartbeat** and ConsumerGroupDescribe (KIP-848) are answered UNSUPPORTED_VERSION (35), as in Kafka,
   while `consumer` is not among `group.coordinator.rebalance.protocols`, or `group.version` is 0: it is 1 from
   `coterie.metadata.version` 2 on.
-- **Groups with members of both protocols** do three things that they do not in Kafka 4.4, where partitions are left
-  without an owner or have two for a while. Where only classic members are left in a consumer group, because
+- **Groups with members of both protocols** differ from Kafka's 4.4 where partitions are left without an owner there, or
+  have two for a while. Where only classic members are left in a consumer group, because
   `group.consumer.migration.policy` forbids the way back, their heartbeats have the assignment computed. When a group is
-  upgraded, a cooperative member that has just been told to give partitions up has to do so before another gets them.
-  And where the last member of the new protocol comes back as a classic one, all members rebalance if one of them still
-  holds what is another's.
+  upgraded, a cooperative member that has just been told to give partitions up has to do so before another gets them,
+  and a rebalance that was under way is followed by a new assignment, whoever joins. Where the last member of the new
+  protocol comes back as a classic one, all members rebalance if one of them still holds what is another's. A group that
+  was downgraded rebalances also if its coordinator fails over before its members have joined again; if it is upgraded
+  again before that, what they hold counts, not what they were about to get.
 - **The requests of share groups** (KIP-932) are always answered so, and clients say so at once.
 - **DescribeConfigs** answers for topics, brokers, their loggers, groups and client metrics. All but those of client
   metrics can be changed; those of groups (resource type 32) from `coterie.metadata.version` 2 on. What a group is given

@@ -9,7 +9,7 @@ from hypothesis.stateful import invariant, rule
 
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.consumer.group import ConsumerGroup
-from actors.coordinator.consumer.values import LEAVE_EPOCH
+from actors.coordinator.consumer.values import JOIN_EPOCH, LEAVE_EPOCH
 from actors.coordinator.turn import Request
 from tests.sim.test_consumer_properties import CONSUMER_GROUPS, ConsumerMachine
 from tests.sim.test_coordinator_properties import INSTANCES, MEMBERS, histories
@@ -82,6 +82,20 @@ class MigrationMachine(ConsumerMachine):
             self.depart(group, member)
             self.append_and_commit_all()
             self.behave(group, {member, (member + 1) % 5}, 1)
+
+    @rule(group=CONSUMER_GROUPS, member=MEMBERS, rounds=st.integers(1, 3), fails_over=st.booleans())
+    def come_and_go(self, group: str, member: int, rounds: int, fails_over: bool) -> None:
+        """An instance of the new protocol ends and comes again, before classic members at work have heard of it."""
+        self.study_well(group, {0, 1}, 4)
+        for _ in range(rounds):
+            self.heartbeat_of((group, member), LEAVE_EPOCH)
+            self.append_and_commit_all()
+            self.begin_anew(group, member)
+            self.heartbeat_of((group, member), JOIN_EPOCH, ("t", "u"))
+            self.append_and_commit_all()
+            self.beat(group, [member, member], is_slow=False)
+            if fails_over:
+                self.lose_track(5, 0)
 
     @rule(group=CONSUMER_GROUPS, member=MEMBERS)
     def depart(self, group: str, member: int) -> None:

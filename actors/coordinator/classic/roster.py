@@ -79,6 +79,10 @@ class Roster:
         member.rebalance_timeout_ms = request.effective_rebalance_timeout_ms
         self._count_protocols(member.protocols, 1)
 
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """Note what a member has, where that is not what its group's record says."""
+        member.assignment = assignment
+
     # -- joins
 
     def park_join(self, member: Member, parked: ParkedJoin) -> ParkedJoin | None:

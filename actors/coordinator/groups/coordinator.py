@@ -104,6 +104,8 @@ class GroupCoordinator:
         runtime = self.runtime
         for group_id, durable in runtime.durable.items():
             self._resume(group_id, durable, now)
+        for do in runtime.when_loaded:
+            do(now)
         self._expiry.schedule(now)
 
     def resume(self, group_id: str, now: Now) -> None:

@@ -48,6 +48,8 @@ class GroupRuntime:
         self._shared = shared
         self.visits: dict[tuple[str, type], Handle] = {}
         """How groups of a type carry out requests of another type's, by the type's name and the request's class."""
+        self.when_loaded: list[Callable[[Now], None]] = []
+        """What else there is to do when the live groups have been made of what was loaded."""
         self.timers, self.writer = host.timers, host.writer
         self.replies, self.unanswered = host.replies, host.unanswered
         self.park, self.answer, self.write = host.park, host.answer, host.write

@@ -32,3 +32,4 @@ def migration(runtime: GroupRuntime, operations: Mapping[str, Operations]) -> No
     cluster = consumer.executor.cluster
     consumer.upgrades = Upgrades(runtime, cluster)
     cluster.downgrade = downgrades.without
+    runtime.when_loaded.append(downgrades.loaded)

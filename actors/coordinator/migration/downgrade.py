@@ -3,15 +3,20 @@
 The group goes on at its epoch as generation. Each member is assigned what its target says, and all of them rebalance:
 who has something else has to give it up first. Only where nobody has anything else, and a static member has come back
 as a classic one, nobody else notices.
+
+Until they have, two things are not as the record of a classic group has them. A shard that loads it has to have them
+rebalance, for nobody else will; and what members have is not what they are assigned. So the record says that its state
+is UNSETTLED, and in each member's subscription, what it has: that counts if the group is upgraded again (upgrade.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from actors.coordinator.classic.group import ClassicGroup
+from actors.coordinator.classic.group import ClassicGroup, GroupState
 from actors.coordinator.classic.member import Member
 from actors.coordinator.classic.messages import JoinGroupRequest
 from actors.coordinator.classic.rebalance import Rebalancer
@@ -21,12 +26,17 @@ from actors.coordinator.consumer.messages import Refusal
 from actors.coordinator.consumer.operations import Draft
 from actors.coordinator.consumer.records import tombstones
 from actors.coordinator.consumer.target import NOTHING
-from actors.coordinator.consumer.values import MemberMetadata
+from actors.coordinator.consumer.values import Current, MemberMetadata
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.runtime import GroupRuntime
-from actors.coordinator.migration.embedded import CONSUMERS, assignment, by_name, read_version
-from actors.coordinator.records import CorruptRecordError
+from actors.coordinator.migration.embedded import CONSUMERS, assignment, by_name, held, owning, read_version
+from actors.coordinator.records import CorruptRecordError, encode
 from actors.coordinator.turn import Now
+from actors.coordinator.writer import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
+
+UNSETTLED: Final = -2
+"""The time of the state of a group whose members still have to join again. Nobody else reads it of a group that has
+members."""
 
 
 class Downgraded(NamedTuple):
@@ -35,8 +45,6 @@ class Downgraded(NamedTuple):
     metadata: GroupMetadata
     joins: Mapping[str, JoinGroupRequest]
     """What each member would join with: the group's record has but one of its protocols."""
-    held: Mapping[str, bytes]
-    """What each member has, as an assignment: its target, which the record has, may be less."""
     rebalances: bool
     """Whether its members have to join again, for some have something that is not theirs."""
 
@@ -65,6 +73,8 @@ class Downgrades:
         except CorruptRecordError as error:
             text = f"Group {draft.group_id} cannot become a classic group: {error}."
             return Refusal(Error.GROUP_ID_NOT_FOUND, text)
+        if not self._fits(draft, made):
+            return False
         self._write(draft, made, Rebalance(reason, ",".join(gone)))
         return True
 
@@ -79,16 +89,25 @@ class Downgrades:
             made = downgraded(draft, ())
         except CorruptRecordError:
             return None
+        if not self._fits(draft, made):
+            return None
         self._write(draft, made, Rebalance("static member replaced", member_id) if made.rebalances else None)
         return made
 
     def _is_due(self, draft: Draft, gone: Collection[str]) -> bool:
-        left = [member for member_id, member in draft.state.metadata.items() if member_id not in gone]
+        """Asked at every removal, so it looks at nobody but those who go."""
+        state = draft.state
+        left = len(state.metadata) - len(gone)
+        classic_left = state.classic_members - sum(state.metadata[each].classic is not None for each in gone)
         return (
-            draft.of_broker.may_downgrade
-            and 0 < len(left) <= self._runtime.config.group_max_size
-            and all(member.classic is not None for member in left)
+            draft.of_broker.may_downgrade and 0 < left == classic_left and left <= self._runtime.config.group_max_size
         )
+
+    def _fits(self, draft: Draft, made: Downgraded) -> bool:
+        """Whether the log takes it. All members stand in one record; in a consumer group each has its own."""
+        changes = (*draft.changes, *tombstones(draft.group_id, draft.state), GroupPut(draft.group_id, made.metadata))
+        sizes = (RECORD_OVERHEAD_BYTES + len(key) + len(value or b"") for key, value in encode(changes))
+        return BATCH_OVERHEAD_BYTES + sum(sizes) <= self._runtime.config.max_message_bytes
 
     def _write(self, draft: Draft, made: Downgraded, rebalance: Rebalance | None) -> None:
         for tombstone in tombstones(draft.group_id, draft.state):
@@ -101,15 +120,36 @@ class Downgrades:
         group = self._runtime.groups[group_id]
         assert isinstance(group, ClassicGroup)
         for member_id, join in made.joins.items():
-            member = group.members[member_id]
-            group.roster.update(member, join)
-            member.assignment = made.held[member_id]  # should the group be upgraded before all have joined again
+            group.roster.update(group.members[member_id], join)
         if rebalance is not None:
+            _settle_what_members_have(group)
             self._rebalancer.prepare(group, rebalance.reason, rebalance.member_id, now)
+
+    def loaded(self, now: Now) -> None:
+        """Groups were loaded: have those rebalance that still had to."""
+        for group_id, durable in self._runtime.durable.items():
+            persisted, group = durable.persisted, self._runtime.groups[group_id]
+            if not isinstance(persisted, GroupMetadata) or not isinstance(group, ClassicGroup):
+                continue
+            if persisted.members and persisted.state_timestamp_ms == UNSETTLED:
+                _settle_what_members_have(group)
+                if group.state is GroupState.STABLE:
+                    self._rebalancer.prepare(group, "group was a consumer group", "", now)
+
+
+def _settle_what_members_have(group: ClassicGroup) -> None:
+    """Of what members are assigned, they have what they own; the rest they have never been told of."""
+    for member in group.members.values():
+        try:
+            has = held(member.assignment, member.metadata(group.protocol_name))
+        except CorruptRecordError:  # whoever has written that: the next generation is assigned anew
+            has = b""
+        group.roster.assign(member, has)
 
 
 def downgraded(draft: Draft, gone: Collection[str]) -> Downgraded:
     """What a group is without these members. Raises CorruptRecordError for what cannot be read of the others."""
+    rebalances = bool(gone) or draft.state.persisted_state != "Stable"
     joins = {each: _join(each, member) for each, member in draft.state.metadata.items() if each not in gone}
     roster = Roster()
     for member_id, join in joins.items():
@@ -117,19 +157,22 @@ def downgraded(draft: Draft, gone: Collection[str]) -> Downgraded:
     protocol_name = roster.vote()
     if protocol_name is None:
         raise CorruptRecordError("its members have no protocol in common")
-    members = roster.by_id.values()
+    shares = {each: _assignment(draft, member, protocol_name) for each, member in roster.by_id.items()}
+    if rebalances:
+        joins = {each: _owning(draft, join, protocol_name) for each, join in joins.items()}
+        for member_id, join in joins.items():
+            roster.update(roster.by_id[member_id], join)
     return Downgraded(
         GroupMetadata(
             CONSUMERS,
             draft.state.group_epoch,
             protocol_name,
             roster.leader_id,
-            draft.now.wall_ms,
-            tuple(each.to_record(protocol_name, _target(draft, each, protocol_name)) for each in members),
+            UNSETTLED if rebalances else draft.now.wall_ms,
+            tuple(member.to_record(protocol_name, shares[each]) for each, member in roster.by_id.items()),
         ),
         joins,
-        {each.member_id: _held(draft, each, protocol_name) for each in members},
-        rebalances=bool(gone) or draft.state.persisted_state != "Stable",
+        rebalances,
     )
 
 
@@ -148,17 +191,21 @@ def _join(member_id: str, member: MemberMetadata) -> JoinGroupRequest:
     )
 
 
-def _target(draft: Draft, member: Member, protocol_name: str) -> bytes:
+def _owning(draft: Draft, join: JoinGroupRequest, protocol_name: str) -> JoinGroupRequest:
+    """The same of a member that says what it has now, as it would if it joined."""
+    current = draft.state.current_of(join.member_id)
+    has = by_name(_all_of(current), draft.topics)
+    protocols = ((name, owning(data, has) if name == protocol_name else data) for name, data in join.protocols)
+    return replace(join, protocols=tuple(protocols))
+
+
+def _all_of(current: Current) -> dict[bytes, set[int]]:
+    """What a member uses, and what it has still to give back."""
+    topic_ids = {*current.assigned, *current.pending}
+    return {each: {*current.assigned.get(each, ()), *current.pending.get(each, ())} for each in topic_ids}
+
+
+def _assignment(draft: Draft, member: Member, protocol_name: str) -> bytes:
     """What a member's target says, in the version of the embedded protocol that it speaks."""
     target = draft.state.targets.get(member.member_id, NOTHING)
     return assignment(read_version(member.metadata(protocol_name)), by_name(target, draft.topics))
-
-
-def _held(draft: Draft, member: Member, protocol_name: str) -> bytes:
-    """What it has, and what it has to give back."""
-    current = draft.state.current_of(member.member_id)
-    held: dict[bytes, set[int]] = {}
-    for part in (current.assigned, current.pending):
-        for topic_id, partitions in part.items():
-            held.setdefault(topic_id, set()).update(partitions)
-    return assignment(read_version(member.metadata(protocol_name)), by_name(held, draft.topics))

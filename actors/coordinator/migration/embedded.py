@@ -70,11 +70,38 @@ def read_assignment(data: bytes) -> Assignment:
 
 def assignment(version: int, partitions: Named) -> bytes:
     """The bytes of an assignment, without user data."""
+    return I16.pack(version) + _partitions(partitions) + _NULL
+
+
+def owning(subscription: bytes, partitions: Named) -> bytes:
+    """A subscription that says the member owns these, and else what it said before. Raises CorruptRecordError."""
+    reader = FieldReader(subscription)
+    version = _version(reader)
+    for _ in range(reader.count(False)):
+        reader.string(False)
+    reader.bytes(False)
+    begin = reader.position
+    if version >= _OWNED_FROM:
+        _read_partitions(reader)
+    else:
+        reader.position = len(subscription)
+    first = I16.pack(_OWNED_FROM) if version < _OWNED_FROM else subscription[: I16.size]
+    return first + subscription[I16.size : begin] + _partitions(partitions) + subscription[reader.position :]
+
+
+def _partitions(partitions: Named) -> bytes:
     topics = [
         string(name) + I32.pack(len(numbers)) + b"".join(map(I32.pack, sorted(numbers)))
         for name, numbers in sorted(partitions.items())
     ]
-    return I16.pack(version) + I32.pack(len(topics)) + b"".join(topics) + _NULL
+    return I32.pack(len(topics)) + b"".join(topics)
+
+
+def held(given: bytes, subscription: bytes) -> bytes:
+    """What a member owns of an assignment, as an assignment. Raises CorruptRecordError."""
+    owned = read_subscription(subscription).owned
+    both = {name: numbers & owned.get(name, frozenset()) for name, numbers in read_assignment(given).partitions.items()}
+    return assignment(read_version(given) if given else 0, {name: numbers for name, numbers in both.items() if numbers})
 
 
 def _version(reader: FieldReader) -> int:

@@ -105,6 +105,21 @@ def test_a_group_that_is_too_large_for_a_classic_one_stays_until_the_next_goes()
 
 
 @pytest.mark.conformance("K-E-34")
+def test_a_group_whose_record_the_log_would_not_take_stays_and_its_dead_member_goes() -> None:
+    """Its removal would be refused for ever, and what it has would have no owner."""
+    config = CoordinatorConfig(group_initial_rebalance_delay_ms=0, max_message_bytes=400)
+    driver = mixed("C2", config=config)
+    driver.classic("C2 beat g6")
+    for _ in range(5):
+        driver.advance(9_000)
+        for each in ("C1", "C2"):
+            driver.classic(f"{each} beat g6")
+    assert set(driver.committed().metadata) == {"C1", "C2"}
+    driver.classic("C1 beat g6")
+    assert driver.stands() == "7/7 Reconciling", "and its share is divided"
+
+
+@pytest.mark.conformance("K-E-34")
 def test_under_another_policy_the_next_removal_is_the_next_chance() -> None:
     driver = mixed("C2")
     driver.set_settings(ConsumerSettings(migration_policy="upgrade"))
@@ -136,7 +151,7 @@ def test_the_group_is_what_its_members_targets_say() -> None:
     assert driver.written(0)[-1] == "2(8 leader C1, C1: 0-1)"
     assert driver.offset(GROUP, "foo") == 9
     driver.fail_over()
-    assert driver.type_of() == "classic Stable"
+    assert driver.type_of() == PREPARING
     assert driver.offset(GROUP, "foo") == 9
 
 
