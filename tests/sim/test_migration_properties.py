@@ -86,16 +86,27 @@ class MigrationMachine(ConsumerMachine):
     @rule(group=CONSUMER_GROUPS, member=MEMBERS, rounds=st.integers(1, 3), fails_over=st.booleans())
     def come_and_go(self, group: str, member: int, rounds: int, fails_over: bool) -> None:
         """An instance of the new protocol ends and comes again, before classic members at work have heard of it."""
-        self.study_well(group, {0, 1}, 4)
+        self.set_policy("bidirectional")
+        for each in range(5):
+            self.heartbeat_of((group, each), LEAVE_EPOCH)
+            self._let_all_commit()
+        self.study_well(group, {0, 1}, 6)
         for _ in range(rounds):
-            self.heartbeat_of((group, member), LEAVE_EPOCH)
-            self.append_and_commit_all()
             self.begin_anew(group, member)
             self.heartbeat_of((group, member), JOIN_EPOCH, ("t", "u"))
-            self.append_and_commit_all()
-            self.beat(group, [member, member], is_slow=False)
+            self._let_all_commit()
             if fails_over:
                 self.lose_track(5, 0)
+            self.beat(group, [member], is_slow=False)
+            self._let_all_commit()
+            self.heartbeat_of((group, member), LEAVE_EPOCH)
+            self._let_all_commit()
+
+    def _let_all_commit(self) -> None:
+        """In no time to speak of, in which whatever takes several turns is done."""
+        self.append_and_commit_all()
+        self.wait(10, at_once=False)
+        self.append_and_commit_all()
 
     @rule(group=CONSUMER_GROUPS, member=MEMBERS)
     def depart(self, group: str, member: int) -> None:
