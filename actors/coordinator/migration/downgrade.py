@@ -138,10 +138,10 @@ class Downgrades:
 
 
 def _settle_what_members_have(group: ClassicGroup) -> None:
-    """Of what members are assigned, they have what they own; the rest they have never been told of."""
+    """Members have what they own, whatever they were about to be assigned."""
     for member in group.members.values():
         try:
-            has = held(member.assignment, member.metadata(group.protocol_name))
+            has = held(member.metadata(group.protocol_name))
         except CorruptRecordError:  # whoever has written that: the next generation is assigned anew
             has = b""
         group.roster.assign(member, has)

@@ -97,11 +97,10 @@ def _partitions(partitions: Named) -> bytes:
     return I32.pack(len(topics)) + b"".join(topics)
 
 
-def held(given: bytes, subscription: bytes) -> bytes:
-    """What a member owns of an assignment, as an assignment. Raises CorruptRecordError."""
-    owned = read_subscription(subscription).owned
-    both = {name: numbers & owned.get(name, frozenset()) for name, numbers in read_assignment(given).partitions.items()}
-    return assignment(read_version(given) if given else 0, {name: numbers for name, numbers in both.items() if numbers})
+def held(subscription: bytes) -> bytes:
+    """What a member says that it owns, as an assignment. Raises CorruptRecordError."""
+    said = read_subscription(subscription)
+    return assignment(said.version, said.owned)
 
 
 def _version(reader: FieldReader) -> int:
