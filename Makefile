@@ -24,6 +24,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # uv takes a fraction of pip's time. It does not know pip's settings: what it cannot find, pip may.
+# It is to take the machine's certificates, as pip does.
+export UV_SYSTEM_CERTS := 1
 INSTALL = $(BIN)/uv pip install --quiet --python .venv $(1) || $(PIP) $(1)
 
 setup: .venv/.installed
