@@ -1,6 +1,7 @@
 """Which topics a client may see, for a shard that has found them by a client's regular expression.
 
-Shards know no ACLs. What they have found goes to the broker, which leaves out what the client may not describe.
+Shards know no ACLs. They send the names that they have found to the broker, which leaves out those that the client may
+not describe.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The meaning of each answer to a heartbeat: a table of error codes.
 
-A refusal is one of five things (`Meaning`). What follows from it is done by the member's parts.
+A refusal is one of five things (`Meaning`). The member's parts act on it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from actors.wire.messages import ConsumerGroupHeartbeatResponse
 
 
 class Meaning(Enum):
-    """What an answer means to the member."""
+    """The meaning of an answer for the member."""
 
     DONE = "the heartbeat counts"
     MOVED = "another broker is the coordinator: look for it, and send the heartbeat there at once"

@@ -1,4 +1,4 @@
-"""What the coordinator wants a member to own, what it owns, and the names of topics that are told by id. Sans-IO."""
+"""A member's assignment: its target, the part that it owns, and the names of topics told by id. Sans-IO."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What of an assignment has names: by name and by id. `whole` says whether that is all of it."""
+    """The part of an assignment that has names: by name and by id. `whole` says whether that is all of it."""
 
     named: frozenset[TopicPartition]
     received: Received
@@ -68,7 +68,7 @@ class Assignments:
 
     @property
     def owned(self) -> Received:
-        """What a heartbeat says is owned."""
+        """The partitions that a heartbeat says are owned."""
         return self.current or Received(0, _NOTHING)
 
     def resolve(self, view: MetadataView) -> Resolved:

@@ -40,7 +40,7 @@ ROUTES: Final = {
 
 @dataclass(slots=True)
 class _Said:
-    """What the coordinator was told last; None: nothing of it."""
+    """The last that the coordinator was told; None: nothing of it."""
 
     timeout: bool = False
     names: frozenset[str] | None = None

@@ -88,7 +88,7 @@ class Endings:
         self._outbox.send(Kind.LEAVE, self._beats.leave(self._standing.member_id, LEAVE_FOR_A_WHILE_EPOCH), now_ms)
 
     def fenced(self) -> None:
-        """Expelled. What was owned is lost; once the listener has heard of it, the member joins again."""
+        """Expelled. All that was owned is lost; once the listener has heard of it, the member joins again."""
         self._standing.happened(Happening.FENCED)
         if self._standing.state is MemberState.FENCED:
             self._lose()
