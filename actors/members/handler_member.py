@@ -25,7 +25,7 @@ from actors.members.handling.handler import Handler
 from actors.members.handling.hands import Tasks, Threads
 from actors.members.handling.in_hand import Declared
 from actors.members.handling.lanes import BatchLanes, KeyLanes
-from actors.members.handling.order import Counts, Order, Parts
+from actors.members.handling.order import Order, Parts
 from actors.members.handling.output import Writer
 from actors.members.handling.progress import Progress
 from actors.members.handling.running import Running
@@ -114,7 +114,6 @@ class MemberLoop:
         self._error: BaseException | None = None
         self._seen = MemberReport()
         self._tell: Callable[[], None] = lambda: None
-        self._counts = Counts()
         options: dict[str, Any] = {
             "auto_offset_reset": "earliest",
             "partition_assignment_strategy": ["cooperative-sticky"],
@@ -138,23 +137,23 @@ class MemberLoop:
         self.commits = Commits(
             spec.group_id, self.consumer, self._progress, monotonic, interval_s, self.doubts.committed
         )
-        self.declared = Declared(monotonic, self._counts, self.topics.id_of)
+        self.declared = Declared(monotonic, self._progress, self.topics.id_of)
         self._writer = Writer(spec, partial(make_producer, environment=environment))
-        delivery = Delivery(spec, self.handler, values, self._writer, self._running, sleep)
+        delivery = Delivery(spec, self.handler, values, self._writer, self._running, self._progress, sleep)
         self.order = self._ordered(delivery, monotonic)
 
     def _ordered(self, delivery: Delivery, monotonic: Callable[[], float]) -> Order:
-        spec, progress, counts, declared = self.spec, self._progress, self._counts, self.declared
+        spec, progress, declared = self.spec, self._progress, self.declared
         trial = Trial(self.doubts, declared, delivery, self.commits)
         if not spec.side_by_side:
-            return Serial(spec, self.consumer, delivery, progress, self.commits, counts, declared, trial, self._stop)
+            return Serial(spec, self.consumer, delivery, progress, self.commits, declared, trial, self._stop)
         lanes = (
             KeyLanes(spec.concurrency, progress.begin)
             if spec.batch_format == "record"
             else BatchLanes(spec.max_batch_records, spec.batch_max_ms / 1000, progress.begin)
         )
         hands = Tasks(delivery) if self.handler.is_async else Threads(delivery, spec.concurrency)
-        return SideBySide(spec, self.consumer, lanes, hands, progress, self.commits, counts, declared, trial, monotonic)
+        return SideBySide(spec, self.consumer, lanes, hands, progress, self.commits, declared, trial, monotonic)
 
     # --- the loop ---
 
@@ -247,11 +246,11 @@ class MemberLoop:
             self._seen,
             state=self._state,
             error=self._what_is_wrong(),
-            handled=self._counts.handled,
-            dead_letters=self._counts.dead_letters,
+            handled=self._progress.handled,
+            dead_letters=self._progress.dead_letters,
             handling_ms=handling_ms,
             in_hook=in_hook,
             busy_ms=self._running.busy_ms(),
-            again=self._progress.again + self._counts.again,
+            again=self._progress.again,
             committing=self._progress.committing,
         )

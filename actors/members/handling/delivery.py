@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from actors.members.handling.context import Context, StopSignal, context_of
 from actors.members.handling.handler import Handler
 from actors.members.handling.output import Writer
+from actors.members.handling.progress import Progress
 from actors.members.handling.running import Running
 from actors.members.handling.spec import MemberSpec
 from actors.members.handling.values import Values
@@ -73,6 +74,7 @@ class Delivery:
         values: Values,
         writer: Writer,
         running: Running,
+        progress: Progress,
         sleep: Callable[[float], Any] | None = None,
     ) -> None:
         self._spec = spec
@@ -80,6 +82,7 @@ class Delivery:
         self._values = values
         self._writer = writer
         self._running = running
+        self._progress = progress
         self._sleep = sleep
 
     def steps(self, work: Work, stop: StopSignal) -> Steps:
@@ -88,7 +91,7 @@ class Delivery:
         for attempt in range(1, tries + 1):
             failure = yield Try(attempt)
             if failure is None:
-                work.handled = True
+                self._progress.end(work)
                 return Outcome.HANDLED
             _log_failure(work, attempt, tries, failure)
             if attempt < tries:
@@ -99,13 +102,13 @@ class Delivery:
             return Outcome.TAKE_APART
         assert failure is not None
         yield SetAside(failure)
-        work.set_aside = work.handled = True
+        self._progress.end(work, set_aside=True)
         return Outcome.SET_ASIDE
 
     def set_aside(self, work: Work, error: Exception) -> Outcome:
         """Write a dead letter of a record that is not handled at all. Raises as `deliver`."""
         self._writer.dead_letter(work, error)
-        work.set_aside = work.handled = True
+        self._progress.end(work, set_aside=True)
         return Outcome.SET_ASIDE
 
     # --- in a thread ---

@@ -28,7 +28,7 @@ _SPANS_MAX: Final = 32
 
 
 class Counts(Protocol):
-    """How many records were handled and set aside; `order.Counts`."""
+    """How many records were handled and set aside; `Progress`."""
 
     @property
     def handled(self) -> int: ...

@@ -1,15 +1,11 @@
-"""What the loop of a member asks of an order of work, whichever it is; and what it counts."""
+"""What the loop of a member asks of an order of work, whichever it is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from actors.client import TopicPartition
-from actors.links.member_counts import Done
-from actors.members.handling.delivery import Outcome
-from actors.members.handling.work import Work, done_with
 
 POLL_MS = 200
 Parts = Sequence[tuple[TopicPartition, Any]]
@@ -46,21 +42,3 @@ class Order(Protocol):
     def end(self) -> None:
         """End, or leave, all that is in hand."""
         ...
-
-
-@dataclass(slots=True)
-class Counts:
-    """How many records were handled, and how many were set aside."""
-
-    handled: int = 0
-    dead_letters: int = 0
-    again: Done = field(default_factory=Done)
-    """Those of them that ended after their partitions had gone: they come again, at others."""
-
-    def add(self, work: Work, outcome: Outcome) -> None:
-        if outcome is Outcome.HANDLED:
-            self.handled += len(work)
-        elif outcome is Outcome.SET_ASIDE:
-            self.dead_letters += 1
-        if work.forgotten and work.handled:
-            self.again += done_with((work,))

@@ -3,8 +3,8 @@
 A piece is done when its handler has returned, or its dead letter is stored, and when all that it produced is
 acknowledged. Pieces may end in any order; what may be committed never passes one that has not ended.
 
-Records are counted on their way to a commit: those that commits have been about to cover are `committing`; those whose
-partitions went before that are `again`.
+Records are counted when they are done, `handled` or `dead_letters`, and on their way to a commit: those that commits
+have been about to cover are `committing`; those whose partitions went before that are `again`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ class Progress:
         self._begun: dict[TopicPartition, deque[Work]] = {}
         self._upto: dict[TopicPartition, int] = {}
         self._uncommitted: dict[TopicPartition, Done] = {}
+        self.handled = 0
+        """How many records were handled."""
+        self.dead_letters = 0
+        """How many were set aside."""
         self.committing = Done()
         """The records that all commits have covered, if they have succeeded."""
         self.again = Done()
-        """The records that were done, and come again: their partitions went before a commit."""
+        """Those of them that come again, perhaps at others: their partitions went before a commit."""
         self.failure: OutputError | None = None
         """The first output that could not be written: the member has to stop."""
 
@@ -41,6 +45,17 @@ class Progress:
         """This work is next in its partition."""
         with self._lock:
             self._begun.setdefault(work.partition, deque()).append(work)
+
+    def end(self, work: Work, *, set_aside: bool = False) -> None:
+        """This work is done, says any thread. It counts before a commit may cover it."""
+        work.set_aside = set_aside
+        done = done_with((work,))
+        with self._lock:
+            self.handled += done.handled
+            self.dead_letters += done.dead_letters
+            if work.forgotten:
+                self.again += done
+            work.handled = True
 
     def drop(self, work: Work) -> None:
         """This work is not to be done; its records may begin again."""
@@ -102,10 +117,10 @@ class Progress:
 
 
 def _given_up(begun: Iterable[Work]) -> Done:
-    """Those of these that are done. The others are marked: they may still end."""
+    """Those of these that are done. The others are marked: they may still end. The lock is held."""
     done = []
     for work in begun:
-        if work.handled:  # it is asked once: the piece may end just now, and counts as one or the other
+        if work.handled:
             done.append(work)
         else:
             work.forgotten = True

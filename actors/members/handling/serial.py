@@ -16,7 +16,7 @@ from actors.members.handling.commits import Commits
 from actors.members.handling.delivery import Delivery, Outcome
 from actors.members.handling.doubts import Trial
 from actors.members.handling.in_hand import Declared
-from actors.members.handling.order import POLL_MS, Counts, Parts
+from actors.members.handling.order import POLL_MS, Parts
 from actors.members.handling.progress import Progress
 from actors.members.handling.spec import MemberSpec
 from actors.members.handling.work import Work, pieces
@@ -44,7 +44,6 @@ class Serial:
         delivery: Delivery,
         progress: Progress,
         commits: Commits,
-        counts: Counts,
         declared: Declared,
         trial: Trial,
         stop: threading.Event,
@@ -54,7 +53,6 @@ class Serial:
         self._delivery = delivery
         self._progress = progress
         self._commits = commits
-        self._counts = counts
         self._declared = declared
         self._trial = trial
         self._stop = stop
@@ -113,7 +111,7 @@ class Serial:
             outcome = self._delivery.deliver(work, self._stop, self._commits.if_due)
         finally:
             self._declared.end(work)
-        self._note(work, outcome)
+        self._drop_unless_done(work)
         self._commits.if_due()
         return outcome
 
@@ -121,13 +119,12 @@ class Serial:
         self._progress.begin(work)
         upcoming.taken += 1
         outcome = self._trial.deliver(work, self._stop, self._commits.if_due)
-        self._note(work, outcome)
+        self._drop_unless_done(work)
         return outcome
 
-    def _note(self, work: Work, outcome: Outcome) -> None:
+    def _drop_unless_done(self, work: Work) -> None:
         if not work.handled:
             self._progress.drop(work)
-        self._counts.add(work, outcome)
 
     def gain(self, partitions: Sequence[TopicPartition]) -> None:
         """Nothing was kept of them."""

@@ -19,7 +19,7 @@ from actors.members.handling.doubts import Trial
 from actors.members.handling.hands import Hands
 from actors.members.handling.in_hand import Declared
 from actors.members.handling.lanes import Lanes
-from actors.members.handling.order import POLL_MS, Counts, Parts
+from actors.members.handling.order import POLL_MS, Parts
 from actors.members.handling.progress import Progress
 from actors.members.handling.spec import MemberSpec
 from actors.members.handling.work import Work
@@ -48,7 +48,6 @@ class SideBySide:
         hands: Hands,
         progress: Progress,
         commits: Commits,
-        counts: Counts,
         declared: Declared,
         trial: Trial,
         monotonic: Callable[[], float],
@@ -59,7 +58,6 @@ class SideBySide:
         self._hands = hands
         self._progress = progress
         self._commits = commits
-        self._counts = counts
         self._declared = declared
         self._trial = trial
         self._monotonic = monotonic
@@ -228,7 +226,6 @@ class SideBySide:
             if error is not None:
                 self._failure = self._failure or error
                 self._winding_down = True
-            self._counts.add(work, outcome)
             tenure = self._tenures.get(work.partition)
             if tenure is not None and work in tenure.in_hand:
                 tenure.in_hand.remove(work)

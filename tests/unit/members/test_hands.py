@@ -10,6 +10,7 @@ from actors.members.handling.delivery import Delivery, Outcome
 from actors.members.handling.handler import Handler
 from actors.members.handling.hands import Tasks
 from actors.members.handling.output import Writer
+from actors.members.handling.progress import Progress
 from actors.members.handling.running import Running
 from actors.members.handling.spec import MemberSpec
 from actors.members.handling.values import Values
@@ -25,7 +26,9 @@ def test_a_task_that_is_cancelled_before_it_has_begun_ends_too() -> None:
         handled.append(each.offset)
 
     spec = MemberSpec(("t",), "g", "host:1", concurrency=2)
-    delivery = Delivery(spec, Handler(handle), Values({}), Writer(spec, lambda **_: None), Running(lambda: 0.0))
+    delivery = Delivery(
+        spec, Handler(handle), Values({}), Writer(spec, lambda **_: None), Running(lambda: 0.0), Progress(lambda: 0.0)
+    )
     tasks, work, busy = Tasks(delivery), Work.of(T0, [record(1)]), threading.Event()
     ended: queue.Queue[tuple[Outcome, BaseException | None]] = queue.Queue()
     delivery.handler.loop.loop.call_soon_threadsafe(busy.wait, 60)  # what comes now comes in one turn of the loop

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from actors.client import TopicPartition
 from actors.links.member_deaths import InHand
 from actors.members.handling.in_hand import Declared
-from actors.members.handling.order import Counts
+from actors.members.handling.progress import Progress
 from actors.members.handling.work import Work
 from tests.support.member import T0, T1, record
 
@@ -20,7 +20,7 @@ class Told:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.said: list[InHand] = []
-        self.counts = Counts()
+        self.counts = Progress(lambda: self.now_s)
         self.topic_id = b""
         self.declared = Declared(lambda: self.now_s, self.counts, lambda _: self.topic_id)
         self.declared.told_by(self.said.append)
