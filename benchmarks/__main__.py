@@ -29,6 +29,7 @@ ALL = (
     "requests",
     "replicated",
     "formation",
+    "consumer_protocol",
     "startup",
     "fifty",
     "partitions",

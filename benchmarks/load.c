@@ -13,7 +13,7 @@
  * last ones can be read back.
  *
  * Every answer is read whole: its correlation id must be the next one, its error codes are counted, and it must end
- * where its fields end. Heartbeat, OffsetCommit and Produce are understood, in every version. After SECONDS nothing
+ * where its fields end. Heartbeat, ConsumerGroupHeartbeat, OffsetCommit and Produce are understood, in every version. After SECONDS nothing
  * more is sent, and what is in flight is waited for.
  *
  * Prints one JSON object. `errors` counts answers by error code (the first in an answer that is not 0), `last` has
@@ -35,7 +35,7 @@
 #include <openssl/ssl.h>
 #endif
 
-enum { PRODUCE = 0, OFFSET_COMMIT = 8, HEARTBEAT = 12 };
+enum { PRODUCE = 0, OFFSET_COMMIT = 8, HEARTBEAT = 12, CONSUMER_GROUP_HEARTBEAT = 68 };
 enum { BUCKETS = 2000000 }; /* of one microsecond each */
 
 typedef struct {
@@ -160,12 +160,31 @@ static int produce_error(Cursor *c, int version, int flexible) {
     return error;
 }
 
+static int consumer_group_heartbeat_error(Cursor *c) {
+    take32(c);
+    int error = take16(c);
+    skip_text(c, 1);
+    skip_text(c, 1);
+    take(c, 8); /* the epoch and the interval */
+    if (take(c, 1)[0] == 1) { /* an assignment */
+        for (int32_t topics = take_count(c, 1); topics > 0; topics--) {
+            take(c, 16);
+            for (int32_t partitions = take_count(c, 1); partitions > 0; partitions--) take32(c);
+            skip_tags(c, 1);
+        }
+        skip_tags(c, 1);
+    }
+    return error;
+}
+
 static int error_of(const Connection *connection, Cursor *c) {
     int flexible = connection->flexible, version = connection->version, error = 0;
     skip_tags(c, flexible);
     if (connection->api == HEARTBEAT) {
         if (version >= 1) take32(c);
         error = take16(c);
+    } else if (connection->api == CONSUMER_GROUP_HEARTBEAT) {
+        error = consumer_group_heartbeat_error(c);
     } else if (connection->api == OFFSET_COMMIT) {
         error = offset_commit_error(c, version, flexible);
     } else {
@@ -273,7 +292,9 @@ static int receive(Connection *c, int depth, int measuring) {
     return taken;
 }
 
-static int first_flexible(int api) { return api == HEARTBEAT ? 4 : api == OFFSET_COMMIT ? 8 : 9; }
+static int first_flexible(int api) {
+    return api == CONSUMER_GROUP_HEARTBEAT ? 0 : api == HEARTBEAT ? 4 : api == OFFSET_COMMIT ? 8 : 9;
+}
 
 static void *need(void *p) {
     if (!p) die("out of memory");
@@ -298,7 +319,8 @@ static int read_entry(FILE *f, Connection *c, int depth) {
         if (c->position[i] + 8 > c->frame_size) die("a position is outside its frame");
     c->api = c->frame[4] << 8 | c->frame[5];
     c->version = c->frame[6] << 8 | c->frame[7];
-    if (c->api != HEARTBEAT && c->api != OFFSET_COMMIT && c->api != PRODUCE) die("the plan has an API not known here");
+    if (c->api != HEARTBEAT && c->api != CONSUMER_GROUP_HEARTBEAT && c->api != OFFSET_COMMIT && c->api != PRODUCE)
+        die("the plan has an API not known here");
     c->flexible = c->version >= first_flexible(c->api);
     c->out = need(malloc((size_t)c->frame_size * (size_t)depth));
     c->in_size = 1 << 17;

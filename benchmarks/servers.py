@@ -151,9 +151,14 @@ def await_brokers(servers: str, count: int) -> None:
 
 
 def loaded(
-    cluster: Cluster, entries: Sequence[Entry], depth: int, seconds: float, tls: bool = False
+    cluster: Cluster,
+    entries: Sequence[Entry],
+    depth: int,
+    seconds: float,
+    tls: bool = False,
+    interval_ms: float | None = None,
 ) -> tuple[Load, float]:
     """A load, and the microseconds of CPU that all servers took for one of its requests."""
     before = cpu_s(cluster)
-    load = run_load(entries, depth, seconds, tls=tls)
+    load = run_load(entries, depth, seconds, interval_ms=interval_ms, tls=tls)
     return load, (cpu_s(cluster) - before) / load.answers * 1e6
