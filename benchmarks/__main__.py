@@ -26,6 +26,7 @@ from tests.compat.peers import KAFKA_VERSION
 
 ALL = (
     "commit_core",
+    "consumer_core",
     "requests",
     "replicated",
     "formation",
