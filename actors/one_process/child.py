@@ -146,7 +146,7 @@ async def _started(cluster: Cluster, within_s: float) -> str:
 def _collect_seldom() -> None:
     """As the processes of a cluster do (`runtime/process.py`). There was nothing to collect so far."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(20_000, 5, 1_000)
     gc.enable()
 
 
