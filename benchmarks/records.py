@@ -29,6 +29,8 @@ RECORDS = {100: 1_500_000, 1024: 300_000}
 """How many there are of each size in bytes."""
 SIZES = {100: "100 B", 1024: "1 KiB"}
 CODECS = ("lz4", "zstd")
+AS_OF_ONE = "consume, 1 KiB, three brokers asked for 3 MiB a partition, the peer for 1 MiB"
+"""Four partitions of a broker give 4 MiB at librdkafka's default of 1 MiB, and twelve of one node 12 MiB."""
 OWN = {"poll": Budget(limit=300_000), "poll_arrow": Budget(limit=2_000_000)}
 
 
@@ -40,6 +42,7 @@ def _specs(size: str) -> list[Spec]:
 
 SPECS = [
     *(spec for size in SIZES.values() for spec in _specs(size)),
+    Spec(AS_OF_ONE, "/s", Better.MORE, Budget(1.0)),
     *(Spec(f"consume, {size}, one broker", "/s", Better.MORE) for size in SIZES.values()),
     *(Spec(f"our own {name}, 100 B", "/s", Better.MORE, budget) for name, budget in OWN.items()),
 ]
@@ -95,7 +98,7 @@ def _lines(size_bytes: int) -> list[bytes]:
     ]
 
 
-def consume(servers: str, topic: str, count: int, cafile: str = "") -> float:
+def consume(servers: str, topic: str, count: int, cafile: str = "", partition_mib: int = 1) -> float:
     """Records/s."""
     import confluent_kafka
 
@@ -107,6 +110,7 @@ def consume(servers: str, topic: str, count: int, cafile: str = "") -> float:
             "fetch.wait.max.ms": 100,
             "queued.max.messages.kbytes": 1 << 18,
             "queued.min.messages": 500_000,
+            "max.partition.fetch.bytes": partition_mib << 20,
             **_tls(cafile),
         }
     )
@@ -191,6 +195,8 @@ def _turn(figures: Figures, sides: dict[str, Cluster], topic: str, size: int, co
     read = f"{topic}-all"
     for side, cluster in sides.items():
         _measure(figures, side, cluster, f"consume, {SIZES[size]}", "consume", read, count)
+    for side, cluster in sides.items() if size == 1024 else ():
+        _measure(figures, side, cluster, AS_OF_ONE, "consume", read, count, "", 3 if side == OURS else 1)
     for name in OWN if size == 100 else ():
         _measure(figures, OURS, sides[OURS], f"our own {name}, 100 B", name, read, count)
     for cluster in sides.values():
