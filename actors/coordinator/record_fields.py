@@ -23,6 +23,16 @@ def nullable_string(text: str | None) -> bytes:
     return b"\xff\xff" if text is None else string(text)
 
 
+def uvarint(value: int) -> bytes:
+    """As compact strings and arrays begin; of what is not negative."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
 def with_length(data: bytes) -> bytes:
     return I32.pack(len(data)) + data
 

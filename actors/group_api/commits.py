@@ -65,11 +65,11 @@ class _Repeated:
         self._header = header
         self._message = message
         self._by, (self._version, self._retention_time_ms) = request[:4], request[5:]
-        self._columns: list[tuple[str, core.Partitions, Sequence[bytes] | None, slice]] = []
+        self._columns: list[tuple[str, core.Partitions, Sequence[bytes] | None, bytes, slice]] = []
         first = 0
-        for name, partitions, _, metadata in request.topics:
+        for name, partitions, _, metadata, topic_id in request.topics:
             stop = first + len(partitions)
-            self._columns.append((name, partitions, metadata, slice(first, stop)))
+            self._columns.append((name, partitions, metadata, topic_id, slice(first, stop)))
             first = stop
 
     def read(self, frame: bytes) -> Read | None:
@@ -81,8 +81,8 @@ class _Repeated:
         api_key, version, _, client_id, body_offset = self._header
         header = _new(RequestHeader, (api_key, version, correlation_id, client_id, body_offset))
         topics = [
-            _new(core.TopicOffsets, (name, partitions, offsets[its_own], metadata))
-            for name, partitions, metadata, its_own in self._columns
+            _new(core.TopicOffsets, (name, partitions, offsets[its_own], metadata, topic_id))
+            for name, partitions, metadata, topic_id, its_own in self._columns
         ]
         asked = (*self._by, topics, self._version, self._retention_time_ms)
         return header, self._message, _new(core.OffsetCommitRequest, asked)

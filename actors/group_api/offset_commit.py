@@ -32,23 +32,29 @@ def parse(header: RequestHeader, m: OffsetCommitColumns, host: str, topics: Topi
         name, topic_id, _, partitions, metadata, offsets, _ = topic
         if version >= _WITH_TOPIC_ID_FROM:
             name = topics.names.get(topic_id, "")
+        else:
+            topic_id = topics.ids.get(name, b"")
         end = topics.ends.get(name, b"")
         if partitions and max(partitions) < end:
-            wanted.append(_new(core.TopicOffsets, (name, core.Partitions(partitions), offsets, metadata)))
-        elif there := _those_that_exist(name, topic, end):
+            wanted.append(_new(core.TopicOffsets, (name, core.Partitions(partitions), offsets, metadata, topic_id)))
+        elif there := _those_that_exist(name, topic_id, topic, end):
             wanted.append(there)
     if not wanted and m.topics:
         return None
     return _new(core.OffsetCommitRequest, (*m.by, wanted, version, m.retention_time_ms))
 
 
-def _those_that_exist(name: str, topic: TopicColumns, end: bytes) -> core.TopicOffsets | None:
+def _those_that_exist(name: str, topic_id: bytes, topic: TopicColumns, end: bytes) -> core.TopicOffsets | None:
     exist = [partition < end for partition in topic.partitions]
     if not any(exist):
         return None
     metadata = None if topic.metadata is None else list(compress(topic.metadata, exist))
     return core.TopicOffsets(
-        name, core.Partitions(list(compress(topic.partitions, exist))), list(compress(topic.offsets, exist)), metadata
+        name,
+        core.Partitions(list(compress(topic.partitions, exist))),
+        list(compress(topic.offsets, exist)),
+        metadata,
+        topic_id,
     )
 
 

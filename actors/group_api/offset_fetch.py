@@ -41,15 +41,18 @@ def parse(header: RequestHeader, m: OffsetFetchRequest, host: str, topics: Topic
         wanted = m.topics  # type: ignore[assignment]
         group_id = m.group_id
     partitions = None
+    topic_ids: dict[str, bytes] = {}
     if wanted is not None:
         by_id = header.api_version >= 10
+        if by_id:
+            topic_ids = {topics.names[t.topic_id]: t.topic_id for t in wanted if t.topic_id in topics.names}
         partitions = tuple(
             (topics.names.get(t.topic_id, "") if by_id else t.name, index)
             for t in wanted
             for index in t.partition_indexes
             if not by_id or t.topic_id in topics.names
         )
-    return core.OffsetFetchRequest(group_id, partitions, m.require_stable, member_id, member_epoch)
+    return core.OffsetFetchRequest(group_id, partitions, m.require_stable, member_id, member_epoch, topic_ids)
 
 
 def answer(m: OffsetFetchRequest, r: core.OffsetFetchResponse, version: int, topics: Topics) -> OffsetFetchResponse:

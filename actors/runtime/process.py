@@ -69,8 +69,8 @@ def settle_memory() -> None:
     """Have the garbage collector run seldom, and leave out what has been imported.
 
     A server's requests make and drop many small containers and hardly ever a cycle: at the default thresholds the
-    collector took two thirds of the time of a commit. What is new is looked at in portions of at most a hundred thousand
-    objects: in portions of a million, a consumer group that grew held up its shard for 0.3 s.
+    collector took two thirds of the time of a commit. It looks at new objects a hundred thousand at a time: with a
+    million at a time, a consumer group that grew held up its shard for 0.3 s.
     """
     gc.collect()
     gc.freeze()

@@ -48,7 +48,7 @@ def commit_request(
 def commit_rows(request: OffsetCommitRequest) -> list[CommitRow]:
     """What `commit_request` was given, but that metadata cannot be null."""
     rows: list[CommitRow] = []
-    for topic, partitions, offsets, metadata in request.topics:
+    for topic, partitions, offsets, metadata, _ in request.topics:
         for partition, offset, text in zip(
             partitions.indexes, offsets, metadata or [b""] * len(partitions), strict=True
         ):
@@ -58,8 +58,8 @@ def commit_rows(request: OffsetCommitRequest) -> list[CommitRow]:
 
 def value_bytes(value: OffsetAndMetadata) -> bytes:
     """The offset record's value that says so."""
-    offset, leader_epoch, metadata, *times = value
-    return offset_value(pack(">qi", offset, leader_epoch), metadata.encode(), *times)
+    offset, leader_epoch, metadata, *times_and_id = value
+    return offset_value(pack(">qi", offset, leader_epoch), metadata.encode(), *times_and_id)
 
 
 def offsets_put(group_id: str, *entries: tuple[TopicPartition, OffsetAndMetadata]) -> OffsetsPut:

@@ -19,7 +19,7 @@ from actors.coordinator.consumer.values import (
     Partitions,
     Resolved,
 )
-from actors.coordinator.record_fields import I16, I32, I64, FieldReader, string
+from actors.coordinator.record_fields import I16, I32, I64, FieldReader, string, uvarint
 from actors.coordinator.records import CorruptRecordError
 
 _VERSION_0 = I16.pack(0)
@@ -32,17 +32,8 @@ _KNOWN_STATES = {int(state): state for state in MemberState}
 # -- pieces
 
 
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _bytes(data: bytes) -> bytes:
-    return varint(len(data) + 1) + data
+    return uvarint(len(data) + 1) + data
 
 
 def _string(text: str) -> bytes:
@@ -55,7 +46,7 @@ def _nullable(text: str | None) -> bytes:
 
 def _array(items: Iterable[bytes]) -> bytes:
     made = list(items)
-    return varint(len(made) + 1) + b"".join(made)
+    return uvarint(len(made) + 1) + b"".join(made)
 
 
 def _strings(texts: Iterable[str]) -> bytes:
@@ -63,12 +54,12 @@ def _strings(texts: Iterable[str]) -> bytes:
 
 
 def _numbers(numbers: Sequence[int]) -> bytes:
-    return varint(len(numbers) + 1) + pack(f">{len(numbers)}i", *numbers)
+    return uvarint(len(numbers) + 1) + pack(f">{len(numbers)}i", *numbers)
 
 
 def _tag_0(data: bytes) -> bytes:
     """A section of tagged fields that has the first one."""
-    return b"\1\0" + varint(len(data)) + data
+    return b"\1\0" + uvarint(len(data)) + data
 
 
 def _open(value: bytes) -> FieldReader:

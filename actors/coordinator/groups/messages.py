@@ -6,8 +6,8 @@ dataclass; the others are dataclasses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from struct import unpack
 from typing import NamedTuple
 
@@ -55,6 +55,8 @@ class TopicOffsets(NamedTuple):
     """Twelve bytes each, offset and leader epoch: the same in the request and in the record's value."""
     metadata: Sequence[bytes] | None = None
     """In UTF-8, of 32,767 bytes or more if a client sends so much. None if no partition has any."""
+    topic_id: bytes = b""
+    """Empty if it is not known."""
 
 
 class OffsetCommitRequest(NamedTuple):
@@ -89,6 +91,8 @@ class OffsetFetchRequest:
     member_id: str | None = None
     """The member that asks; None, with an epoch below 0: anybody."""
     member_epoch: int = -1
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    """Of topics that are asked for by id: an offset that was committed for another topic of the name is none."""
 
     def refused(self, error: int) -> OffsetFetchResponse:
         return OffsetFetchResponse(error)

@@ -1,29 +1,36 @@
 """The records of committed offsets, of types 0 and 1: their typed form and Kafka's bytes for it, both ways.
 
-Reads every version there has been of their values (0 to 4); writes version 3, or 1 when there is an explicit expiry.
+Reads every version there has been of their values (0 to 4); writes version 4, or 1 when there is an explicit expiry.
+A value of version 4 has the id of the topic, if it was known: one that was deleted and made anew has another.
 Values stay bytes until they are read: writing them is the path that has to be short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from struct import Struct
 from typing import NamedTuple
 
 from actors.coordinator.groups.messages import TopicPartition, partition_numbers
-from actors.coordinator.record_fields import I16, I32, I64, FieldReader, string
+from actors.coordinator.record_fields import I16, I32, I64, FieldReader, string, uvarint
 from actors.coordinator.records import CorruptRecordError, Record, RecordType
 
 NO_TIMESTAMP = -1
 OFFSET_KEY_TYPES = (0, 1)
 
-_PLAIN_OFFSET = Struct(">hqihq")
+_PLAIN_OFFSET = Struct(">hqibq3s16s")
 _TIMESTAMPS = Struct(">qq")
 _PLAIN_BYTES = _PLAIN_OFFSET.size
 _V1 = b"\x00\x01"
-_V3 = b"\x00\x03"
+_V4 = b"\x00\x04"
+_NO_TEXT = b"\x01"
+_NO_TAGS = b"\x00"
+_TOPIC_ID_TAG = 0
+_TOPIC_ID_BYTES = 16
+_TOPIC_ID_AHEAD = b"\x01\x00\x10"
+"""One tagged field, its tag, and how long it is."""
 _OFFSET_BYTES = 8
 _PARTITION_BYTES = 4
 
@@ -36,6 +43,8 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int = NO_TIMESTAMP
+    topic_id: bytes = b""
+    """Of the topic that it was committed for; b"" if that is not known."""
 
 
 class StoredOffsets(NamedTuple):
@@ -92,25 +101,46 @@ def offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def offset_value(
-    offset: bytes, metadata: bytes, commit_timestamp_ms: int, expire_timestamp_ms: int = NO_TIMESTAMP
+    offset: bytes,
+    metadata: bytes,
+    commit_timestamp_ms: int,
+    expire_timestamp_ms: int = NO_TIMESTAMP,
+    topic_id: bytes = b"",
 ) -> bytes:
     """The value of an offset record; `offset` has the leader epoch with it, as in `TopicOffsets`."""
-    text = I16.pack(len(metadata)) + metadata
+    return offset_values([(offset, metadata)], commit_timestamp_ms, expire_timestamp_ms, topic_id)[0]
+
+
+def offset_values(
+    rows: Iterable[tuple[bytes, bytes]], commit_timestamp_ms: int, expire_timestamp_ms: int, topic_id: bytes
+) -> list[bytes]:
+    """`offset_value` of each offset and its metadata."""
     if expire_timestamp_ms == NO_TIMESTAMP:
-        return _V3 + offset + text + I64.pack(commit_timestamp_ms)
-    return _V1 + offset[:_OFFSET_BYTES] + text + _TIMESTAMPS.pack(commit_timestamp_ms, expire_timestamp_ms)
+        end = I64.pack(commit_timestamp_ms) + _tags(topic_id)
+        return [_V4 + offset + _compact_length(len(text)) + text + end for offset, text in rows]
+    end = _TIMESTAMPS.pack(commit_timestamp_ms, expire_timestamp_ms)
+    return [_V1 + offset[:_OFFSET_BYTES] + I16.pack(len(text)) + text + end for offset, text in rows]
 
 
-def plain_offset_values(offsets: Sequence[bytes], commit_timestamp_ms: int) -> Sequence[bytes]:
+@lru_cache(maxsize=1024)
+def _compact_length(size: int) -> bytes:
+    return uvarint(size + 1)
+
+
+def plain_offset_values(offsets: Sequence[bytes], commit_timestamp_ms: int, topic_id: bytes = b"") -> Sequence[bytes]:
     """`offset_value` of each, with neither metadata nor an expiry."""
-    end = b"\0\0" + I64.pack(commit_timestamp_ms)
-    joined = _V3 + (end + _V3).join(offsets) + end
-    return _plain_values(len(offsets)).unpack(joined)  # faster than to put each together
+    end = _NO_TEXT + I64.pack(commit_timestamp_ms) + _tags(topic_id)
+    joined = _V4 + (end + _V4).join(offsets) + end
+    return _equal_parts(len(offsets), len(joined)).unpack(joined)  # faster than to put each together
+
+
+def _tags(topic_id: bytes) -> bytes:
+    return _TOPIC_ID_AHEAD + topic_id if topic_id else _NO_TAGS
 
 
 @lru_cache(maxsize=256)
-def _plain_values(count: int) -> Struct:
-    return Struct(f"{_PLAIN_BYTES}s" * count)
+def _equal_parts(count: int, size: int) -> Struct:
+    return Struct(f"{size // count}s" * count)
 
 
 def decode_offset_key(key: bytes) -> tuple[str, str, int]:
@@ -124,16 +154,22 @@ def decode_offset_key(key: bytes) -> tuple[str, str, int]:
 
 def check_offset_value(value: bytes) -> bytes:
     """The same bytes, if they are the value of an offset record. Raises CorruptRecordError."""
-    if len(value) != _PLAIN_BYTES or value[:2] != _V3 or value[14:16] != b"\0\0":
+    if not _is_plain(value):
         decode_offset_value(value)
     return value
 
 
+def _is_plain(value: bytes) -> bool:
+    """Whether it is of version 4, without metadata and with a topic's id, as nearly all are."""
+    return (
+        len(value) == _PLAIN_BYTES and value[:2] == _V4 and value[14:15] == _NO_TEXT and value[23:26] == _TOPIC_ID_AHEAD
+    )
+
+
 def decode_offset_value(value: bytes) -> OffsetAndMetadata:
-    if len(value) == _PLAIN_BYTES and value.startswith(_V3):  # nearly all there are
-        _, offset, leader_epoch, length, timestamp = _PLAIN_OFFSET.unpack(value)
-        if length == 0:
-            return OffsetAndMetadata(offset, leader_epoch, "", timestamp)
+    if _is_plain(value):
+        _, offset, leader_epoch, _, timestamp, _, topic_id = _PLAIN_OFFSET.unpack(value)
+        return OffsetAndMetadata(offset, leader_epoch, "", timestamp, NO_TIMESTAMP, topic_id)
     reader = FieldReader(value)
     version = reader.i16()
     if not 0 <= version <= 4:
@@ -144,8 +180,10 @@ def decode_offset_value(value: bytes) -> OffsetAndMetadata:
     metadata = reader.string(flexible)
     commit_timestamp_ms = reader.i64()
     expire_timestamp_ms = reader.i64() if version == 1 else NO_TIMESTAMP
-    reader.tags(flexible)
-    return OffsetAndMetadata(offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms)
+    topic_id = reader.tagged().get(_TOPIC_ID_TAG, b"") if flexible else b""
+    if len(topic_id) not in (0, _TOPIC_ID_BYTES):
+        raise CorruptRecordError(f"a topic id has {len(topic_id)} bytes")
+    return OffsetAndMetadata(offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id)
 
 
 def _decode(key: bytes, value: bytes | None) -> OffsetsPut | OffsetsDeleted:

@@ -31,7 +31,7 @@ from actors.coordinator.groups.offset_records import (
     StoredOffsets,
     decode_offset_value,
     offset_key_prefix,
-    offset_value,
+    offset_values,
     plain_offset_values,
 )
 from actors.coordinator.groups.runtime import GroupRuntime
@@ -93,18 +93,16 @@ class Offsets:
         expire_ms = min(now.wall_ms + retention_ms, END_OF_TIME_MS) if has_expiry else NO_TIMESTAMP
         errors: list[int] = []
         accepted: list[_Accepted] = []
-        for topic, partitions, offsets, metadata in request.topics:
+        for topic, partitions, offsets, metadata, topic_id in request.topics:
             if metadata is None and not has_expiry:
-                values = plain_offset_values(offsets, now.wall_ms)
+                values = plain_offset_values(offsets, now.wall_ms, topic_id)
                 errors += [0] * len(values)
             else:
                 texts = metadata or [b""] * len(partitions)
                 codes = [self._check_metadata(text) for text in texts]
                 fit = [not code for code in codes]
-                values = [
-                    offset_value(offset, text, now.wall_ms, expire_ms)
-                    for offset, text in compress(zip(offsets, texts, strict=True), fit)
-                ]
+                rows = compress(zip(offsets, texts, strict=True), fit)
+                values = offset_values(rows, now.wall_ms, expire_ms, topic_id)
                 partitions = Partitions(list(compress(partitions.indexes, fit)))
                 errors += codes
             if values:
@@ -141,18 +139,20 @@ class Offsets:
             offsets = (FetchedOffset(topic, partition) for topic, partition in request.partitions or ())
         else:
             wanted = group.offsets if request.partitions is None else request.partitions
-            offsets = (self._fetched(group, at, request.require_stable) for at in wanted)
+            offsets = (self._fetched(group, at, request) for at in wanted)
         return OffsetFetchResponse(Error.NONE, tuple(offsets))
 
     @staticmethod
-    def _fetched(group: DurableGroup, at: TopicPartition, require_stable: bool) -> FetchedOffset:
-        if require_stable and group.is_unstable(at):
+    def _fetched(group: DurableGroup, at: TopicPartition, request: OffsetFetchRequest) -> FetchedOffset:
+        if request.require_stable and group.is_unstable(at):
             return FetchedOffset(*at, error_code=Error.UNSTABLE_OFFSET_COMMIT)
         value = group.offsets.get(at)
         if value is None:
             return FetchedOffset(*at)
-        offset, leader_epoch, metadata, *_ = decode_offset_value(value)
-        return FetchedOffset(*at, offset, leader_epoch, metadata)
+        stored = decode_offset_value(value)
+        if stored.topic_id and request.topic_ids.get(at[0], stored.topic_id) != stored.topic_id:
+            return FetchedOffset(*at)  # of a topic that had this name
+        return FetchedOffset(*at, stored.offset, stored.leader_epoch, stored.metadata)
 
     def wait(self, reader: StableRead, group_id: str, up_to: int, now: Now) -> bool:
         return self._runtime.writer.wait_for(group_id, up_to, reader, now)

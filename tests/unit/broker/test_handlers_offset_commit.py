@@ -51,7 +51,7 @@ def row(name: str, topic_id: bytes, *indexes: int) -> OffsetCommitRequest.Offset
     return OffsetCommitRequest.OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=rows)
 
 
-@pytest.mark.conformance("C-09")
+@pytest.mark.conformance("C-09", "K-D-13", "K-D-32")
 @pytest.mark.parametrize("version", range(offset_commit.VERSIONS[0], offset_commit.VERSIONS[1] + 1))
 def test_an_unknown_topic_fails_alone_wherever_it_stands(version: int) -> None:
     """From the request's bytes through the coordinator to its answer; from version 10 on topics have ids."""

@@ -13,6 +13,7 @@ from actors.coordinator.classic.records import (
     subscribed_topics,
 )
 from actors.coordinator.group_types import GROUP_RECORDS
+from actors.coordinator.groups.messages import OffsetCommitRequest, Partitions, TopicOffsets
 from actors.coordinator.groups.offset_records import (
     OffsetAndMetadata,
     decode_offset_key,
@@ -24,6 +25,7 @@ from tests.support.coordination import Client, Driver, subscription
 from tests.support.coordination_groups import ASSIGNMENT, GROUP, STAMP, SUBSCRIPTION
 from tests.support.offset_rows import commit_request, value_bytes
 
+TOPIC_ID = bytes(range(16))
 SUBSCRIPTION_V3 = bytes.fromhex(
     "00030000000100066f7264657273ffffffff0000000100066f72646572730000000200000000000000010000000700067261636b2d61"
 )
@@ -47,17 +49,40 @@ def test_keys() -> None:
 @pytest.mark.parametrize(
     ("value", "data"),
     [
-        (OffsetAndMetadata(42, 5, "", STAMP), "0003000000000000002a0000000500000000018bcfe56800"),
+        (OffsetAndMetadata(42, 5, "", STAMP), "0004000000000000002a00000005010000018bcfe5680000"),
+        (
+            OffsetAndMetadata(42, 5, "m", STAMP, topic_id=TOPIC_ID),
+            "0004000000000000002a00000005026d0000018bcfe56800010010" + TOPIC_ID.hex(),
+        ),
         (
             OffsetAndMetadata(42, -1, "m", STAMP, STAMP + 60_000),
             "0001000000000000002a00016d0000018bcfe568000000018bcfe65260",
         ),
-        (OffsetAndMetadata(1, -1, "é", STAMP), "00030000000000000001ffffffff0002c3a90000018bcfe56800"),
+        (OffsetAndMetadata(1, -1, "é", STAMP), "00040000000000000001ffffffff03c3a90000018bcfe5680000"),
     ],
 )
 def test_offset_values(value: OffsetAndMetadata, data: str) -> None:
     assert value_bytes(value).hex() == data
     assert decode_offset_value(bytes.fromhex(data)) == value
+
+
+@pytest.mark.conformance("K-C-28", "K-D-14")
+def test_the_offset_of_a_topic_with_an_id_is_kafkas_bytes() -> None:
+    driver = Driver()
+    offsets = [(42).to_bytes(8, "big") + (7).to_bytes(4, "big")]
+    topic = TopicOffsets("foo", Partitions([bytes(4)]), offsets, None, TOPIC_ID)
+    driver.call(OffsetCommitRequest("g1", -1, "", None, [topic]))
+    key, value = driver.log[0]
+    assert (key.hex(), (value or b"").hex()) == (
+        "0001000267310003666f6f00000000",
+        "0004000000000000002a00000007010000018bcfe56800010010000102030405060708090a0b0c0d0e0f",
+    )
+    assert decode_offset_value(value or b"") == OffsetAndMetadata(42, 7, "", STAMP, topic_id=TOPIC_ID)
+
+
+def test_a_topic_id_of_another_length_is_corrupt() -> None:
+    with pytest.raises(CorruptRecordError, match="a topic id has 2 bytes"):
+        decode_offset_value(bytes.fromhex("0004000000000000002a00000005010000018bcfe568000100020001"))
 
 
 @pytest.mark.conformance("D-01")
@@ -80,7 +105,7 @@ def test_the_records_of_a_commit_and_a_group_are_kafkas_bytes() -> None:
     key, value = driver.log[0]
     assert (key.hex(), (value or b"").hex()) == (
         "00010002673100066f726465727300000003",
-        "0003000000000000002a0000000500000000018bcfe56800",
+        "0004000000000000002a00000005010000018bcfe5680000",
     )
     Client(driver, group_id="g1", version=4).ask_join(member_id="")
     Client(driver, group_id="g2", version=4).ask_join()
@@ -95,7 +120,7 @@ def test_the_records_of_a_commit_and_a_group_are_kafkas_bytes() -> None:
         ("0001000000000000002a00016d0000018bcfe56800ffffffffffffffff", OffsetAndMetadata(42, -1, "m", STAMP)),
         ("0002000000000000002a00016d0000018bcfe56800", OffsetAndMetadata(42, -1, "m", STAMP)),
         ("0003000000000000002a0000000500016d0000018bcfe56800", OffsetAndMetadata(42, 5, "m", STAMP)),
-        ("0004000000000000002a00000005010000018bcfe5680000", OffsetAndMetadata(42, 5, "", STAMP)),
+        ("0003000000000000002a0000000500000000018bcfe56800", OffsetAndMetadata(42, 5, "", STAMP)),
         ("0004000000000000002a00000005026d0000018bcfe5680001070161", OffsetAndMetadata(42, 5, "m", STAMP)),
     ],
 )

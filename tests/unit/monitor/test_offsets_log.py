@@ -37,7 +37,7 @@ def test_the_last_record_of_a_key_counts() -> None:
     log.apply(records(committed("billing", "orders", 0, 5), committed("billing", "orders", 0, 9, "by hand")))
     log.apply(records(GroupPut("billing", group_of("a", "b", generation=3))))
     group = log.groups["billing"]
-    assert group.offsets["orders", 0] == (9, 7, "by hand", NOW_MS, -1)
+    assert group.offsets["orders", 0] == (9, 7, "by hand", NOW_MS, -1, b"")
     assert group.commits == 2
     assert group.persisted is not None
     assert [member.member_id for member in group.persisted.members] == ["a", "b"]
