@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from actors.client import Admin, Consumer, TopicPartition
+from actors.client.admin.types import MemberDescription
 from actors.client.config import security_settings
 from actors.client.errors import (
     DataLossError,
@@ -119,12 +120,13 @@ def await_settled(
     """Wait until these partitions are assigned in the group, and every member has its assignment.
 
     That a member has an assignment is not enough: in a cooperative rebalance a new member has nothing until the others
-    have given up its partitions. Raises KafkaTimeoutError naming the group and the servers.
+    have given up its partitions. Nor that the coordinator has divided them all: the member may not have heard of it.
+    Raises KafkaTimeoutError naming the group and the servers.
     """
     deadline = time.monotonic() + timeout_s
     pause = 0.02
     with Admin(bootstrap_servers=spec.bootstrap_servers, **security_settings(spec.options)) as admin:
-        while not give_up() and not (all(each.settled for each in look()) and _divided(admin, spec, partitions)):
+        while not give_up() and not _settled(admin, spec, tuple(look()), partitions):
             if time.monotonic() > deadline:
                 raise KafkaTimeoutError(
                     f"group {spec.group_id!r} gave no assignment within {timeout_s:.0f} s: is its coordinator "
@@ -134,13 +136,28 @@ def await_settled(
             pause = min(2 * pause, 0.25)
 
 
-def _divided(admin: Admin, spec: RangeMemberSpec, partitions: Collection[TopicPartition]) -> bool:
+def _settled(
+    admin: Admin, spec: RangeMemberSpec, holdings: Sequence[Holding], partitions: Collection[TopicPartition]
+) -> bool:
+    if not all(each.settled for each in holdings):
+        return False
     try:
         (group,) = admin.describe_consumer_groups([spec.group_id])
     except RetriableError:
         return False
-    owned = {tp for member in group.members for tp in member.assignment}
-    return group.state == "Stable" and owned.issuperset(partitions)
+    return group.state == "Stable" and all_have_theirs(group.members, holdings, partitions)
+
+
+def all_have_theirs(
+    members: Iterable[MemberDescription], holdings: Iterable[Holding], partitions: Collection[TopicPartition]
+) -> bool:
+    """Whether the group's members have all of these partitions, and those who say what they hold know which of them."""
+    wanted = frozenset(partitions)
+    assigned = {member.member_id: wanted.intersection(member.assignment) for member in members}
+    known = {each.member_id: wanted.intersection((p.topic, p.partition) for p in each.partitions) for each in holdings}
+    return wanted == frozenset().union(*assigned.values()) and all(
+        assigned.get(member_id) == held for member_id, held in known.items()
+    )
 
 
 def positions_and_ends(
