@@ -59,9 +59,9 @@ def member(servers: str, name: str, **settings: Any) -> Iterator[Member]:
 
 
 @contextlib.contextmanager
-def member_process(servers: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
+def member_process(servers: str, name: str, **settings: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A member in a process, to be killed."""
-    code = f"from tests.compat.consumer_members import stay; stay({servers!r}, {name!r})"
+    code = f"from tests.compat.consumer_members import stay; stay({servers!r}, {name!r}, **{settings!r})"
     process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, start_new_session=True)
     try:
         yield process
@@ -69,9 +69,9 @@ def member_process(servers: str, name: str) -> Iterator[subprocess.Popen[bytes]]
         end_process(process)
 
 
-def stay(servers: str, name: str) -> None:
+def stay(servers: str, name: str, **settings: Any) -> None:
     """Be a member until somebody ends this process."""
-    made = Member(servers, name, name)
+    made = Member(servers, name, name, **settings)
     while True:
         made.owned()
         time.sleep(0.1)

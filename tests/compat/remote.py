@@ -50,6 +50,10 @@ class Remote:
             raise RefusedError(answer["error"])
         return answer
 
+    def kill(self) -> None:
+        """SIGKILL: the groups of its members do not hear of it."""
+        self._process.kill()
+
     def close(self) -> None:
         end_process(self._process)
 

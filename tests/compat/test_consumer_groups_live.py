@@ -1,23 +1,28 @@
-"""Consumer groups (KIP-848) of three brokers, with librdkafka: members and coordinators that die, and restarts."""
+"""Consumer groups (KIP-848) of three brokers: members and coordinators that die, restarts, and changes of protocol."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-import confluent_kafka
 import psutil
 import pytest
 
 from placement.hashing import partition_for_group
 from tests.compat import peers
+from tests.compat.conftest import Running
 from tests.compat.consumer_members import described, member, member_process
+from tests.compat.driving import all_closed
+from tests.compat.group_clients import CLASSIC, CONSUMER, GROUP_CLIENTS, GroupClient
+from tests.compat.group_life import Life, committed_meanwhile, numbers
 from tests.compat.peers import Coterie
 from tests.compat.raw import create_topics, serving_coordinator
+from tests.compat.remote import Remote
 from tests.compat.support import PATIENT, wait_until
-from tests.compat.test_group_protocols import ALL, PARTITIONS, committed, produce
+from tests.compat.test_group_protocols import ALL, PARTITIONS, produce
 
 SESSION_S = 4
 HALF = PARTITIONS // 2
@@ -77,16 +82,6 @@ def _shard_of(cluster: Coterie, group: str) -> int:
     return next(int(shard["pid"]) for shard in shards if shard["partition"] == home)
 
 
-def _committed(servers: str, name: str) -> Mapping[int, int] | None:
-    """What was committed; None where the coordinator has just gone."""
-    try:
-        return committed(servers, name)
-    except confluent_kafka.KafkaException as error:
-        if error.args[0].code() != confluent_kafka.KafkaError.NOT_COORDINATOR:
-            raise
-        return None
-
-
 @pytest.mark.parametrize("victim", [_broker_of, _shard_of], ids=["broker", "shard"])
 def test_a_group_goes_on_when_its_coordinator_is_killed(
     cluster: Coterie, name: str, victim: Callable[[Coterie, str], int]
@@ -103,10 +98,82 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(
         wait_until(lambda: described(servers, name).group_state == "Stable")
         before = described(servers, name)
         os.kill(victim(cluster, name), signal.SIGKILL)
-        wait_until(lambda: _committed(servers, name) == dict.fromkeys(range(PARTITIONS), 10), what="what was committed")
+        wanted = dict.fromkeys(range(PARTITIONS), 10)
+        wait_until(lambda: committed_meanwhile(servers, name) == wanted, what="what was committed")
         with member(servers, name) as third:
             wait_until(lambda: len(third.owned()) == 2, what="a share for a third")
             wait_until(lambda: one.owned() | two.owned() | third.owned() == ALL)
             after = described(servers, name)
         assert {each.member_id for each in before.members} < {each.member_id for each in after.members}
         assert after.group_epoch == before.group_epoch + 1
+
+
+@pytest.fixture(params=GROUP_CLIENTS)
+def client(request: pytest.FixtureRequest, remotes: Running[Remote]) -> GroupClient:
+    return GROUP_CLIENTS[request.param](remotes)
+
+
+def _killed(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.conformance("K-I-13", "K-E-01", "K-E-04", "K-E-32", "K-B-46")
+def test_a_group_of_each_client_lives_through_changes_of_members_protocol_and_coordinator(
+    cluster: Coterie, client: GroupClient, name: str, tmp_path: Path
+) -> None:
+    """It is upgraded, grows, has a static member that restarts and dies, shrinks, and is downgraded."""
+    servers = cluster.bootstrap_servers
+    life = Life(servers, client, name)
+    with all_closed(life.members):
+        life.join(CLASSIC)
+        life.join(CLASSIC)
+        life.expect_shares()
+        life.expect_records()
+        _upgrade(life, lambda: _killed(_shard_of(cluster, name)))
+        _restart_and_kill_a_static_member(life, client, cluster, name, tmp_path)
+        life.expect_records()
+        life.leave()
+        life.expect_shares()
+        _downgrade(life, lambda: _killed(_shard_of(cluster, name)))
+        life.expect_records()
+        assert life.read() == life.produced(), "no record is read twice"
+
+
+def _upgrade(life: Life, meanwhile: Callable[[], None]) -> None:
+    """Exchange two classic members one by one, while something happens."""
+    for happens in (meanwhile, lambda: None):
+        life.leave()
+        life.join(CONSUMER)
+        happens()
+        life.expect_shares()
+    life.expect_type(CONSUMER)
+    life.expect_commits()
+
+
+def _restart_and_kill_a_static_member(
+    life: Life, client: GroupClient, cluster: Coterie, name: str, folder: Path
+) -> None:
+    """The third member restarts in a process of its own; later that is killed, and the coordinator's broker with it."""
+    third = client.join_static(cluster.bootstrap_servers, name, "third")
+    life.expect_shares(third)
+    life.expect_type(CONSUMER)
+    epoch, before = life.described().group_epoch, life.static_member("third")
+    third.close()
+    with client.static_process(cluster.bootstrap_servers, name, "third", folder) as kill:
+        wait_until(lambda: life.static_member("third").member_id != before.member_id, what="the successor")
+        assert numbers(life.static_member("third").assignment) == numbers(before.assignment)
+        assert life.described().group_epoch == epoch, "nobody else hears of it"
+        kill()
+        _killed(_broker_of(cluster, name))
+        life.expect_shares()
+
+
+def _downgrade(life: Life, meanwhile: Callable[[], None]) -> None:
+    """Exchange the last member for a classic one, while something happens."""
+    life.join(CLASSIC)
+    life.expect_shares()
+    meanwhile()
+    life.leave()
+    life.expect_shares()
+    life.expect_type(CLASSIC)
+    life.expect_commits()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -18,12 +19,28 @@ const patience = 60 * time.Second
 
 type franz struct{}
 
-func (l login) franz(more ...kgo.Opt) (*kgo.Client, error) {
-	config, err := l.tls()
-	if err != nil {
-		return nil, err
+// membership says by which protocol, and as which instance, somebody is a member. With the consumer protocol, sessions
+// and heartbeats are the broker's.
+func (l login) membership() []kgo.Opt {
+	options := []kgo.Opt{kgo.HeartbeatInterval(300 * time.Millisecond), kgo.SessionTimeout(10 * time.Second)}
+	if l.Protocol == "consumer" {
+		options = []kgo.Opt{kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer())}
 	}
-	options := append(more, kgo.SeedBrokers(l.Servers), kgo.DialTLSConfig(config), kgo.RecordRetries(3))
+	if l.Instance != "" {
+		options = append(options, kgo.InstanceID(l.Instance))
+	}
+	return options
+}
+
+func (l login) franz(more ...kgo.Opt) (*kgo.Client, error) {
+	options := append(more, kgo.SeedBrokers(strings.Split(l.Servers, ",")...), kgo.RecordRetries(3))
+	if l.CAFile != "" {
+		config, err := l.tls()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, kgo.DialTLSConfig(config))
+	}
 	mechanisms := map[string]sasl.Mechanism{
 		"PLAIN":         plain.Auth{User: l.User, Pass: l.Password}.AsMechanism(),
 		"SCRAM-SHA-256": scram.Auth{User: l.User, Pass: l.Password}.AsSha256Mechanism(),
@@ -72,26 +89,28 @@ func (franz) produce(l login, topic string, records []record) error {
 
 type franzMember struct {
 	progress
+	login  login
+	group  string
 	client *kgo.Client
 }
 
 func (franz) join(l login, group, topic string) (member, error) {
-	m := &franzMember{}
+	m := &franzMember{login: l, group: group}
 	var err error
 	gone := func(_ context.Context, _ *kgo.Client, gone map[string][]int32) {
 		m.change(func() {
 			m.owned = slices.DeleteFunc(m.owned, func(n int32) bool { return slices.Contains(gone[topic], n) })
 		})
 	}
-	m.client, err = l.franz(
+	m.client, err = l.franz(append(
+		l.membership(),
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.HeartbeatInterval(300*time.Millisecond), kgo.SessionTimeout(10*time.Second),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, more map[string][]int32) {
 			m.change(func() { m.owned = append(m.owned, more[topic]...) })
 		}),
 		kgo.OnPartitionsRevoked(gone), kgo.OnPartitionsLost(gone),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +136,26 @@ func (m *franzMember) poll() {
 func (m *franzMember) commit() error { return m.client.CommitUncommittedOffsets(context.Background()) }
 
 func (m *franzMember) close() error {
+	id, _ := m.client.GroupMetadata()
 	m.client.Close()
+	if m.login.Protocol == "consumer" && m.login.Instance != "" {
+		return m.leaveForAWhile(id)
+	}
 	return nil
+}
+
+// leaveForAWhile says what the library's own leave (1.22.3) should: that one lacks the instance id, so brokers refuse it.
+func (m *franzMember) leaveForAWhile(id string) error {
+	client, err := m.login.franz()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	leave := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	leave.Group, leave.MemberID, leave.MemberEpoch, leave.InstanceID = m.group, id, -2, &m.login.Instance
+	answer, err := leave.RequestWith(context.Background(), client)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(answer.ErrorCode)
 }

@@ -17,6 +17,7 @@ import (
 type login struct {
 	Servers, Mechanism, User, Password string
 	CAFile, Certificate, Key           string
+	Protocol, Instance                 string
 }
 
 type order struct {
