@@ -74,6 +74,12 @@ A_HAS_ALL = "8(A: e2/p1 STABLE 0-5@2 T2:0-1@2 | -)"
 A_GIVES_ALL = "8(A: e2/p2 UNREVOKED - | 0-5@2 T2:0-1@2)"
 B_JOINS_BY_REGEX = "5(B); 3(3); 7(A: 0-3); 7(B: 4-5 T2:0-1); 6(3); 8(B: e3/p0 UNRELEASED - | -)"
 FOO2 = Topic(bytes(range(64, 80)), "foo2", 1)
+BY_REGEX: list[Row] = [
+    ("A e0 R names= regex=foo.* own=[]", "e1 asg -", "", ""),
+    ("resolve", "", "", ""),
+    ("A e1", "e2 asg 0-5 T2:0-1", "", ""),
+    ("B e0 R names= regex=foo.* own=[]", "e3 asg -", "", ""),
+]
 
 HISTORIES = {
     "H-1 first member": History(H1),
@@ -193,12 +199,15 @@ HISTORIES = {
                 "4/4 Reconciling",
             ),
         ],
+        BY_REGEX,
+        (FOO, FOOBAR),
+    ),
+    "H-8 step 9: its last users leave": History(
         [
-            ("A e0 R names= regex=foo.* own=[]", "e1 asg -", "", ""),
-            ("resolve", "", "", ""),
-            ("A e1", "e2 asg 0-5 T2:0-1", "", ""),
-            ("B e0 R names= regex=foo.* own=[]", "e3 asg -", "", ""),
+            ("B e-1", "e-1", "x8(B); x7(B); x5(B); 3(4)", "4/3 Assigning"),
+            ("A e-1", "e-1", "x8(A); x7(A); x5(A); x16(foo.*); 3(5); 6(5,0)", "5/5 Empty"),
         ],
+        BY_REGEX,
         (FOO, FOOBAR),
     ),
     "H-9 more to revoke after a revocation": History(
@@ -246,6 +255,8 @@ HISTORIES = {
                 "5(A); 3(4); 7(A: 0-2 T3:0); 6(4); 8(A: e4/p3 STABLE 0-2@2 T3:0@4 | -)",
                 "4/4 Reconciling",
             ),
+            ("A e-1", "e-1", "x8(A); x7(A); x5(A); 3(5)", "5/4 Assigning"),
+            ("A e0 join", "e6 asg 0-2", "", "6/6 Reconciling"),
         ],
         H1 + H2[:2],
         TWO_TOPICS,
