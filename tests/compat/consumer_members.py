@@ -7,14 +7,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 
 from actors.wire.messages import ConsumerGroupDescribeRequest
 from tests.compat.driving import Polling, answer
-from tests.compat.peers import ROOT
-from tests.compat.processes import end_process
+from tests.compat.peers import ROOT, START_TIMEOUT_S
+from tests.compat.processes import end_process, read_ready_line, spawn
 from tests.compat.raw import Raw, serving_coordinator
 
 
@@ -59,18 +60,24 @@ def member(servers: str, name: str, **settings: Any) -> Iterator[Member]:
 
 
 @contextlib.contextmanager
-def member_process(servers: str, name: str, **settings: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A member in a process, to be killed."""
+def member_process(servers: str, name: str, folder: Path, **settings: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process to be killed, which is a member once it was given a line."""
     code = f"from tests.compat.consumer_members import stay; stay({servers!r}, {name!r}, **{settings!r})"
-    process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, start_new_session=True)
-    try:
-        yield process
-    finally:
-        end_process(process)
+    log_path = folder / "member.log"
+    with log_path.open("wb") as log:
+        process = spawn([sys.executable, "-W", "ignore", "-c", code], log, ROOT)
+        try:
+            read_ready_line(process, log_path, START_TIMEOUT_S)
+            yield process
+        finally:
+            end_process(process)
 
 
 def stay(servers: str, name: str, **settings: Any) -> None:
-    """Be a member until somebody ends this process."""
+    """Be a member, once there is a line to read, until somebody ends this process."""
+    sys.stdout.write("ready \n")
+    sys.stdout.flush()
+    sys.stdin.readline()
     made = Member(servers, name, name, **settings)
     while True:
         made.owned()

@@ -6,19 +6,26 @@ A client joins by either protocol, as a static member or not. A member in a proc
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tests.compat import consumer_members
 from tests.compat.conftest import Running
 from tests.compat.consumer_members import member_process
 from tests.compat.driving import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Member
-from tests.compat.remote import Remote, RemoteClient, start_remote
+from tests.compat.remote import RefusedError, Remote, RemoteClient, start_remote
 
 CLASSIC, CONSUMER = "classic", "consumer"
-Kill = Callable[[], None]
+
+
+class Doomed(NamedTuple):
+    """A process that joins when it is told to: before, it has started, which takes seconds."""
+
+    join: Callable[[], None]
+    kill: Callable[[], None]
 
 
 class GroupClient(Protocol):
@@ -30,8 +37,8 @@ class GroupClient(Protocol):
         """A static member, by the consumer protocol."""
         ...
 
-    def static_process(self, servers: str, name: str, instance: str, folder: Path) -> AbstractContextManager[Kill]:
-        """The same in a process of its own; what is given kills it."""
+    def static_process(self, servers: str, name: str, instance: str, folder: Path) -> AbstractContextManager[Doomed]:
+        """A process for such a member."""
         ...
 
 
@@ -47,9 +54,15 @@ class Librdkafka:
         return consumer_members.Member(servers, name, name, group_instance_id=instance)
 
     @contextlib.contextmanager
-    def static_process(self, servers: str, name: str, instance: str, folder: Path) -> Iterator[Kill]:
-        with member_process(servers, name, group_instance_id=instance) as process:
-            yield process.kill
+    def static_process(self, servers: str, name: str, instance: str, folder: Path) -> Iterator[Doomed]:
+        with member_process(servers, name, folder, group_instance_id=instance) as process:
+            yield Doomed(lambda: _tell(process), process.kill)
+
+
+def _tell(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.write(b"join\n")
+    process.stdin.flush()
 
 
 Login = Callable[[str, str, str | None], dict[str, Any]]
@@ -72,10 +85,11 @@ class Driven:
         return self._join(self._remotes.get(self._language), servers, name, CONSUMER, instance)
 
     @contextlib.contextmanager
-    def static_process(self, servers: str, name: str, instance: str, folder: Path) -> Iterator[Kill]:
+    def static_process(self, servers: str, name: str, instance: str, folder: Path) -> Iterator[Doomed]:
         with start_remote(self._language, folder) as remote:
-            self._join(remote, servers, name, CONSUMER, instance)
-            yield remote.kill
+            with contextlib.suppress(RefusedError):
+                remote.ask("start")  # no order, but answered by a program that has started
+            yield Doomed(lambda: self._join(remote, servers, name, CONSUMER, instance), remote.kill)
 
     def _join(self, remote: Remote, servers: str, name: str, protocol: str, instance: str | None = None) -> Member:
         client = RemoteClient(self._name, remote, self._login(servers, protocol, instance))

@@ -14,7 +14,7 @@ import pytest
 from placement.hashing import partition_for_group
 from tests.compat import peers
 from tests.compat.conftest import Running
-from tests.compat.consumer_members import described, member, member_process
+from tests.compat.consumer_members import described, member
 from tests.compat.driving import all_closed
 from tests.compat.group_clients import CLASSIC, CONSUMER, GROUP_CLIENTS, GroupClient
 from tests.compat.group_life import Life, committed_meanwhile, numbers
@@ -36,33 +36,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coterie]:
     }
     with peers.coterie(tmp_path_factory.mktemp("consumers"), config=config) as running:
         yield running
-
-
-def test_what_a_killed_member_had_goes_to_the_others_when_its_session_is_over(cluster: Coterie, name: str) -> None:
-    servers = cluster.bootstrap_servers
-    create_topics(servers, {name: PARTITIONS})
-    with member(servers, name) as survivor:
-        wait_until(lambda: survivor.owned() == ALL, what="all partitions")
-        with member_process(servers, name) as process:
-            wait_until(lambda: len(survivor.owned()) == HALF and described(servers, name).group_state == "Stable")
-            process.kill()
-            wait_until(lambda: survivor.owned() == ALL, what="everything back")
-        assert len(described(servers, name).members) == 1
-
-
-def test_a_static_member_that_is_restarted_moves_no_partition(cluster: Coterie, name: str) -> None:
-    servers = cluster.bootstrap_servers
-    create_topics(servers, {name: PARTITIONS})
-    with member(servers, name, group_instance_id="a") as other:
-        wait_until(lambda: other.owned() == ALL, what="all partitions")
-        with member(servers, name, group_instance_id="b") as first:
-            wait_until(lambda: len(other.owned()) == len(first.owned()) == HALF, what="a share for each")
-            had, epoch = first.owned(), described(servers, name).group_epoch
-        assert sorted(each.member_epoch for each in described(servers, name).members)[0] == -2
-        with member(servers, name, group_instance_id="b") as second:
-            wait_until(lambda: second.owned() == had, what="what it had")
-            assert described(servers, name).group_epoch == epoch
-            assert other.owned() == ALL - had
 
 
 def _broker_of(cluster: Coterie, group: str) -> int:
@@ -154,16 +127,18 @@ def _restart_and_kill_a_static_member(
     life: Life, client: GroupClient, cluster: Coterie, name: str, folder: Path
 ) -> None:
     """The third member restarts in a process of its own; later that is killed, and the coordinator's broker with it."""
-    third = client.join_static(cluster.bootstrap_servers, name, "third")
-    life.expect_shares(third)
-    life.expect_type(CONSUMER)
-    epoch, before = life.described().group_epoch, life.static_member("third")
-    third.close()
-    with client.static_process(cluster.bootstrap_servers, name, "third", folder) as kill:
+    servers = cluster.bootstrap_servers
+    with client.static_process(servers, name, "third", folder) as successor:
+        third = client.join_static(servers, name, "third")
+        life.expect_shares(third)
+        life.expect_type(CONSUMER)
+        epoch, before = life.described().group_epoch, life.static_member("third")
+        third.close()
+        successor.join()
         wait_until(lambda: life.static_member("third").member_id != before.member_id, what="the successor")
         assert numbers(life.static_member("third").assignment) == numbers(before.assignment)
         assert life.described().group_epoch == epoch, "nobody else hears of it"
-        kill()
+        successor.kill()
         _killed(_broker_of(cluster, name))
         life.expect_shares()
 
