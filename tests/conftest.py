@@ -22,12 +22,14 @@ from spark_bridge.session import check_installed
 from tests.support.left_open import LEFT_OPEN
 from tests.support.ray_variables import TOKENS
 
-LIVE = ("ray", "programs", "spark", "compat", "chaos", "browser")
-"""Folders whose tests share a running cluster, or wait for one, the longest first: each runs in one process, in order.
+LIVE = ("ray", "spark", "compat")
+"""Folders whose tests share a running cluster: each runs in one process, in order.
 
-The other tests run file by file beside them, in whichever process has time.
+The other tests run file by file, in whichever process has time.
 """
-_FIRST = (*LIVE, "sim")  # the files of sim take minutes: one that came last would leave the other processes idle
+_FIRST = (*LIVE, "programs", "browser", "sim", "component")
+"""The folders in the order in which they are begun. What takes longest comes first: the many short files of tests/unit
+have all processes end together."""
 
 SPARK_TESTS = Path(__file__).parent / "spark"
 
