@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import inspect
 import os
 import signal
@@ -53,8 +54,19 @@ os.environ.update(TOKENS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # While the tests are collected there is next to no garbage, and ever more to look through for it.
+    gc.disable()
     # On a slow machine it may be said of a cluster; what is left of it is ended all the same.
     config.addinivalue_line("filterwarnings", "ignore:the cluster did not stop in order within:UserWarning")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Thousands of tests stay until the end. Each look of the collector's at all of them, and at all modules, takes
+    longer than most tests: it leaves them out, and looks at what the tests make more seldom."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 50, 50)
+    gc.enable()
 
 
 def why_no_spark() -> str | None:
