@@ -149,12 +149,31 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
 class ByFolder(LoadScopeScheduling):
     """Files, and the folders in LIVE, one after the other to whichever process has time."""
 
+    def __init__(self, config: pytest.Config, log: object) -> None:
+        super().__init__(config, log)
+        self._numbers: dict[str, int] = {}  # of the tests, which are the same in all processes
+
     def _reschedule(self, node: WorkerController) -> None:
         """Give a process its next tests. With less than two it waits for more, be it for ever: one that takes the place
         of one that died may be given a single test, or a file of which all have run."""
         super()._reschedule(node)
         while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
             super()._reschedule(node)  # when nothing is left, it is told to end
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """As the base class does, which looks through all tests for the number of each."""
+        scope, unit = self.workqueue.popitem(last=False)
+        self.assigned_work.setdefault(node, {})[scope] = unit
+        if not self._numbers:
+            self._numbers = {test: number for number, test in enumerate(self.registered_collections[node])}
+        node.send_runtest_some([self._numbers[test] for test, done in unit.items() if not done])
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """What a process has finished is forgotten: after each test, all that it is said to have is counted."""
+        super().mark_test_complete(node, item_index, duration)
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][scope].values()):
+            del self.assigned_work[node][scope]
 
     def _split_scope(self, nodeid: str) -> str:
         folder = _folder(nodeid)
