@@ -114,19 +114,18 @@ def test_a_message_with_a_field_of_another_type_or_one_too_few_is_refused_by_its
     codec = CODECS[link]
     required = [each for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
 
-    @given(_of(cls), st.data())
-    def refused(message: Any, data: st.DataObject) -> None:
+    @settings(max_examples=10)
+    @given(_of(cls))
+    def refused(message: Any) -> None:
         tag, *values = msgpack.unpackb(codec.encode(message))
         if required:
             short = values[: len(required) - 1]
             with pytest.raises(LinkError, match=rf"^{link} link: {cls.__name__} is an array of {len(values)}, not "):
                 codec.decode(msgpack.packb([tag, *short]))
-        if values:
-            wrong = data.draw(st.integers(0, len(values) - 1))
-            values[wrong] = msgpack.ExtType(5, b"nothing of ours")
-            name = fields(cls)[wrong].name
-            with pytest.raises(LinkError, match=rf"^{link} link: {cls.__name__}\.{name}: "):
-                codec.decode(msgpack.packb([tag, *values]))
+        for wrong, field in enumerate(fields(cls)):
+            other = [*values[:wrong], msgpack.ExtType(5, b"nothing of ours"), *values[wrong + 1 :]]
+            with pytest.raises(LinkError, match=rf"^{link} link: {cls.__name__}\.{field.name}: "):
+                codec.decode(msgpack.packb([tag, *other]))
 
     refused()
 
