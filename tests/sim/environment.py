@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from actors.broker.housekeeping import Compact
 from actors.log.compaction import CompactionPlan, CompactionResult, compact
-from actors.runtime.environment import Clock, Environment, Kernel
+from actors.runtime.environment import Clock, Collector, Environment, Kernel
 from tests.sim.disks import SimFileWriter
 from tests.sim.engine import MS, SECOND, Process
 from tests.sim.processes import look
+
+_SHARED: Final = Collector(*[lambda: None] * 4)
+"""The collector is the simulation's (run.py)."""
 
 
 def environment_of(process: Process) -> Environment:
@@ -38,6 +43,7 @@ def environment_of(process: Process) -> Environment:
             boot=lambda: f"{machine.host}-{machine.boots}\n".encode(),
             is_ours=lambda _: True,
         ),
+        collector=_SHARED,
     )
 
 

@@ -154,7 +154,7 @@ def run(
     level = logging.root.manager.disable
     logging.disable(logging.NOTSET if trace else logging.CRITICAL)
     thresholds = gc.get_threshold()
-    gc.set_threshold(0)  # shards switch the collector on and off; here it runs after the run alone
+    gc.set_threshold(0)  # it runs after the run alone
     try:
         sim.network = Network(sim)
         sim.begin()
@@ -173,9 +173,7 @@ def run(
             sim.end()
             del world
             sim.discard()
-            gc.unfreeze()  # what shards had loaded
             gc.collect()
-            gc.freeze()
     finally:
         Simulation.current = None
         gc.set_threshold(*thresholds)
