@@ -28,7 +28,7 @@ SELECTION: Final = (
 LEFT_OUT: Final = {
     "tests/unit/house/test_snippets.py": "mypy reads pages there, and as of Python 3.11 wherever it runs",
 }
-OPTIONS: Final = ("-n", "3", "--assert=plain", "--first-case", "--hypothesis-profile=few")
+OPTIONS: Final = ("-n", "4", "--assert=plain", "--first-case", "--hypothesis-profile=few")
 FOLDERS: Final = ("tests/unit", "tests/component")
 UV: Final = (sys.executable, "-m", "uv", "--quiet")
 NOT_PASSED_ON: Final = {
