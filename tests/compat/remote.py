@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.compat.driving import OPERATION_TIMEOUT_S, Member, Records
-from tests.compat.peers import HERE, built, kafka_jars, kafka_tools_jars
+from tests.compat.peers import HERE, QUICK_JAVA, built, kafka_jars, kafka_tools_jars
 from tests.compat.processes import end_process, spawn
 from tests.compat.raw import await_topics
 from tests.compat.secure import ALLOWED_URLS
@@ -80,7 +80,7 @@ def _java(folder: Path) -> list[str]:
     jars = f"{kafka_jars()}/*:{kafka_tools_jars()}/*"
     sources = sorted(path.name for path in (HERE / "java").glob("*.java"))
     classes = built(HERE / "java", ["javac", "-cp", jars, "-d"], sources)
-    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"{ALLOWED_URLS}{(folder / 'token').as_uri()}"]
+    options = [*QUICK_JAVA, f"{ALLOWED_URLS}{(folder / 'token').as_uri()}"]
     return ["java", *options, "-cp", f"{classes}:{jars}", "Driven"]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import spark_bridge
 from spark_bridge.encryption import write_secret
 from spark_bridge.executor_changes import SessionExecutors
-from tests.spark.support import FAST, FAST_SPARK, SMALL, executor_nodes, full_status, jvms, wait_until
+from tests.spark.support import FAST, FAST_JVM, FAST_SPARK, SMALL, executor_nodes, full_status, jvms, wait_until
 
 
 def two_nodes(folder: str) -> dict[str, Any]:
@@ -102,7 +102,8 @@ def local_spark(servers: str, topic: str, folder: str) -> dict[str, Any]:
 
     os.environ.pop("PYTHONPATH", None)
     os.chdir(folder)
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.driver.extraJavaOptions", FAST_JVM).getOrCreate()
     try:
         again = SparkSession.builder.getOrCreate()
         found = {"executors": executor_count(again), "prepared": prepare(again), "slots": task_slots(again)}

@@ -52,8 +52,9 @@ __all__ = [
     "wait_until",
 ]
 
-# They halve the start of a JVM, and cost speed later: for tests and demos.
-FAST_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+# They halve the start of a JVM, and cost speed later: for tests and demos. The last two are for tests alone: they spare
+# it the proof that the classes of Spark and Ray are well-formed, an eighth of the rest.
+FAST_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 FAST_SPARK = {
     "spark.driver.extraJavaOptions": FAST_JVM,
     "spark.executor.extraJavaOptions": FAST_JVM,
