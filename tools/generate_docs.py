@@ -23,6 +23,8 @@ from actors.settings import (
     accepted_topic_settings,
 )
 from actors.settings.kinds import MAX_INT, MAX_LONG
+from actors.wire.api_keys import ApiKey
+from tools.kafka_versions import LEFT_OUT
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _INTRO = """\
@@ -83,6 +85,9 @@ _PROTOCOL_NOTES = """\
   `__consumer_offsets` partition; *refused*, that ApiVersions names the request and the broker answers that it is not
   served. ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups and, from version 8 on, OffsetFetch are about
   several groups: the broker splits such a request and merges the answers.
+- **ApiVersions** 5 may name the cluster and the node that a client means to reach (KIP-1242). Another broker answers
+  REBOOTSTRAP_REQUIRED (129), upon which Java's client begins anew with the addresses it was given; before a login, too,
+  where Kafka does not look. A cluster keeps its id as long as its data directory, and so does a broker its node id.
 - **Produce** is advertised from version 0 but served from version 3, the first with today's record batches. Older
   librdkafka takes a higher first version as a sign that the broker cannot take lz4, gzip or snappy.
 - **Produce** names each record that the topic does not take, with the reason (KIP-467, from version 8 on): nothing of
@@ -158,11 +163,6 @@ _TOOL_DIFFERENCES = [
         "`kafka-features`",
         "`share.version` and `transaction.version` stay 0, and there is no `streams.version`",
         "those protocols are not there",
-    ),
-    (
-        "`kafka-features`",
-        "`metadata.version` is 4.1-IV1; 4.4-IV2 in Kafka",
-        "the versions of the APIs that are served end with 4.1's",
     ),
     (
         "`kafka-configs`",
@@ -253,6 +253,10 @@ _PROTOCOL_BATCHES_NOTES = """\
   `max.message.bytes` then, as in Kafka. Its records stay as they are to the byte. Kafka counts their times from the
   first one's, so that the batch may be somewhat shorter or longer there.
 """
+_PROTOCOL_LEFT_OUT = """\
+All versions advertised are those of Kafka 4.4.0; GetTelemetrySubscriptions it advertises only with a plugin. Versions
+that it has and keeps back, as InitProducerId 6, are kept back here. These APIs are served by Kafka, and not here:
+"""
 _PROTOCOL_RELEASES = """\
 ## Where Kafka 4.4 differs from 4.1
 
@@ -262,12 +266,12 @@ Coterie is compared with Apache Kafka 4.4.0, whose settings and messages it know
 | what | Kafka 4.4.0, unlike 4.1.1 | here |
 | --- | --- | --- |
 | versions of APIs | OffsetCommit and OffsetFetch 10, ListOffsets 11, ApiVersions 5, DescribeLogDirs 5, \
-DeleteGroups 3, TxnOffsetCommit 6, ShareFetch and ShareAcknowledge 2, DescribeShareGroupOffsets 1 | OffsetCommit and \
-OffsetFetch 10; of the others clients use what is served |
+DeleteGroups 3, TxnOffsetCommit 6, ShareFetch and ShareAcknowledge 2, DescribeShareGroupOffsets 1 | the same, of what \
+is served |
 | new APIs | StreamsGroupTopologyDescriptionUpdate (93), UnregisterController (94) | not served |
 | new errors | GROUP_DELETION_FAILED (134), STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED (135), \
 CONTROLLER_ID_NOT_REGISTERED (136) | known by name |
-| features | `metadata.version` 33 (4.4-IV2), `share.version` 2, a `streams.version` | as before |
+| features | `metadata.version` 33 (4.4-IV2), `share.version` 2, a `streams.version` | `metadata.version` 33 |
 | tokens | a listener with OAUTHBEARER needs `sasl.oauthbearer.expected.issuer` and \
 `sasl.oauthbearer.expected.audience`, or `sasl.oauthbearer.allow.unverified.issuer=true` and \
 `sasl.oauthbearer.allow.unverified.audience=true` | the same |
@@ -295,11 +299,10 @@ _PROTOCOL_TOOLS_NOTES = """\
   when something is appended. A value that brokers cannot have is INVALID_CONFIG (40), where Kafka answers
   INVALID_REQUEST (42), and so are brokers' compaction lags that exclude each other, which Kafka takes while it runs.
   Blanks around an item that is subtracted from a list do not count.
-- **metadata.version** is 27 (4.1-IV1). **UpdateFeatures** to any other level is INVALID_UPDATE_VERSION (95), except for
+- **metadata.version** is 33 (4.4-IV2). **UpdateFeatures** to any other level is INVALID_UPDATE_VERSION (95), except for
   `coterie.metadata.version`, which the controller raises once all brokers speak a version that knows the level.
-- **Which release clients take a broker for.** kafka-python infers 4.1 from ApiVersions, whose ranges end where Kafka
-  4.1's do. Only OffsetCommit and OffsetFetch go to version 10, which is Kafka 4.2's: it carries topic ids, so that a
-  commit for a topic that was deleted and made again is refused. franz-go's `kversion`, which kcl asks, says "between
+- **Which release clients take a broker for.** kafka-python infers 4.3, the newest that it knows, from ApiVersions,
+  whose ranges end where Kafka 4.4's do. franz-go's `kversion`, which kcl asks, says "between
   v0.9.0 and v0.10.0": it takes a broker for no release of which an API is missing, and 0.10 had SaslHandshake.
 """
 
@@ -314,6 +317,8 @@ def protocol_page() -> str:
             _PROTOCOL,
             "## APIs and versions\n",
             _table(head, rows),
+            _PROTOCOL_LEFT_OUT,
+            _table(("API", "key", "versions", "why"), list(map(_left_out_row, LEFT_OUT))),
             _PROTOCOL_NOTES + _limits(),
             _PROTOCOL_BATCHES,
             _table(("refused here", "error", "why"), BATCHES_REFUSED),
@@ -334,6 +339,11 @@ def _api_row(api: Api) -> tuple[str, ...]:
         advertised = _range(api.first, api.last)
     rights = ", ".join(map(str, api.rights)) or "none"
     return api.key.label, str(int(api.key)), served, advertised, api.runs.value, rights
+
+
+def _left_out_row(key: ApiKey) -> tuple[str, ...]:
+    first, last, why = LEFT_OUT[key]
+    return key.label, str(int(key)), _range(first, last), why
 
 
 def _range(first: int, last: int) -> str:

@@ -8,7 +8,7 @@ from actors.wire.framing import RequestHeader
 from actors.wire.messages import DeleteGroupsRequest, DeleteGroupsResponse
 
 API = DeleteGroupsRequest
-VERSIONS = (0, 2)
+VERSIONS = (0, 3)
 
 
 def parse(header: RequestHeader, m: DeleteGroupsRequest, host: str, topics: Topics) -> core.DeleteGroupsRequest:

@@ -53,7 +53,7 @@ _COMMANDS = {
     "quota-ip": (CONFIGS, "--alter", "--add-config", "connection_creation_rate=1000", *_NOWHERE),
     "quota-ip-shown": (CONFIGS, "--describe", *_NOWHERE),
 }
-_METADATA_VERSION = {"kafka": (33, "4.4-IV2"), "coterie": (27, "4.1-IV1")}
+_METADATA_VERSION = (33, "4.4-IV2")
 _printed: dict[str, dict[str, Printed]] = {}
 
 
@@ -68,7 +68,7 @@ def printed(kafka: Peer, java: Remote) -> dict[str, Printed]:
             producer.produce(_TOPIC, b"%d" % n, partition=0)
         assert producer.flush(TIMEOUT_S) == 0
         _commit(servers)
-        level, _ = _METADATA_VERSION[kafka.kind]
+        level, _ = _METADATA_VERSION
         named = _COMMANDS | {"same": (FEATURES, "upgrade", "--feature", f"metadata.version={level}")}
         commands = [(tool, "--bootstrap-server", servers, *rest) for tool, *rest in named.values()]
         _printed[servers] = dict(zip(named, run_tools(java, commands), strict=True))
@@ -168,7 +168,7 @@ def test_features_are_those_of_the_release(kafka: Peer, printed: dict[str, Print
         *("metadata.version", "share.version", "transaction.version"),
     }
     assert ("streams.version" in found) is (kafka.kind == "kafka")
-    _, metadata_version = _METADATA_VERSION[kafka.kind]
+    _, metadata_version = _METADATA_VERSION
     assert found["metadata.version"][1:3] == [metadata_version, metadata_version]
     assert found["eligible.leader.replicas.version"][1:3] == ["1", "1"]
     assert found["group.version"][:3] == ["0", "1", "1"]
@@ -181,7 +181,7 @@ def test_features_are_those_of_the_release(kafka: Peer, printed: dict[str, Print
 
 @brokers
 def test_a_feature_may_stay_but_not_go_where_it_cannot(kafka: Peer, printed: dict[str, Printed]) -> None:
-    level, _ = _METADATA_VERSION[kafka.kind]
+    level, _ = _METADATA_VERSION
     assert printed["same"] == (f"metadata.version was upgraded to {level}.\n", 0)
     for name, level in (("newer", "upgrade metadata.version to 99"), ("older", "downgrade metadata.version to 20")):
         refusal = printed[name]

@@ -175,9 +175,19 @@ def test_denied_groups_keep_their_places(tmp_path: Path) -> None:
         ("g", 0, "Stable", 1 << 6 | 1 << 8),
         ("nor", DENIED_GROUP, "", NOT_ASKED),
     ]
-    deleted = world.ask(m.DeleteGroupsRequest(groups_names=["no", "g", "no"]), 2).results
-    assert [(r.group_id, r.error_code) for r in deleted] == [("no", DENIED_GROUP), ("g", 0)]
-    assert [asked.groups_names for asked in world.shards.asked[1:]] == [["g"]]
+    for version in range(4):
+        deleted = world.ask(m.DeleteGroupsRequest(groups_names=["no", "g", "no"]), version).results
+        assert [(r.group_id, r.error_code) for r in deleted] == [("no", DENIED_GROUP), ("g", 0)]
+    assert [asked.groups_names for asked in world.shards.asked[1:]] == [["g"]] * 4
+
+
+@pytest.mark.conformance("K-A-80", "K-I-33")
+def test_a_shard_of_an_older_build_is_asked_to_delete_in_a_version_that_it_knows(tmp_path: Path) -> None:
+    world = World(tmp_path, [allowed(DELETE, GROUP, "g")])
+    for version in range(4):
+        (deleted,) = world.ask(m.DeleteGroupsRequest(groups_names=["g"]), version).results
+        assert (deleted.error_code, deleted.error_message) == (0, None)
+    assert world.shards.versions == [0, 1, 2, 2]
 
 
 def consumer_heartbeat(*names: str, epoch: int = 0) -> m.ConsumerGroupHeartbeatRequest:

@@ -118,7 +118,7 @@ async def test_a_members_life_in_kafkas_bytes(tmp_path: Path, version: int) -> N
         assert left.hex() == "000000000000000241ffffffff00000000ff00"
 
 
-@pytest.mark.conformance("K-A-02", "K-A-14", "K-A-59", "K-D-03", "K-D-05", "K-D-15", "K-D-26")
+@pytest.mark.conformance("K-A-02", "K-A-14", "K-A-59", "K-D-03", "K-D-05", "K-D-15", "K-D-26", "K-I-33")
 async def test_a_group_grows_commits_is_looked_at_and_goes(tmp_path: Path) -> None:
     async with served(tmp_path) as (_, client):
         one, two = Member(client, "A"), Member(client, "B")
@@ -138,6 +138,8 @@ async def test_a_group_grows_commits_is_looked_at_and_goes(tmp_path: Path) -> No
         assert (group.group_state, group.assignor_name, len(group.members)) == ("Stable", "uniform", 2)
         assert [group.members[0].client_host, group.members[0].client_id] == ["/127.0.0.1", "tests"]
         assert (other.error_code, nameless.error_code) == (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID)
+        unknown = await client.ask(m.ListGroupsRequest(types_filter=["none-such"]), 5)
+        assert (unknown.error_code, unknown.groups) == (0, [])
         listed = (await client.ask(m.ListGroupsRequest(types_filter=["consumer"]), 5)).groups
         assert [(each.group_id, each.group_type, each.group_state) for each in listed] == [
             (GROUP, "consumer", "Stable")
@@ -168,7 +170,7 @@ async def fetched(client: Client, member_id: str | None, epoch: int, index: int)
 
 
 async def deleted(client: Client) -> int:
-    return int((await client.ask(m.DeleteGroupsRequest(groups_names=[GROUP]), 2)).results[0].error_code)
+    return int((await client.ask(m.DeleteGroupsRequest(groups_names=[GROUP]), 3)).results[0].error_code)
 
 
 @pytest.mark.conformance("K-B-67", "K-B-68", "K-B-71")

@@ -77,7 +77,8 @@ def log_dirs(broker: Broker, version: int = 4, topics: Any = None) -> Any:
     return result
 
 
-@pytest.mark.parametrize("version", range(1, 5))
+@pytest.mark.conformance("K-I-32")
+@pytest.mark.parametrize("version", range(1, 6))
 def test_a_log_dir_says_how_large_its_logs_are(tmp_path: Path, version: int) -> None:
     broker = Broker(tmp_path, brokers=2)
     broker.topic("t", led_by(0), led_by(1), led_by(0))
@@ -86,6 +87,7 @@ def test_a_log_dir_says_how_large_its_logs_are(tmp_path: Path, version: int) -> 
     result = log_dirs(broker, version)
     found = {(t.name, p.partition_index): p.partition_size for t in result.topics for p in t.partitions}
     assert (result.error_code, result.log_dir) == (0, str(tmp_path / "data"))
+    assert result.is_cordoned is False
     assert found == {("t", 0): size, ("t", 2): 0, ("u", 0): 0}
     if version >= 4:
         assert result.total_bytes >= result.usable_bytes > 0
@@ -336,10 +338,10 @@ def test_features_are_listed_as_far_as_a_client_can_read_them(tmp_path: Path, ve
     answer = broker.ask(ApiVersionsRequest(client_software_name="x", client_software_version="1"), version)
     supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
     finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
-    assert supported["metadata.version"] == (27, 27)
+    assert supported["metadata.version"] == (33, 33)
     assert supported.get("transaction.version") == ((0, 0) if version == 4 else None)
     assert supported[OURS] == (1, 2)
-    assert finalized == {"eligible.leader.replicas.version": (1, 1), "metadata.version": (27, 27), OURS: (1, 1)}
+    assert finalized == {"eligible.leader.replicas.version": (1, 1), "metadata.version": (33, 33), OURS: (1, 1)}
     assert answer.finalized_features_epoch == broker.metadata.version
 
 
@@ -356,9 +358,9 @@ def test_features_that_stay_are_updated(tmp_path: Path) -> None:
     assert (answer.error_code, answer.error_message) == (0, None)
 
 
-@pytest.mark.parametrize(("name", "level"), [("metadata.version", 26), ("transaction.version", 2), ("mine", 1)])
+@pytest.mark.parametrize(("name", "level"), [("metadata.version", 32), ("transaction.version", 2), ("mine", 1)])
 def test_no_feature_can_be_changed(tmp_path: Path, name: str, level: int) -> None:
-    asked = updates(("metadata.version", 27), (name, level))
+    asked = updates(("metadata.version", 33), (name, level))
     answer = Broker(tmp_path).ask(asked, 2)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert name in answer.error_message
@@ -372,7 +374,7 @@ def test_our_own_feature_is_raised_by_the_controller(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     broker.controller.prompt = False
     for version, codes in ((2, []), (1, [0, 0]), (0, [0, 0])):
-        asked = broker.send(updates(("metadata.version", 27), (OURS, 2)), version)
+        asked = broker.send(updates(("metadata.version", 33), (OURS, 2)), version)
         operation, done = broker.controller.calls.pop()
         assert operation == RaiseMetadataVersion(2)
         done(MetadataVersionRaised(0, None), None)

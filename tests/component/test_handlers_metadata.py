@@ -23,7 +23,7 @@ from actors.wire.messages import (
     response_class,
 )
 from placement.metadata import OFFSETS_TOPIC, BrokerInfo
-from placement.records import BrokerRecord
+from placement.records import BrokerRecord, ClusterRecord
 from tests.support.handler_helpers import Broker, Controller, led_by
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -31,7 +31,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 # --- ApiVersions ---
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_api_versions_advertises_what_works(tmp_path: Path, version: int) -> None:
     answer = Broker(tmp_path).ask(
         ApiVersionsRequest(client_software_name="apache-kafka-java", client_software_version="4.1.0-rc.1"), version
@@ -54,11 +54,11 @@ def test_produce_is_advertised_from_0_for_older_librdkafka(tmp_path: Path) -> No
 
 # The table of what clients of our day send: api key -> versions.
 REAL_CLIENTS = {
-    ApiKey.API_VERSIONS: (0, 2, 3, 4),
+    ApiKey.API_VERSIONS: (0, 2, 3, 4, 5),
     ApiKey.METADATA: (4, 5, 6, 13),
     ApiKey.PRODUCE: (7, 9, 10, 13),
     ApiKey.FETCH: (11, 12, 16, 18),
-    ApiKey.LIST_OFFSETS: (2, 3, 7, 10),
+    ApiKey.LIST_OFFSETS: (2, 3, 7, 10, 11),
     ApiKey.FIND_COORDINATOR: (1, 2, 6),
     ApiKey.JOIN_GROUP: (5, 7, 9),
     ApiKey.SYNC_GROUP: (3, 5),
@@ -69,7 +69,7 @@ REAL_CLIENTS = {
     ApiKey.INIT_PRODUCER_ID: (0, 4, 5),
     ApiKey.LIST_GROUPS: (0, 1, 2, 5),
     ApiKey.DESCRIBE_GROUPS: (1, 3, 5, 6),
-    ApiKey.DELETE_GROUPS: (0, 1, 2),
+    ApiKey.DELETE_GROUPS: (0, 1, 2, 3),
 }
 
 
@@ -78,7 +78,7 @@ def test_every_version_that_real_clients_send_is_served(api_key: int) -> None:
     assert all(APIS[api_key].serves(version) for version in REAL_CLIENTS[api_key])
 
 
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize(
     ("name", "release"), [("", "1"), ("x", ""), ("-x", "1"), ("a b", "1"), ("x", "1."), ("é", "1")]
 )
@@ -87,11 +87,42 @@ def test_an_illegal_client_software_name_is_refused(tmp_path: Path, version: int
     assert Broker(tmp_path).ask(message, version).error_code == ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.conformance("K-I-25", "K-I-26")
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "code"),
+    [
+        (None, -1, ErrorCode.NONE),
+        ("here", 0, ErrorCode.NONE),
+        ("there", 0, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("", 0, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("here", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("here", -2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("here", -1, ErrorCode.INVALID_REQUEST),
+        (None, 0, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_client_that_meant_another_broker_is_told_so(
+    tmp_path: Path, cluster_id: str | None, node_id: int, code: ErrorCode
+) -> None:
+    """Its software's name is looked at first, and versions before 5 say nothing of a broker."""
+    broker = Broker(tmp_path, brokers=2)
+    broker.metadata.apply(ClusterRecord("here"))
+    meant = ApiVersionsRequest(
+        client_software_name="a", client_software_version="1", cluster_id=cluster_id, node_id=node_id
+    )
+    answer = broker.ask(meant, 5)
+    assert (answer.error_code, bool(answer.api_keys)) == (code, code is ErrorCode.NONE)
+    assert broker.ask(meant, 4).error_code == ErrorCode.NONE
+    meant.client_software_name = "-"
+    assert broker.ask(meant, 5).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.conformance("K-I-29")
 def test_an_unknown_version_is_answered_in_version_0_with_our_range() -> None:
     frame = encode_response(api_versions.unsupported(), 0, 9)[4:]
     _, answer = decode_response(ApiVersionsResponse, 0, frame)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(key.api_key, key.min_version, key.max_version) for key in answer.api_keys] == [(18, 0, 4)]
+    assert [(key.api_key, key.min_version, key.max_version) for key in answer.api_keys] == [(18, 0, 5)]
 
 
 # --- Metadata ---

@@ -72,7 +72,7 @@ def test_the_newest_of_records_without_a_time_is_the_first(tmp_path: Path) -> No
     assert (part.error_code, part.offset, part.timestamp) == (0, 0, -1)
 
 
-@pytest.mark.parametrize("version", range(1, 11))
+@pytest.mark.parametrize("version", range(1, 12))
 @pytest.mark.parametrize(
     "asked",
     [
@@ -106,7 +106,8 @@ def test_a_partition_of_an_unknown_topic_named_twice_is_an_invalid_request(tmp_p
     assert [p.error_code for p in topic.partitions] == [ErrorCode.INVALID_REQUEST]
 
 
-@pytest.mark.parametrize("version", range(1, 11))
+@pytest.mark.conformance("K-I-31")
+@pytest.mark.parametrize("version", range(1, 12))
 @pytest.mark.parametrize(
     ("timestamp", "offset", "found", "since"),
     [
@@ -115,6 +116,7 @@ def test_a_partition_of_an_unknown_topic_named_twice_is_an_invalid_request(tmp_p
         (-3, 1, NOW_MS - 1000, 7),
         (-4, 0, -1, 8),
         (-5, -1, -1, 9),
+        (-6, -1, -1, 11),
         (0, 0, NOW_MS - 3000, 1),
         (NOW_MS - 2500, 1, NOW_MS - 1000, 1),
         (NOW_MS, -1, -1, 1),
@@ -134,7 +136,7 @@ def test_offsets_carry_their_leader_epoch(tmp_path: Path, timestamp: int, epoch:
 
 
 def test_an_unknown_special_time_is_unsupported(tmp_path: Path) -> None:
-    assert listed(filled(tmp_path), -6, 10).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert listed(filled(tmp_path), -7, 11).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize(

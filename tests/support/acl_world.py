@@ -53,6 +53,7 @@ class Shards:
         self.touched: list[str] = []
         self.relayed: list[tuple[Slot, bytes]] = []
         self.asked: list[ApiMessage] = []
+        self.versions: list[int] = []
         self.awake: dict[int, list[str]] = {}
         """The groups of each shard that is awake. Without any, all shards sleep."""
 
@@ -73,6 +74,7 @@ class Shards:
     def ask(self, partition: int, message: Any, version: int, done: Callable[[Any], None]) -> None:
         self.touched.append("ask")
         self.asked.append(message)
+        self.versions.append(version)
         done(self._listed(partition) if isinstance(message, ListGroupsRequest) else answer(message, version))
 
     def _listed(self, partition: int) -> ListGroupsResponse:

@@ -14,7 +14,7 @@ from actors.wire.messages import ApiMessage, DescribeLogDirsRequest, DescribeLog
 log = logging.getLogger(__name__)
 
 API = DescribeLogDirsRequest
-VERSIONS = (1, 4)  # version 5 (cordoned directories) is left out: by it clients take a broker for Kafka 4.3
+VERSIONS = (1, 5)  # no directory is ever cordoned (KIP-1066)
 
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 Topic = DescribeLogDirsResponse.DescribeLogDirsTopic

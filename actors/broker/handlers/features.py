@@ -26,11 +26,11 @@ class Feature(NamedTuple):
     level: int
 
 
-# 27 is the number of 4.1-IV1, the last metadata.version of the Kafka release whose protocol is served.
+# 33 is the number of 4.4-IV2, the last metadata.version of the Kafka release whose protocol is served.
 FEATURES: dict[str, Feature] = {
     "eligible.leader.replicas.version": Feature(1, 1, 1),
     "kraft.version": Feature(0, 0, 0),
-    "metadata.version": Feature(27, 27, 27),
+    "metadata.version": Feature(33, 33, 33),
     "share.version": Feature(0, 0, 0),
     "transaction.version": Feature(0, 0, 0),
 }

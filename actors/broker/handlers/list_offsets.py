@@ -25,7 +25,7 @@ from placement.metadata import PartitionInfo
 log = logging.getLogger(__name__)
 
 API = ListOffsetsRequest
-VERSIONS = (1, 10)  # version 11 (tiered logs, KIP-1023) is left out: by it clients take a broker for Kafka 4.2
+VERSIONS = (1, 11)
 
 
 class Time(IntEnum):
@@ -36,19 +36,21 @@ class Time(IntEnum):
     MAX_TIMESTAMP = -3
     EARLIEST_LOCAL = -4
     LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
 
 
 _NOT_AVAILABLE_FROM = 5  # older clients do not know OFFSET_NOT_AVAILABLE (KIP-207)
-# The first version of the request that knows each (KIP-734, KIP-405, KIP-1005).
+# The first version of the request that knows each (KIP-734, 405, 1005, 1023).
 _SINCE: dict[int, int] = {
     Time.LATEST: 1,
     Time.EARLIEST: 1,
     Time.MAX_TIMESTAMP: 7,
     Time.EARLIEST_LOCAL: 8,
     Time.LATEST_TIERED: 9,
+    Time.EARLIEST_PENDING_UPLOAD: 11,
 }
 
-_KNOWN = frozenset((Time.LATEST, Time.EARLIEST, Time.EARLIEST_LOCAL, Time.LATEST_TIERED))
+_KNOWN = frozenset(Time) - {Time.MAX_TIMESTAMP}
 """What is known without a look into files."""
 _LOOKED_UP = 200  # as many times as long takes what is not
 
@@ -130,7 +132,7 @@ def _look_up(
         case Time.MAX_TIMESTAMP:
             newest = partition_log.newest_batch()
             found = None if newest is None else (yield from _found(context, newest))
-        case Time.LATEST_TIERED:
+        case Time.LATEST_TIERED | Time.EARLIEST_PENDING_UPLOAD:
             return -1, -1, -1
         case _:
             found = yield from _first(context, partition_log, time)

@@ -70,12 +70,12 @@ def _share_offsets(message: DescribeShareGroupOffsetsRequest, code: ErrorCode, t
     )
 
 
-# The versions of Kafka 4.1.
+# The versions of Kafka 4.4.
 SHARE_GROUP_HEARTBEAT = NotServed(ShareGroupHeartbeatRequest, (1, 1), SHARE, _whole(ShareGroupHeartbeatResponse))
 SHARE_GROUP_DESCRIBE = NotServed(ShareGroupDescribeRequest, (1, 1), SHARE, _share_groups)
-SHARE_FETCH = NotServed(ShareFetchRequest, (1, 1), SHARE, _whole(ShareFetchResponse))
-SHARE_ACKNOWLEDGE = NotServed(ShareAcknowledgeRequest, (1, 1), SHARE, _whole(ShareAcknowledgeResponse))
-DESCRIBE_SHARE_GROUP_OFFSETS = NotServed(DescribeShareGroupOffsetsRequest, (0, 0), SHARE, _share_offsets)
+SHARE_FETCH = NotServed(ShareFetchRequest, (1, 2), SHARE, _whole(ShareFetchResponse))
+SHARE_ACKNOWLEDGE = NotServed(ShareAcknowledgeRequest, (1, 2), SHARE, _whole(ShareAcknowledgeResponse))
+DESCRIBE_SHARE_GROUP_OFFSETS = NotServed(DescribeShareGroupOffsetsRequest, (0, 1), SHARE, _share_offsets)
 ALTER_SHARE_GROUP_OFFSETS = NotServed(
     AlterShareGroupOffsetsRequest, (0, 0), SHARE, _whole(AlterShareGroupOffsetsResponse)
 )

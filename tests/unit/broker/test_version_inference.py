@@ -11,9 +11,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
 
-RELEASE = (4, 1)
-# Kafka 4.2's, with topic ids: no client is known to infer a release from them.
-BEYOND = {ApiKey.OFFSET_COMMIT: 10, ApiKey.OFFSET_FETCH: 10}
+RELEASE = (4, 3)
+# Kafka 4.4's. No client is known to infer a release from it.
+BEYOND = {ApiKey.API_VERSIONS: 5, ApiKey.DELETE_GROUPS: 3}
 
 
 def test_kafka_python_takes_us_for_the_release_whose_protocol_is_served() -> None:

@@ -24,6 +24,8 @@ class Cut:
     parts: Sequence[tuple[int, ApiMessage]]
     merge: Callable[[list[Any]], ApiMessage]
     """Takes the answers in the order of the parts."""
+    newest: int = 1 << 15
+    """The last version in which shards are asked: those of an older build do not know all that clients send."""
 
     def ask(self, context: HandlerContext, request: Request) -> None:
         """Ask all shards, and answer the request when all have answered."""
@@ -43,8 +45,9 @@ class Cut:
             return done
 
         shards = context.coordinators[GROUPS]
+        version = min(request.version, self.newest)
         for index, (partition, message) in enumerate(self.parts):
-            shards.ask(partition, message, request.version, collect(index))
+            shards.ask(partition, message, version, collect(index))
 
 
 def by_partition(context: HandlerContext, groups: Iterable[str]) -> dict[int, list[str]]:

@@ -24,6 +24,9 @@ from actors.wire.messages import (
 )
 from actors.wire.operations import NOT_ASKED
 
+_PLAIN_DELETIONS = 2
+"""The last version of DeleteGroups without messages: there are none to tell, and shards of older builds know it."""
+
 
 def describe_groups(context: HandlerContext, request: Request) -> None:
     """DescribeGroups: sent to the shards of its groups."""
@@ -71,7 +74,7 @@ def delete_groups(context: HandlerContext, request: Request) -> None:
             found[group] = refused(group_id=group, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return DeleteGroupsResponse(results=[found[group] for group in dict.fromkeys(m.groups_names) if group in found])
 
-    Cut(parts, merge).ask(context, request)
+    Cut(parts, merge, newest=_PLAIN_DELETIONS).ask(context, request)
 
 
 def list_groups(context: HandlerContext, request: Request) -> None:
