@@ -23,6 +23,7 @@ OFFSET_COLUMNS: Final = (
 VERBOSE_OFFSET_COLUMNS: Final = (*OFFSET_COLUMNS[:3], "leader_epoch", *OFFSET_COLUMNS[3:], "metadata")
 MEMBER_COLUMNS: Final = ("group", "consumer_id", "host", "client_id", "#partitions")
 STATE_COLUMNS: Final = ("group", "coordinator", "assignment_strategy", "state", "#members")
+TARGET_COLUMNS: Final = ("target_epoch", "target", "to_give_back")
 STATUS_COLUMNS: Final = ("lag", "lag_seconds", "waits_for", "ends_in_ms")
 REBALANCE_COLUMNS: Final = ("group", "rebalance", "ended_generation", "member", "reason")
 FOREIGN_COLUMNS: Final = ("group", "protocol_type", "state", "consumer_id", "host", "client_id")
@@ -88,19 +89,39 @@ def member_rows(group: GroupDescription) -> Rows:
             "client_id": member.client_id,
             "#partitions": None if is_foreign(group) else len(member.assignment),
             "assignment": _assignment(member.assignment),
+            **_towards(group, member),
         }
         for member in group.members
     ]
 
 
+def _towards(group: GroupDescription, member: MemberDescription) -> dict[str, Any]:
+    """What is known of a member of a consumer group besides: what it is to have, and what it has to give up for it."""
+    if member.target is None:
+        return {}
+    return {
+        "upgraded": not member.is_classic,
+        "epoch": member.epoch,
+        "target_epoch": group.assignment_epoch,
+        "target": _assignment(member.target),
+        "to_give_back": _assignment(member.to_give_back),
+    }
+
+
 def member_columns(groups: Sequence[GroupDescription], *, verbose: bool) -> tuple[str, ...]:
     """The columns of `member_rows`. As Kafka does, instance ids are shown only where a member has one.
 
-    In the same way the type of a group is shown only where there are groups of different types.
+    In the same way the type of a group is shown only where there are groups of different types, targets only of
+    consumer groups, and who speaks their protocol only where some members do not.
     """
-    static = any(member.group_instance_id for group in groups for member in group.members)
+    members = [member for group in groups for member in group.members]
+    static = any(member.group_instance_id for member in members)
     columns = ["consumer_id", *(["group_instance_id"] if static else []), *MEMBER_COLUMNS[2:]]
-    return ("group", *_type_column(groups), *columns, *(["assignment"] if verbose else []))
+    if verbose:
+        targets = [member for member in members if member.target is not None]
+        columns += ["upgraded"] if any(member.is_classic for member in targets) else []
+        columns += ["epoch", "assignment", *TARGET_COLUMNS] if targets else ["assignment"]
+    return ("group", *_type_column(groups), *columns)
 
 
 def state_columns(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
@@ -120,7 +141,8 @@ def _type(group: GroupDescription) -> dict[str, str]:
 def status_columns(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
     """The columns that --verbose adds to those of `state_row`. Classic groups have generations, others epochs."""
     classic = [group.type == CLASSIC for group in groups]
-    numbers = (*(["generation"] if any(classic) else []), *([] if all(classic) else ["epoch"]))
+    targets = ["target_epoch"] if any(group.assignment_epoch is not None for group in groups) else []
+    numbers = (*(["generation"] if any(classic) else []), *([] if all(classic) else ["epoch"]), *targets)
     return (*STATUS_COLUMNS[:2], *numbers, *STATUS_COLUMNS[2:])
 
 
@@ -134,6 +156,7 @@ def state_row(group: GroupDescription) -> dict[str, Any]:
         "assignment_strategy": group.protocol or None,
         "state": group.state,
         "#members": len(group.members) if group.tells_members else None,
+        **({} if group.epoch is None else {"epoch": group.epoch, "target_epoch": group.assignment_epoch}),
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, cast
 from actors.client import Admin
 from actors.client.admin import lookups
 from actors.client.admin.offset_plans import Log
-from actors.client.admin.types import ConfigResource, GroupDescription, TopicDescription
+from actors.client.admin.types import ConfigResource, GroupDescription, MemberDescription, TopicDescription
 from actors.client.errors import KafkaError, TopicAuthorizationError
 from actors.client.records import OffsetAndMetadata, TopicPartition
 from actors.console.source import SourceError
@@ -127,12 +127,7 @@ class KafkaSource:
         committed = self._admin.list_consumer_group_offsets(group_id)
         owners = {tp: member.member_id for member in group.members for tp in member.assignment}
         logs = lookups.logs(self._admin, {*committed, *owners})
-        members = tuple(
-            MemberView(
-                each.member_id, each.group_instance_id, each.client_id, each.client_host, _by_topic(each.assignment)
-            )
-            for each in group.members
-        )
+        members = tuple(map(_member, group.members))
         partitions = tuple(
             _lag(tp, committed.get(tp), logs.get(tp), owners.get(tp)) for tp in sorted({*committed, *owners})
         )
@@ -177,7 +172,21 @@ def _row(
     where = (group.coordinator.id, partition)
     members = len(group.members) if group.tells_members else None
     head = (group.group_id, group.state, group.protocol_type, kind, members, tuple(topics))
-    return GroupRow(*head, *where, lag, None, None, 0, group_type=group.type)
+    epochs = {"epoch": group.epoch, "assignment_epoch": group.assignment_epoch}
+    return GroupRow(*head, *where, lag, None, None, 0, group_type=group.type, **epochs)
+
+
+def _member(member: MemberDescription) -> MemberView:
+    return MemberView(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        _by_topic(member.assignment),
+        epoch=member.epoch,
+        to_give_back=_by_topic(member.to_give_back),
+        to_come=_by_topic(member.to_come),
+    )
 
 
 def _lag(tp: TopicPartition, at: OffsetAndMetadata | None, log: Log | None, owner: str | None) -> PartitionLag:

@@ -136,6 +136,10 @@ class GroupRow:
     """Its greatest lag in each two minutes of the last hour, oldest first; of a shorter past fewer than 30."""
     group_type: str = field(default=CLASSIC, metadata={"since": 1})
     """Kafka's name of the type, in lower case."""
+    epoch: int | None = field(default=None, metadata={"since": 1})
+    """Of a consumer group; else None."""
+    assignment_epoch: int | None = field(default=None, metadata={"since": 1})
+    """The epoch of a consumer group that its members' targets are of; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,10 @@ class ListGroupRows(Operation[GroupRows]):
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """A member. `process` says for people where it runs, if it has told: `pid 4711 on node 3f2a`."""
+    """A member. `process` says for people where it runs, if it has told: `pid 4711 on node 3f2a`.
+
+    In a consumer group `assignment` is all that it holds, with what it was told to give back.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -161,6 +168,12 @@ class MemberView:
     host: str
     assignment: Mapping[str, tuple[int, ...]]
     process: str = ""
+    epoch: int | None = field(default=None, metadata={"since": 1})
+    """Of a member of a consumer group; else None."""
+    to_give_back: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata={"since": 1})
+    """What it holds, and is not to have in the end."""
+    to_come: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata={"since": 1})
+    """What it is to have in the end, and does not hold yet."""
 
 
 @dataclass(frozen=True, slots=True)

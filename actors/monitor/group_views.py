@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from actors.coordinator.groups.durable import PersistedMember
 from actors.coordinator.groups.history import REPLACED
 from actors.links.member_process import kind_and_process
 from actors.links.views import GroupRow, GroupView, MemberView, PartitionLag, RebalanceView
-from actors.monitor.assignments import assignments_of
+from actors.monitor.assignments import Share, epochs_of, shares_of
 from actors.monitor.kinds import kind_of
 from actors.monitor.lag import UNKNOWN
 from actors.monitor.memory import GroupLag, Memory
@@ -18,6 +19,7 @@ from placement.metadata import NO_LEADER, OFFSETS_TOPIC, ClusterMetadata
 
 HOUR_MS: Final = 3_600_000
 _NO_LAG: Final = GroupLag()
+_NOT_KNOWN: Final = Share({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ def group_row(number: int, group: FollowedGroup, source: GroupSource) -> GroupRo
     """A group in a list; `number` is its offsets partition."""
     lag = source.memory.lags.get(group.group_id, _NO_LAG)
     rebalances = source.rebalances.get(group.group_id, ())
+    epoch, assignment_epoch = epochs_of(group)
     return GroupRow(
         group_id=group.group_id,
         state=state_of(group, source.phases),
@@ -71,6 +74,8 @@ def group_row(number: int, group: FollowedGroup, source: GroupSource) -> GroupRo
         last_rebalance_ms=rebalances[-1].began_ms if rebalances else None,
         trend=source.trends.get(group.group_id, ()),
         group_type=group.group_type,
+        epoch=epoch,
+        assignment_epoch=assignment_epoch,
     )
 
 
@@ -101,19 +106,25 @@ def group_view(found: tuple[int, FollowedGroup] | None, source: GroupSource, reb
 
 def _members(group: FollowedGroup, past: Iterable[RebalanceView], metadata: ClusterMetadata) -> tuple[MemberView, ...]:
     told = {member_id: said for each in past for member_id, said in each.processes.items()}
-    assigned = assignments_of(group, metadata.names)
+    shares = shares_of(group, metadata.names)
     rows = [
-        MemberView(
-            member_id=each.member_id,
-            group_instance_id=each.group_instance_id,
-            client_id=each.client_id,
-            host=each.client_host,
-            assignment=assigned.get(each.member_id, {}),
-            process=kind_and_process(told.get(each.member_id, ""))[1],
-        )
-        for each in group.members
+        _member(each, shares.get(each.member_id, _NOT_KNOWN), told.get(each.member_id, "")) for each in group.members
     ]
     return tuple(sorted(rows, key=lambda row: (row.client_id, row.member_id)))
+
+
+def _member(member: PersistedMember, share: Share, told: str) -> MemberView:
+    return MemberView(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        assignment=share.held,
+        process=kind_and_process(told)[1],
+        epoch=share.epoch,
+        to_give_back=share.to_give_back,
+        to_come=share.to_come,
+    )
 
 
 def _partitions(group: FollowedGroup, members: Iterable[MemberView], memory: Memory) -> tuple[PartitionLag, ...]:

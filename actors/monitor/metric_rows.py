@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from actors.links.views import CLASSIC
+from actors.monitor.assignments import progress_of
 from actors.monitor.memory import GroupLag, Memory
 from actors.monitor.metric_table import COORDINATOR, GROUP_STATES, Row
 from actors.monitor.offsets_log import FollowedGroup
@@ -80,7 +81,17 @@ def group_families(groups: list[tuple[FollowedGroup, str, int]], memory: Memory)
     yield _KAFKA_GROUPS + "offsets", one(sum(len(group.offsets) for group, _, _ in groups))
     yield "kafka_consumergroup_members", (((each.group_id,), float(members)) for each, _, members in groups)
     yield "coterie_group_commits_total", (((each.group_id,), float(each.commits)) for each, _, _ in groups)
+    yield from _progress_families(groups)
     yield from _lag_families(groups, memory.lags)
+
+
+def _progress_families(groups: list[tuple[FollowedGroup, str, int]]) -> Iterator[Family]:
+    """How far consumer groups are from their targets."""
+    known = [((each.group_id,), found) for each, _, _ in groups if (found := progress_of(each)) is not None]
+    yield "coterie_group_epoch", ((labels, float(found.epoch)) for labels, found in known)
+    yield "coterie_group_assignment_epoch", ((labels, float(found.assignment_epoch)) for labels, found in known)
+    yield "coterie_group_partitions_to_give_back", ((labels, float(found.to_give_back)) for labels, found in known)
+    yield "coterie_group_partitions_to_come", ((labels, float(found.to_come)) for labels, found in known)
 
 
 def _counted_by_type(counted: Counter[tuple[str, str]]) -> Iterator[Family]:

@@ -200,6 +200,22 @@ _GROUPS: Final = (
     ),
     _gauge("Groups", "kafka_consumergroup_members", _GROUP, "Members.", 1),
     _counter("Groups", "coterie_group_commits_total", _GROUP, "Offsets committed, one for each partition.", 1),
+    _gauge("Groups", "coterie_group_epoch", _GROUP, "Of a consumer group: its epoch.", 1),
+    _gauge("Groups", "coterie_group_assignment_epoch", _GROUP, "The epoch that its members' targets are of.", 1),
+    _gauge(
+        "Groups",
+        "coterie_group_partitions_to_give_back",
+        _GROUP,
+        "Partitions that members of a consumer group hold, and are not to have by their targets.",
+        1,
+    ),
+    _gauge(
+        "Groups",
+        "coterie_group_partitions_to_come",
+        _GROUP,
+        "Partitions that members of a consumer group are to have by their targets, and do not hold yet.",
+        1,
+    ),
 )
 
 _LAG: Final = (

@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from actors.client.admin.brokers import Brokers, Outcomes, outcome
-from actors.client.admin.types import GroupDescription, GroupListing, MemberDescription
+from actors.client.admin.described_groups import Described, classic_group, consumer_group, is_missing
+from actors.client.admin.types import GroupDescription, GroupListing
 from actors.client.error_codes import error_for
-from actors.client.errors import KafkaError, UnknownMemberIdError
-from actors.client.group.assignors.protocol import Assignment, Subscription
+from actors.client.errors import KafkaError, UnknownMemberIdError, UnsupportedVersionError
 from actors.client.group.offsets import fetch_request, judge_fetch
 from actors.client.net.leaders import by_topic
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import (
+    ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     LeaveGroupRequest,
@@ -56,13 +57,25 @@ class Groups:
         return sorted({g.group_id: g for groups in answers for g in groups}.values(), key=lambda g: g.group_id)
 
     async def describe(self, group_ids: Iterable[str], deadline: int) -> dict[str, GroupDescription | KafkaError]:
-        """Groups with their members. One that does not exist has the state Dead."""
+        """Classic and consumer groups with their members. One that does not exist has the state Dead."""
 
-        async def ask(node: Node, groups: list[str]) -> dict[str, GroupDescription | KafkaError]:
+        async def ask(node: Node, groups: list[str]) -> dict[str, Described]:
             response = await self._brokers.network.ask(node, DescribeGroupsRequest(groups=groups))
-            return {g.group_id: _described(g, node) for g in response.groups}
+            found = {g.group_id: classic_group(g, node) for g in response.groups}
+            return found | await self._consumer_groups(node, [group for group in found if is_missing(found[group])])
 
         return await self._brokers.at_coordinators(group_ids, ask, deadline)
+
+    async def _consumer_groups(self, node: Node, groups: list[str]) -> dict[str, Described]:
+        """Those of the groups that are consumer groups; none where the broker does not know such groups."""
+        if not groups:
+            return {}
+        try:
+            response = await self._brokers.network.ask(node, ConsumerGroupDescribeRequest(group_ids=groups))
+        except UnsupportedVersionError:
+            return {}
+        found = {g.group_id: consumer_group(g, node) for g in response.groups}
+        return {group: each for group, each in found.items() if each is not None}
 
     async def delete(self, group_ids: Iterable[str], deadline: int) -> Outcomes[str]:
         """Delete groups and their offsets; one outcome for each."""
@@ -178,35 +191,3 @@ def _per_partition(response: Any, what: str) -> Outcomes[TopicPartition]:
                 raise error
             results[TopicPartition(topic.name, p.partition_index)] = error
     return results
-
-
-def _described(group: Any, node: Node) -> GroupDescription | KafkaError:
-    if group.error_code == Code.GROUP_ID_NOT_FOUND:
-        return GroupDescription(group.group_id, "Dead", "", "", (), node)
-    if group.error_code:
-        return error_for(group.error_code, f"describing group {group.group_id}", group.error_message)
-    consumers = group.protocol_type == "consumer"
-    members = tuple(_member(m, consumers=consumers) for m in group.members)
-    return GroupDescription(group.group_id, group.group_state, group.protocol_type, group.protocol_data, members, node)
-
-
-def _member(member: Any, *, consumers: bool) -> MemberDescription:
-    topics: tuple[str, ...] = ()
-    assignment: tuple[TopicPartition, ...] = ()
-    if consumers:
-        # Other kinds of groups put other bytes there; what cannot be decoded is shown as raw bytes only.
-        try:
-            topics = Subscription.decode(member.member_metadata).topics if member.member_metadata else ()
-            assignment = Assignment.decode(member.member_assignment).partitions if member.member_assignment else ()
-        except ValueError:
-            pass
-    return MemberDescription(
-        member.member_id,
-        member.group_instance_id,
-        member.client_id,
-        member.client_host,
-        topics,
-        assignment,
-        member.member_metadata,
-        member.member_assignment,
-    )

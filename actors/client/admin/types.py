@@ -106,7 +106,10 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a group. A consumer's subscription and assignment are decoded; their raw bytes are here, too."""
+    """A member of a group. What a classic consumer sends in bytes is decoded; the bytes are here, too.
+
+    In a consumer group `assignment` is all that the member holds: what it may use, and what it was told to give back.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -114,13 +117,37 @@ class MemberDescription:
     client_host: str
     topics: tuple[str, ...]
     assignment: tuple[TopicPartition, ...]
-    metadata: bytes
-    assignment_bytes: bytes
+    metadata: bytes = b""
+    assignment_bytes: bytes = b""
+    rack_id: str | None = None
+    regex: str | None = None
+    """The regular expression by which it subscribes, beside `topics`."""
+    epoch: int | None = None
+    """Of a member of a consumer group, -2 if it is static and away for a while; else None."""
+    target: tuple[TopicPartition, ...] | None = None
+    """What a member of a consumer group is to have in the end; else None."""
+    is_classic: bool = True
+    """Whether it speaks the classic protocol."""
+
+    @property
+    def to_give_back(self) -> tuple[TopicPartition, ...]:
+        """What it still holds, and is not to have."""
+        return () if self.target is None else _without(self.assignment, self.target)
+
+    @property
+    def to_come(self) -> tuple[TopicPartition, ...]:
+        """What it is to have, and does not hold yet."""
+        return () if self.target is None else _without(self.target, self.assignment)
+
+
+def _without(some: Sequence[TopicPartition], others: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
+    left_out = set(others)
+    return tuple(each for each in some if each not in left_out)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group; one that does not exist has the state Dead and no members."""
+    """A group; one that does not exist has the state Dead and no members. `protocol` is its assignor."""
 
     group_id: str
     state: str
@@ -130,11 +157,15 @@ class GroupDescription:
     coordinator: Node
     type: str = "classic"
     """Kafka's name of the type, in lower case."""
+    epoch: int | None = None
+    """Of a consumer group; else None."""
+    assignment_epoch: int | None = None
+    """The epoch of a consumer group that its members' targets are of; else None."""
 
     @property
     def tells_members(self) -> bool:
         """Whether its members are described. Of a type that we cannot describe they are not known."""
-        return self.type == "classic"
+        return self.type == "classic" or self.epoch is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,8 +122,18 @@ def _head(row: GroupRow, asked: Asked) -> Html:
         parts.figure("Commits", figures.rate(row.commits_per_s), "offsets"),
         parts.figure("Rebalances", figures.count(row.rebalances), "in the last hour"),
         parts.figure("Topics", figures.count(len(row.topics)), (read, more)),
+        *_epoch(row),
     )
     return el("div", title, made)
+
+
+def _epoch(row: GroupRow) -> list[Html]:
+    """Of a consumer group: its epoch, and whether the targets of its members are of it already."""
+    if row.epoch is None:
+        return []
+    behind = row.assignment_epoch is not None and row.assignment_epoch < row.epoch
+    note = f"targets are of epoch {row.assignment_epoch}" if behind else "targets are of it"
+    return [parts.figure("Epoch", figures.count(row.epoch), note, "warn" if behind else "")]
 
 
 def _waiting(found: GroupView, names: MemberNames) -> Html | None:
@@ -193,13 +203,11 @@ def _lag_by_member(partitions: Sequence[PartitionLag]) -> dict[str, int]:
 def _member(member: MemberView, name: Name, lag: int | None, awaited: bool, told: bool) -> Html:
     late = el("span", "awaited", class_="state PreparingRebalance") if awaited else None
     static = f"static: {member.group_instance_id} " if member.group_instance_id else None
-    below = el("small", static, name.short, title=member.member_id)
+    epoch = f" epoch {member.epoch}" if member.epoch is not None else None
+    below = el("small", static, name.short, epoch, title=member.member_id)
     shown = el("span", el("b", member.client_id or name.base, late), below, class_="two")
     count = sum(len(numbers) for numbers in member.assignment.values())
-    held = [
-        el("span", el("b", topic), " ", figures.ranges(numbers), class_="held")
-        for topic, numbers in sorted(member.assignment.items())[:12]
-    ]
+    held = [*_ranges(member.assignment), *_moves("gives back", member.to_give_back), *_moves("gets", member.to_come)]
     return el(
         "tr",
         el("td", shown, data_label="Member"),
@@ -208,6 +216,17 @@ def _member(member: MemberView, name: Name, lag: int | None, awaited: bool, told
         el("td", held or el("span", "none", class_="faint"), data_label="Partitions", title=f"{count} in all"),
         el("td", figures.short(lag), class_="n", data_label="Lag"),
     )
+
+
+def _ranges(partitions: Mapping[str, Sequence[int]]) -> list[Html]:
+    return [
+        el("span", el("b", topic), " ", figures.ranges(numbers), class_="held")
+        for topic, numbers in sorted(partitions.items())[:12]
+    ]
+
+
+def _moves(what: str, partitions: Mapping[str, Sequence[int]]) -> list[Html]:
+    return [el("small", what, " ", _ranges(partitions))] if partitions else []
 
 
 # --- offsets --------------------------------------------------------------------------------------------------------

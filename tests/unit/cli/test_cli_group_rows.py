@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from actors.cli.group_rows import (
@@ -139,6 +142,46 @@ def test_remarks_are_made_on_groups_without_members_or_in_motion() -> None:
     assert list(remarks(STABLE)) == []
     assert list(remarks(EMPTY)) == ["Consumer group 'g' has no active members."]
     assert list(remarks(MOVING)) == ["Warning: Consumer group 'g' is rebalancing."]
+
+
+def moving(name: str, epoch: int, held: tuple[int, ...], target: tuple[int, ...], **more: Any) -> MemberDescription:
+    """A member of a consumer group, with partitions of `t`."""
+    parts = [tuple(TopicPartition("t", each) for each in some) for some in (held, target)]
+    return MemberDescription(name, None, "c", "/h", ("t",), parts[0], epoch=epoch, target=parts[1], **more)
+
+
+NEW = replace(
+    GroupDescription("n", "Reconciling", "consumer", "uniform", (), BROKER, "consumer", 8, 7),
+    members=(moving("m-1", 6, (0, 1), (0,), is_classic=False), moving("m-2", 7, (), (1,), is_classic=False)),
+)
+
+
+def test_members_of_a_consumer_group_show_their_targets_and_what_they_have_to_give_back() -> None:
+    first, second = member_rows(NEW)
+    columns = ("consumer_id", "#partitions", "epoch", "assignment", "target_epoch", "target", "to_give_back")
+    assert member_columns([NEW], verbose=True)[1:] == (columns[0], "host", "client_id", *columns[1:])
+    assert [first[each] for each in columns] == ["m-1", 2, 6, "t(0,1)", 7, "t(0)", "t(1)"]
+    assert [second[each] for each in columns] == ["m-2", 0, 7, "", 7, "t(1)", ""]
+    assert member_columns([NEW], verbose=False) == member_columns([EMPTY], verbose=False)
+    assert "epoch" not in member_columns([STABLE], verbose=True)
+
+
+def test_who_speaks_the_new_protocol_is_shown_only_where_not_all_members_do() -> None:
+    mixed = replace(NEW, members=(*NEW.members, moving("old", 7, (2,), (2,))))
+    assert "upgraded" in member_columns([mixed], verbose=True)
+    assert "upgraded" not in member_columns([NEW], verbose=True)
+    assert [row["upgraded"] for row in member_rows(mixed)] == [True, True, False]
+
+
+def test_the_state_of_a_consumer_group_has_its_epoch_and_that_of_its_target() -> None:
+    row = state_row(NEW)
+    assert (row["assignment_strategy"], row["#members"], row["epoch"], row["target_epoch"]) == ("uniform", 2, 8, 7)
+    assert status_columns([NEW])[2:4] == ("epoch", "target_epoch")
+    assert status_columns([NEW, STABLE])[2:5] == ("generation", "epoch", "target_epoch")
+    assert "type" not in state_columns([NEW])
+    assert list(remarks(NEW)) == ["Warning: Consumer group 'n' is rebalancing."]
+    held = [(row["partition"], row["consumer_id"]) for row in offset_rows(NEW, {}, {})]
+    assert held == [(0, "m-1"), (1, "m-1"), (None, "m-2")]
 
 
 TINY = GroupDescription("s", "Open", "tiny", "", (), BROKER, "tiny")

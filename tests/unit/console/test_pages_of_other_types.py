@@ -10,7 +10,7 @@ import pytest
 
 from actors.client import OffsetAndMetadata, TopicPartition
 from actors.client.admin.offset_plans import Log
-from actors.client.admin.types import GroupDescription
+from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.console.app import Options, make_app
 from actors.console.entrance import Open
 from actors.console.kafka import KafkaSource
@@ -100,6 +100,19 @@ async def test_a_group_of_another_type_is_shown_with_its_type_members_offsets_an
         assert each not in said, each
 
 
+async def test_a_consumer_group_shows_epochs_and_what_its_members_give_back_and_get() -> None:
+    row = replace(ROW, group_type="consumer", state="Reconciling", epoch=8, assignment_epoch=7)
+    members = (
+        MemberView("a", None, "app", "/h", {"orders": (0, 1)}, epoch=6, to_give_back={"orders": (1,)}),
+        MemberView("b", None, "app", "/h", {}, epoch=7, to_come={"orders": (1,)}),
+    )
+    text = words(await page("/group?id=s", Told(replace(VIEW, row=row, members=members))))
+    for each in ("Epoch 8 targets are of epoch 7", "epoch 6", "orders 0\u20131 gives back orders 1", "gets orders 1"):
+        assert each in text, (each, text)
+    level = replace(row, assignment_epoch=8)
+    assert "Epoch 8 targets are of it" in words(await page("/group?id=s", Told(replace(VIEW, row=level))))
+
+
 async def test_a_group_that_waits_says_for_whom_and_not_what_classic_groups_wait_for() -> None:
     row = replace(ROW, state="Reconciling")
     running = replace(ENTERED, state="Reconciling", ended_ms=None)
@@ -135,6 +148,17 @@ def kafka() -> FakeAdmin:
         "g": GroupDescription("g", "Empty", "consumer", "", (), HOST),
     }
     return fake
+
+
+async def test_of_any_kafka_a_consumer_group_is_shown_with_its_members_targets(kafka: FakeAdmin) -> None:
+    zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+    member = MemberDescription("m", None, "app", "/h", ("t",), (zero,), epoch=3, target=(one,), is_classic=False)
+    kafka.groups["n"] = GroupDescription("n", "Reconciling", "consumer", "uniform", (member,), HOST, "consumer", 4, 4)
+    view = await KafkaSource(kafka, CLOCK).view(GetGroup("n"))  # type: ignore[arg-type]
+    assert view.row is not None
+    assert (view.row.epoch, view.row.assignment_epoch, view.row.members) == (4, 4, 1)
+    (shown,) = view.members
+    assert (shown.epoch, shown.to_give_back, shown.to_come) == (3, {"t": (0,)}, {"t": (1,)})
 
 
 async def test_of_any_kafka_a_group_of_another_type_is_shown_with_what_its_list_has(kafka: FakeAdmin) -> None:

@@ -6,7 +6,13 @@ import asyncio
 from pathlib import Path
 
 from actors.coordinator.classic.records import GroupMetadata, GroupPut
-from actors.coordinator.consumer.records import AssignmentEpoch, CurrentAssignment, GroupEpoch, MemberRecord
+from actors.coordinator.consumer.records import (
+    AssignmentEpoch,
+    CurrentAssignment,
+    GroupEpoch,
+    MemberRecord,
+    TargetAssignment,
+)
 from actors.coordinator.consumer.values import Current, MemberMetadata, MemberState
 from actors.coordinator.group_types import GROUP_RECORDS
 from actors.coordinator.groups.offset_records import OffsetsPut, StoredOffsets, offset_value
@@ -169,18 +175,21 @@ def test_a_consumer_groups_members_are_shown_with_what_they_hold() -> None:
     state = MemberState.UNREVOKED_PARTITIONS
     partition = followed(
         MemberRecord("s", "m", told),
-        GroupEpoch("s", 3, 7),
-        AssignmentEpoch("s", 3, NOW_MS),
+        GroupEpoch("s", 4, 7),
+        TargetAssignment("s", "m", {orders: frozenset((0, 2, 3)), gone: frozenset((0,))}),
+        AssignmentEpoch("s", 4, NOW_MS),
         CurrentAssignment("s", "m", Current(2, 1, state, {orders: {2: 2, 0: 2}, gone: {0: 2}}, {orders: {1: 2}})),
         committed("s", 4),
     )
     given = picture(partition)
     (row,) = ask(given, ListGroupRows()).groups
     assert (row.group_type, row.protocol_type, row.state, row.members) == ("consumer", "consumer", "Reconciling", 1)
+    assert (row.epoch, row.assignment_epoch) == (4, 4)
     view = ask(given, GetGroup("s"))
     (member,) = view.members
     assert (member.client_id, member.host, member.group_instance_id) == ("a-client", "/10.0.0.1", "static")
     assert member.assignment == {"orders": (0, 1, 2)}
+    assert (member.epoch, member.to_give_back, member.to_come) == (2, {"orders": (1,)}, {"orders": (3,)})
     assert [(each.partition, each.committed, each.member_id) for each in view.partitions] == [
         (0, 4, "m"),
         (1, None, "m"),
@@ -189,6 +198,8 @@ def test_a_consumer_groups_members_are_shown_with_what_they_hold() -> None:
     groups = [(each, each.state, len(each.members)) for each in partition.groups.values()]
     found = {name: {row[0]: row[1] for row in rows} for name, rows in group_families(groups, given.memory)}
     assert found[COORDINATOR + "consumer_group_count"][("Reconciling",)] == 1
+    progress = ("epoch", "assignment_epoch", "partitions_to_give_back", "partitions_to_come")
+    assert [found[f"coterie_group_{each}"] for each in progress] == [{("s",): n} for n in (4, 4, 1, 1)]
 
 
 def test_a_group_is_followed_from_one_type_to_the_other_and_back() -> None:
