@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
 
 from actors.coordinator.consumer import messages as core
 from actors.group_api.topics import Topics
 from actors.wire.framing import RequestHeader
 from actors.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from actors.wire.operations import GROUP_OPERATIONS, NOT_ASKED
+from actors.wire.varints import uvarint
 
 API = ConsumerGroupDescribeRequest
 VERSIONS = (0, 1)
+
+_HEAD: Final = bytes(4)
+"""The throttle time, with which an answer begins."""
+_NO_TAGS: Final = b"\0"
+_TAIL: Final = 5
+"""How many bytes of a group come after its members: the authorized operations and its tags."""
 
 _Group = ConsumerGroupDescribeResponse.DescribedGroup
 _Member = ConsumerGroupDescribeResponse.Member
@@ -30,6 +40,46 @@ def answer(
 ) -> ConsumerGroupDescribeResponse:
     operations = GROUP_OPERATIONS if m.include_authorized_operations else NOT_ASKED
     return ConsumerGroupDescribeResponse(groups=[_group(each, operations) for each in r.groups])
+
+
+class Told:
+    """The members that have been described so far of a long answer, as they stand in it."""
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._members: dict[int, list[bytes]] = {}
+        self._counts: Counter[int] = Counter()
+
+    def add(self, piece: core.MembersDescribed) -> None:
+        """Take over another piece."""
+        for place, members in piece.members:
+            self._members.setdefault(place, []).append(_encoded_members(members, self._version))
+            self._counts[place] += len(members)
+
+    def body(self, m: ConsumerGroupDescribeRequest, r: core.ConsumerGroupDescribeResponse) -> bytes:
+        """The whole answer, when the last members have come with it."""
+        self.add(core.MembersDescribed(None, tuple((place, g.members) for place, g in enumerate(r.groups))))
+        bare = answer(m, replace(r, groups=tuple(replace(g, members=()) for g in r.groups)), self._version, Topics())
+        parts = [_HEAD, uvarint(len(r.groups) + 1)]
+        for place, group in enumerate(bare.groups):
+            whole = _encoded(group, self._version)
+            if group.error_code:  # the shard was unloaded meanwhile
+                parts.append(whole)
+                continue
+            parts += [whole[: -_TAIL - 1], uvarint(self._counts[place] + 1), *self._members[place], whole[-_TAIL:]]
+        return b"".join([*parts, _NO_TAGS])
+
+
+def _encoded(group: _Group, version: int) -> bytes:
+    """A group as it stands in an answer: behind the head and the length of the list, and before the tags."""
+    return ConsumerGroupDescribeResponse(groups=[group]).encode(version)[len(_HEAD) + 1 : -len(_NO_TAGS)]
+
+
+def _encoded_members(members: Sequence[core.DescribedMember], version: int) -> bytes:
+    """Members as they stand in a group: after the length of their list, and before what a group ends with."""
+    before = len(_encoded(_Group(), version)) - _TAIL - 1
+    whole = _encoded(_Group(members=[_member(each) for each in members]), version)
+    return whole[before + len(uvarint(len(members) + 1)) : -_TAIL]
 
 
 def _group(g: core.DescribedConsumerGroup, operations: int) -> _Group:

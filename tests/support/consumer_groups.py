@@ -31,13 +31,15 @@ from actors.coordinator.consumer.records import (
     CurrentAssignment,
     GroupEpoch,
     GroupRecord,
+    MemberRecord,
+    TargetAssignment,
 )
 from actors.coordinator.consumer.regexes import resolve
 from actors.coordinator.consumer.settings import ConsumerSettings
-from actors.coordinator.consumer.state import ConsumerState
+from actors.coordinator.consumer.state import FIRST_EPOCH, ConsumerState
 from actors.coordinator.consumer.topics import Topic, Topics
 from actors.coordinator.consumer.type import Consumer
-from actors.coordinator.consumer.values import Held, MemberState, Partitions
+from actors.coordinator.consumer.values import Current, Held, MemberMetadata, MemberState, Partitions
 from actors.coordinator.group_types import GROUP_RECORDS, GroupShard
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest
@@ -184,6 +186,18 @@ class Slow(UniformAssignor):
         for _ in range(5):
             yield
         return (yield from super().steps(group))
+
+
+def records_of(members: int) -> list[GroupRecord]:
+    """Of a stable group of so many members, m-0000 and so on, with a partition of `foo` each."""
+    told = MemberMetadata("c", "/127.0.0.1", names=frozenset(("foo",)), rebalance_timeout_ms=REBALANCE_MS)
+    records: list[GroupRecord] = []
+    for number in range(members):
+        member_id = f"m-{number:04}"
+        current = Current(FIRST_EPOCH, 0, MemberState.STABLE, {T1: {number: FIRST_EPOCH}})
+        records += [MemberRecord(GROUP, member_id, told), CurrentAssignment(GROUP, member_id, current)]
+        records.append(TargetAssignment(GROUP, member_id, {T1: frozenset((number,))}))
+    return [*records, GroupEpoch(GROUP, FIRST_EPOCH, 0), AssignmentEpoch(GROUP, FIRST_EPOCH, 0)]
 
 
 class ConsumerDriver(Driver):

@@ -22,6 +22,7 @@ from actors.coordinator.classic.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from actors.coordinator.consumer.messages import MembersDescribed
 from actors.coordinator.group_types import GROUP_TYPES, GroupShard, group_shard
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.durable import DurableState
@@ -74,6 +75,8 @@ class Driver:
         self.holds = False
         self.held: list[Append] = []
         self.answers: dict[int, Response] = {}
+        self.pieces: list[MembersDescribed] = []
+        """Of answers that are long."""
         self._tokens = itertools.count()
         self._ids = itertools.count(1)
         self.shard = self._new_shard()
@@ -115,6 +118,9 @@ class Driver:
 
     def collect(self, shard: GroupShard) -> None:
         for token, response in shard.take_replies():
+            if isinstance(response, MembersDescribed):
+                self.pieces.append(response)
+                continue
             assert isinstance(token, int)
             assert token not in self.answers, f"{token} was answered twice"
             self.answers[token] = response

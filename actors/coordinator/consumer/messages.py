@@ -116,6 +116,18 @@ class DescribedConsumerGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class MembersDescribed:
+    """A piece of an answer that is long: members of groups, by the groups' places in the request. More follow.
+
+    It is replied before the answer, whose groups have the members that were in no piece.
+    """
+
+    token: Token
+    """Whose answer it is part of."""
+    members: tuple[tuple[int, tuple[DescribedMember, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerGroupDescribeRequest:
     group_ids: tuple[str, ...]
 

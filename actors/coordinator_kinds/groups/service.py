@@ -11,7 +11,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from actors.coordinator.consumer.messages import NoteSettingsRequest, NoteTopicsRequest, ResolutionsResponse
+from actors.coordinator.consumer.messages import (
+    MembersDescribed,
+    NoteSettingsRequest,
+    NoteTopicsRequest,
+    ResolutionsResponse,
+)
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.consumer.topics import Topic
 from actors.coordinator.consumer.topics import Topics as TopicImage
@@ -21,7 +26,7 @@ from actors.coordinator.turn import Now, Request
 from actors.coordinator_kinds.groups.rebalances import RebalanceNews, log_rebalances
 from actors.coordinator_kinds.groups.resolving import Resolving
 from actors.coordinator_kinds.kind import Surroundings, Tell
-from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
+from actors.group_api import MODULES, Topics, consumer_group_describe, decode, heartbeat, offset_commit
 from actors.group_api.commits import Commits
 from actors.group_api.heartbeats import KEYS, Heartbeats
 from actors.links.known_topics import DeletedTopics, KnownTopics
@@ -136,6 +141,8 @@ class GroupService:
         self._clients: dict[int, Client] = {}  # by connection
         self._errors: Counter[int] = Counter()  # answers to clients, by API key
         self._news = RebalanceNews()
+        self._told: dict[object, consumer_group_describe.Told] = {}
+        """Of long descriptions what has been described so far, by the request's token."""
         self._resolving = Resolving(shard, around, _connection_of)
 
     # --- topics and settings ---
@@ -217,6 +224,8 @@ class GroupService:
     def _close(self, connection: int, _b: int, _payload: bytes, _now: Now) -> None:
         client = self._clients.pop(connection, None)
         self._shard.drop(lambda token: isinstance(token, _Asked) and token.client is client)
+        for token in [each for each in self._told if isinstance(each, _Asked) and each.client is client]:
+            del self._told[token]
 
     def peer(self, connection: int) -> str:
         """The client at the other end of a connection, for people; empty if it is not known."""
@@ -256,8 +265,19 @@ class GroupService:
                     self._answer(token, response, now)
                 elif isinstance(token, _MaySleep) and isinstance(response, MaySleepResponse):
                     self._say(Kind.RESTS, response, self._partition, token.question)
+                elif isinstance(response, MembersDescribed):
+                    self._take_piece(response)
                 elif isinstance(response, ResolutionsResponse):
                     self._resolving.resolve(response, now)
+
+    def _take_piece(self, piece: MembersDescribed) -> None:
+        asked = piece.token
+        assert isinstance(asked, _Asked)
+        if self._clients.get(asked.client.connection) is not asked.client:
+            return
+        if asked not in self._told:
+            self._told[asked] = consumer_group_describe.Told(asked.header.api_version)
+        self._told[asked].add(piece)
 
     def _answer(self, asked: _Asked, response: Any, now: Now) -> None:
         api_key, version, correlation_id, _, _ = asked.header
@@ -269,6 +289,8 @@ class GroupService:
         elif module is heartbeat:
             error = response.error_code
             body = heartbeat.body(error, version)
+        elif (told := self._told.pop(asked, None)) is not None:
+            body, error = told.body(asked.message, response), 0  # type: ignore[arg-type]
         else:
             body = module.answer(asked.message, response, version, asked.topics).encode(version)
             error = getattr(response, "error_code", 0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.groups.config import CoordinatorConfig
+from actors.coordinator.records import Record, encode
 from actors.coordinator.shard import ShardState
 from actors.coordinator.turn import Now
 from actors.coordinator_kinds.groups import GROUPS
@@ -16,7 +17,9 @@ from actors.coordinator_kinds.kind import Surroundings
 from actors.links.relay import PAYLOADS, Assignment, Kind
 from actors.records.reading import iter_key_values
 from actors.wire.framing import decode_response, encode_request
-from actors.wire.messages import ConsumerGroupHeartbeatRequest, response_class
+from actors.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, response_class
+from actors.wire.operations import GROUP_OPERATIONS
+from tests.support.consumer_groups import GROUP, records_of
 
 FOO = ("foo", b"f" * 16, 6)
 START = Now(1_000_000, 1_700_000_000_000)
@@ -25,7 +28,7 @@ START = Now(1_000_000, 1_700_000_000_000)
 class Broker:
     """Hosts a shard that is told these settings, with this log."""
 
-    def __init__(self, consumer: ConsumerSettings, log: tuple[bytes, ...] = ()) -> None:
+    def __init__(self, consumer: ConsumerSettings, log: tuple[bytes, ...] = (), records: Sequence[Record] = ()) -> None:
         self.log = list(log)
         self.now = START
         self.answers: list[bytes] = []
@@ -39,7 +42,8 @@ class Broker:
         self.shard.start_loading(1, self.now)
         for batch in self.log:
             GROUPS.codec.replay(self.shard, batch)
-        self._end = sum(1 for batch in self.log for _ in iter_key_values(batch))
+        self.shard.load(records)
+        self._end = sum(1 for batch in self.log for _ in iter_key_values(batch)) + len(records)
         self.shard.finish_loading(self.now, self._end, 0)
         self.shard.high_watermark(self._end, self.now)
         assert self.shard.state is ShardState.ACTIVE
@@ -58,8 +62,13 @@ class Broker:
 
     def ask(self, message: Any, version: int = 1) -> Any:
         """The answer to a client's request, once what it writes has committed."""
+        self.answers.clear()
         self.hosted.service.request(9, 1, encode_request(message, version, 1, "tests")[4:], self.now)
         self._turn()
+        while not self.answers and (due_ms := self.shard.next_deadline()) is not None:
+            self.now = Now(due_ms, self.now.wall_ms)
+            self.shard.on_time(self.now)
+            self._turn()
         return decode_response(response_class(message.api_key), version, self.answers[-1][4:])[1]
 
     def _turn(self) -> None:
@@ -101,3 +110,16 @@ def test_an_expression_that_took_hours_to_match_was_matched_for_hours(caplog: py
     assert broker.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="A", member_epoch=joined.member_epoch))
     broker.work.pop()()
     assert broker.matched == [("foo",)]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_description_that_was_made_in_pieces_is_one_answer(version: int) -> None:
+    broker = Broker(ConsumerSettings(), records=encode(records_of(1_000)))
+    asked = ConsumerGroupDescribeRequest(group_ids=["none", GROUP, GROUP], include_authorized_operations=True)
+    none, *found = broker.ask(asked, version).groups
+    assert (none.error_code, none.members) == (69, [])
+    for group in found:
+        assert (group.group_id, group.group_state, group.assignor_name) == (GROUP, "Stable", "uniform")
+        assert [each.member_id for each in group.members] == [f"m-{n:04}" for n in range(1_000)]
+        assert [each.subscribed_topic_names for each in group.members] == [["foo"]] * 1_000
+        assert group.authorized_operations == GROUP_OPERATIONS

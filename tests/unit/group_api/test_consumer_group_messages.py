@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from actors.coordinator.consumer import messages as core
@@ -196,3 +198,34 @@ def test_a_fetch_of_offsets_names_its_member_from_version_9_on() -> None:
     old = OffsetFetchRequest(group_id="g1", topics=None)
     asked = MODULES[9].parse(header(7, ApiKey.OFFSET_FETCH), old, HOST, NO_TOPICS)
     assert (asked.member_id, asked.member_epoch) == (None, -1)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 300])
+def test_an_answer_in_pieces_has_the_bytes_of_one_that_was_made_at_once(version: int, size: int) -> None:
+    topics = (core.DescribedTopic(T1, "foo", tuple(range(size))),)
+    members = tuple(
+        core.DescribedMember(f"m-{n}", None, "r", n, "c", HOST, ("foo", "bar"), "" if n % 2 else None, topics, ())
+        for n in range(size)
+    )
+    group = core.DescribedConsumerGroup("g", state="Stable", group_epoch=3, members=members)
+    other = core.DescribedConsumerGroup("h", 69, "no such group")
+    whole = core.ConsumerGroupDescribeResponse((group, other, group))
+    for also in (False, True):
+        m = ConsumerGroupDescribeRequest(group_ids=["g", "h", "g"], include_authorized_operations=also)
+        told = consumer_group_describe.Told(version)
+        told.add(core.MembersDescribed(0, ((0, members[:100]),)))
+        told.add(core.MembersDescribed(0, ((0, members[100:]), (2, members[:50]))))
+        rest = core.ConsumerGroupDescribeResponse(
+            (replace(group, members=()), other, replace(group, members=members[50:]))
+        )
+        assert told.body(m, rest) == consumer_group_describe.answer(m, whole, version, NO_TOPICS).encode(version)
+
+
+def test_what_was_told_of_a_group_is_no_part_of_its_refusal() -> None:
+    member = core.DescribedMember("m", None, None, 1, "c", HOST, (), None, (), ())
+    m = ConsumerGroupDescribeRequest(group_ids=["g"])
+    refused = core.ConsumerGroupDescribeRequest(("g",)).refused(16)
+    told = consumer_group_describe.Told(1)
+    told.add(core.MembersDescribed(0, ((0, (member,)),)))
+    assert told.body(m, refused) == consumer_group_describe.answer(m, refused, 1, NO_TOPICS).encode(1)

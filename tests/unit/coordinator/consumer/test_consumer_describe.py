@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator.consumer.messages import ConsumerGroupDescribeRequest, DescribedTopic
+from actors.coordinator.consumer.describe import SLICE_WORK
+from actors.coordinator.consumer.messages import ConsumerGroupDescribeRequest, DescribedMember, DescribedTopic
 from actors.coordinator.consumer.records import MemberRecord
+from actors.coordinator.consumer.topics import Topic
 from actors.coordinator.consumer.values import ClassicMetadata, MemberMetadata
 from actors.coordinator.groups.messages import MaySleepRequest
 from actors.coordinator.records import encode
-from tests.support.consumer_groups import BAR, FOO, GROUP, T1, T3, ConsumerDriver
+from tests.support.consumer_groups import BAR, FOO, GROUP, T1, T3, ConsumerDriver, records_of
 from tests.support.coordination import Client, stable_group
 
 
@@ -46,6 +48,61 @@ def test_what_is_no_consumer_group_is_not_found() -> None:
     assert [each.error_code for each in driver.call(ConsumerGroupDescribeRequest((GROUP,))).groups] == [16]
     driver.shard.start_loading(1, driver.now)
     assert [each.error_code for each in driver.call(ConsumerGroupDescribeRequest((GROUP,))).groups] == [14]
+
+
+MANY = 1_000
+
+
+def members_of(driver: ConsumerDriver, token: int) -> list[DescribedMember]:
+    """Those of the pieces of an answer, and of the answer itself."""
+    found = [member for piece in driver.pieces for _, members in piece.members for member in members]
+    return [*found, *driver.answers[token].groups[0].members]  # type: ignore[union-attr]
+
+
+@pytest.mark.conformance("K-A-61")
+def test_a_description_of_many_members_takes_turns_of_a_moment_and_is_of_one_moment() -> None:
+    """5,000 were one turn of 100 ms, in which no other group's heartbeat was answered."""
+    driver = large_group(MANY)
+    token = driver.ask(ConsumerGroupDescribeRequest((GROUP, "none")))
+    assert driver.answer(token) is None
+    assert driver.beat("m-0999 e-1").member_epoch == -1, "other requests are answered meanwhile"
+    assert len(driver.consumer().state.metadata) == MANY - 1
+    turns = 1
+    while driver.answer(token) is None:
+        driver.advance(1)
+        turns += 1
+    most = max(sum(len(members) for _, members in piece.members) for piece in driver.pieces)
+    assert turns == len(driver.pieces) + 1
+    assert most * (1 + 1 + 2) <= SLICE_WORK, "members, each with a name and a partition that it has and is to have"
+    members = members_of(driver, token)
+    assert [each.member_id for each in members] == [f"m-{n:04}" for n in range(MANY)]
+    assert {each.assignment for each in members} == {(DescribedTopic(T1, "foo", (n,)),) for n in range(MANY)}
+    assert [each.error_code for each in driver.answers[token].groups] == [0, 69]  # type: ignore[union-attr]
+
+
+def test_a_few_members_are_described_at_once_in_one_answer() -> None:
+    driver = large_group(20)
+    assert len(driver.described().members) == 20
+    assert driver.pieces == []
+
+
+def test_a_long_description_ends_with_its_client_or_its_shard() -> None:
+    driver = large_group(MANY)
+    driver.ask(ConsumerGroupDescribeRequest((GROUP,)))
+    driver.shard.drop(lambda _: True)
+    driver.advance(100)
+    assert len(driver.pieces) == 1
+    token = driver.ask(ConsumerGroupDescribeRequest((GROUP,)))
+    driver.shard.unload()
+    driver.turn()
+    assert [each.error_code for each in driver.answers[token].groups] == [16]  # type: ignore[union-attr]
+    driver.advance(100)
+    assert len(driver.pieces) == 2
+
+
+def large_group(members: int) -> ConsumerDriver:
+    """A stable group whose members have a partition each."""
+    return ConsumerDriver(Topic(T1, "foo", members), log=encode(records_of(members)))
 
 
 @pytest.mark.conformance("K-A-61")
