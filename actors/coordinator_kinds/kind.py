@@ -6,7 +6,7 @@ is what stands before it: it reads requests from the relay, asks the shard, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -178,6 +178,8 @@ class CoordinatorKind:
     """Makes what a process is told with BECOME, in a version of the relay: settings, and other things to know."""
     settings: Callable[[BrokerConfig, ClusterMetadata], Payload] | None
     """Makes what processes are told when settings have changed that they go by; None if there are none."""
+    remarks: Callable[[Any, Any], Iterable[str]]
+    """What the log is to say of such settings, and did not of those before, which may be None."""
     host: Callable[[bytes, Surroundings], Hosted]
     """Makes a shard, in its process, of what the process was told."""
     codec: RecordCodec

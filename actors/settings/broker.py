@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from actors.settings.assignors import CHOICES, wrong_assignors
 from actors.settings.authorization import AUTHORIZATION
 from actors.settings.kinds import MAX_INT, MAX_LONG, Setting, SettingType
 from actors.settings.limits import LIMITS
@@ -120,15 +121,16 @@ _NEW_GROUPS: Final = (
     _list(
         "group.consumer.assignors",
         ("uniform", "range"),
-        "Server-side assignors, the first being the default.",
-        choices=("uniform", "range"),
-        check=_not_empty,
+        "Server-side assignors, by their names or Kafka's classes, the first being the default.",
+        choices=CHOICES,
+        check=wrong_assignors,
     ),
     _text(
         "group.consumer.migration.policy",
         "bidirectional",
         "Which way a group may change its protocol while it runs.",
         choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+        ignores_case=True,
     ),
 )
 

@@ -86,11 +86,11 @@ class Setting:
 
     `low` and `high` bound numbers, `choices` strings and each item of a list. `low_before`: the `low` of an older
     release, which holds for values that it stored. `drops_repeats`: an item that is named again in a list of `choices`
-    counts once, instead of being refused. `nullable`: unset is a value of its own (None). `dynamic`: can change while
-    the broker runs. `per_listener`: may be set for one listener by `listener.name.NAME.` before its name. `internal`:
-    described only where it is set. `inherits`: the broker settings a topic setting falls back to; the first that has a
-    value wins. `also`: Python types that a client takes beside its type's own. `check` returns what is wrong with a
-    value of the right type, or None.
+    counts once, instead of being refused. `ignores_case`: a choice may be written in any case. `nullable`: unset is a
+    value of its own (None). `dynamic`: can change while the broker runs. `per_listener`: may be set for one listener by
+    `listener.name.NAME.` before its name. `internal`: described only where it is set. `inherits`: the broker settings a
+    topic setting falls back to; the first that has a value wins. `also`: Python types that a client takes beside its
+    type's own. `check` returns what is wrong with a value of the right type, or None.
     """
 
     name: str
@@ -102,6 +102,7 @@ class Setting:
     low_before: float | None = None
     choices: tuple[str, ...] = ()
     drops_repeats: bool = False
+    ignores_case: bool = False
     nullable: bool = False
     dynamic: bool = False
     per_listener: bool = False
@@ -213,7 +214,7 @@ class Setting:
             low, high = self._bounds()
             return bool(low <= value <= high)
         items = value if isinstance(value, list | tuple) else (value,)
-        return not self.choices or all(item in self.choices for item in items)
+        return not self.choices or all((item.lower() if self.ignores_case else item) in self.choices for item in items)
 
     def _error(self, text: str) -> SettingError:
         return SettingError(self.name, f"invalid value {self.shown(text)} for {self.name}: must be {self.allowed}")

@@ -205,6 +205,7 @@ COUNTERS: Final = CoordinatorKind(
     creation=CreateCountersTopic,
     assignment=_assignment,
     settings=None,
+    remarks=lambda made, before: (),
     host=_host,
     codec=RecordCodec(_replay, _batch),
     requests=RelayedRequests(_error_answer, never_parked=frozenset(), rouse_nobody=frozenset()),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from actors.broker.context import BrokerContext
 from actors.broker.coordinators.partitions import Partitions
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.relay import ForAll, Kind, Payload
+
+log = logging.getLogger(__name__)
 
 _SINCE: Final = 1
 """The version of the relay in which shards can be told."""
@@ -19,6 +22,7 @@ class SettingsNews:
     def __init__(self, context: BrokerContext, kind: CoordinatorKind, partitions: Partitions) -> None:
         self._context = context
         self._make = kind.settings
+        self._remarks = kind.remarks
         self._partitions = partitions
         self._told: Payload | None = None
 
@@ -29,6 +33,8 @@ class SettingsNews:
         made = self._make(self._context.config, self._context.metadata)
         if made == self._told:
             return
+        for remark in self._remarks(made, self._told):
+            log.warning("%s", remark)
         self._told, news = made, ForAll(made)
         for link in self._partitions.links.values():
             if (link.protocol.version or 0) >= _SINCE:

@@ -5,9 +5,9 @@ By Kafka's names without `group.consumer.`. Ranges and documentation stand in `a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 MAX_INT: Final = 2_147_483_647
 
@@ -22,6 +22,15 @@ class GroupSettings:
     session_timeout_ms: int
     heartbeat_interval_ms: int
     assignment_interval_ms: int
+
+
+class Moved(NamedTuple):
+    """A value of a group's own, and the one that is used instead."""
+
+    group_id: str
+    name: str
+    value: int
+    used: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,14 @@ class ConsumerSettings:
     def may_downgrade(self) -> bool:
         """Whether a consumer group becomes a classic group when its last member of the new protocol goes."""
         return self.migration_policy in ("bidirectional", "downgrade")
+
+    def moved(self) -> Iterator[Moved]:
+        """Values that groups have for themselves, and that are not used, because they lie outside the bounds."""
+        for group_id, own in self.overrides.items():
+            for name, value in own.items():
+                used = self._value(name, own)
+                if used != value:
+                    yield Moved(group_id, name, value, used)
 
     def of_group(self, group_id: str) -> GroupSettings:
         """What holds for a group. A key that it does not have follows the broker's."""

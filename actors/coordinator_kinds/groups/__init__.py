@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from actors.coordinator.group_types import group_shard, group_types
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator_kinds.groups import record_codec
-from actors.coordinator_kinds.groups.consumer_settings import consumer_settings
+from actors.coordinator_kinds.groups.consumer_settings import clamped, consumer_settings
 from actors.coordinator_kinds.groups.service import GroupService
 from actors.coordinator_kinds.kind import (
     CoordinatorKind,
@@ -72,6 +72,7 @@ GROUPS: Final = CoordinatorKind(
     creation=_creation,
     assignment=_assignment,
     settings=consumer_settings,
+    remarks=clamped,
     host=_host,
     codec=RecordCodec(record_codec.replay, record_codec.batch),
     # Not parked: a shard that loads lets heartbeats pass and sends members that sync back to join, as `error_answer`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.coordinator.consumer.settings import ConsumerSettings
+from actors.coordinator.consumer.settings import ConsumerSettings, Moved
 
 if TYPE_CHECKING:  # a shard's process reads no settings
     from actors.settings import BrokerConfig
@@ -35,10 +35,24 @@ _OF_GROUPS: Final = {
 def consumer_settings(config: BrokerConfig, metadata: ClusterMetadata) -> ConsumerSettings:
     """Those in force at a broker."""
     values: dict[str, Any] = {field: config[name] for field, name in _OF_BROKERS.items()}
-    values["assignors"] = tuple(config["group.consumer.assignors"])
+    from actors.settings.assignors import assignor_names
+
+    values["assignors"] = assignor_names(config["group.consumer.assignors"])
+    values["migration_policy"] = values["migration_policy"].lower()
     made = {group_id: _overrides(own) for group_id, own in metadata.group_configs.items()}
     return ConsumerSettings(**values, overrides={group_id: own for group_id, own in made.items() if own})
 
 
 def _overrides(own: Mapping[str, str]) -> dict[str, int]:
     return {field: int(own[name]) for field, name in _OF_GROUPS.items() if name in own}
+
+
+def clamped(made: ConsumerSettings, before: ConsumerSettings | None) -> list[str]:
+    """Sentences on the values of groups that are not used, because they lie outside the bounds, and were before."""
+    known = set() if before is None else set(before.moved())
+    return [_clamped(each) for each in made.moved() if each not in known]
+
+
+def _clamped(moved: Moved) -> str:
+    bound = _OF_BROKERS[f"{'max' if moved.used < moved.value else 'min'}_{moved.name}"]
+    return f"{_OF_GROUPS[moved.name]} of group {moved.group_id} is {moved.value}; {moved.used} is used, as {bound} says"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.coordinator_kinds.groups.consumer_settings import consumer_settings
 from actors.settings import (
     BrokerConfig,
     SettingError,
@@ -13,9 +14,11 @@ from actors.settings import (
     group_setting,
     group_value,
 )
+from placement.metadata import ClusterMetadata
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 INTERVAL = "consumer.assignment.interval.ms"
+CLASSES = "org.apache.kafka.coordinator.group.assignor"
 DEFAULTS = BrokerConfig.from_mapping({})
 
 
@@ -59,6 +62,9 @@ def test_kafkas_defaults() -> None:
         ("group.consumer.max.size", "0"),
         ("group.consumer.assignors", ""),
         ("group.consumer.assignors", "sticky"),
+        ("group.consumer.assignors", "Uniform"),
+        ("group.consumer.assignors", f"uniform,{CLASSES}.UniformAssignor"),
+        ("group.consumer.assignors", f"{CLASSES}.SimpleAssignor"),
         ("group.consumer.migration.policy", "sideways"),
         ("group.consumer.regex.refresh.interval.ms", "9999"),
         ("group.consumer.assignment.interval.ms", "-1"),
@@ -70,6 +76,33 @@ def test_kafkas_defaults() -> None:
 def test_a_value_outside_kafkas_bounds_is_refused_at_the_start(key: str, text: str) -> None:
     with pytest.raises(SettingError, match=key):
         BrokerConfig.from_mapping({key: text})
+
+
+@pytest.mark.conformance("K-B-110")
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (f"{CLASSES}.UniformAssignor", ("uniform",)),
+        (f"{CLASSES}.RangeAssignor,uniform", ("range", "uniform")),
+        (f" {CLASSES}.UniformAssignor , {CLASSES}.RangeAssignor ", ("uniform", "range")),
+    ],
+)
+def test_assignors_may_be_named_by_kafkas_classes(text: str, names: tuple[str, ...]) -> None:
+    """A file of Kafka's that names them so did not start a broker."""
+    config = BrokerConfig.from_mapping({"group.consumer.assignors": text})
+    assert consumer_settings(config, ClusterMetadata()).assignors == names
+    shown = broker_setting("group.consumer.assignors").format(config["group.consumer.assignors"])
+    assert shown == text.replace(" ", "")
+
+
+@pytest.mark.conformance("K-B-111")
+@pytest.mark.parametrize("policy", ["bidirectional", "upgrade", "downgrade", "disabled"])
+def test_the_case_of_the_migration_policy_does_not_matter(policy: str) -> None:
+    """Kafka takes it in any, and shows it as it was given."""
+    for text in (policy, policy.upper(), policy.title()):
+        config = BrokerConfig.from_mapping({"group.consumer.migration.policy": text})
+        assert config["group.consumer.migration.policy"] == text
+        assert consumer_settings(config, ClusterMetadata()).migration_policy == policy
 
 
 @pytest.mark.conformance("K-B-107")
