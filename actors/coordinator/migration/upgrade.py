@@ -119,7 +119,8 @@ def converted(group: ClassicGroup, topics: TopicImage) -> Iterator[GroupChange]:
     """The records that make a classic group a consumer group. Raises CorruptRecordError for what cannot be read."""
     # Before its first generation a group is at 0, which would tell a member to join again and again.
     group_id, generation = group.group_id, max(group.generation_id, FIRST_EPOCH)
-    said = {each.member_id: _subscription(each, group.protocol_name) for each in group.members.values()}
+    read: dict[bytes, Subscription] = {}  # most members that own nothing say the same
+    said = {each.member_id: _subscription(each, group.protocol_name, read) for each in group.members.values()}
     members = {each.member_id: _member(each, said[each.member_id]) for each in group.members.values()}
     shares = {each.member_id: _share(each, topics) for each in group.members.values()}
     given = {(topic_id, each) for share in shares.values() for topic_id, numbers in share.items() for each in numbers}
@@ -146,9 +147,13 @@ def _current(share: Partitions, left: Iterable[TopicPartition], generation: int)
     return Current(generation, generation, state, held, pending)
 
 
-def _subscription(member: Member, protocol_name: str | None) -> Subscription:
+def _subscription(member: Member, protocol_name: str | None, read: dict[bytes, Subscription]) -> Subscription:
     """What a member said when it joined last. One that has just come need not support what the others had selected."""
-    return read_subscription(member.metadata(protocol_name) or member.protocols[0][1])
+    data = member.metadata(protocol_name) or member.protocols[0][1]
+    found = read.get(data)
+    if found is None:
+        found = read[data] = read_subscription(data)
+    return found
 
 
 def _member(member: Member, subscription: Subscription) -> MemberMetadata:
