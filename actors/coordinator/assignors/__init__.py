@@ -10,6 +10,8 @@ something up does not make partitions wander.
 | `uniform`, else (heterogeneous.py, with loads.py) | as far as subscriptions allow | until balance asks for a move |
 | `range` (ranges.py) | topic by topic | no |
 
+Beyond Kafka, `uniform` has partitions that it gives out be near their leaders, where it is told of racks (affinity.py).
+
 A large group takes tens of milliseconds to seconds. `steps` gives the same target in slices (slices.py), between which
 a shard can serve its other groups; `assign` runs them all at once. A member whose target stays gets the very mapping
 that it had, so that `is` finds the others.

@@ -4,7 +4,7 @@ A topic is its 16-byte id throughout. Nothing here knows groups, epochs or recor
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 Target = Mapping[str, Mapping[bytes, frozenset[int]]]
@@ -32,6 +32,8 @@ class GroupSpec:
     """The number of partitions of each topic that any member subscribes."""
     homogeneous: bool
     """Whether all members subscribe the same topics."""
+    leaders: Mapping[bytes, tuple[str, ...]] = field(default_factory=dict)
+    """The rack of each partition's leader by topic, empty where it is not known; no topics if racks do not count."""
 
 
 class Assignor(Protocol):

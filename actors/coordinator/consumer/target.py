@@ -41,7 +41,9 @@ def spec_steps(state: ConsumerState, image: TopicImage, pace: Pace) -> Generator
         members[member_id] = MemberSpec(member.rack_id, member.instance_id, subscribed, previous)
         if pace.full():
             yield
-    return GroupSpec(members, {topic.topic_id: topic.partitions for topic in topics}, state.is_homogeneous)
+    partitions = {topic.topic_id: topic.partitions for topic in topics}
+    leaders = {topic.topic_id: topic.leaders for topic in topics if topic.leaders}
+    return GroupSpec(members, partitions, state.is_homogeneous, leaders)
 
 
 def has_changed(state: ConsumerState, target: Target, member_id: str) -> bool:

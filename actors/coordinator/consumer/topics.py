@@ -7,7 +7,7 @@ that subscribe to what has changed look at it with their next heartbeat.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from struct import Struct, pack
 from typing import Protocol
@@ -29,6 +29,8 @@ class Topic:
     partitions: int
     racks: tuple[tuple[str, ...], ...] = ()
     """The racks of each partition's replicas, for each broker that has one; empty if no broker has."""
+    leaders: tuple[str, ...] = field(default=(), compare=False)
+    """The rack of each partition's leader, if assignors are to know; a topic is no other one when it changes."""
 
 
 class TopicImage(Protocol):
