@@ -39,6 +39,11 @@ def alive_nodes() -> list[Node]:
     return sorted(nodes, key=lambda n: (n.node_id != here, n.address, n.node_id))
 
 
+def rack_of_node(node_id: str) -> str | None:
+    """The rack of a living node of the Ray cluster that this process is connected to."""
+    return next((node.rack for node in alive_nodes() if node.node_id == node_id), None)
+
+
 def rack_of(labels: Mapping[str, str]) -> str | None:
     """The rack in a Ray node's labels; None if there is none, or it is empty."""
     return next((labels[name] for name in RACK_LABELS if labels.get(name)), None)

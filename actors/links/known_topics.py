@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from actors.links.codec import since
 from placement.metadata import ClusterMetadata
 
+RACK_AFFINITY: Final = "coterie.group.consumer.rack.affinity"
+"""The setting by which shards are told the racks of leaders: that is all that assignors need for it."""
 TopicRow: TypeAlias = tuple[str, bytes, int]
 """A topic's name, its id and how many partitions it has."""
 
@@ -23,6 +25,15 @@ class TopicRacks:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicLeaders:
+    """Where the leaders of a topic are."""
+
+    topic: str
+    racks: tuple[str, ...]
+    """Of each partition the rack of its leader's broker; empty if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class KnownTopics:
     """All topics of the cluster."""
 
@@ -31,6 +42,8 @@ class KnownTopics:
     """Of the metadata that says so."""
     racks: tuple[TopicRacks, ...] = since(1, ())
     """Of topics that have any."""
+    leaders: tuple[TopicLeaders, ...] = since(1, ())
+    """Of all topics, if assignors are to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +60,21 @@ class TopicNames:
     names: tuple[str, ...]
 
 
-def known_topics(metadata: ClusterMetadata) -> KnownTopics:
+def known_topics(metadata: ClusterMetadata, leaders: tuple[TopicLeaders, ...] = ()) -> KnownTopics:
     """All topics, in the form in which shards are told."""
     rows = tuple((t.name, t.id, len(t.partitions)) for t in metadata.topics.values())
-    return KnownTopics(rows, metadata.version, topic_racks(metadata))
+    return KnownTopics(rows, metadata.version, topic_racks(metadata), leaders)
+
+
+def topic_leaders(metadata: ClusterMetadata) -> tuple[TopicLeaders, ...]:
+    """The racks of all leaders, as far as brokers have any."""
+    racks = {broker.id: broker.rack for broker in metadata.brokers.values() if broker.rack}
+    if not racks:
+        return ()
+    return tuple(
+        TopicLeaders(topic.name, tuple([racks.get(p.leader, "") for p in topic.partitions]))
+        for topic in metadata.topics.values()
+    )
 
 
 def topic_racks(metadata: ClusterMetadata) -> tuple[TopicRacks, ...]:

@@ -20,7 +20,7 @@ from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.messages import MaySleepResponse
 from actors.links.codec import Codec, since
 from actors.links.group_status import GROUP_CLASSES, GROUP_CLASSES_SINCE, WITHOUT_TAG, ClassicStatus, GroupReport
-from actors.links.known_topics import DeletedTopics, KnownTopics, TopicNames, TopicRacks, TopicRow
+from actors.links.known_topics import DeletedTopics, KnownTopics, TopicLeaders, TopicNames, TopicRacks, TopicRow
 from actors.links.rebalances import Rebalances
 from actors.links.versions import OWN, UNTOLD, Spoken, common, decoded, encoded, none_in_common
 from actors.wire.gathering import Gathering
@@ -96,10 +96,11 @@ class Assignment:
     topics_version: int = since(1, 0)
     """Of the metadata that has these topics."""
     racks: tuple[TopicRacks, ...] = since(1, ())
+    leaders: tuple[TopicLeaders, ...] = since(1, ())
 
     @property
     def known_topics(self) -> KnownTopics:
-        return KnownTopics(self.topics, self.topics_version, self.racks)
+        return KnownTopics(self.topics, self.topics_version, self.racks, self.leaders)
 
 
 @dataclass(frozen=True, slots=True)

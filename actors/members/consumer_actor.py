@@ -31,6 +31,7 @@ from actors.runtime.logs import TEXT, formatter
 from actors.runtime.process import check_same_version, code_version, error_text, last_line
 from actors.runtime.ray_session import RayAwayError, RaySession
 from actors.security.acl import is_loopback
+from placement.nodes import rack_of_node
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +51,9 @@ class ConsumerActor:
         told.setFormatter(formatter(TEXT, {"role": "member", "group": spec.group_id}))
         logging.basicConfig(level=logging.WARNING, handlers=[told])
         self._ring = captured()
-        where = kind_on_node("pool", ray.get_runtime_context().get_node_id(), spec.version)
-        options = {"group_member_process": where, **spec.options}
+        here = ray.get_runtime_context().get_node_id()
+        options = {"group_member_process": kind_on_node("pool", here, spec.version), **spec.options}
+        options = {"client_rack": rack_of_node(here) or "", **options}
         self._member = MemberLoop(replace(spec, options=options), handler)
 
     def listen(self, encrypt: bool) -> MemberAddress:

@@ -132,6 +132,12 @@ _NEW_GROUPS: Final = (
         choices=("bidirectional", "upgrade", "downgrade", "disabled"),
         ignores_case=True,
     ),
+    _bool(
+        "coterie.group.consumer.rack.affinity",
+        False,
+        "Whether the assignor `uniform` prefers, among equally balanced and equally sticky targets, one in which more "
+        "partitions have their leader in their member's rack (`client.rack`). Kafka's assignors know no racks.",
+    ),
 )
 
 _OFFSETS: Final = (

@@ -8,7 +8,15 @@ from actors.broker.context import BrokerContext
 from actors.broker.coordinators.link import ShardLink
 from actors.broker.coordinators.partitions import Partitions
 from actors.broker.coordinators.sleeping import Sleeping
-from actors.links.known_topics import DeletedTopics, TopicRacks, known_topics, topic_racks
+from actors.links.known_topics import (
+    RACK_AFFINITY,
+    DeletedTopics,
+    TopicLeaders,
+    TopicRacks,
+    known_topics,
+    topic_leaders,
+    topic_racks,
+)
 from actors.links.relay import ForAll, Kind
 from placement.metadata import NO_LEADER, PartitionInfo
 
@@ -34,6 +42,8 @@ class TopicNews:
         self._sleeping = sleeping
         self._told: dict[str, tuple[bytes, int]] = {}
         self._told_racks: tuple[TopicRacks, ...] = ()
+        self._told_leaders: tuple[TopicLeaders, ...] = ()
+        self._tells_leaders = context.config[RACK_AFFINITY]
         self._gone: dict[int, frozenset[str]] = {}  # by partition
 
     def tell(self) -> bool:
@@ -42,10 +52,11 @@ class TopicNews:
         now = {t.name: (t.id, len(t.partitions)) for t in metadata.topics.values()}
         gone = frozenset(name for name, (id_, _) in self._told.items() if name not in now or now[name][0] != id_)
         racks = topic_racks(metadata)
-        changed = (now, racks) != (self._told, self._told_racks)
-        self._told, self._told_racks = now, racks
+        leaders = topic_leaders(metadata) if self._tells_leaders else ()
+        changed = (now, racks, leaders) != (self._told, self._told_racks, self._told_leaders)
+        self._told, self._told_racks, self._told_leaders = now, racks, leaders
         if changed:
-            known = ForAll(known_topics(metadata))
+            known = ForAll(known_topics(metadata, leaders))
             for link in self._partitions.links.values():
                 link.protocol.say(Kind.TOPICS, known)
         own = metadata.topics.get(self._topic)

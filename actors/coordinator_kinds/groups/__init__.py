@@ -23,7 +23,7 @@ from actors.coordinator_kinds.kind import (
     Surroundings,
 )
 from actors.group_api import error_answer
-from actors.links.known_topics import known_topics
+from actors.links.known_topics import RACK_AFFINITY, known_topics, topic_leaders
 from actors.links.relay import PAYLOADS, Assignment
 from actors.security.acl import ResourceType
 from actors.wire.api_keys import ApiKey
@@ -43,9 +43,10 @@ def _creation() -> CreateOffsetsTopic:
 
 
 def _assignment(config: BrokerConfig, metadata: ClusterMetadata, version: int) -> bytes:
-    known = known_topics(metadata)
+    known = known_topics(metadata, topic_leaders(metadata) if config[RACK_AFFINITY] else ())
     consumer = consumer_settings(config, metadata)
-    return PAYLOADS.encode(Assignment(_settings(config), known.topics, consumer, known.version, known.racks), version)
+    made = Assignment(_settings(config), known.topics, consumer, known.version, known.racks, known.leaders)
+    return PAYLOADS.encode(made, version)
 
 
 def _settings(config: BrokerConfig) -> CoordinatorConfig:

@@ -315,4 +315,6 @@ def _connection_of(token: object) -> int:
 
 def _image(known: KnownTopics) -> TopicImage:
     racks = {each.topic: each.racks for each in known.racks}
-    return TopicImage((Topic(i, name, count, racks.get(name, ())) for name, i, count in known.topics), known.version)
+    leaders = {each.topic: each.racks for each in known.leaders}
+    topics = (Topic(i, name, count, racks.get(name, ()), leaders.get(name, ())) for name, i, count in known.topics)
+    return TopicImage(topics, known.version)

@@ -14,6 +14,7 @@ from actors.coordinator.shard import ShardState
 from actors.coordinator.turn import Now
 from actors.coordinator_kinds.groups import GROUPS
 from actors.coordinator_kinds.kind import Surroundings
+from actors.links.known_topics import TopicLeaders
 from actors.links.relay import PAYLOADS, Assignment, Kind
 from actors.records.reading import iter_key_values
 from actors.wire.framing import decode_response, encode_request
@@ -28,7 +29,13 @@ START = Now(1_000_000, 1_700_000_000_000)
 class Broker:
     """Hosts a shard that is told these settings, with this log."""
 
-    def __init__(self, consumer: ConsumerSettings, log: tuple[bytes, ...] = (), records: Sequence[Record] = ()) -> None:
+    def __init__(
+        self,
+        consumer: ConsumerSettings,
+        log: tuple[bytes, ...] = (),
+        records: Sequence[Record] = (),
+        leaders: tuple[TopicLeaders, ...] = (),
+    ) -> None:
         self.log = list(log)
         self.now = START
         self.answers: list[bytes] = []
@@ -36,7 +43,7 @@ class Broker:
         self.is_late = False
         self.matched: list[tuple[str, ...]] = []
         around = Surroundings(0, self._sent, self._said, dict, lambda: "id", self._later)
-        told = PAYLOADS.encode(Assignment(CoordinatorConfig(), (FOO,), consumer, 1))
+        told = PAYLOADS.encode(Assignment(CoordinatorConfig(), (FOO,), consumer, 1, leaders=leaders))
         self.hosted = GROUPS.host(told, around)
         self.shard: Any = self.hosted.shard
         self.shard.start_loading(1, self.now)
@@ -82,7 +89,7 @@ class Broker:
 
 def join(**fields: Any) -> ConsumerGroupHeartbeatRequest:
     made = {"rebalance_timeout_ms": 60_000, "topic_partitions": [], "subscribed_topic_names": ["foo"]}
-    return ConsumerGroupHeartbeatRequest(group_id="g", member_id="A", **(made | fields))
+    return ConsumerGroupHeartbeatRequest(group_id="g", **({"member_id": "A"} | made | fields))
 
 
 @pytest.mark.conformance("K-B-59", "K-B-62")
@@ -110,6 +117,19 @@ def test_an_expression_that_took_hours_to_match_was_matched_for_hours(caplog: py
     assert broker.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="A", member_epoch=joined.member_epoch))
     broker.work.pop()()
     assert broker.matched == [("foo",)]
+
+
+def test_a_member_gets_the_partitions_that_are_led_in_its_rack() -> None:
+    """Three of six are led in each rack. Two members come one after the other; without leaders told they get halves."""
+    halves = {"A": [0, 1, 2], "B": [3, 4, 5]}
+    for leaders, expected in (((), halves), (("r1", "r2") * 3, {"A": [0, 2, 4], "B": [1, 3, 5]})):
+        told = (TopicLeaders("foo", leaders),) if leaders else ()
+        broker = Broker(ConsumerSettings(assignment_interval_ms=0), leaders=told)
+        broker.ask(join(rack_id="r1"))
+        broker.ask(join(member_id="B", rack_id="r2"))
+        (group,) = broker.ask(ConsumerGroupDescribeRequest(group_ids=["g"])).groups
+        found = {each.member_id: each.target_assignment.topic_partitions[0].partitions for each in group.members}
+        assert found == expected
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.links.known_topics import TopicRacks, known_topics, topic_racks
+from actors.links.known_topics import TopicLeaders, TopicRacks, known_topics, topic_leaders, topic_racks
 from placement.infos import BrokerInfo
 from placement.metadata import ClusterMetadata, PartitionInfo, TopicInfo
 from placement.records import BrokerRecord, TopicRecord
@@ -25,6 +25,12 @@ def test_racks_are_sorted_and_those_of_two_brokers_stand_twice() -> None:
     assert found == (TopicRacks("t", (("a", "b"), ("a", "b"), (), ("a", "b"))),)
     assert topic_racks(metadata("a", "a", "a"))[0].racks[0] == ("a", "a", "a")
     assert topic_racks(metadata(None, "", None)) == ()
+
+
+def test_leaders_have_the_racks_of_their_brokers() -> None:
+    assert topic_leaders(metadata("b", None, "a")) == (TopicLeaders("t", ("b", "a", "", "a")),)
+    assert topic_leaders(metadata(None, "", None)) == ()
+    assert known_topics(metadata("a")).leaders == (), "unless they are asked for"
 
 
 def test_all_topics_are_told_with_the_version_of_the_metadata() -> None:
