@@ -172,8 +172,8 @@ def _row(
     where = (group.coordinator.id, partition)
     members = len(group.members) if group.tells_members else None
     head = (group.group_id, group.state, group.protocol_type, kind, members, tuple(topics))
-    epochs = {"epoch": group.epoch, "assignment_epoch": group.assignment_epoch}
-    return GroupRow(*head, *where, lag, None, None, 0, group_type=group.type, **epochs)
+    epochs = group.epoch, group.assignment_epoch
+    return GroupRow(*head, *where, lag, None, None, 0, None, (), group.type, *epochs)
 
 
 def _member(member: MemberDescription) -> MemberView:
