@@ -188,15 +188,16 @@ class Slow(UniformAssignor):
         return (yield from super().steps(group))
 
 
-def records_of(members: int) -> list[GroupRecord]:
-    """Of a stable group of so many members, m-0000 and so on, with a partition of `foo` each."""
+def records_of(members: int, each: int = 1) -> list[GroupRecord]:
+    """Of a stable group of so many members, m-0000 and so on, with `each` partitions of `foo`."""
     told = MemberMetadata("c", "/127.0.0.1", names=frozenset(("foo",)), rebalance_timeout_ms=REBALANCE_MS)
     records: list[GroupRecord] = []
     for number in range(members):
         member_id = f"m-{number:04}"
-        current = Current(FIRST_EPOCH, 0, MemberState.STABLE, {T1: {number: FIRST_EPOCH}})
+        held = range(number * each, (number + 1) * each)
+        current = Current(FIRST_EPOCH, 0, MemberState.STABLE, {T1: dict.fromkeys(held, FIRST_EPOCH)})
         records += [MemberRecord(GROUP, member_id, told), CurrentAssignment(GROUP, member_id, current)]
-        records.append(TargetAssignment(GROUP, member_id, {T1: frozenset((number,))}))
+        records.append(TargetAssignment(GROUP, member_id, {T1: frozenset(held)}))
     return [*records, GroupEpoch(GROUP, FIRST_EPOCH, 0), AssignmentEpoch(GROUP, FIRST_EPOCH, 0)]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Final
 
-from actors.coordinator.assignors.slices import Pace
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.messages import (
     ConsumerGroupDescribeRequest,
@@ -24,17 +24,18 @@ from actors.coordinator.consumer.topics import TopicImage
 from actors.coordinator.consumer.values import NEW, MemberMetadata, partitions_of
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.runtime import GroupRuntime
-from actors.coordinator.timers import Timer, nothing
+from actors.coordinator.timers import Timer
 from actors.coordinator.turn import Now, Token
 
 CLASSIC_TYPE, CONSUMER_TYPE = 0, 1
 SLICE_WORK: Final = 3_000
-"""How many members, and names and partitions of theirs, are described in one turn: a few milliseconds of work."""
+"""How many members, names, topics and partitions of theirs are described in one turn, in all: a few milliseconds of
+work. The last member of a slice is not cut, however much it has."""
 _MEMBER_WORK: Final = 8
+_COPIED: Final = 16
+"""So many members are copied for a description with the work of one value."""
 PAUSE_MS: Final = 1
 """A description goes on in the next turn."""
-
-Parts = Generator[tuple[tuple[int, tuple[DescribedMember, ...]], ...], None, tuple[DescribedConsumerGroup, ...]]
 
 
 class Piece:
@@ -44,52 +45,62 @@ class Piece:
 
 
 class Describe:
-    """Answers descriptions. Those of many members take several turns; all of a group is of the same moment."""
+    """Answers descriptions, one after the other. Those of many members take several turns.
+
+    All of a group is of the same moment: that in which its description begins.
+    """
 
     def __init__(self, runtime: GroupRuntime, cluster: Cluster) -> None:
         self._runtime = runtime
         self._cluster = cluster
+        self._timer = Timer(self._go_on)
+        self._waiting: deque[_Description] = deque()
+        self._turn_ms = 0
+        self._left = SLICE_WORK
+        """Of the turn: how much work may be done in it. All descriptions share it, however many there are."""
 
     def handle(self, token: Token, request: ConsumerGroupDescribeRequest, now: Now) -> None:
-        """Answered at once, if the groups are not large, for nothing changes."""
+        """Answered at once, if the groups are not large and none are being described, for nothing changes."""
         self._runtime.park(token, request)
-        self._go_on(Timer(nothing), token, self._parts(request.group_ids), now)
+        self._waiting.append(_Description(token, request.group_ids, self._described))
+        if self._timer.due_ms is None:
+            self._go_on(now)
 
-    def _go_on(self, timer: Timer, token: Token, parts: Parts, now: Now) -> None:
-        """Describe some members, unless the client has gone or the shard has been unloaded meanwhile."""
-        if token not in self._runtime.unanswered:
-            return
-        try:
-            members = next(parts)
-        except StopIteration as end:
-            self._runtime.answer(token, ConsumerGroupDescribeResponse(end.value))
-            return
-        self._runtime.replies.append((Piece(), MembersDescribed(token, members)))
-        due_ms = now.monotonic_ms + PAUSE_MS
-        self._runtime.timers.start(timer, due_ms, lambda later: self._go_on(timer, token, parts, later))
+    def forget(self) -> None:
+        """The shard is unloaded, and has answered all."""
+        self._waiting.clear()
 
-    def _parts(self, group_ids: Sequence[str]) -> Parts:
-        pace = Pace(SLICE_WORK)
-        groups: list[DescribedConsumerGroup] = []
-        fresh: dict[int, list[DescribedMember]] = {}
-        for place, group_id in enumerate(group_ids):
-            group, members = self._described(group_id)
-            groups.append(group)
-            for member, work in members:
-                fresh.setdefault(place, []).append(member)
-                if pace.full(work):
-                    yield tuple((each, tuple(some)) for each, some in fresh.items())
-                    fresh.clear()
-        return tuple(replace(group, members=tuple(fresh.get(place, ()))) for place, group in enumerate(groups))
+    def _go_on(self, now: Now) -> None:
+        if now.monotonic_ms != self._turn_ms:
+            self._turn_ms, self._left = now.monotonic_ms, SLICE_WORK
+        while self._waiting:
+            if not self._finish(self._waiting[0]):
+                self._runtime.timers.arm(self._timer, now.monotonic_ms + PAUSE_MS)
+                return
+            self._waiting.popleft()
 
-    def _described(self, group_id: str) -> tuple[DescribedConsumerGroup, Iterable[tuple[DescribedMember, int]]]:
-        """A group without its members, and these, each with the work that it is; or why there is none."""
+    def _finish(self, description: _Description) -> bool:
+        """Describe as much as may be in this turn; whether that is all. One that is answered already is dropped."""
+        if description.token not in self._runtime.unanswered:
+            return True
+        while self._left > 0:
+            work = next(description.steps, None)
+            if work is None:
+                self._runtime.answer(description.token, description.answer())
+                return True
+            self._left -= work
+        if members := description.take():
+            self._runtime.replies.append((Piece(), MembersDescribed(description.token, members)))
+        return False
+
+    def _described(self, group_id: str) -> tuple[DescribedConsumerGroup, _Members | None]:
+        """A group without its members, and these; or why there is none."""
         if not group_id:
-            return DescribedConsumerGroup(group_id, Error.INVALID_GROUP_ID), ()
+            return DescribedConsumerGroup(group_id, Error.INVALID_GROUP_ID), None
         group = self._runtime.groups.get(group_id)
         if not isinstance(group, ConsumerGroup) or not group.exists:
             why = f"Group {group_id} is no consumer group."
-            return DescribedConsumerGroup(group_id, Error.GROUP_ID_NOT_FOUND, why), ()
+            return DescribedConsumerGroup(group_id, Error.GROUP_ID_NOT_FOUND, why), None
         state = group.state
         described = DescribedConsumerGroup(
             group_id,
@@ -98,7 +109,46 @@ class Describe:
             assignment_epoch=state.assignment_epoch,
             assignor=chosen(state, self._cluster.settings.assignors),
         )
-        return described, _Members(state, self._cluster.topics).described()
+        return described, _Members(state, self._cluster.topics)
+
+
+class _Description:
+    """An answer in the making. Each of its steps tells how much work it was."""
+
+    def __init__(
+        self,
+        token: Token,
+        group_ids: Sequence[str],
+        described: Callable[[str], tuple[DescribedConsumerGroup, _Members | None]],
+    ) -> None:
+        self.token = token
+        self._described = described
+        self._groups: list[DescribedConsumerGroup] = []
+        self._fresh: dict[int, list[DescribedMember]] = {}  # by the group's place; those that were not taken yet
+        self.steps = self._steps(group_ids)
+
+    def _steps(self, group_ids: Sequence[str]) -> Iterator[int]:
+        for place, group_id in enumerate(group_ids):
+            group, members = self._described(group_id)
+            self._groups.append(group)
+            yield 1
+            if members is not None:
+                yield len(members) // _COPIED
+                for member, work in members.described():
+                    self._fresh.setdefault(place, []).append(member)
+                    yield work
+
+    def take(self) -> tuple[tuple[int, tuple[DescribedMember, ...]], ...]:
+        """The members that have been described since the last time."""
+        fresh, self._fresh = self._fresh, {}
+        return tuple((place, tuple(members)) for place, members in fresh.items())
+
+    def answer(self) -> ConsumerGroupDescribeResponse:
+        """All groups, with the members that were not taken."""
+        groups = enumerate(self._groups)
+        return ConsumerGroupDescribeResponse(
+            tuple(replace(group, members=tuple(self._fresh.get(place, ()))) for place, group in groups)
+        )
 
 
 class _Members:
@@ -110,7 +160,11 @@ class _Members:
         self._image = image
         self._names: dict[frozenset[str], tuple[str, ...]] = {}  # most members subscribe to the same
 
+    def __len__(self) -> int:
+        return len(self._metadata)
+
     def described(self) -> Iterator[tuple[DescribedMember, int]]:
+        """Each with how much work it was."""
         for member_id, member in self._metadata:
             yield self._member(member_id, member)
 
@@ -135,13 +189,18 @@ class _Members:
             target=assignment if held == target else _topics(target.items(), image),
             member_type=CONSUMER_TYPE if member.classic is None else CLASSIC_TYPE,
         )
-        return described, _MEMBER_WORK + len(names) + 2 * (len(held) + len(target))
+        return described, _MEMBER_WORK + len(names) + _size(held) + _size(target)
 
     def _sorted(self, names: frozenset[str]) -> tuple[str, ...]:
         found = self._names.get(names)
         if found is None:
             found = self._names[names] = tuple(sorted(names))
         return found
+
+
+def _size(partitions: Mapping[bytes, Collection[int]]) -> int:
+    """How many values are shown of these: topics and partitions."""
+    return len(partitions) + sum(map(len, partitions.values()))
 
 
 def _topics(partitions: Iterable[tuple[bytes, Iterable[int]]], image: TopicImage | None) -> tuple[DescribedTopic, ...]:

@@ -46,11 +46,12 @@ class ConsumerOperations:
         self._runtime = runtime
         self._cluster = cluster
         self.executor = self._executor = Executor(runtime, self._cluster)
+        self._describe = Describe(runtime, cluster)
         self.upgrades: Upgrades = NoUpgrades()
         self.requests = Requests(
             handlers={
                 ConsumerGroupHeartbeatRequest: self.heartbeat,
-                ConsumerGroupDescribeRequest: Describe(runtime, self._cluster).handle,
+                ConsumerGroupDescribeRequest: self._describe.handle,
                 NoteTopicsRequest: self.note_topics,
                 NoteSettingsRequest: self.note_settings,
                 ResolutionsRequest: self._executor.resolutions.handle,
@@ -71,6 +72,7 @@ class ConsumerOperations:
         """Topics are to be told anew: others have served the groups meanwhile, who knew newer ones."""
         self._cluster.forget_topics()
         self._executor.resolutions.forget()
+        self._describe.forget()
 
     def _new_group(self, group_id: str) -> ConsumerGroup:
         return ConsumerGroup(group_id, lambda: self._durable(group_id), self._cluster)

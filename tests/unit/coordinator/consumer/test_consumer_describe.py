@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from actors.coordinator.consumer.describe import SLICE_WORK
@@ -55,8 +57,10 @@ MANY = 1_000
 
 def members_of(driver: ConsumerDriver, token: int) -> list[DescribedMember]:
     """Those of the pieces of an answer, and of the answer itself."""
-    found = [member for piece in driver.pieces for _, members in piece.members for member in members]
-    return [*found, *driver.answers[token].groups[0].members]  # type: ignore[union-attr]
+    pieces = [piece for piece in driver.pieces if piece.token == token]
+    found = [member for piece in pieces for _, members in piece.members for member in members]
+    answer = driver.answers.get(token)
+    return found if answer is None else [*found, *answer.groups[0].members]  # type: ignore[union-attr]
 
 
 @pytest.mark.conformance("K-A-61")
@@ -86,23 +90,88 @@ def test_a_few_members_are_described_at_once_in_one_answer() -> None:
     assert driver.pieces == []
 
 
-def test_a_long_description_ends_with_its_client_or_its_shard() -> None:
+def values_by_turn(driver: ConsumerDriver, tokens: list[int]) -> list[int]:
+    """How many partitions that members have or are to have are told in each turn, until all are answered."""
+
+    def told() -> int:
+        members = [member for token in tokens for member in members_of(driver, token)]
+        return sum(len(topic.partitions) for each in members for topic in (*each.assignment, *each.target))
+
+    sums = [0, told()]
+    while any(driver.answer(token) is None for token in tokens):
+        driver.advance(1)
+        sums.append(told())
+    return [after - before for before, after in pairwise(sums)]
+
+
+def test_many_partitions_of_few_topics_were_described_in_one_turn() -> None:
+    """Topics were counted, not their partitions: 200 members with 5,000 each were a turn of 200 ms."""
+    driver = large_group(50, each=200)
+    token = driver.ask(ConsumerGroupDescribeRequest((GROUP,)))
+    turns = values_by_turn(driver, [token])
+    assert max(turns) <= SLICE_WORK + 2 * 200, "a slice and what is left of its last member"
+    members = members_of(driver, token)
+    assert [each.assignment[0].partitions for each in members] == [
+        tuple(range(n, n + 200)) for n in range(0, 10_000, 200)
+    ]
+
+
+def test_many_descriptions_at_once_were_made_in_the_same_turns() -> None:
+    """Each took its own slice: 200 of them had every other request wait for a quarter of a second, again and again."""
+    driver = large_group(300)
+    request = ConsumerGroupDescribeRequest((GROUP,))
+    tokens = [driver.ask(request) for _ in range(5)]
+    turns = values_by_turn(driver, tokens)
+    assert max(turns) * (1 + 1 + 2) // 2 <= SLICE_WORK, "one slice of all descriptions"
+    for token in tokens:
+        assert [each.member_id for each in members_of(driver, token)] == [f"m-{n:04}" for n in range(300)]
+
+
+def test_a_small_description_comes_after_those_that_were_asked_for_before() -> None:
+    driver = large_group(MANY)
+    driver.commit_offset("other", 1)
+    first = driver.ask(ConsumerGroupDescribeRequest((GROUP,)))
+    second = driver.ask(ConsumerGroupDescribeRequest(("other",)))
+    while driver.answer(second) is None:
+        driver.advance(1)
+    assert driver.answer(first) is not None
+
+
+def test_names_of_no_groups_are_looked_up_in_turns_too() -> None:
+    driver = two()
+    token = driver.ask(ConsumerGroupDescribeRequest(tuple(f"none-{n}" for n in range(SLICE_WORK + 10))))
+    assert driver.answer(token) is None
+    driver.advance(1)
+    assert {each.error_code for each in driver.answers[token].groups} == {69}  # type: ignore[union-attr]
+    assert driver.pieces == []
+
+
+def test_a_description_whose_request_was_dropped_is_not_gone_on_with() -> None:
     driver = large_group(MANY)
     driver.ask(ConsumerGroupDescribeRequest((GROUP,)))
     driver.shard.drop(lambda _: True)
-    driver.advance(100)
+    token = driver.ask(ConsumerGroupDescribeRequest(("none",)))
+    driver.advance(1)
+    assert driver.answer(token) is not None
     assert len(driver.pieces) == 1
+
+
+def test_a_long_description_ends_with_its_shard() -> None:
+    driver = large_group(MANY)
     token = driver.ask(ConsumerGroupDescribeRequest((GROUP,)))
+    assert len(driver.pieces) == 1
     driver.shard.unload()
     driver.turn()
     assert [each.error_code for each in driver.answers[token].groups] == [16]  # type: ignore[union-attr]
     driver.advance(100)
-    assert len(driver.pieces) == 2
+    assert len(driver.pieces) == 1
+    driver.load(1)
+    assert driver.answer(driver.ask(ConsumerGroupDescribeRequest(("none",)))) is not None, "nothing is left before it"
 
 
-def large_group(members: int) -> ConsumerDriver:
-    """A stable group whose members have a partition each."""
-    return ConsumerDriver(Topic(T1, "foo", members), log=encode(records_of(members)))
+def large_group(members: int, each: int = 1) -> ConsumerDriver:
+    """A stable group whose members have so many partitions each."""
+    return ConsumerDriver(Topic(T1, "foo", members * each), log=encode(records_of(members, each)))
 
 
 @pytest.mark.conformance("K-A-61")
