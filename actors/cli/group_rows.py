@@ -195,7 +195,9 @@ def remarks(group: GroupDescription) -> Iterator[str]:
         yield f"{name} has no active members."
     elif group.state in REBALANCING:
         yield f"Warning: {name} is rebalancing."
-    if not group.tells_members:
+    if group.is_hidden:
+        yield f"{name} has topics that you may not describe: its members and what they have are not shown."
+    elif not group.tells_members:
         yield f"{name} is of type {group.type}: its members and what they have cannot be described."
 
 

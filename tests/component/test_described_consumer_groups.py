@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
+from actors.cli.group_rows import foreign_rows, remarks
 from actors.client import Admin, TopicPartition
 from actors.client.admin.lookups import described_groups
 from actors.client.admin.types import GroupDescription
@@ -84,7 +86,7 @@ def test_a_consumer_group_is_described_with_epochs_and_targets(
 
 
 def test_a_group_that_is_neither_does_not_exist(kafka: ScriptedBroker) -> None:
-    kafka.script(m.DescribeGroupsRequest, D(groups=[DEAD]))
+    kafka.script(m.DescribeGroupsRequest, D(groups=[DEAD]), D(groups=[DEAD]))
     kafka.script(m.ConsumerGroupDescribeRequest, C(groups=[C.DescribedGroup(group_id="g", error_code=69)]))
     assert described(kafka).state == "Dead"
 
@@ -99,6 +101,39 @@ def test_a_broker_that_knows_no_consumer_groups_is_not_asked_for_them(kafka: Scr
     del kafka.versions[m.ConsumerGroupDescribeRequest]
     kafka.script(m.DescribeGroupsRequest, D(groups=[DEAD]))
     assert described(kafka).state == "Dead"
+
+
+def test_a_group_that_was_downgraded_between_the_two_questions_did_not_exist(kafka: ScriptedBroker) -> None:
+    stable = D.DescribedGroup(group_id="g", group_state="Stable", protocol_type="consumer")
+    kafka.script(m.DescribeGroupsRequest, D(groups=[DEAD]), D(groups=[stable]))
+    kafka.script(m.ConsumerGroupDescribeRequest, C(groups=[C.DescribedGroup(group_id="g", error_code=69)]))
+    group = described(kafka)
+    assert (group.state, group.type) == ("Stable", "classic")
+
+
+def script_hidden_and_seen(kafka: ScriptedBroker) -> None:
+    """A consumer group `g` with a topic that may not be seen, and a classic one, `h`."""
+    kafka.versions[m.ListGroupsRequest] = (0, 5)
+    seen = D.DescribedGroup(group_id="h", group_state="Stable", protocol_type="consumer")
+    kafka.script(m.DescribeGroupsRequest, D(groups=[NO_SUCH_GROUP, seen]))
+    kafka.script(m.ConsumerGroupDescribeRequest, C(groups=[C.DescribedGroup(group_id="g", error_code=29)]))
+    row = partial(m.ListGroupsResponse.ListedGroup, protocol_type="consumer", group_state="Stable")
+    listed = [row(group_id="g", group_type="consumer"), row(group_id="h", group_type="classic")]
+    kafka.script(m.ListGroupsRequest, m.ListGroupsResponse(groups=listed))
+
+
+def test_a_group_whose_topics_may_not_be_seen_hid_all_others_from_tools(kafka: ScriptedBroker) -> None:
+    script_hidden_and_seen(kafka)
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        found = described_groups(admin, ["g", "h"])
+    hidden, seen = found["g"], found["h"]
+    assert (hidden.state, hidden.type, hidden.tells_members, hidden.is_hidden) == ("Stable", "consumer", False, True)
+    assert (seen.state, seen.type, seen.is_hidden) == ("Stable", "classic", False)
+    assert hidden.coordinator == seen.coordinator
+    assert [row["state"] for row in foreign_rows(hidden)] == ["Stable"]
+    assert list(remarks(hidden)) == [
+        "Group 'g' has topics that you may not describe: its members and what they have are not shown."
+    ]
 
 
 def test_what_may_not_be_seen_of_a_consumer_group_is_an_error(kafka: ScriptedBroker) -> None:

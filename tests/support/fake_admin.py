@@ -29,6 +29,7 @@ from actors.client.errors import (
     NonEmptyGroupError,
     OffsetOutOfRangeError,
     TopicAlreadyExistsError,
+    TopicAuthorizationError,
 )
 from actors.client.records import Node
 from actors.security.acl import Acl, AclFilter
@@ -191,12 +192,16 @@ class FakeAdmin:
         ]
 
     def describe_consumer_groups(
-        self, group_ids: Iterable[str], timeout_ms: int | None = None
+        self, group_ids: Iterable[str], timeout_ms: int | None = None, show_hidden: bool = False
     ) -> list[GroupDescription]:
         """As DescribeGroups has it, which does not know groups of other types."""
         found = {name: self.groups.get(name) for name in group_ids}
+        if not show_hidden and any(group and group.is_hidden for group in found.values()):
+            raise TopicAuthorizationError
         return [
-            group if group and group.tells_members else GroupDescription(name, "Dead", "", "", (), HOST)
+            group
+            if group and (group.tells_members or group.is_hidden)
+            else GroupDescription(name, "Dead", "", "", (), HOST)
             for name, group in found.items()
         ]
 

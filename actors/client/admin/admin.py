@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from actors.client.admin.acls import Acls
 from actors.client.admin.brokers import Brokers
 from actors.client.admin.configs import Configs
+from actors.client.admin.described_groups import refusal_of
 from actors.client.admin.groups import Groups
 from actors.client.admin.quotas import Changes, ClientQuotas
 from actors.client.admin.records import Records
@@ -237,12 +238,20 @@ class Admin:
         return self._brokers.run(lambda deadline: self._groups.list_all(states, types, deadline), timeout_ms)
 
     def describe_consumer_groups(
-        self, group_ids: Iterable[str], timeout_ms: int | None = None
+        self, group_ids: Iterable[str], timeout_ms: int | None = None, show_hidden: bool = False
     ) -> list[GroupDescription]:
-        """Describe groups and their members, in this order. A group that does not exist has the state Dead."""
+        """Describe groups and their members, in this order. A group that does not exist has the state Dead.
+
+        TopicAuthorizationError if you may not describe all topics of a consumer group; with `show_hidden=True` such a
+        group comes without its members and state, with `is_hidden`.
+        """
         wanted = list(group_ids)
         results = self._each(lambda deadline: self._groups.describe(wanted, deadline), timeout_ms)
-        return [found for group in wanted if isinstance(found := results[group], GroupDescription)]
+        found = [group for name in wanted if isinstance(group := results[name], GroupDescription)]
+        refusals = [] if show_hidden else [refusal for group in found if (refusal := refusal_of(group)) is not None]
+        if refusals:
+            raise refusals[0]
+        return found
 
     def delete_consumer_groups(
         self, group_ids: Iterable[str], timeout_ms: int | None = None, raise_errors: bool = True

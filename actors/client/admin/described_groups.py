@@ -14,6 +14,7 @@ from actors.wire.errors import ErrorCode as Code
 
 CONSUMER: Final = "consumer"
 DEAD: Final = "Dead"
+UNKNOWN: Final = "Unknown"
 _CLASSIC_MEMBER: Final = 0  # -1 where a broker does not say
 _NO_SUCH_GROUP: Final = (Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION, Code.INVALID_GROUP_ID)
 """ConsumerGroupDescribe's answers about a group of another type, about any while it is not served, and about none."""
@@ -63,6 +64,8 @@ def consumer_group(group: Any, node: Node) -> Described | None:
     """A group in an answer to ConsumerGroupDescribe; None if there is no consumer group of that name."""
     if group.error_code in _NO_SUCH_GROUP:
         return None
+    if group.error_code == Code.TOPIC_AUTHORIZATION_FAILED:
+        return GroupDescription(group.group_id, UNKNOWN, CONSUMER, "", (), node, type=CONSUMER, is_hidden=True)
     if group.error_code:
         return error_for(group.error_code, f"describing group {group.group_id}", group.error_message)
     return GroupDescription(
@@ -76,6 +79,13 @@ def consumer_group(group: Any, node: Node) -> Described | None:
         epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
     )
+
+
+def refusal_of(group: GroupDescription) -> KafkaError | None:
+    """The error of a group that the client may not see."""
+    if not group.is_hidden:
+        return None
+    return error_for(Code.TOPIC_AUTHORIZATION_FAILED, f"describing group {group.group_id}")
 
 
 def _consumer_member(member: Any) -> MemberDescription:

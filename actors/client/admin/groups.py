@@ -57,23 +57,33 @@ class Groups:
         return sorted({g.group_id: g for groups in answers for g in groups}.values(), key=lambda g: g.group_id)
 
     async def describe(self, group_ids: Iterable[str], deadline: int) -> dict[str, GroupDescription | KafkaError]:
-        """Classic and consumer groups with their members. One that does not exist has the state Dead."""
+        """Classic and consumer groups with their members. One that does not exist has the state Dead.
+
+        One that is neither is asked for as a classic one again: it may have become one between the two questions.
+        """
 
         async def ask(node: Node, groups: list[str]) -> dict[str, Described]:
-            response = await self._brokers.network.ask(node, DescribeGroupsRequest(groups=groups))
-            found = {g.group_id: classic_group(g, node) for g in response.groups}
-            return found | await self._consumer_groups(node, [group for group in found if is_missing(found[group])])
+            found = await self._classic_groups(node, groups)
+            others = [group for group in found if is_missing(found[group])]
+            consumers = await self._consumer_groups(node, others) if others else None
+            if consumers is None:
+                return found
+            neither = [group for group in others if group not in consumers]
+            again = await self._classic_groups(node, neither) if neither else {}
+            return found | consumers | again
 
         return await self._brokers.at_coordinators(group_ids, ask, deadline)
 
-    async def _consumer_groups(self, node: Node, groups: list[str]) -> dict[str, Described]:
-        """Those of the groups that are consumer groups; none where the broker does not know such groups."""
-        if not groups:
-            return {}
+    async def _classic_groups(self, node: Node, groups: list[str]) -> dict[str, Described]:
+        response = await self._brokers.network.ask(node, DescribeGroupsRequest(groups=groups))
+        return {g.group_id: classic_group(g, node) for g in response.groups}
+
+    async def _consumer_groups(self, node: Node, groups: list[str]) -> dict[str, Described] | None:
+        """Those of the groups that are consumer groups; None where the broker does not know such groups."""
         try:
             response = await self._brokers.network.ask(node, ConsumerGroupDescribeRequest(group_ids=groups))
         except UnsupportedVersionError:
-            return {}
+            return None
         found = {g.group_id: consumer_group(g, node) for g in response.groups}
         return {group: each for group, each in found.items() if each is not None}
 

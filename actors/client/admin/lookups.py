@@ -11,7 +11,7 @@ from actors.client.records import TopicPartition
 
 if TYPE_CHECKING:
     from actors.client.admin.admin import Admin
-    from actors.client.admin.types import GroupDescription, TopicDescription
+    from actors.client.admin.types import GroupDescription, GroupListing, TopicDescription
 
 
 def existing_topics(admin: Admin, named: Iterable[str] | None = None) -> list[TopicDescription]:
@@ -38,17 +38,23 @@ def described_groups(admin: Admin, names: Sequence[str]) -> dict[str, GroupDescr
     """Groups by their ids, of whatever type. One that does not exist has the state Dead.
 
     DescribeGroups says of a group that is not a classic one that it is Dead. What is known of it then is what a list of
-    groups has.
+    groups has; and so of one with topics that may not be seen.
     """
-    found = {group.group_id: group for group in admin.describe_consumer_groups(names)} if names else {}
-    if any(group.state == "Dead" for group in found.values()):
+    described = admin.describe_consumer_groups(names, show_hidden=True) if names else []
+    found = {group.group_id: group for group in described}
+    if any(group.is_hidden or group.state == "Dead" for group in described):
         for listed in admin.list_consumer_groups():
             group = found.get(listed.group_id)
-            kind = listed.type.lower()
-            if group is not None and group.state == "Dead" and kind not in ("", group.type):
+            if group is not None and _says_more(listed, group):
+                kind = listed.type.lower()
                 told = replace(group, state=listed.state, protocol_type=listed.protocol_type, type=kind)
                 found[listed.group_id] = told
     return found
+
+
+def _says_more(listed: GroupListing, group: GroupDescription) -> bool:
+    """Whether a list of groups has more than the description: that of a group which is hidden, or of another type."""
+    return group.is_hidden or (group.state == "Dead" and listed.type.lower() not in ("", group.type))
 
 
 def offsets_at(admin: Admin, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:

@@ -161,10 +161,12 @@ class GroupDescription:
     """Of a consumer group; else None."""
     assignment_epoch: int | None = None
     """The epoch of a consumer group that its members' targets are of; else None."""
+    is_hidden: bool = False
+    """Whether it is not described because it has topics that the client may not describe. Its state is Unknown then."""
 
     @property
     def tells_members(self) -> bool:
-        """Whether its members are described. Of a type that we cannot describe they are not known."""
+        """Whether its members are described. Of a hidden group, or a type that we cannot describe, they are not."""
         return self.type == "classic" or self.epoch is not None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 from typing import cast
@@ -172,3 +173,14 @@ async def test_of_any_kafka_a_group_of_another_type_is_shown_with_what_its_list_
     assert "no members" not in said
     said = words(await page("/groups", source))
     assert "s t open consumers tiny" in said
+
+
+def test_a_group_whose_topics_may_not_be_seen_hid_all_groups_of_a_kafka() -> None:
+    hidden = GroupDescription("g", "Stable", "consumer", "", (), HOST, type="consumer", is_hidden=True)
+    admin = FakeAdmin(groups={"g": hidden, "h": GroupDescription("h", "Empty", "consumer", "", (), HOST)})
+    source = KafkaSource(admin, CLOCK)  # type: ignore[arg-type]
+    rows = asyncio.run(source.view(ListGroupRows())).groups
+    assert [(row.group_id, row.state, row.members) for row in rows] == [("g", "Stable", None), ("h", "Empty", 0)]
+    view = asyncio.run(source.view(GetGroup("g", 0)))
+    assert view.row is not None
+    assert (view.row.state, view.members) == ("Stable", ())
