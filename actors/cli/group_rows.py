@@ -66,7 +66,7 @@ def foreign_rows(group: GroupDescription) -> Rows:
     return [
         {
             "group": group.group_id,
-            **_type(group),
+            "type": group.type,
             "protocol_type": group.protocol_type,
             "state": group.state,
             "consumer_id": member.member_id if member else None,
@@ -82,6 +82,7 @@ def member_rows(group: GroupDescription) -> Rows:
     return [
         {
             "group": group.group_id,
+            "type": group.type,
             "protocol_type": group.protocol_type,
             "consumer_id": member.member_id,
             "group_instance_id": member.group_instance_id,
@@ -100,11 +101,11 @@ def _towards(group: GroupDescription, member: MemberDescription) -> dict[str, An
     if member.target is None:
         return {}
     return {
-        "upgraded": not member.is_classic,
         "epoch": member.epoch,
         "target_epoch": group.assignment_epoch,
         "target": _assignment(member.target),
         "to_give_back": _assignment(member.to_give_back),
+        "upgraded": not member.is_classic,
     }
 
 
@@ -119,23 +120,19 @@ def member_columns(groups: Sequence[GroupDescription], *, verbose: bool) -> tupl
     columns = ["consumer_id", *(["group_instance_id"] if static else []), *MEMBER_COLUMNS[2:]]
     if verbose:
         targets = [member for member in members if member.target is not None]
-        columns += ["upgraded"] if any(member.is_classic for member in targets) else []
         columns += ["epoch", "assignment", *TARGET_COLUMNS] if targets else ["assignment"]
-    return ("group", *_type_column(groups), *columns)
+        columns += ["upgraded"] if any(member.is_classic for member in targets) else []
+    return ("group", *_type_columns(groups), *columns)
 
 
 def state_columns(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
-    """The columns of `state_row`: Kafka's, and the type of the group where one is not a group of consumers."""
-    return (*STATE_COLUMNS[:1], *_type_column(groups), *STATE_COLUMNS[1:])
+    """The columns of `state_row`: Kafka's, and what the groups are where they differ, or are not of consumers."""
+    return (*STATE_COLUMNS[:1], *_type_columns(groups), *STATE_COLUMNS[1:])
 
 
-def _type_column(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
-    other = ("type",) if not all(group.tells_members for group in groups) else ()
-    return (*other, "protocol_type") if any(map(is_foreign, groups)) else ()
-
-
-def _type(group: GroupDescription) -> dict[str, str]:
-    return {} if group.tells_members else {"type": group.type}
+def _type_columns(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
+    differ = len({group.type for group in groups}) > 1 or not all(group.tells_members for group in groups)
+    return (*(["type"] if differ else []), *(["protocol_type"] if any(map(is_foreign, groups)) else []))
 
 
 def status_columns(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
@@ -150,7 +147,7 @@ def state_row(group: GroupDescription) -> dict[str, Any]:
     """The row of --state: a group's coordinator, assignor, state and number of members."""
     return {
         "group": group.group_id,
-        **_type(group),
+        "type": group.type,
         "protocol_type": group.protocol_type,
         "coordinator": f"{group.coordinator.host}:{group.coordinator.port} ({group.coordinator.id})",
         "assignment_strategy": group.protocol or None,
@@ -171,8 +168,9 @@ def verbose_state_row(group: GroupDescription, known: Known | None) -> dict[str,
         return row
     if not group.tells_members:
         row |= {"#members": known.status.members}
+    if group.epoch is None:  # else the description's, which is of the moment of the rest
+        row |= {known.status.epoch_name: known.status.epoch}
     return row | {
-        known.status.epoch_name: known.status.epoch,
         "waits_for": list(known.status.awaited_members),
         "ends_in_ms": known.status.phase_ends_in_ms,
         "rebalances": [

@@ -86,8 +86,9 @@ def list_groups(
 @click.option(
     "--verbose",
     is_flag=True,
-    help="Epochs and notes with --offsets, assignments with --members; with --state whom a group waits for and its "
-    "last rebalances, which only Coterie knows (its cluster is found by --data-dir or --ray-address).",
+    help="Epochs and notes with --offsets; assignments with --members, and what members of consumer groups are to "
+    "have; epochs with --state, and what only Coterie knows: lag, whom a group waits for, and its last rebalances "
+    "(its cluster is found by --data-dir or --ray-address).",
 )
 @click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C; on a terminal in place.")
 @click.option("--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, help="Seconds, with --watch.")

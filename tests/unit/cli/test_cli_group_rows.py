@@ -130,6 +130,7 @@ def test_instance_ids_have_a_column_only_where_there_are_some() -> None:
 def test_state_names_coordinator_assignor_and_size() -> None:
     assert state_row(STABLE) == {
         "group": "g",
+        "type": "classic",
         "protocol_type": "consumer",
         "coordinator": "127.0.0.1:9092 (0)",
         "assignment_strategy": "range",
@@ -171,6 +172,23 @@ def test_who_speaks_the_new_protocol_is_shown_only_where_not_all_members_do() ->
     assert "upgraded" in member_columns([mixed], verbose=True)
     assert "upgraded" not in member_columns([NEW], verbose=True)
     assert [row["upgraded"] for row in member_rows(mixed)] == [True, True, False]
+    assert member_columns([mixed], verbose=True)[-1] == "upgraded", "as Kafka's tool has it"
+
+
+def test_the_type_of_groups_was_not_shown_where_they_are_of_different_types() -> None:
+    """Since consumer groups are described as classic ones are, nothing told them apart, and JSON had no type either."""
+    assert state_columns([NEW, STABLE])[:3] == ("group", "type", "coordinator")
+    assert member_columns([NEW, STABLE], verbose=False)[:3] == ("group", "type", "consumer_id")
+    assert "type" not in (*state_columns([STABLE, EMPTY]), *member_columns([NEW], verbose=True))
+    assert state_columns([NEW, CONNECT])[:3] == ("group", "type", "protocol_type")
+    rows = (state_row(NEW), state_row(STABLE), *member_rows(NEW), *member_rows(STABLE), *foreign_rows(CONNECT))
+    assert [row["type"] for row in rows] == ["consumer", "classic", "consumer", "consumer", *["classic"] * 4]
+
+
+def test_the_epoch_of_a_consumer_group_was_of_another_moment_than_that_of_its_target() -> None:
+    """It was taken from Coterie's monitor, and could be below the target's."""
+    row = verbose_state_row(NEW, Known(PlainStatus("consumer", "Reconciling", 6, 2, ("m-1",), 250, ()), None))
+    assert (row["epoch"], row["target_epoch"], row["waits_for"]) == (8, 7, ["m-1"])
 
 
 def test_the_state_of_a_consumer_group_has_its_epoch_and_that_of_its_target() -> None:
@@ -198,7 +216,6 @@ def test_a_group_of_a_type_that_cannot_be_described_is_shown_with_what_is_known_
     assert shown == {"group": "s", "type": "tiny", "protocol_type": "tiny", "state": "Open"}
     assert state_columns([TINY, STABLE])[:3] == ("group", "type", "protocol_type")
     assert (state_row(TINY)["type"], state_row(TINY)["#members"]) == ("tiny", None)
-    assert "type" not in state_row(STABLE)
     assert member_rows(TINY) == []
     assert list(remarks(TINY)) == ["Group 's' is of type tiny: its members and what they have cannot be described."]
 
