@@ -55,6 +55,11 @@ class Shards(Protocol):
     def ask(self, partition: int, message: ApiMessage, version: int, done: Callable[[ApiMessage], None]) -> None:
         """Send the broker's own request to a shard. `done` gets the answer, or an error answer if there is no shard."""
 
+    def ask_encoded(
+        self, partition: int, message: ApiMessage, version: int, correlation_id: int, done: Callable[[bytes], None]
+    ) -> None:
+        """As `ask`; `done` gets the answer's whole frame, which has this correlation id."""
+
     def await_serving(self, partition: int, done: Callable[[ErrorCode], None]) -> None:
         """Start the shard; `done` is called with NONE when it serves, or with the reason why it does not."""
 

@@ -13,6 +13,7 @@ from actors.runtime.logs import AUDIT
 from actors.security.acl import AclOperation, PatternType
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
+from actors.wire.framing import decode_response
 from tests.support.acl_requests import commit
 from tests.support.acl_world import RELAYED, World, name_id
 from tests.support.acls import CLUSTER, GROUP, TOPIC, allowed, forbidden
@@ -245,6 +246,38 @@ def test_a_consumer_group_with_a_topic_that_may_not_be_seen_is_not_described(tmp
     ]
     assert described[2].error_message
     assert (described[2].group_state, described[2].group_epoch) == ("", 0)
+
+
+def without_acls(tmp_path: Path) -> World:
+    return World(tmp_path, authorizer_class_name="")
+
+
+@pytest.mark.parametrize("authorizer", [True, False])
+@pytest.mark.parametrize("groups", [["with-t"], ["with-t", "with-none"]])
+def test_a_description_was_made_for_a_client_that_had_gone(tmp_path: Path, authorizer: bool, groups: list[str]) -> None:
+    """Its answer was judged and encoded for nobody; to ask and go was a cheap way to keep a broker at work."""
+    everything = [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "*")]
+    world = World(tmp_path, everything) if authorizer else without_acls(tmp_path)
+    slots: list[Any] = []
+    make = world.connection.slots.make
+    world.connection.slots.make = lambda *of: slots.append(make(*of)) or slots[-1]  # type: ignore[func-returns-value]
+    world.shards.holds = True
+    assert world.ask(m.ConsumerGroupDescribeRequest(group_ids=groups), 1) is None
+    world.connection.connection_lost(None)
+    world.shards.release()
+    assert [slot.answer for slot in slots] == [None]
+
+
+def test_a_long_description_of_one_group_was_decoded_and_encoded_again(tmp_path: Path) -> None:
+    """In one turn of the broker's loop, a quarter of a second for some hundred thousand partitions."""
+    judged = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "*")])
+    for world, goes_on in ((without_acls(tmp_path), True), (judged, False)):
+        answer = world.bytes_for(m.ConsumerGroupDescribeRequest(group_ids=["with-long"]), 1)
+        assert isinstance(answer, bytes)
+        assert world.shards.frames == ([answer] if goes_on else [])
+        assert decode_response(m.ConsumerGroupDescribeResponse, 1, answer[4:])[0] == 7
+    (group,) = without_acls(tmp_path).ask(m.ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
+    assert (group.group_id, group.group_state) == ("g", "Stable")
 
 
 @pytest.mark.conformance("K-A-02", "K-A-18")

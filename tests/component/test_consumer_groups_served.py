@@ -152,6 +152,16 @@ async def test_a_group_grows_commits_is_looked_at_and_goes(tmp_path: Path) -> No
         assert (await client.ask(m.ListGroupsRequest(), 5)).groups == []
 
 
+async def test_a_long_description_is_the_same_whether_it_is_asked_for_alone_or_with_others(tmp_path: Path) -> None:
+    names = [f"{n:0200}" for n in range(400)]
+    async with served(tmp_path) as (_, client):
+        await Member(client, "A", subscribed_topic_names=["foo", *names]).until(*range(6))
+        (alone,) = (await client.ask(m.ConsumerGroupDescribeRequest(group_ids=[GROUP]), 1)).groups
+        one, _ = (await client.ask(m.ConsumerGroupDescribeRequest(group_ids=[GROUP, "other"]), 1)).groups
+        assert alone == one
+        assert [len(member.subscribed_topic_names) for member in alone.members] == [401]
+
+
 async def commits(client: Client, member_id: str, epoch: int, index: int, offset: int) -> int:
     r = m.OffsetCommitRequest
     part = r.OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)

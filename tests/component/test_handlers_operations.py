@@ -72,7 +72,7 @@ def test_the_shard_is_told_that_operations_are_asked_for(tmp_path: Path) -> None
     broker.shards.ask = ask  # type: ignore[method-assign]
     answers: list[DescribeGroupsResponse] = []
     message = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
-    request: Any = SimpleNamespace(message=message, version=5, reply=answers.append)
+    request: Any = SimpleNamespace(message=message, version=5, reply=answers.append, is_moot=False)
     whole_groups.describe_groups(broker.handlers, request)
     assert told[0].include_authorized_operations
     assert [group.authorized_operations for group in answers[0].groups] == [GROUP]

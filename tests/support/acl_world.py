@@ -18,7 +18,7 @@ from actors.coordinator_kinds import groups
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.security.acl import Acl
 from actors.wire.errors import ErrorCode
-from actors.wire.framing import decode_response, encode_request
+from actors.wire.framing import decode_response, encode_request, encode_response
 from actors.wire.messages import (
     ApiMessage,
     ConsumerGroupDescribeRequest,
@@ -54,6 +54,11 @@ class Shards:
         self.relayed: list[tuple[Slot, bytes]] = []
         self.asked: list[ApiMessage] = []
         self.versions: list[int] = []
+        self.frames: list[bytes] = []
+        """The answers that were wanted as they are."""
+        self.holds = False
+        """Whether questions are not answered before `release`."""
+        self.held: list[Callable[[], None]] = []
         self.awake: dict[int, list[str]] = {}
         """The groups of each shard that is awake. Without any, all shards sleep."""
 
@@ -75,7 +80,25 @@ class Shards:
         self.touched.append("ask")
         self.asked.append(message)
         self.versions.append(version)
-        done(self._listed(partition) if isinstance(message, ListGroupsRequest) else answer(message, version))
+        found = self._listed(partition) if isinstance(message, ListGroupsRequest) else answer(message, version)
+        self.held.append(lambda: done(found))
+        if not self.holds:
+            self.release()
+
+    def release(self) -> None:
+        """Answer what has been asked."""
+        held, self.held = self.held, []
+        for tell in held:
+            tell()
+
+    def ask_encoded(
+        self, partition: int, message: Any, version: int, correlation_id: int, done: Callable[[bytes], None]
+    ) -> None:
+        def encoded(found: ApiMessage) -> None:
+            self.frames.append(encode_response(found, version, correlation_id))
+            done(self.frames[-1])
+
+        self.ask(partition, message, version, encoded)
 
     def _listed(self, partition: int) -> ListGroupsResponse:
         return ListGroupsResponse(
@@ -143,8 +166,8 @@ def answer(m: Any, version: int) -> ApiMessage:
     raise AssertionError(m)
 
 
-CONSUMED = {"with-t": "t", "with-secret": "secret"}
-"""Consumer groups that have a member with a topic."""
+CONSUMED = {"with-t": "t", "with-secret": "secret", "with-long": "t" * (1 << 16)}
+"""Consumer groups that have a member with a topic. A broker decodes answers that are shorter than the last name."""
 
 
 def _consumer_group(group_id: str, m: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse.DescribedGroup:

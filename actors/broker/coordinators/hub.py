@@ -41,7 +41,7 @@ from actors.links.relay import PAYLOADS, Kind
 from actors.links.status import ASLEEP, ShardStatus
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
-from actors.wire.framing import encode_request
+from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import ApiMessage, response_class
 
 log = logging.getLogger(__name__)
@@ -125,9 +125,20 @@ class ShardHub:
 
     def ask(self, partition: int, message: ApiMessage, version: int, done: Callable[[ApiMessage], None]) -> None:
         """Send a request of the broker's own when the shard serves. `done` gets the answer, or an error answer."""
-        frame = encode_request(message, version, 0, "coterie")[4:]
+        response = response_class(message.api_key)
+
+        def decoded(frame: bytes) -> None:
+            done(decode_response(response, version, frame[4:])[1])
+
+        self.ask_encoded(partition, message, version, 0, decoded)
+
+    def ask_encoded(
+        self, partition: int, message: ApiMessage, version: int, correlation_id: int, done: Callable[[bytes], None]
+    ) -> None:
+        """The same; `done` gets the answer's whole frame."""
+        frame = encode_request(message, version, correlation_id, "coterie")[4:]
         rouses = message.api_key not in self.kind.requests.rouse_nobody
-        question = Question(response_class(message.api_key), version, done, rouses=rouses)
+        question = Question(type(message).__name__, done, rouses=rouses)
         number = self._number()
 
         def settled(code: ErrorCode) -> None:

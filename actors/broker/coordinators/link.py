@@ -13,7 +13,6 @@ from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.rebalances import Rebalancing
 from actors.links.relay import Figures, RelayProtocol
 from actors.runtime.logs import Fields, about, at
-from actors.wire.messages import ApiMessage
 
 
 class LinkState(Enum):
@@ -63,14 +62,13 @@ class LinkStateError(CoterieError):
 class Question:
     """A request of the broker's own to a shard. It stands where a client's request has a slot."""
 
-    __slots__ = ("done", "response", "rouses", "version")
+    __slots__ = ("done", "name", "rouses")
 
-    def __init__(
-        self, response: type[ApiMessage], version: int, done: Callable[[ApiMessage], None], *, rouses: bool = True
-    ) -> None:
-        self.response = response
-        self.version = version
+    def __init__(self, name: str, done: Callable[[bytes], None], *, rouses: bool = True) -> None:
+        self.name = name
+        """What is asked, for people."""
         self.done = done
+        """Takes the answer's frame."""
         self.rouses = rouses
         """Whether it keeps the shard awake."""
 

@@ -14,7 +14,7 @@ from actors.broker.slots import Slot
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.relay import Kind, RelayProtocol
 from actors.wire.errors import ErrorCode, WireError
-from actors.wire.framing import decode_request_header, decode_response
+from actors.wire.framing import decode_request_header
 
 log = logging.getLogger(__name__)
 
@@ -133,6 +133,6 @@ class Relaying:
 def _tell(question: Question, frame: bytes) -> None:
     """Give an answer to the part of the broker that asked. If that fails, the link to the shard stays all the same."""
     try:
-        question.done(decode_response(question.response, question.version, frame[4:])[1])
+        question.done(frame)
     except Exception:
-        log.exception("an answer to %s could not be used", question.response.__name__)
+        log.exception("an answer to %s could not be used", question.name)

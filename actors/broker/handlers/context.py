@@ -63,11 +63,22 @@ class Request:
     def version(self) -> int:
         return self.header.api_version
 
+    @property
+    def is_moot(self) -> bool:
+        """Whether the client has gone, so that an answer need not be made."""
+        return self.connection.transport is None
+
     def reply(self, response: ApiMessage) -> None:
-        """Answer a parked request. Nothing happens if its connection has gone."""
+        """Answer a parked request. Nothing is sent if its connection has gone."""
         if self.slot is not None and self.slot.answer is None:
             self.answered(self.header.api_key, response)
             self.slot.finish(encode_large_response(response, self.header.api_version, self.header.correlation_id))
+            self.connection.flush()
+
+    def reply_frame(self, frame: bytes) -> None:
+        """Answer a parked request with the whole frame of an answer without errors."""
+        if self.slot is not None and self.slot.answer is None:
+            self.slot.finish(frame)
             self.connection.flush()
 
 

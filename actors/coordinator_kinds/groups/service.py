@@ -142,7 +142,8 @@ class GroupService:
         self._errors: Counter[int] = Counter()  # answers to clients, by API key
         self._news = RebalanceNews()
         self._told: dict[object, consumer_group_describe.Told] = {}
-        """Of long descriptions what has been described so far, by the request's token."""
+        """Of long descriptions what has been described so far, by the request's token. The broker asks for them, and
+        they are made to the end: it does not say when its client has gone."""
         self._resolving = Resolving(shard, around, _connection_of)
 
     # --- topics and settings ---
@@ -224,8 +225,6 @@ class GroupService:
     def _close(self, connection: int, _b: int, _payload: bytes, _now: Now) -> None:
         client = self._clients.pop(connection, None)
         self._shard.drop(lambda token: isinstance(token, _Asked) and token.client is client)
-        for token in [each for each in self._told if isinstance(each, _Asked) and each.client is client]:
-            del self._told[token]
 
     def peer(self, connection: int) -> str:
         """The client at the other end of a connection, for people; empty if it is not known."""
@@ -273,8 +272,6 @@ class GroupService:
     def _take_piece(self, piece: MembersDescribed) -> None:
         asked = piece.token
         assert isinstance(asked, _Asked)
-        if self._clients.get(asked.client.connection) is not asked.client:
-            return
         if asked not in self._told:
             self._told[asked] = consumer_group_describe.Told(asked.header.api_version)
         self._told[asked].add(piece)

@@ -10,7 +10,6 @@ import pytest
 from actors.broker.connection import Connection
 from actors.broker.coordinators.link import LinkState, LinkStateError, Question, ShardLink
 from actors.coordinator_kinds.groups import GROUPS
-from actors.wire.messages import HeartbeatResponse
 
 MOVES: dict[LinkState, Callable[[ShardLink], Any]] = {
     LinkState.SPARE: lambda link: link.greet(7),
@@ -65,7 +64,7 @@ def test_a_link_goes_where_the_table_says_and_nowhere_else(state: LinkState) -> 
 @pytest.mark.parametrize("end", [LinkState.RESIGNED, LinkState.GONE])
 def test_a_link_that_leaves_its_partition_gives_back_what_it_owed(end: LinkState) -> None:
     link = link_in(LinkState.ACTIVE)
-    question = Question(HeartbeatResponse, 3, lambda answer: None)
+    question = Question("Heartbeat", lambda frame: None)
     link.pending[4] = (question, b"frame")
     server: Any = None
     link.opened[9] = Connection(server, 9, 0.0)

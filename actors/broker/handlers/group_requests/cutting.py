@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from actors.broker.handlers.authorization import denied
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.rights import Right
 from actors.coordinator_kinds.groups import GROUPS
 from actors.wire.errors import ErrorCode
-from actors.wire.messages import ApiMessage
+from actors.wire.framing import decode_response
+from actors.wire.messages import ApiMessage, response_class
 
+_LONG_BYTES: Final = 1 << 16
+"""A longer answer costs more than a moment to decode and to encode."""
 IDS_FROM = 10
 """The version from which commits and fetches of offsets name topics by their ids."""
 
@@ -28,7 +31,7 @@ class Cut:
     """The last version in which shards are asked: those of an older build do not know all that clients send."""
 
     def ask(self, context: HandlerContext, request: Request) -> None:
-        """Ask all shards, and answer the request when all have answered."""
+        """Ask all shards, and answer the request when all have answered, unless its client has gone meanwhile."""
         answers: list[Any] = [None] * len(self.parts)
         missing = len(self.parts)
         if not self.parts:
@@ -39,7 +42,7 @@ class Cut:
                 nonlocal missing
                 answers[index] = answer
                 missing -= 1
-                if missing == 0:
+                if missing == 0 and not request.is_moot:
                     request.reply(self.merge(answers))
 
             return done
@@ -48,6 +51,25 @@ class Cut:
         version = min(request.version, self.newest)
         for index, (partition, message) in enumerate(self.parts):
             shards.ask(partition, message, version, collect(index))
+
+    def pass_on(self, context: HandlerContext, request: Request) -> None:
+        """Ask the only shard. If its answer is long, it leaves as it is.
+
+        Then it may neither have to be changed, nor have an error in it, which would have to be counted.
+        """
+        ((partition, message),) = self.parts
+        response = response_class(message.api_key)
+
+        def done(frame: bytes) -> None:
+            if request.is_moot:
+                return
+            if len(frame) > _LONG_BYTES:
+                request.reply_frame(frame)
+            else:
+                request.reply(self.merge([decode_response(response, request.version, frame[4:])[1]]))
+
+        correlation_id = request.header.correlation_id
+        context.coordinators[GROUPS].ask_encoded(partition, message, request.version, correlation_id, done)
 
 
 def by_partition(context: HandlerContext, groups: Iterable[str]) -> dict[int, list[str]]:
