@@ -21,7 +21,7 @@ _HEAD: Final = bytes(4)
 """The throttle time, with which an answer begins."""
 _NO_TAGS: Final = b"\0"
 _TAIL: Final = 5
-"""How many bytes of a group come after its members: the authorized operations and its tags."""
+"""How many bytes of a group come after its members in all versions: the authorized operations and its tags."""
 
 _Group = ConsumerGroupDescribeResponse.DescribedGroup
 _Member = ConsumerGroupDescribeResponse.Member
@@ -43,7 +43,7 @@ def answer(
 
 
 class Told:
-    """The members that have been described so far of a long answer, as they stand in it."""
+    """The members that have been described so far of a long answer, encoded. It leaves whole, when all have been."""
 
     def __init__(self, version: int) -> None:
         self._version = version

@@ -200,7 +200,7 @@ def test_a_fetch_of_offsets_names_its_member_from_version_9_on() -> None:
     assert (asked.member_id, asked.member_epoch) == (None, -1)
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("version", range(consumer_group_describe.VERSIONS[1] + 1))
 @pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 300])
 def test_an_answer_in_pieces_has_the_bytes_of_one_that_was_made_at_once(version: int, size: int) -> None:
     topics = (core.DescribedTopic(T1, "foo", tuple(range(size))),)
