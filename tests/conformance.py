@@ -46,7 +46,7 @@ RANGES = (
     *(("K-C", 1, 64),),
     *(("K-D", 1, 1), ("K-D", 3, 19), ("K-D", 23, 33)),
     *(("K-E", 1, 48),),
-    *(("K-I", 1, 13), ("K-I", 20, 20), ("K-I", 25, 26), ("K-I", 29, 33)),
+    *(("K-I", 1, 13), ("K-I", 20, 20), ("K-I", 25, 26), ("K-I", 28, 33)),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 
