@@ -184,10 +184,13 @@ class Crew:
         return gather(sources, self.slots.journal, wanted)
 
     def remove_strangers(self, size: int) -> None:
-        """Remove members of an earlier crew whose places are not among the first `size`: nobody takes them again."""
+        """Remove members of an earlier crew whose places are not among the first `size`: nobody takes them again.
+
+        What may not be seen of the group does not keep a crew from being adopted.
+        """
         ours = re.compile(rf"{re.escape(self._instance_prefix)}-(\d+)")
         with self._admin() as admin:
-            (group,) = admin.describe_consumer_groups([self._spec.group_id])
+            (group,) = admin.describe_consumer_groups([self._spec.group_id], show_hidden=True)
         present = {member.group_instance_id or "" for member in group.members}
         named = [found for each in present if (found := ours.fullmatch(each)) is not None]
         if strangers := [found[0] for found in named if int(found[1]) >= size]:

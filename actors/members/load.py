@@ -87,7 +87,7 @@ class GroupLoad:
         return {tp: at.offset for tp, at in found.items() if at is not None}
 
     def _divided(self, admin: Admin, partitions: Collection[TopicPartition], members: Collection[str]) -> bool:
-        (group,) = admin.describe_consumer_groups([self._spec.group_id], timeout_ms=_ASK_MS)
+        (group,) = admin.describe_consumer_groups([self._spec.group_id], timeout_ms=_ASK_MS, show_hidden=True)
         if not members:
             return group.state in ("Empty", "Dead", "Stable")
         present = {member.member_id for member in group.members}

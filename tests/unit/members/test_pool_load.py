@@ -77,6 +77,15 @@ def test_the_lag_of_a_partition_without_a_leader_is_unknown_and_the_others_are_t
     assert found.lags == {A: None, B: None}
 
 
+def test_the_lag_was_unknown_of_a_group_with_topics_that_may_not_be_seen(admin: FakeAdmin) -> None:
+    """Others of its members may read them; a pool could not go by its lag any more."""
+    hidden = GroupDescription("g", "Stable", "consumer", "", (), HOST, type="consumer", is_hidden=True)
+    admin.groups["g"] = hidden
+    found = group(admin).look(["m"])
+    assert found is not None
+    assert not found.divided
+
+
 def test_brokers_that_do_not_answer_leave_it_unknown(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise KafkaTimeoutError("nobody there")
