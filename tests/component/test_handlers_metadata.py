@@ -176,6 +176,7 @@ def test_all_topics_or_none(tmp_path: Path, version: int, topics: list[Any] | No
     assert list(codes(broker.ask(MetadataRequest(topics=topics), version))) == expected
 
 
+@pytest.mark.conformance("K-I-22", "K-I-34")
 @pytest.mark.parametrize("version", [12, 13])
 def test_topics_are_found_by_id(tmp_path: Path, version: int) -> None:
     broker = Broker(tmp_path)
@@ -183,6 +184,7 @@ def test_topics_are_found_by_id(tmp_path: Path, version: int) -> None:
     topics = [MetadataRequest.MetadataRequestTopic(name=None, topic_id=n.to_bytes(16, "big")) for n in (5, 6)]
     answer = broker.ask(MetadataRequest(topics=topics), version)
     assert codes(answer) == {"t": 0, None: ErrorCode.UNKNOWN_TOPIC_ID}
+    assert answer.error_code == 0, "of the whole answer"
 
 
 @pytest.mark.parametrize("version", [10, 11])

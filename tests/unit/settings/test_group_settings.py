@@ -78,7 +78,7 @@ def test_a_value_outside_kafkas_bounds_is_refused_at_the_start(key: str, text: s
         BrokerConfig.from_mapping({key: text})
 
 
-@pytest.mark.conformance("K-B-110")
+@pytest.mark.conformance("K-B-83", "K-B-110")
 @pytest.mark.parametrize(
     ("text", "names"),
     [
