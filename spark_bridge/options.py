@@ -46,14 +46,16 @@ _REFUSED: Final = {
     "kafka.key.serializer": "keys are binary or string columns",
     "kafka.value.serializer": "values are binary or string columns",
     "kafka.partitioner": "give the partition in a column of that name",
-    "kafka.partition.assignment.strategy": "it is always cooperative-sticky",
+    "kafka.partition.assignment.strategy": "classic groups have cooperative-sticky, and brokers divide the others",
     "kafka.max.poll.interval.ms": "how long a batch may take is batch.timeout.ms",
     "kafka.max.poll.records": "how much a batch takes is maxOffsetsPerTrigger",
-    "kafka.group.protocol": "it is always classic",
     "kafka.allow.auto.create.topics": "a missing topic is an error",
     "kafka.exclude.internal.topics": "internal topics are read if they are named",
 }
-_OF_MEMBERS: Final = ("group_instance_id", "session_timeout_ms", "heartbeat_interval_ms")
+_OF_MEMBERS: Final = (
+    *("group_instance_id", "session_timeout_ms", "heartbeat_interval_ms"),
+    *("group_protocol", "group_remote_assignor", "group_instance_takeover", "group_heartbeat_max_ms"),
+)
 _OURS: Final = re.compile(r"\b(?:sasl|ssl)_\w+")
 _PERHAPS_SECRET: Final = re.compile(r"^kafka\.(sasl|ssl)|password|passphrase|secret|token|jaas|credential|key$")
 

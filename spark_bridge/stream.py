@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.client import Admin, Consumer, TopicPartition
+from actors.client.by_default import tell_kept_classic
 from actors.client.config import consumer_config, security_settings
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.members.autoscale import Autoscale
@@ -133,6 +134,7 @@ class GroupStream:
         check_session(self._spark)
         read, run_id = self._options, str(uuid.uuid4())
         check_brokers(self._servers, read.client, f"the stream of group {self._group_id!r}")
+        tell_kept_classic(read.client, self._group_id)
         count = self._count or prepare(self._spark)
         client = Consumer(bootstrap_servers=self._servers, allow_auto_create_topics=False, **read.reader_settings)
         try:

@@ -129,10 +129,11 @@ def _commit(consumer: Consumer) -> None:
 
 def _consumer(bootstrap_server: str, group: str | None, from_beginning: bool) -> Consumer:
     from actors.client import Consumer
+    from actors.client.by_default import by_default
 
     return Consumer(
         bootstrap_servers=bootstrap_server,
-        **{"client_id": "coterie-consume", **client_settings()},
+        **{"client_id": "coterie-consume", **by_default(client_settings())},
         group_id=group,
         enable_auto_commit=False,
         auto_offset_reset="earliest" if from_beginning else "latest",

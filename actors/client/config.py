@@ -158,6 +158,13 @@ CONSUMER_SETTINGS: Final = _table(
         "Makes the member static (KIP-345): a restart within the session timeout moves no partition.",
         check=_instance_id,
     ),
+    _flag(
+        "group_instance_takeover",
+        False,
+        "Whether a new static member takes its place from who has it, also with the consumer protocol: there it is "
+        "otherwise refused until the other one has left, or its session has ended. In a classic group the newer one "
+        "always has the place.",
+    ),
     _int(
         "group_expected_members",
         0,
@@ -172,6 +179,12 @@ CONSUMER_SETTINGS: Final = _table(
     ),
     _int("session_timeout_ms", 45_000, "A member that sends no heartbeat for this long is expelled.", low=1),
     _int("heartbeat_interval_ms", 3_000, "Time between heartbeats.", low=1),
+    _int(
+        "group_heartbeat_max_ms",
+        0,
+        "The longest time between two heartbeats of the consumer protocol, where the broker's interval is longer: so "
+        "much sooner a member hears of what has changed. 0: the broker's interval alone.",
+    ),
     _int("max_poll_interval_ms", 300_000, "A member that does not poll for this long leaves the group.", low=1),
     _int("max_poll_records", 500, "Most records of one poll.", low=1),
     Setting(
@@ -204,21 +217,23 @@ CONSUMER_SETTINGS: Final = _table(
     _flag("check_crcs", True, "Whether checksums of records are verified."),
     _serde("key_deserializer"),
     _serde("value_deserializer"),
-    _text("group_protocol", "classic", f"Which group protocol to speak: {', '.join(PROTOCOLS)}."),
+    _text(
+        "group_protocol",
+        "classic",
+        f"Which group protocol to speak: {', '.join(PROTOCOLS)}. Auto is consumer, or classic where the group's "
+        "coordinator does not serve that, or cannot turn the group into one of it.",
+    ),
     _text(
         "group_remote_assignor",
         None,
-        "The broker's assignor that this member votes for, uniform or range; with group_protocol='consumer'.",
+        "The broker's assignor that this member votes for, uniform or range; not with group_protocol='classic'.",
         check=_not_empty,
     ),
 )
 
-_NOT_WITH: Final = MappingProxyType(
-    {
-        "classic": ("group_remote_assignor",),
-        "consumer": ("partition_assignment_strategy", "heartbeat_interval_ms", "session_timeout_ms"),
-    }
-)
+OF_CLASSIC_GROUPS: Final = ("partition_assignment_strategy", "heartbeat_interval_ms", "session_timeout_ms")
+"""Settings that the consumer protocol has no place for: the broker sets or does that."""
+_NOT_WITH: Final = MappingProxyType({"classic": ("group_remote_assignor",), "consumer": OF_CLASSIC_GROUPS})
 """Settings that mean nothing to a group protocol, and are refused with it, as in Kafka."""
 
 PRODUCER_SETTINGS: Final = _table(

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from actors.client import Consumer, ConsumerRebalanceListener, Producer, TopicPartition
+from actors.client.by_default import by_default
 from actors.links.member import MemberReport
 from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand
@@ -116,10 +117,9 @@ class MemberLoop:
         self._tell: Callable[[], None] = lambda: None
         options: dict[str, Any] = {
             "auto_offset_reset": "earliest",
-            "partition_assignment_strategy": ["cooperative-sticky"],
             "allow_auto_create_topics": False,  # or a topic that is deleted would be there again at once
+            **by_default(spec.options, {"partition_assignment_strategy": ["cooperative-sticky"]}),
         }
-        options |= spec.options
         # Deserialized here and not by the consumer: a dead letter needs the bytes, and errors have to be retried.
         values = Values({name: options.pop(name, None) for name in DESERIALIZERS})
         self.consumer = make_consumer(

@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 from ray import cloudpickle
 
 from actors import CoterieError
+from actors.client.by_default import tell_kept_classic
 from actors.client.net.security import refuse_secrets
 from actors.client.net.settings import parse_bootstrap
 from actors.members import pickling
@@ -78,6 +79,7 @@ class PoolPlan:
             options
         ):
             raise PoolError(problem)
+        tell_kept_classic(options, group_id)
         return cls(spec, handler, ray_actor_options, first_size, autoscale)
 
     def version(self, mark: str = "", number: int = 0) -> Version:

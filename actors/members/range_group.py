@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from actors.client import Admin, Consumer, TopicPartition
 from actors.client.admin.types import MemberDescription
+from actors.client.by_default import by_default
 from actors.client.config import security_settings
 from actors.client.errors import (
     DataLossError,
@@ -76,17 +77,16 @@ class Holding:
 
 def member_settings(spec: RangeMemberSpec) -> dict[str, Any]:
     """The settings of a member's Consumer."""
+    classic = {"heartbeat_interval_ms": 1000, "partition_assignment_strategy": ["cooperative-sticky"]}
     return {
-        "heartbeat_interval_ms": 1000,
         # How long the group waits for this member to join again, which it may put off for a batch.
         "max_poll_interval_ms": max(300_000, spec.revoke_wait_ms + 60_000),
         "allow_auto_create_topics": False,
-        **spec.options,
+        **by_default(spec.options, classic),
         "bootstrap_servers": spec.bootstrap_servers,
         "group_id": spec.group_id,
         "enable_auto_commit": False,
         "auto_offset_reset": "earliest",
-        "partition_assignment_strategy": ["cooperative-sticky"],
     }
 
 

@@ -39,6 +39,7 @@ _OF_MEMBERS = (
         "heartbeat_interval_ms",
         "max_poll_interval_ms",
     ),
+    *("group_protocol", "group_remote_assignor", "group_instance_takeover", "group_heartbeat_max_ms"),
     *("enable_auto_commit", "partition_assignment_strategy", "allow_auto_create_topics"),
 )
 _FOREVER_MS = 2**31 - 1  # the member lives and dies with the program that runs the job

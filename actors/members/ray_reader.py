@@ -24,6 +24,7 @@ from ray.data import Dataset
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.client import Admin, Consumer, TopicPartition
+from actors.client.by_default import tell_kept_classic
 from actors.client.config import security_settings
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.client.records import OffsetRange
@@ -51,6 +52,7 @@ class GroupReader:
         self._batches = 0
         self._seen = SeenTopics()
         check_brokers(plan.spec.bootstrap_servers, plan.spec.options, f"the read of group {plan.spec.group_id!r}")
+        tell_kept_classic(plan.spec.options, plan.spec.group_id)
         with contextlib.ExitStack() as made:
             self._client = made.enter_context(self._make_client())
             ids = self._client.topic_ids(plan.spec.topics)

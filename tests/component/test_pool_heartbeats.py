@@ -109,12 +109,31 @@ def test_a_heartbeat_that_is_refused_is_said_once_and_the_next_one_goes_all_the_
     assert caplog.text.count("could not send a heartbeat") == 1
 
 
-def send_until(heartbeats: Heartbeats, kafka: ScriptedBroker, count: int) -> None:
+def test_a_member_of_the_consumer_protocol_is_kept_by_heartbeats_of_that(
+    kafka: ScriptedBroker, heartbeats: Heartbeats
+) -> None:
+    """The pool asks for it by the classic one first: the coordinator knows which one a member speaks."""
+    kafka.versions[m.ConsumerGroupHeartbeatRequest] = (0, 1)
+    kafka.script(m.HeartbeatRequest, m.HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    answer = m.ConsumerGroupHeartbeatResponse(member_epoch=6, heartbeat_interval_ms=5_000)
+    kafka.script(m.ConsumerGroupHeartbeatRequest, *[answer] * 2)
+    for count in (1, 2):
+        send_until(heartbeats, kafka, count, m.ConsumerGroupHeartbeatRequest)
+    beats = kafka.requests(m.ConsumerGroupHeartbeatRequest)[:2]
+    assert [(b.group_id, b.member_id, b.instance_id) for b in beats] == [("g", "member-1", "g-0")] * 2
+    assert [b.member_epoch for b in beats] == [4, 6], "the epoch of the answer"
+    assert all(b.topic_partitions is None and b.subscribed_topic_names is None for b in beats), "nothing is given up"
+    assert len(kafka.requests(m.HeartbeatRequest)) == 1
+
+
+def send_until(
+    heartbeats: Heartbeats, kafka: ScriptedBroker, count: int, kind: type[m.ApiMessage] = m.HeartbeatRequest
+) -> None:
     """Send until so many have come: one that is under way stands for those that are sent meanwhile."""
     with kafka.changed:
         for _ in range(600):
             heartbeats.send(ME)
-            if kafka.changed.wait_for(lambda: len(kafka.requests(m.HeartbeatRequest)) >= count, 0.1):
+            if kafka.changed.wait_for(lambda: len(kafka.requests(kind)) >= count, 0.1):
                 return
     raise AssertionError("no heartbeat came")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from actors import CoterieError
+from actors.client.by_default import by_default
 from actors.client.config import (
     CONSUMER_SETTINGS,
     PRODUCER_SETTINGS,
@@ -83,6 +84,11 @@ class MemberSpec:
     def heartbeat_interval_ms(self) -> int:
         """The time between two heartbeats of a member."""
         return self._consumers("heartbeat_interval_ms")
+
+    @property
+    def always_classic(self) -> bool:
+        """Whether its members speak the classic group protocol, whatever their brokers can."""
+        return by_default(self.options)["group_protocol"] == "classic"
 
     @property
     def auto_commit_interval_ms(self) -> int:

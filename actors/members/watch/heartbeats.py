@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from actors.client.admin.brokers import Brokers
 from actors.client.config import ADMIN_SETTINGS, resolve, security_settings
-from actors.client.error_codes import error_for
 from actors.client.errors import KafkaError
-from actors.client.records import Node
 from actors.members.handling.spec import MemberSpec
+from actors.members.watch.stand_in import Membership, StandIn
 from actors.runtime.environment import Environment
 from actors.runtime.logs import about
-from actors.wire.errors import ErrorCode as Code
-from actors.wire.messages import HeartbeatRequest, HeartbeatResponse
 
 log = logging.getLogger(__name__)
-
-_STATIC: Final = 3
-"""The first version with the instance id (KIP-345)."""
-_COUNTS: Final = (Code.NONE, Code.REBALANCE_IN_PROGRESS)
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """Under what a member stands in its group."""
-
-    instance_id: str
-    member_id: str
-    generation_id: int
 
 
 class Heartbeats:
@@ -50,6 +32,7 @@ class Heartbeats:
         self._brokers: Brokers | None = None
         self._settings: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._stand_in = StandIn()
         self._under_way: set[Membership] = set()
         self._closed = False
         self._trouble = ""
@@ -66,7 +49,7 @@ class Heartbeats:
                 self._failed(spec.group_id, error)
                 return
             self._under_way.add(member)
-        sent = brokers.network.run(_send(brokers, spec, member))
+        sent = brokers.network.run(self._stand_in.send(brokers, spec, member))
         sent.add_done_callback(partial(self._done, spec.group_id, member))
 
     def close(self) -> None:
@@ -106,30 +89,3 @@ class Heartbeats:
             self._trouble = reason
             text = "group %s: the pool could not send a heartbeat for a member that is silent: %s"
             log.warning(text, group_id, reason, extra=about(group=group_id))
-
-
-async def _send(brokers: Brokers, spec: MemberSpec, member: Membership) -> None:
-    limit_ms = spec.session_timeout_ms
-
-    async def ask(node: Node) -> None:
-        for generation_id in (member.generation_id, member.generation_id + 1):
-            code = await _beat(brokers, node, spec.group_id, replace(member, generation_id=generation_id))
-            if code != Code.ILLEGAL_GENERATION:
-                break
-            # Its JoinGroup is answered, which it cannot read yet: the group has gone on with it, and without it cannot.
-        if code not in _COUNTS:
-            raise error_for(code, f"heartbeat of {member.instance_id}")
-
-    async with asyncio.timeout(limit_ms / 1000):
-        await brokers.at_coordinator(spec.group_id, ask, brokers.network.now_ms() + limit_ms)
-
-
-async def _beat(brokers: Brokers, node: Node, group_id: str, member: Membership) -> int:
-    request = HeartbeatRequest(
-        group_id=group_id,
-        generation_id=member.generation_id,
-        member_id=member.member_id,
-        group_instance_id=member.instance_id,
-    )
-    response: HeartbeatResponse = await brokers.network.ask(node, request, min_version=_STATIC)
-    return response.error_code

@@ -11,6 +11,8 @@ from actors.members.watch.overrun import overrun
 
 _FIRST_MS: Final = (400, 1_000)
 """A heartbeat is sent for a member after so much silence: two reports or five, by how much its session has to spare."""
+_FIRST_ASSIGNED_MS: Final = 10_000
+"""The same where the member itself should have the answer. A session lasts 45 seconds there, unless brokers differ."""
 TOLD_MS: Final = 10_000
 """From so much silence on it is no accident. Reports are late where many processes want the CPU."""
 _JOINED: Final = ("Running", "Failing")
@@ -23,14 +25,20 @@ class Limits:
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
+    may_be_assigned: bool = False
+    """Whether an answer to a heartbeat may be an assignment (KIP-848), which the member itself should have."""
 
     @classmethod
     def of(cls, spec: MemberSpec) -> Self:
-        return cls(spec.session_timeout_ms, spec.heartbeat_interval_ms, spec.max_poll_interval_ms)
+        return cls(
+            spec.session_timeout_ms, spec.heartbeat_interval_ms, spec.max_poll_interval_ms, not spec.always_classic
+        )
 
     @property
     def first_ms(self) -> int:
         """The silence before the first heartbeat. The member's own last one may be an interval old by then."""
+        if self.may_be_assigned:
+            return _FIRST_ASSIGNED_MS
         least, most = _FIRST_MS
         return max(least, min(most, (self.session_timeout_ms - self.heartbeat_interval_ms) // 2))
 

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 from actors.members.logs.journal import Journal
 from actors.members.member_link import MemberClient
 from actors.members.slots import Slot
-from actors.members.watch.heartbeats import Membership
 from actors.members.watch.silence import Limits, Silence
+from actors.members.watch.stand_in import Membership
 
 log = logging.getLogger(__name__)
 

@@ -51,6 +51,7 @@ class Pool:
         self.ended: list[str] = []
         self.closed = False
         self.link = Link()
+        options = {"group_protocol": "classic", **options}
         version = Version(MemberSpec(("t",), "g", "host:1", options=options), cast("Any", None))
         self.slot = Slot(0, "g-0", Together(0), version)
         self.slot.reading, self.slot.pid, self.slot.report = cast("Any", self.link), 70, joined()
@@ -99,6 +100,14 @@ def test_heartbeats_go_on_while_a_handler_keeps_the_interpreters_lock_and_end_wi
     assert "max_poll_interval_ms=300000" in note
     pool.go(60, heard=True)
     assert pool.sent[-1][0] == 40.0
+
+
+def test_the_pool_sends_no_heartbeat_early_whose_answer_a_member_should_have_itself() -> None:
+    """The answer may be an assignment (KIP-848): a member that is silent for a second only would not hear of it."""
+    pool = Pool(group_protocol="auto")
+    pool.go(40)
+    assert [at for at, _ in pool.sent][:2] == [10.0, 13.0]
+    assert pool.ended == []
 
 
 @pytest.mark.parametrize(("session_ms", "interval_ms"), [(6_000, 3_000), (6_000, 5_000), (6_000, 500), (45_000, 3_000)])

@@ -36,7 +36,8 @@ partition.
 **Static members** (KIP-345). With a `group_instance_id` a member that closes leaves for a while (epoch -2), and its
 partitions wait for it. A second member of that name is refused while the first one is there (111). So is a member whose
 own earlier join was not answered, or whose leave was lost: unlike Kafka's client, it then leaves for a while and joins
-once more, before it takes the refusal for final.
+once more, before it takes the refusal for final. With `group_instance_takeover` a new member does not wait for the
+other one: it takes the place (`takeover`).
 
 **Who is who.** `membership.Membership` is made of the parts below, and of those that members of all protocols use.
 
@@ -45,6 +46,7 @@ once more, before it takes the refusal for final.
     assignments  what was received and what is owned   reconciling  ids become names, and are taken over
     handover     the steps of the user's thread        endings      left, expelled, refused, or not polled
     wishes       the subscription                      rhythm       the clocks
+    takeover     a static member has its place at once
     fencing      as whom it commits                    config       the settings of a member
 
 KIP-848: the protocol. KIP-1082: the member makes its id. KIP-1092: how to part when a consumer closes.

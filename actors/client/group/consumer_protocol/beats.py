@@ -28,6 +28,7 @@ class Kind(Enum):
     BEAT = "ConsumerGroupHeartbeat"
     BEAT_BY_EXPRESSION = "ConsumerGroupHeartbeat with a regular expression"
     LEAVE = "ConsumerGroupHeartbeat that leaves"
+    LOOK = "ConsumerGroupDescribe, to see who has this static member's place"
 
 
 BEATS: Final = (Kind.BEAT, Kind.BEAT_BY_EXPRESSION)
@@ -35,6 +36,7 @@ ROUTES: Final = {
     Kind.BEAT: Route(),
     Kind.BEAT_BY_EXPRESSION: Route(min_version=_BY_EXPRESSION_FROM),
     Kind.LEAVE: Route(),
+    Kind.LOOK: Route(),
 }
 
 

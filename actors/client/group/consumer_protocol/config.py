@@ -26,6 +26,10 @@ class MemberConfig:
     retry_backoff_max_ms: int = 1_000
     auto_commit: bool = True
     exclude_internal_topics: bool = True
+    takes_over: bool = False
+    """Whether a static member that joins first takes its place from who has it, as in a classic group."""
+    heartbeat_max_ms: int = 0
+    """The longest time between two heartbeats, if the coordinator's interval is longer; 0: it is the coordinator's."""
 
 
 def member_config(settings: Mapping[str, Any]) -> MemberConfig:
@@ -41,4 +45,6 @@ def member_config(settings: Mapping[str, Any]) -> MemberConfig:
         retry_backoff_max_ms=settings["retry_backoff_max_ms"],
         auto_commit=settings["enable_auto_commit"],
         exclude_internal_topics=settings["exclude_internal_topics"],
+        takes_over=settings["group_instance_takeover"],
+        heartbeat_max_ms=settings["group_heartbeat_max_ms"],
     )

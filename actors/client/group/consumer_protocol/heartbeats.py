@@ -10,12 +10,13 @@ from actors.client.group.consumer_protocol.endings import Endings
 from actors.client.group.consumer_protocol.reconciling import Reconciling
 from actors.client.group.consumer_protocol.rhythm import Rhythm
 from actors.client.group.consumer_protocol.standing import JOIN_EPOCH, Happening, MemberState, Standing
+from actors.client.group.consumer_protocol.takeover import Takeover
 from actors.client.group.consumer_protocol.wishes import Wishes
 from actors.client.group.lookup import CoordinatorLookup
 from actors.client.group.outbox import Outbox, Pending
 from actors.client.group.stats import Stats
 from actors.wire.errors import ErrorCode
-from actors.wire.messages import ConsumerGroupHeartbeatResponse
+from actors.wire.messages import ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatResponse
 
 
 class Heartbeats:
@@ -33,6 +34,7 @@ class Heartbeats:
         endings: Endings,
         wishes: Wishes,
         rhythm: Rhythm,
+        takeover: Takeover,
         stats: Stats,
     ) -> None:
         self._group_id = group_id
@@ -45,6 +47,7 @@ class Heartbeats:
         self._endings = endings
         self._wishes = wishes
         self._rhythm = rhythm
+        self._takeover = takeover
         self._stats = stats
         self._stepped_back = False
         self.error: BaseException | None = None
@@ -76,7 +79,7 @@ class Heartbeats:
     @property
     def _possible(self) -> bool:
         """Whether a heartbeat can be sent, once it is due: there is one at a time, and a join comes after a leave."""
-        free = not self._outbox.in_flight(*BEATS, Kind.LEAVE)
+        free = not self._outbox.in_flight(*BEATS, Kind.LEAVE, Kind.LOOK)
         return self._standing.beating and self._lookup.coordinator is not None and free and self._can_say
 
     @property
@@ -100,6 +103,8 @@ class Heartbeats:
             self._stats.joins_sent += 1
             request = self._beats.join(standing.member_id, wish, owned)
         else:
+            if self._rhythm.silent(now_ms):  # nobody knows what was said meanwhile, nor what was answered
+                self._beats.forget()
             request = self._beats.beat(standing.member_id, standing.epoch, wish, owned)
         self._stats.heartbeats += 1
         self._outbox.send(Kind.BEAT if wish.expression is None else Kind.BEAT_BY_EXPRESSION, request, now_ms)
@@ -128,6 +133,8 @@ class Heartbeats:
                 if self._joins:  # a coordinator of Kafka 4.1 refuses joins until the session has ended
                     self._rhythm.failed(now_ms)
                 self._endings.fenced()
+            case Meaning.NEVER if self._place_taken(response.error_code) and self._takeover.possible:
+                self._takeover.look(now_ms)
             case Meaning.NEVER if self._refused_by_itself(response.error_code):
                 self._stepped_back = True
                 self._endings.step_back(now_ms)
@@ -145,7 +152,16 @@ class Heartbeats:
         An earlier join, or the answer to it, or a leave may be lost.
         """
         before = self._stats.heartbeats > 1 and not self._stepped_back
-        return code == ErrorCode.UNRELEASED_INSTANCE_ID and self._joins and before
+        return self._place_taken(code) and before
+
+    def _place_taken(self, code: int) -> bool:
+        """Whether this static member joins, and the coordinator has one of its name."""
+        return code == ErrorCode.UNRELEASED_INSTANCE_ID and self._joins
+
+    def looked(self, response: ConsumerGroupDescribeResponse, now_ms: int) -> None:
+        """The answer to who has this static member's place."""
+        if self._joins and not self._takeover.looked(response, now_ms):
+            self._rhythm.failed(now_ms)
 
     def goodbye_lost(self) -> None:
         """Nobody knows whether the coordinator has heard that this member leaves."""
@@ -159,9 +175,11 @@ class Heartbeats:
         """A heartbeat succeeded: the epoch counts at once, and an assignment is what the user's thread does next."""
         if not self._standing.beating or response.member_epoch < 0:
             return
+        self._takeover.over()
         self._standing.at_epoch(response.member_epoch)
         if response.assignment is None or self._standing.state is MemberState.PREPARE_LEAVING:
             return
+        self._rhythm.moved(now_ms)
         self._assignments.receive(partitions_of(response.assignment))
         if self._assignments.settled:
             self._standing.happened(Happening.AS_BEFORE)

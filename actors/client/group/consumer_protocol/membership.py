@@ -13,7 +13,7 @@ from typing import Any
 
 from actors.client.errors import KafkaError
 from actors.client.group.consumer_protocol.assignments import Assignments
-from actors.client.group.consumer_protocol.beats import BEATS, ROUTES, Beats
+from actors.client.group.consumer_protocol.beats import BEATS, ROUTES, Beats, Kind
 from actors.client.group.consumer_protocol.config import MemberConfig, member_config
 from actors.client.group.consumer_protocol.endings import Endings
 from actors.client.group.consumer_protocol.fencing import COMMITS_FROM, Fencing
@@ -22,6 +22,7 @@ from actors.client.group.consumer_protocol.heartbeats import Heartbeats
 from actors.client.group.consumer_protocol.reconciling import Reconciling
 from actors.client.group.consumer_protocol.rhythm import Rhythm
 from actors.client.group.consumer_protocol.standing import Happening, MemberState, Standing
+from actors.client.group.consumer_protocol.takeover import Takeover
 from actors.client.group.consumer_protocol.wishes import Wishes
 from actors.client.group.effects import Action, CommitOutcome, Effect, Event, Fail, RunListener
 from actors.client.group.generation import Generation
@@ -33,7 +34,12 @@ from actors.client.net.backoff import Backoff, Jitter
 from actors.client.net.metadata import MetadataView
 from actors.client.records import GroupMembershipOperation as Parting
 from actors.client.records import Node, TopicPartition
-from actors.wire.messages import ApiMessage, ConsumerGroupHeartbeatResponse, FindCoordinatorResponse
+from actors.wire.messages import (
+    ApiMessage,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatResponse,
+    FindCoordinatorResponse,
+)
 
 
 class Membership:
@@ -48,7 +54,7 @@ class Membership:
         self.stats = Stats()
         self.standing = Standing(member_id)
         self.lookup = CoordinatorLookup(config.group_id, backoff)
-        self.rhythm = Rhythm(config.max_poll_interval_ms, backoff)
+        self.rhythm = Rhythm(config.max_poll_interval_ms, backoff, config.heartbeat_max_ms)
         self.assignments = Assignments()
         self._outbox = Outbox(self.lookup, lambda: self.standing.generation, ROUTES, config.request_timeout_ms)
         self._holdings = Holdings(exclude_internal=config.exclude_internal_topics)
@@ -84,6 +90,7 @@ class Membership:
             self._endings,
             self._wishes,
             self.rhythm,
+            Takeover(config, self._outbox, beats),
             self.stats,
         )
 
@@ -213,6 +220,8 @@ class Membership:
                     self._outbox.want_metadata()
             case Pending() as pending, ConsumerGroupHeartbeatResponse() if pending.kind in BEATS:
                 self._heartbeats.answered(pending, response, now_ms)
+            case Pending(kind=Kind.LOOK), ConsumerGroupDescribeResponse():
+                self._heartbeats.looked(response, now_ms)
         self._heartbeats.beat_if_due(now_ms)
 
     def on_failure(self, request_id: int, error: KafkaError, now_ms: int) -> None:
@@ -228,6 +237,8 @@ class Membership:
             self._outbox.coordinator_lost(pending.node, now_ms, drop=True)
         if pending.kind in BEATS:
             self._heartbeats.unanswered(error, now_ms)
+        elif pending.kind is Kind.LOOK:
+            self.rhythm.failed(now_ms)
         else:
             self._heartbeats.goodbye_lost()
         self._heartbeats.beat_if_due(now_ms)

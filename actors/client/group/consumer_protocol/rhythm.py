@@ -13,6 +13,16 @@ SESSION_MS: Final = 45_000
 _LONG_SESSION: Final = 2
 """In intervals: a group whose members beat more seldom than sessions last by default must have longer ones."""
 
+_SILENCE: Final = 2
+"""In intervals. Whoever looks after a process sends no heartbeat for it before (`members/watch`)."""
+_BRISK: Final = 4
+_BRISK_MS: Final = 3_000
+"""For so long after a move a member with a `heartbeat_max_ms` sends four heartbeats in that time.
+
+A coordinator divides at most once a second (group.consumer.assignment.interval.ms), and gives a member what others
+have given up in the answer to its next heartbeat.
+"""
+
 
 @dataclass(slots=True)
 class Rhythm:
@@ -24,6 +34,8 @@ class Rhythm:
 
     max_poll_interval_ms: int
     backoff: Backoff
+    heartbeat_max_ms: int = 0
+    """The longest time between two heartbeats, if the coordinator's interval is longer; 0: it is the coordinator's."""
     interval_ms: int = 0
     last_poll_ms: int = 0
     deliver_until_ms: int = 0
@@ -31,6 +43,7 @@ class Rhythm:
     _sent_ms: int = 0
     _at_once: bool = True
     _not_before_ms: int = 0
+    _brisk_until_ms: int = 0
 
     @property
     def poll_deadline_ms(self) -> int:
@@ -40,7 +53,22 @@ class Rhythm:
         """When the next heartbeat may be sent; `at_once`: without the interval."""
         if at_once or self._at_once:
             return self._not_before_ms
-        return max(self._not_before_ms, self._sent_ms + self.interval_ms)
+        return max(self._not_before_ms, self._sent_ms + self._between_ms)
+
+    @property
+    def _between_ms(self) -> int:
+        if not self.heartbeat_max_ms:
+            return self.interval_ms
+        brisk = self._sent_ms < self._brisk_until_ms
+        return min(self.interval_ms, self.heartbeat_max_ms // _BRISK if brisk else self.heartbeat_max_ms)
+
+    def silent(self, now_ms: int) -> bool:
+        """Whether the next heartbeat is so late that another may have been sent in this member's name."""
+        return now_ms - self._sent_ms > _SILENCE * self.interval_ms > 0
+
+    def moved(self, now_ms: int) -> None:
+        """The member has joined, or was given another assignment: others are about to move, too, most likely."""
+        self._brisk_until_ms = now_ms + _BRISK_MS
 
     def sent(self, now_ms: int) -> None:
         """A heartbeat was sent: the interval begins."""
