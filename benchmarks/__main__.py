@@ -42,6 +42,7 @@ ALL = (
     "failover",
     "loading",
     "pool",
+    "rolling",
     "spark",
     "monitor",
 )

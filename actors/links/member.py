@@ -103,6 +103,11 @@ class StopMember:
 
 
 @dataclass(frozen=True, slots=True)
+class Join:
+    """Starter -> member: join the group. For one that was told to wait when its handler is set up."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leash:
     """Starter -> member, again and again: end at once when this connection ends, or when nothing comes for so long.
 
@@ -156,6 +161,7 @@ MemberMessage: TypeAlias = (
     | Returned
     | Raised
     | StopMember
+    | Join
     | Leash
     | ReadLines
     | Lines
@@ -182,6 +188,7 @@ CODEC: Codec[MemberMessage] = Codec(
         11: Committed,
         12: Notes,
         13: Committing,
+        14: Join,
     },
 )
 

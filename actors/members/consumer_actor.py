@@ -70,17 +70,21 @@ class ConsumerActor:
             encrypted=encrypted,
             learn=member.doubts.learn,
             look=member.declared.look,
+            join=member.join,
         )
         member.told_by(made.say)
         self._link = made
         node_id = ray.get_runtime_context().get_node_id()
         return MemberAddress(host, made.port, os.getpid(), node_id, secret, encrypted)
 
-    def serve(self) -> None:
+    def serve(self, wait: bool) -> None:
         """Consume until the pool has the member stop, or a record cannot be handled.
 
-        The main thread waits for the member's own, and not for Ray (`run_in_main_thread` says why).
+        With `wait` it sets its handler up, and joins the group when the pool says so. The main thread waits for the
+        member's own, and not for Ray (`run_in_main_thread` says why).
         """
+        if wait:
+            self._member.wait_to_join()
         terminated = run_until_terminated(partial(self._member.run, self._link.tell), self._member.stop)
         self._link.ended()
         if terminated:  # the pool sees the connection end, and starts a successor under the same name
@@ -110,9 +114,9 @@ class StartedActor:
             return self._session.call(ray_inside.is_placed, self._actor)
         return True
 
-    def serve(self) -> None:
-        """Have it join the group and consume."""
-        self._serving = self._session.call(self._actor.serve.remote)
+    def serve(self, *, wait: bool = False) -> None:
+        """Have it join the group and consume; with `wait` it has its handler set up before, and is told to join."""
+        self._serving = self._session.call(self._actor.serve.remote, wait)
 
     def how_it_died(self, timeout_s: float) -> str | None:
         """How its process has ended, in words; None if that is nothing that a record can do.

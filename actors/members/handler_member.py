@@ -59,6 +59,8 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+READY = "Ready"
+"""The state of a member that waits to join. Its pool knows it, and nobody else."""
 _CLOSE_MS = 2_000  # all that has to be said to the group is said by then: static members do not leave
 
 
@@ -111,6 +113,8 @@ class MemberLoop:
         self._running = Running(monotonic)
         self.handler = Handler(handler, spec.handler_args, self._running.hook)
         self._stop = threading.Event()
+        self._may_join = threading.Event()
+        self._may_join.set()
         self._state = "Starting"
         self._error: BaseException | None = None
         self._seen = MemberReport()
@@ -166,6 +170,7 @@ class MemberLoop:
         state = "Stopped"
         try:
             self.handler.set_up()
+            self._await_its_turn()
             self.consumer.subscribe(list(self.spec.topics), listener=_Listener(self))
             self._state = "Running"
             while not self._stop.is_set():
@@ -177,6 +182,11 @@ class MemberLoop:
         finally:
             self._close()
             self._state = state  # only now: who sees a member that has failed takes its place in the group away
+
+    def _await_its_turn(self) -> None:
+        if not self._may_join.is_set():
+            self._state = READY
+            self._may_join.wait()
 
     def _step(self) -> None:
         parts = self._poll(self.order.poll_ms())
@@ -229,9 +239,18 @@ class MemberLoop:
         self.commits.told_by(tell)
         self.doubts.told_by(tell)
 
+    def wait_to_join(self) -> None:
+        """Have `run` set the handler up, and join no group before `join`. The state is READY meanwhile."""
+        self._may_join.clear()
+
+    def join(self) -> None:
+        """Have `run` join the group now if it waits to."""
+        self._may_join.set()
+
     def stop(self) -> None:
         """Have `run` end after what is being handled."""
         self._stop.set()
+        self._may_join.set()
         self.order.wind_down()
 
     def _what_is_wrong(self) -> str | None:

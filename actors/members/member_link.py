@@ -12,7 +12,6 @@ import os
 import socket
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from actors import CoterieError
 from actors.links.codec import LinkError
 from actors.links.member import (
     LIMIT,
+    Join,
     Leash,
     Line,
     Lines,
@@ -40,8 +40,8 @@ from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand, Notes
 from actors.links.versions import VersionError
 from actors.members.logs.ring import Ring
+from actors.members.raised import pickled_error
 from actors.members.reporting import REPORT_SECONDS, Reporting
-from actors.runtime.process import error_text
 
 if TYPE_CHECKING:
     from actors.links.encryption import LinkTls
@@ -77,7 +77,7 @@ class MemberServer:
     `ring` has what its process has written. Who connects has `proof_s` seconds for each step of the proof. A result of
     a call may have about `limit` bytes. Of too many connections the oldest goes that has not proved itself. `lost` is
     called when the connection has ended of somebody who keeps the member on a leash; it ends the process. `learn` gets
-    what the pool notes of its records; `look` is called before each report.
+    what the pool notes of its records; `look` is called before each report, `join` when a member that waits may join.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class MemberServer:
         lost: Callable[[], None] | None = None,
         learn: Callable[[Notes], None] | None = None,
         look: Callable[[], None] | None = None,
+        join: Callable[[], None] = lambda: None,
     ) -> None:
         self._secret = secret
         self._lost = lost or _end_process
@@ -108,6 +109,7 @@ class MemberServer:
         self._target = target
         self._report = report
         self._stop = stop
+        self._join = join
         self._ring = ring
         self._reporting = Reporting()
         self._told = threading.Event()
@@ -188,6 +190,8 @@ class MemberServer:
                 match link.read():
                     case StopMember():
                         self._stop()
+                    case Join():
+                        self._join()
                     case MethodCall() as call:
                         threading.Thread(target=self._answer, args=(link, call), daemon=True).start()
                     case ReadLines() as wanted:
@@ -231,13 +235,13 @@ class MemberServer:
                 value = getattr(self._target, call.method)(*cloudpickle.loads(call.arguments))
                 answer = Returned(call.number, cloudpickle.dumps(value))
             except BaseException as error:  # also sys.exit, or the caller would wait for ever
-                answer = Raised(call.number, _pickled(error))
+                answer = Raised(call.number, pickled_error(error))
             try:
                 link.send(answer)
             except OSError:
                 raise
             except Exception as error:  # nothing has been sent: it is too long, most likely
-                link.send(Raised(call.number, _pickled(error)))
+                link.send(Raised(call.number, pickled_error(error)))
 
 
 def _end_process() -> None:
@@ -256,17 +260,6 @@ def _ending(link: MemberConnection) -> Iterator[None]:
     except BaseException:  # the thread ends with it
         log.exception("what this member has to say cannot be sent: it hangs up")
         link.hang_up()
-
-
-def _pickled(error: BaseException) -> bytes:
-    """The error as it can be raised elsewhere, with the traceback it has here."""
-    try:
-        error.add_note(f"In the member:\n{''.join(traceback.format_tb(error.__traceback__))}")
-        data: bytes = cloudpickle.dumps(error)
-        cloudpickle.loads(data)
-    except BaseException:  # all of this runs code of the error's class
-        data = cloudpickle.dumps(RuntimeError(f"{type(error).__name__}: {error_text(error)}"))
-    return data
 
 
 class MemberClient:
@@ -356,6 +349,11 @@ class MemberClient:
         """Have the member finish the record that is being handled, commit and close."""
         with contextlib.suppress(OSError):  # the connection has ended then, and the member is as good as stopped
             self._link.send(StopMember())
+
+    def join(self) -> None:
+        """Have a member that waits with its handler set up join the group."""
+        with contextlib.suppress(OSError):  # the connection has ended then
+            self._link.send(Join())
 
     def learn(self, notes: Notes) -> None:
         """Have the member know what is noted of the pool's records."""

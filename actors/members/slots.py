@@ -28,7 +28,7 @@ class Started(Protocol):
 
     def address(self, timeout_s: float) -> MemberAddress | None: ...
     def is_placed(self) -> bool: ...
-    def serve(self) -> None: ...
+    def serve(self, *, wait: bool = False) -> None: ...
     def kill(self) -> None: ...
     def how_it_died(self, timeout_s: float) -> str | None:
         """How its process has ended, in words; None if that is nothing that a record can do.
@@ -55,6 +55,32 @@ class Version:
     mark: str = ""
     number: int = 0
     """1, 2, ... of a deployed pool; 0 if it is none."""
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """An actor that has been asked for, and what it is started with.
+
+    It has a `link` if its handler is set up already, and it waits to be told to join.
+    """
+
+    actor: Started
+    spec: MemberSpec
+    version: Version
+    link: MemberClient | None = None
+
+    def serve(self) -> None:
+        """Have it join the group."""
+        if self.link is not None:
+            self.link.join()
+        else:
+            self.actor.serve()
+
+    def drop(self) -> None:
+        """End it."""
+        if self.link is not None:
+            self.link.close()
+        self.actor.kill()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +157,9 @@ class Slot:
     """The number of the version that its present actor is of."""
     running_since: float | None = None
     renewed_at: float = 0.0
+    """When its member was told to end; infinite while it goes on until its successor is ready."""
+    standby: Asked | None = None
+    """Its successor, which is being started while its member goes on, or is ready."""
     since: Tally = Tally()
     """What it had counted when its version was begun with."""
     retiring: threading.Event = field(default_factory=threading.Event)
@@ -253,6 +282,20 @@ class Slot:
         """End its actor, if it has one."""
         if self.actor is not None:
             self.actor.kill()
+
+    def take_standby(self) -> Asked | None:
+        """Its successor, if that is ready and still wanted. Another one is ended."""
+        found, self.standby = self.standby, None
+        if found is not None and (found.link is None or found.version is not self.version):
+            found.drop()
+            return None
+        return found
+
+    def drop_standby(self) -> None:
+        """End a successor that is not wanted any more."""
+        found, self.standby = self.standby, None
+        if found is not None:
+            found.drop()
 
     def member_spec(self, expected: int, notes: Notes) -> MemberSpec:
         """What its next actor is started with; so many members are expected in the group."""

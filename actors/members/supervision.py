@@ -24,13 +24,14 @@ from actors.members.logs.journal import Journal
 from actors.members.member_link import MemberClient
 from actors.members.process_end import await_end
 from actors.members.slot_words import SlotWords
-from actors.members.slots import Slot, Started, Together, Version
+from actors.members.slots import Asked, Slot, Started, Together, Version
+from actors.members.standby import ROOM_SECONDS as _ROOM_SECONDS
+from actors.members.standby import Standbys
 from actors.members.totals import Totals
 from actors.members.watch.overrun import START_SECONDS, overrun
 from actors.runtime.environment import REAL
 from actors.runtime.ray_session import RayAwayError
 
-_ROOM_SECONDS = 10.0  # a worker process that Ray starts first takes that long at most, most likely
 _LOOK_SECONDS = 1.0
 _TOGETHER_SECONDS = 30.0
 _SLOW_RESTART_SECONDS = 30.0
@@ -44,9 +45,8 @@ class Supervision:
     """The slots of one pool, and a thread for each. `changed` is notified after each report, and guards them.
 
     New places are of `version`. `remove` takes static members out of the group, by their instance ids, and says why.
-    `journal` gets what becomes of them. Who watches over those that say nothing is `watch`. `notes` are of records that
-    were in hand when members of an earlier supervisor died. `left` says why this process has left its Ray, "" if it has
-    not.
+    `journal` gets what becomes of them. `notes` are of records that were in hand when members of an earlier supervisor
+    died. `left` says why this process has left its Ray, "" if it has not.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class Supervision:
         self._left = left
         self._words = SlotWords(self.journal, left)
         self._slots: dict[int, Slot] = {}
+        self._standbys = Standbys(self.changed, monotonic, self._connect, room_s=_ROOM_SECONDS, give_up_s=START_SECONDS)
         self.blame = Blame(notes, self.changed, self._slots.values, self.journal, monotonic)
         self._totals = Totals()
 
@@ -154,6 +155,7 @@ class Supervision:
                     took = f"it had not finished what it had in hand {timeout_s:g} s after it was told to stop"
                     self._words.kills(slot, f"{took} ({limit}={timeout_s:g})")
                 slot.actor.kill()
+            slot.drop_standby()
         joined = [slot.instance_id for slot in slots if slot.actor is not None and not slot.waits]
         if leave and joined:
             self._remove(joined, why)
@@ -163,7 +165,7 @@ class Supervision:
             self.changed.notify_all()
 
     def renew(self, slot: Slot, version: Version) -> None:
-        """Have a member finish its record, commit and end, and start its successor, which is of `version`.
+        """Have a successor of `version` made ready, and then the member finish its record, commit and end.
 
         That is the same static member, so the group notices nothing. A place that was given up is filled again.
         """
@@ -171,6 +173,8 @@ class Supervision:
             slot.renew(version, self._monotonic())
             link, over = slot.link, slot.over and not slot.retiring.is_set()
             slot.over = slot.over and not over
+            if link is not None and not slot.failed and self._standbys.begin(slot, self._asked):
+                return
         if link is not None:
             link.stop()
         if over:
@@ -178,9 +182,7 @@ class Supervision:
 
     def end_now(self, slot: Slot, why: str) -> None:
         """End the actor of a place as it is, and say why: what it has in hand comes again, at its successor."""
-        with self.changed:
-            actor = slot.actor
-        if actor is not None:
+        if (actor := slot.actor) is not None:
             self._words.kills(slot, why)
             actor.kill()
 
@@ -285,8 +287,7 @@ class Supervision:
 
     def _ray_away(self, slot: Slot, error: RayAwayError) -> bool:
         """Ray cannot be asked for an actor. Returns whether the slot is given up: this process has left its Ray."""
-        reason = str(error)
-        if slot.report.error != reason:
+        if slot.report.error != (reason := str(error)):
             self.journal.note(slot.number, f"could not be started: {reason}")
         return self._starts_later(slot, reason, bool(self._left()))
 
@@ -307,13 +308,13 @@ class Supervision:
             if slot.retiring.is_set():
                 return None
             slot.renewed()
-            spec = slot.member_spec(sum(not each.waits for each in self._slots.values()), self.blame.notes)
-            actor = slot.version.starter.start(spec)
+            asked = slot.take_standby() or self._asked(slot)
+            actor, spec = asked.actor, asked.spec
             slot.begin(actor, self._monotonic())
         where = self._await_address(slot, actor)
         if where is None:
             return None
-        link = self._connect(where)
+        link = asked.link or self._connect(where)
         link.told = partial(self.blame.hear, slot)
         with self.changed:
             slot.pid, slot.node_id, slot.link = where.pid, where.node_id, link
@@ -327,8 +328,13 @@ class Supervision:
         if slot.retiring.is_set():  # it need not join first
             link.close()
             return None
-        actor.serve()
+        asked.serve()
         return link
+
+    def _asked(self, slot: Slot) -> Asked:
+        """Ask for an actor for a slot."""
+        spec = slot.member_spec(sum(not each.waits for each in self._slots.values()), self.blame.notes)
+        return Asked(slot.version.starter.start(spec), spec, slot.version)
 
     def _await_address(self, slot: Slot, actor: Started) -> MemberAddress | None:
         """Where the actor listens; None if it is not wanted any more. To wait for resources is no failure.
@@ -383,7 +389,7 @@ class Supervision:
                 removed = True
             if report.state in _ENDED and ends:
                 return
-            if slot.renewing:  # it may have been chosen before there was a connection
+            if slot.renewing and slot.standby is None:  # it may have been chosen before there was a connection
                 link.stop()
             if too_long := overrun(report, most_ms):
                 self._words.kills(slot, too_long)

@@ -89,7 +89,7 @@ class Actor:
     def is_placed(self) -> bool:
         return True
 
-    def serve(self) -> None: ...
+    def serve(self, *, wait: bool = False) -> None: ...
 
     def kill(self) -> None:
         self.killed.set()

@@ -30,7 +30,7 @@ from actors.members.deployment.records import (
     keys_of,
 )
 from actors.members.deployment.steward import Here, Steward
-from actors.members.handler_member import MemberSpec
+from actors.members.handler_member import READY, MemberSpec
 from actors.members.member_link import MemberServer
 from actors.members.plan import PoolError
 from tests.support.pools_topic import MemoryTopic
@@ -50,16 +50,18 @@ class Member:
         self._killed = False
         self._world = world
         world.members.append(self)
-        self._served = False
+        self._served = self._ready = False
         self._server = MemberServer(
-            "127.0.0.1", SECRET, self, self.report, self.ended.set, lost=lambda: world.lost.append(self.instance_id)
+            *("127.0.0.1", SECRET, self, self.report, self.ended.set),
+            lost=lambda: world.lost.append(self.instance_id),
+            join=self._begin,
         )
 
     def report(self) -> MemberReport:
         if self._killed:
             sys.exit()  # so the connection ends
         if not self._served:
-            return MemberReport()
+            return MemberReport(READY if self._ready else "Starting")
         if self.how == "bad":
             return MemberReport("Failed", "it is bad")
         if self.ended.is_set():
@@ -72,7 +74,13 @@ class Member:
     def is_placed(self) -> bool:
         return True
 
-    def serve(self) -> None:
+    def serve(self, *, wait: bool = False) -> None:
+        if wait:
+            self._ready = True
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
         self._served = True
         self._world.begun.append(f"{self.instance_id}:{self.how}")
 

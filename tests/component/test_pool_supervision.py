@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import select
 import socket
 import threading
 import time
@@ -13,14 +15,15 @@ import ray
 from ray.exceptions import RayActorError
 
 from actors.client import ConsumerRecord
-from actors.links.member import MemberAddress, MemberConnection, MemberReport, StopMember
+from actors.links.member import Join, MemberAddress, MemberConnection, MemberReport, StopMember
 from actors.members import supervision
 from actors.members.consumer_actor import ActorStarter
 from actors.members.crew import Crew
-from actors.members.handler_member import MemberSpec
+from actors.members.handler_member import READY, MemberSpec
 from actors.members.member_link import MemberClient, MemberServer
 from actors.members.pool import ConsumerPool
-from actors.members.slots import Slot, Together, Version
+from actors.members.slots import Asked, Slot, Together, Version
+from actors.members.standby import Standbys
 from actors.members.supervision import Supervision
 from tests.support.every_topic import EveryTopic
 
@@ -46,8 +49,9 @@ class Actor:
     def is_placed(self) -> bool:
         return self.placed.is_set()
 
-    def serve(self) -> None:
-        self.served.append(time.monotonic())
+    def serve(self, *, wait: bool = False) -> None:
+        if not wait:
+            self.served.append(time.monotonic())
 
     def kill(self) -> None:
         self.killed = True
@@ -236,17 +240,30 @@ def test_what_members_have_handled_is_counted_when_they_have_gone() -> None:
     assert ends.slots.totals() == (7, 1.5)
 
 
+SPEC = MemberSpec(("t",), "g", "host:1")
+
+
 class Renewed(Ends):
     """Slots whose members stop when they are told to, or end by themselves."""
 
     def __init__(self, actors: Actors) -> None:
         super().__init__(actors)
         self.members: list[MemberConnection] = []
+        # Of a successor the first one is awaited before its turn, and the other one is reported after.
+        self.states = [READY, "Running"]
+        self._sockets: list[socket.socket] = []
+
+    def is_told(self, number: int) -> bool:
+        """Whether a member has been told anything that it has not read."""
+        return bool(select.select([self._sockets[number]], [], [], 0)[0])
 
     def _connect(self, _: MemberAddress) -> MemberClient:
         ours, theirs = socket.socketpair()
-        self.members.append(MemberConnection(theirs))
-        self.members[-1].send(MemberReport("Running", handled=7))
+        member = MemberConnection(theirs)
+        for state in self.states:
+            member.send(MemberReport(state, handled=7))
+        self.members.append(member)
+        self._sockets.append(theirs)
         return MemberClient(MemberConnection(ours))
 
 
@@ -258,17 +275,153 @@ def test_a_renewed_member_finishes_first_and_its_successor_has_its_place_and_the
     slots.begin([slot])
     until(slots, lambda: slot.report.state == "Running")
     slots.renew(slot, Version(MemberSpec(("t",), "g", "host:1"), new, "second"))
-    (member,) = renewed.members
+    member = renewed.members[0]
     assert isinstance(member.read(), StopMember)
-    assert new.made == [], "the one before may still handle a record"
+    (ready,), (_, waiting) = new.made, renewed.members
+    assert not renewed.is_told(1)
+    assert ready.served == [], "the one before may still handle a record: its successor is not told to join"
     member.send(MemberReport("Stopped", handled=9))
     member.close()
-    until(slots, lambda: len(new.made) == 1 and slot.report.state == "Running")
+    until(slots, lambda: slot.actor is ready and slot.report.state == "Running")
+    assert isinstance(waiting.read(), Join)
     assert old.made[0].killed
     assert new.specs[0].options["group_instance_id"] == old.specs[0].options["group_instance_id"] == "g-1-0"
     assert (slot.version.mark, slot.since.handled, slot.handled) == ("second", 9, 16)
     assert renewed.removed == [], "the group notices nothing"
     end(slots, renewed)
+
+
+def renewing(new: Actors) -> tuple[Renewed, Slot]:
+    """A member that runs, and its successor, which is of a new version."""
+    renewed = Renewed(Actors())
+    slot = begun(renewed)
+    renewed.slots.renew(slot, second(new))
+    return renewed, slot
+
+
+def second(actors: Actors) -> Version:
+    return Version(SPEC, actors, "second")
+
+
+def begun(renewed: Renewed) -> Slot:
+    """One more member, which runs."""
+    (slot,) = renewed.slots.add(1)
+    renewed.slots.begin([slot])
+    until(renewed.slots, lambda: slot.report.state == "Running")
+    return slot
+
+
+def stops(member: MemberConnection) -> None:
+    """It is told to stop, and does."""
+    assert isinstance(member.read(), StopMember)
+    member.send(MemberReport("Stopped"))
+    member.close()
+
+
+def test_a_member_works_on_until_its_successor_is_ready_to_take_its_place() -> None:
+    """Its partitions were without an owner for as long as a process takes to start, and a handler to be made."""
+    new = Actors(wait=True)
+    renewed, slot = renewing(new)
+    member, (ready,) = renewed.members[0], new.made
+    ready.placed.set()
+    for handled in range(8, 12):
+        member.send(MemberReport("Running", handled=handled))
+        until(renewed.slots, lambda handled=handled: slot.report.handled == handled)
+    assert not renewed.is_told(0)
+    assert slot.renewed_at == math.inf, "no drain is overdue that has not begun"
+    ready.listens.set()
+    stops(member)
+    until(renewed.slots, lambda: slot.actor is ready and slot.report.state == "Running")
+    assert isinstance(renewed.members[1].read(), Join)
+    assert (len(new.made), len(renewed.members)) == (1, 2), "nobody else was started"
+    assert slot.renewed_at < math.inf
+    end(renewed.slots, renewed)
+
+
+def test_where_there_is_no_room_for_both_the_member_ends_first_and_the_next_one_at_once() -> None:
+    """Ray places the successor when the one before has gone, and nobody waits in vain twice."""
+    new = Actors(wait=True)
+    renewed = Renewed(Actors())
+    standbys = Standbys(renewed.slots.changed, time.monotonic, lambda _: pytest.fail("it has no room"), room_s=0.0)
+    slots = [begun(renewed), begun(renewed)]
+    for slot, member in zip(slots, renewed.members, strict=True):
+        with renewed.slots.changed:
+            slot.renew(second(new), time.monotonic())
+            asked = standbys.begin(slot, lambda slot: Asked(new.start(SPEC), SPEC, slot.version))
+        if slot is slots[0]:
+            assert asked
+            assert isinstance(member.read(), StopMember)
+            assert new.made[0].killed
+        assert asked is (slot is slots[0])
+        assert slot.standby is None
+    for slot in slots:
+        slot.retire()
+    renewed.members[0].close()
+    end(renewed.slots, renewed)
+
+
+def test_a_successor_that_cannot_start_beside_its_member_is_tried_again_without_it() -> None:
+    class Unplaceable(Actors):
+        def start(self, spec: MemberSpec) -> Actor:
+            if not self.specs:
+                self.specs.append(spec)
+                raise ConnectionError("no such node")
+            return super().start(spec)
+
+    new = Unplaceable()
+    renewed, slot = renewing(new)
+    stops(renewed.members[0])
+    until(renewed.slots, lambda: slot.actor in new.made and slot.report.state == "Running")
+    end(renewed.slots, renewed)
+
+
+@pytest.mark.parametrize("how", ["another version", "the pool stops"])
+def test_a_successor_that_is_not_wanted_any_more_is_ended(how: str) -> None:
+    new, newer = Actors(wait=True), Actors()
+    renewed, slot = renewing(new)
+    if how == "another version":
+        renewed.slots.renew(slot, Version(MemberSpec(("t",), "g", "host:1"), newer, "third"))
+        stops(renewed.members[0])
+        until(renewed.slots, lambda: slot.actor in newer.made and slot.report.state == "Running")
+    else:
+        slot.retire()
+        renewed.members[0].close()
+    end(renewed.slots, renewed)
+    assert new.made[0].killed
+    assert new.made[0].served == []
+
+
+def test_a_member_that_dies_while_its_successor_starts_has_another_one_at_once() -> None:
+    new = Actors(wait=True)
+    renewed, slot = renewing(new)
+    renewed.members[0].close()
+    until(renewed.slots, lambda: slot.actor in new.made)
+    assert slot.actor is new.made[1]
+    for each in new.made:
+        each.placed.set()
+        each.listens.set()
+    until(renewed.slots, lambda: slot.report.state == "Running")
+    assert [each.killed for each in new.made] == [True, False]
+    end(renewed.slots, renewed)
+
+
+def test_a_version_that_cannot_be_set_up_beside_its_predecessor_is_tried_alone() -> None:
+    """It may want what the one before has: a lock, a port, the memory of a GPU."""
+    new = Actors()
+    renewed = Renewed(Actors())
+    (slot,) = renewed.slots.add(1)
+    renewed.slots.begin([slot])
+    until(renewed.slots, lambda: slot.report.state == "Running")
+    renewed.states = ["Failed", "Running"]
+    renewed.slots.renew(slot, second(new))
+    assert isinstance(renewed.members[0].read(), StopMember)
+    renewed.states = [READY, "Running"]
+    renewed.members[0].send(MemberReport("Stopped"))
+    renewed.members[0].close()
+    until(renewed.slots, lambda: slot.actor in new.made[1:] and slot.report.state == "Running")
+    assert [each.killed for each in new.made] == [True, False]
+    assert renewed.removed == []
+    end(renewed.slots, renewed)
 
 
 def test_no_successor_begins_before_a_killed_process_has_gone() -> None:
