@@ -12,7 +12,7 @@ import pytest
 
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
-from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.members.handler_member import READY, MemberLoop, MemberSpec
 from actors.runtime.environment import Clock, Environment
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
@@ -49,6 +49,52 @@ def test_the_consumer_is_told_never_to_commit_by_itself() -> None:
     assert options["session_timeout_ms"] == 7000
     assert options["allow_auto_create_topics"] is False, "a deleted topic is not made again by asking for it"
     assert options["environment"] is member.environment, "it has the member's clock and chance"
+
+
+@pytest.mark.parametrize(
+    ("options", "protocol", "strategy"),
+    [
+        ({}, "auto", ["cooperative-sticky"]),
+        ({"heartbeat_interval_ms": 500}, "classic", ["cooperative-sticky"]),
+        ({"group_protocol": "consumer"}, "consumer", None),
+    ],
+)
+def test_a_member_speaks_the_protocol_that_its_pool_asks_for_or_its_brokers_serve(
+    options: dict[str, Any], protocol: str, strategy: list[str] | None
+) -> None:
+    """With group_protocol="consumer" a pool was refused: its own assignor had no place there."""
+    given = Member(print, [], options=options).consumer.options
+    assert (given["group_protocol"], given.get("partition_assignment_strategy")) == (protocol, strategy)
+    assert given["group_instance_takeover"] is True
+
+
+class SetUp:
+    """A handler that says when it is set up."""
+
+    def __init__(self) -> None:
+        self.is_set_up = threading.Event()
+
+    def setup(self) -> None:
+        self.is_set_up.set()
+
+    def __call__(self, _: Any) -> None: ...
+
+
+@pytest.mark.parametrize("told", ["join", "stop"])
+def test_a_successor_sets_its_handler_up_and_joins_when_it_is_told_to(told: str) -> None:
+    member = Member(SetUp, [{T0: [record(1)]}])
+    loop = member.loop
+    loop.wait_to_join()
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    assert loop.handler.instance.is_set_up.wait(60)
+    while loop.report().state != READY:
+        assert thread.is_alive()
+    assert member.log == [], "it has asked for nothing"
+    getattr(loop, told)()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert loop.report().handled == (1 if told == "join" else 0)
 
 
 def test_nothing_is_committed_before_the_handler_has_returned() -> None:

@@ -119,6 +119,27 @@ def test_a_new_version_rolls_through_the_members_without_a_rebalance(
     assert rebalances(cluster, fed.name) == reasons
 
 
+def test_a_pool_of_the_classic_protocol_goes_over_to_the_newer_one_by_a_version_while_it_works(
+    cluster: Cluster, fed: Fed
+) -> None:
+    with contextlib.closing(Stopping(deploy(fed, group_protocol="classic"))) as stopping:
+        pool = stopping.pool
+        assert pool.wait(all_at_work, 60), pool.describe()
+        assert type_of(cluster, fed.name) == "classic"
+        with fed:
+            deploy(fed, Newer)
+            assert pool.wait(lambda found: found.running_version == 2 and all_at_work(found), 90), pool.describe()
+            assert pool.wait(timeout_s=90)
+        assert type_of(cluster, fed.name) == "consumer"
+        fed.nothing_lost_and_nothing_by_two()
+        assert len(handled(fed.folder)) == len(fed.values), "each once: every member finished what it had in hand"
+
+
+def type_of(cluster: Cluster, group: str) -> str:
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        return admin.describe_consumer_groups([group])[0].type
+
+
 @pytest.mark.parametrize("handler", [Broken, Unstartable])
 def test_a_version_that_does_not_work_is_rolled_back_and_says_why(fed: Fed, pool: DeployedPool, handler: type) -> None:
     assert pool.wait(timeout_s=60)

@@ -269,10 +269,21 @@ def test_a_member_that_ray_has_no_room_for_waits_and_goes_first(
         assert (left.pid, left.generation_id) == (here.pid, here.generation_id), "and the group notices nothing"
 
 
+@pytest.mark.parametrize(
+    "settings", [{"session_timeout_ms": 180_000}, {"group_protocol": "consumer"}], ids=["classic", "consumer"]
+)
 def test_a_pool_made_again_under_its_prefix_takes_its_partitions_over_at_once(
-    servers: str, name: str, feed: Callable[[int], set[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    servers: str,
+    name: str,
+    feed: Callable[[int], set[bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
 ) -> None:
-    """Under new instance ids it had to wait until the old members' sessions had ended."""
+    """Under new instance ids it had to wait until the old members' sessions had ended.
+
+    Those last longer than any wait here: 180 seconds, or the 45 of the consumer protocol.
+    """
     values = feed(100)
 
     def pool() -> ConsumerPool:
@@ -284,7 +295,7 @@ def test_a_pool_made_again_under_its_prefix_takes_its_partitions_over_at_once(
             bootstrap_servers=servers,
             handler_args=(str(tmp_path),),
             instance_prefix=name,
-            session_timeout_ms=180_000,  # longer than any wait here
+            **settings,
         )
 
     with monkeypatch.context() as patch:
@@ -293,7 +304,7 @@ def test_a_pool_made_again_under_its_prefix_takes_its_partitions_over_at_once(
             assert first.wait(lambda: all_owned_once(first, name, 2) and first.handled() >= 100, 60), first.status()
     assert members_of(servers, name) == 2, "their sessions have not ended"
     with pool() as second:
-        assert second.wait(lambda: all_owned_once(second, name, 2), 60), second.status()
+        assert second.wait(lambda: all_owned_once(second, name, 2), 40), second.status()
         assert members_of(servers, name) == 2
         values |= feed(100)
         assert second.wait(lambda: set(handled(tmp_path)) == values, 60)

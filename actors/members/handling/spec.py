@@ -88,7 +88,7 @@ class MemberSpec:
     @property
     def always_classic(self) -> bool:
         """Whether its members speak the classic group protocol, whatever their brokers can."""
-        return by_default(self.options)["group_protocol"] == "classic"
+        return bool(by_default(self.options)["group_protocol"] == "classic")
 
     @property
     def auto_commit_interval_ms(self) -> int:

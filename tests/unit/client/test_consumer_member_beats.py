@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from actors.client.errors import KafkaTimeoutError
@@ -329,3 +331,41 @@ def test_a_leave_that_is_not_answered_does_not_hold_the_next_join_up() -> None:
     script.poll(1_000)
     script.found()
     assert script.beat.member_epoch == 0
+
+
+def test_a_member_with_a_bound_of_its_own_beats_more_often_than_the_coordinator_asks_and_briskly_after_a_move() -> None:
+    """Others are given what it gives up when it has heard of it, at its next heartbeat."""
+    script = Script(heartbeat_max_ms=1_000).stable("t-0")
+    times = [script.now]
+    while script.now < times[0] + 8_000:
+        script.next_beat()
+        script.answer(2)
+        times.append(script.now)
+    pauses = [after - before for before, after in pairwise(times)]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (250, 1_000)
+    assert sum(pause for pause in pauses if pause == 250) == 3_000
+
+
+@pytest.mark.parametrize("interval", [100, 5_000])
+def test_a_bound_above_the_coordinators_interval_changes_nothing(interval: int) -> None:
+    script = Script(heartbeat_max_ms=60_000).stable("t-0")
+    script.next_beat()
+    script.answer(2, interval=interval)
+    before = script.now
+    script.next_beat()
+    assert script.now - before == interval
+
+
+def test_after_a_silence_a_heartbeat_says_everything_and_asks_for_everything() -> None:
+    """Its pool has sent heartbeats for it, whose answers it has not heard: an order to give something up, say."""
+    script = Script().stable("t-0", "t-1")
+    script.tick(10_001)
+    assert says(script.beat) >= {"subscribed_topic_names", "topic_partitions", "rebalance_timeout_ms"}
+    assert owned_in(script.beat) == tps("t-0", "t-1")
+    script.answer(3, "t-0")
+    assert script.state is MemberState.RECONCILING
+    script.poll()
+    script.answer(3)
+    script.tick(10_000)
+    assert says(script.beat) == set(), "that is no silence"
