@@ -11,12 +11,13 @@ from actors.cli.group_rows import foreign_rows, remarks
 from actors.client import Admin, TopicPartition
 from actors.client.admin.lookups import described_groups
 from actors.client.admin.types import GroupDescription
-from actors.client.errors import TopicAuthorizationError
+from actors.client.errors import GroupAuthorizationError, KafkaError, TopicAuthorizationError
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker
 
 D, C = m.DescribeGroupsResponse, m.ConsumerGroupDescribeResponse
 DEAD = D.DescribedGroup(group_id="g", group_state="Dead")
+BARE = D.DescribedGroup(group_id="g", group_state="Stable")
 NO_SUCH_GROUP = D.DescribedGroup(group_id="g", error_code=69, error_message="Group g is not a classic group.")
 
 
@@ -68,7 +69,7 @@ def described(kafka: ScriptedBroker) -> GroupDescription:
     return group
 
 
-@pytest.mark.parametrize(("version", "answer"), [(5, DEAD), (6, NO_SUCH_GROUP)])
+@pytest.mark.parametrize(("version", "answer"), [(5, DEAD), (6, NO_SUCH_GROUP), (5, BARE)])
 def test_a_consumer_group_is_described_with_epochs_and_targets(
     kafka: ScriptedBroker, version: int, answer: D.DescribedGroup
 ) -> None:
@@ -85,15 +86,18 @@ def test_a_consumer_group_is_described_with_epochs_and_targets(
     assert (old.group_instance_id, old.regex, old.assignment, old.is_classic) == ("i", "t.*", (), True)
 
 
-def test_a_group_that_is_neither_does_not_exist(kafka: ScriptedBroker) -> None:
+@pytest.mark.parametrize("code", [69, 35])
+def test_a_group_that_is_neither_does_not_exist(kafka: ScriptedBroker, code: int) -> None:
     kafka.script(m.DescribeGroupsRequest, D(groups=[DEAD]), D(groups=[DEAD]))
-    kafka.script(m.ConsumerGroupDescribeRequest, C(groups=[C.DescribedGroup(group_id="g", error_code=69)]))
+    kafka.script(m.ConsumerGroupDescribeRequest, C(groups=[C.DescribedGroup(group_id="g", error_code=code)]))
     assert described(kafka).state == "Dead"
 
 
-def test_a_classic_group_is_asked_for_once(kafka: ScriptedBroker) -> None:
-    kafka.script(m.DescribeGroupsRequest, D(groups=[D.DescribedGroup(group_id="g", group_state="Empty")]))
-    assert described(kafka).state == "Empty"
+@pytest.mark.parametrize(("state", "protocol_type"), [("Empty", ""), ("Stable", "consumer"), ("Stable", "connect")])
+def test_a_classic_group_is_asked_for_once(kafka: ScriptedBroker, state: str, protocol_type: str) -> None:
+    classic = D.DescribedGroup(group_id="g", group_state=state, protocol_type=protocol_type)
+    kafka.script(m.DescribeGroupsRequest, D(groups=[classic]))
+    assert described(kafka).state == state
     assert kafka.requests(m.ConsumerGroupDescribeRequest) == []
 
 
@@ -136,10 +140,13 @@ def test_a_group_whose_topics_may_not_be_seen_hid_all_others_from_tools(kafka: S
     ]
 
 
-def test_what_may_not_be_seen_of_a_consumer_group_is_an_error(kafka: ScriptedBroker) -> None:
+@pytest.mark.parametrize(("code", "error"), [(29, TopicAuthorizationError), (30, GroupAuthorizationError)])
+def test_what_may_not_be_seen_of_a_consumer_group_is_an_error(
+    kafka: ScriptedBroker, code: int, error: type[KafkaError]
+) -> None:
     kafka.script(m.DescribeGroupsRequest, D(groups=[DEAD]))
-    kafka.script(m.ConsumerGroupDescribeRequest, C(groups=[C.DescribedGroup(group_id="g", error_code=29)]))
-    with pytest.raises(TopicAuthorizationError):
+    kafka.script(m.ConsumerGroupDescribeRequest, C(groups=[C.DescribedGroup(group_id="g", error_code=code)]))
+    with pytest.raises(error):
         described(kafka)
 
 

@@ -15,6 +15,7 @@ from actors.wire.errors import ErrorCode as Code
 CONSUMER: Final = "consumer"
 DEAD: Final = "Dead"
 UNKNOWN: Final = "Unknown"
+EMPTY: Final = "Empty"
 _CLASSIC_MEMBER: Final = 0  # -1 where a broker does not say
 _NO_SUCH_GROUP: Final = (Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION, Code.INVALID_GROUP_ID)
 """ConsumerGroupDescribe's answers about a group of another type, about any while it is not served, and about none."""
@@ -22,9 +23,11 @@ _NO_SUCH_GROUP: Final = (Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION, Code
 Described: TypeAlias = GroupDescription | KafkaError
 
 
-def is_missing(group: Described) -> bool:
-    """Whether there is no classic group of that name."""
-    return isinstance(group, GroupDescription) and group.state == DEAD
+def may_be_of_another_type(group: Described) -> bool:
+    """Whether it may be no classic group: there is none of that name, or a broker says a group's state and no more."""
+    if not isinstance(group, GroupDescription):
+        return False
+    return group.state == DEAD or (group.state != EMPTY and not group.protocol_type)
 
 
 def classic_group(group: Any, node: Node) -> Described:

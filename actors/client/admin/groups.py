@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from actors.client.admin.brokers import Brokers, Outcomes, outcome
-from actors.client.admin.described_groups import Described, classic_group, consumer_group, is_missing
+from actors.client.admin.described_groups import Described, classic_group, consumer_group, may_be_of_another_type
 from actors.client.admin.types import GroupDescription, GroupListing
 from actors.client.error_codes import error_for
 from actors.client.errors import KafkaError, UnknownMemberIdError, UnsupportedVersionError
@@ -64,7 +64,7 @@ class Groups:
 
         async def ask(node: Node, groups: list[str]) -> dict[str, Described]:
             found = await self._classic_groups(node, groups)
-            others = [group for group in found if is_missing(found[group])]
+            others = [name for name, group in found.items() if may_be_of_another_type(group)]
             consumers = await self._consumer_groups(node, others) if others else None
             if consumers is None:
                 return found
