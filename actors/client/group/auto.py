@@ -1,8 +1,10 @@
 """A member that speaks the consumer protocol (KIP-848) if its group's coordinator does, and the classic one else.
 
-Nobody is asked before: the coordinator's answer to the first heartbeat decides. It knows better than a list of its
-APIs and features, which Kafka's brokers also have while the protocol is turned off. It decides once. So a member that
-runs while its brokers are upgraded is a classic one until its successor begins.
+Nobody is asked before: the coordinator's answer to a heartbeat that joins decides. It knows better than a list of its
+APIs and features, which Kafka's brokers also have while the protocol is turned off. Each join is decided anew. So a
+member whose group was deleted, became a classic one, or has a coordinator that serves the protocol no longer, loses its
+partitions and is in the group again at once, as a classic member would be. A classic member stays one: those that run
+while their brokers are upgraded are classic until their successors begin.
 
 A coordinator that serves the protocol may not be able to turn a classic group into one of it: its members' shares
 cannot be read, say, or `group.consumer.migration.policy` forbids it. The member is a classic one among them then.
@@ -31,23 +33,24 @@ _WHY: Final[Mapping[int, str]] = {
     Code.UNSUPPORTED_VERSION: "its coordinator does not serve the consumer protocol",
     Code.GROUP_ID_NOT_FOUND: "its coordinator cannot turn it into a group of the consumer protocol",
 }
-"""The refusals of a first heartbeat after which the classic protocol may do."""
+"""The refusals of a join after which the classic protocol may do."""
 
 
 class AutoMember:
-    """A member of the consumer protocol until its first heartbeat is answered, and whatever it has to be from then on.
+    """A member of the consumer protocol until a join of its is refused, and a classic one from then on.
 
     It has all that a `Member` has: what is not here is that of the member that it is. Ids of the requests of the second
     one are negative, so that no answer to the first one is taken for its own.
     """
 
     def __init__(self, first: Membership, make_classic: Callable[[], Member]) -> None:
-        self._first: Membership | None = first
+        self._first = first
         self._make_classic = make_classic
         self._now: Member = first
         self._subscribe: Callable[[Member], None] | None = None
         self._view = MetadataView()
         self._polled_ms = 0
+        self._refused = ""
         self._second = False
 
     def __getattr__(self, name: str) -> Any:
@@ -55,8 +58,9 @@ class AutoMember:
 
     @property
     def commits_from(self) -> int:
-        """Any version will do until it is decided: it is in no group, so nothing is committed as its member."""
-        return 0 if self._first is not None else self._now.commits_from
+        """Any version will do while it is in no group: nothing is committed as its member."""
+        joins = not self._second and self._first.standing.epoch <= 0
+        return 0 if joins else self._now.commits_from
 
     # --- what the second one has to know, too ---
 
@@ -74,6 +78,8 @@ class AutoMember:
     def _wish(self, wish: Callable[[Member], None]) -> None:
         wish(self._now)
         self._subscribe = wish
+        if self._refused:  # while it wanted what no classic member can
+            self._be_classic(self._refused, self._polled_ms)
 
     def poll(self, now_ms: int) -> None:
         self._now.poll(now_ms)
@@ -110,19 +116,22 @@ class AutoMember:
         return request_id
 
     def _decide(self, why: str | None, now_ms: int) -> None:
-        """`why` it may have to be a classic member, if the first heartbeat was refused for good."""
-        first = self._first
-        if first is None:
+        """`why` it may have to be a classic member, if a join was refused for good."""
+        if self._second or why is None or self._first.state is not MemberState.FATAL:
             return
-        if first.standing.epoch > 0:
-            self._first = None
-        elif why is not None and first.state is MemberState.FATAL and self._subscribe is not None:
-            log.info("group %s: this member takes the classic protocol: %s", first.group_id, why)
-            self._first, self._second = None, True
-            self._now = self._make_classic()
+        if self._subscribe is None:
+            self._refused = why
+        else:
+            self._be_classic(why, now_ms)
+
+    def _be_classic(self, why: str, now_ms: int) -> None:
+        log.info("group %s: this member takes the classic protocol: %s", self._first.group_id, why)
+        self._second, self._refused = True, ""
+        self._now = self._make_classic()
+        if self._subscribe is not None:
             self._subscribe(self._now)
-            self._now.on_metadata(self._view, now_ms)
-            self._now.poll(self._polled_ms)
+        self._now.on_metadata(self._view, now_ms)
+        self._now.poll(self._polled_ms)
 
 
 def _negative(effect: Effect) -> Effect:

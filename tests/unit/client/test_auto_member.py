@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from actors.client.config import consumer_config
-from actors.client.errors import KafkaConnectionError, KafkaError, UnsupportedVersionError
-from actors.client.group.effects import Action, Fail, Send
+from actors.client.errors import CommitFailedError, KafkaConnectionError, KafkaError, UnsupportedVersionError
+from actors.client.group.effects import Action, Apply, Event, Fail, RunListener, Send
 from actors.client.group.generation import Generation
 from actors.client.group.member import Member
 from actors.client.group.protocols import make_member
@@ -40,6 +40,11 @@ class Auto:
 
     def last(self, kind: type[ApiMessage]) -> Send:
         return next(send for send in reversed(self.sent) if isinstance(send.request, kind))
+
+    def tick(self) -> None:
+        """The next heartbeat is due."""
+        self.member.on_time(NOW + 5_000)
+        self.sent += [effect for effect in self.member.take_effects() if isinstance(effect, Send)]
 
     def answer(self, send: Send, response: ApiMessage | KafkaError) -> None:
         if isinstance(response, KafkaError):
@@ -107,13 +112,72 @@ def test_no_answer_to_the_first_member_is_taken_for_one_to_the_second() -> None:
     assert auto.member.coordinator is not None
 
 
+def ousted(answer: Any) -> Auto:
+    """A member of a consumer group that is refused for its protocol, and whose program knows what it has lost."""
+    auto = Auto(partition_assignment_strategy=["cooperative-sticky"]).member_of_a_consumer_group()
+    auto.tick()
+    auto.answer(auto.last(ConsumerGroupHeartbeatRequest), answer)
+    told, applied = auto.polled()
+    assert isinstance(told, RunListener)
+    assert (told.event, set(told.partitions)) == (Event.LOST, tps("t-0"))
+    assert isinstance(applied, Apply)
+    assert auto.member.owned == frozenset()
+    join = auto.last(ConsumerGroupHeartbeatRequest).request
+    assert isinstance(join, ConsumerGroupHeartbeatRequest)
+    assert (join.member_epoch, join.subscribed_topic_names) == (0, ["t"])
+    return auto
+
+
+OUSTED_BY = ["35", "69", "no such API"]
+OUSTED = [*map(refused, REFUSALS), UnsupportedVersionError("no such API")]
+
+
+@pytest.mark.parametrize("answer", OUSTED, ids=OUSTED_BY)
+def test_a_member_failed_for_ever_when_its_group_was_deleted_or_its_protocol_turned_off_for_a_moment(
+    answer: Any,
+) -> None:
+    """A classic one joined again. Nobody fills the place of a pool's member that has failed."""
+    auto = ousted(answer)
+    joined = Answer(member_epoch=1, heartbeat_interval_ms=5_000, assignment=assignment("t-1"))
+    auto.answer(auto.last(ConsumerGroupHeartbeatRequest), joined)
+    auto.polled()
+    assert auto.member.owned == tps("t-1")
+    assert auto.member.commits_from == 9
+
+
+@pytest.mark.parametrize("answer", OUSTED, ids=OUSTED_BY)
+def test_a_member_failed_for_ever_when_its_group_became_a_classic_one_or_its_protocol_was_turned_off(
+    answer: Any,
+) -> None:
+    auto = ousted(answer)
+    auto.answer(auto.last(ConsumerGroupHeartbeatRequest), answer)
+    assert auto.polled() == []
+    auto.answer(auto.last(FindCoordinatorRequest), lookup_answer())
+    auto.polled()
+    join = auto.last(JoinGroupRequest).request
+    assert isinstance(join, JoinGroupRequest)
+    assert [protocol.name for protocol in join.protocols] == ["cooperative-sticky"]
+    assert auto.member.topics == {"t"}
+
+
 @pytest.mark.parametrize("code", REFUSALS)
-def test_a_refusal_of_a_member_is_no_reason_to_speak_another_protocol(code: int) -> None:
+def test_a_commit_that_is_refused_so_is_one_of_a_lost_membership(code: int) -> None:
+    """It would have ended a pool's member before a heartbeat tells it."""
     auto = Auto().member_of_a_consumer_group()
-    auto.answer(auto.last(ConsumerGroupHeartbeatRequest), refused(code))
-    *_, action = auto.polled()
-    assert isinstance(action, Fail)
-    assert not any(isinstance(send.request, JoinGroupRequest) for send in auto.sent)
+    error = auto.member.commit_refused(code, auto.member.generation, "committing t-0")
+    assert isinstance(error, CommitFailedError)
+
+
+def test_a_member_turned_classic_knows_the_topics_and_the_last_poll_of_the_one_before() -> None:
+    auto = Auto(max_poll_interval_ms=7_000)
+    auto.member.subscribe_pattern(lambda topic: topic == "t")
+    auto.member.on_metadata(view(every_topic=True, t=6, u=6), NOW)
+    auto.polled()
+    auto.answer(auto.last(FindCoordinatorRequest), lookup_answer())
+    auto.polled()
+    auto.answer(auto.last(ConsumerGroupHeartbeatRequest), refused(35))
+    assert auto.member.topics == {"t"}
+    assert auto.member.live.poll_deadline_ms == NOW + 7_000, "it is not taken for hung"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("code", [30, 42, 81, 112])
@@ -135,6 +199,12 @@ def test_what_classic_members_cannot_subscribe_to_is_an_error_where_there_are_no
     (action,) = auto.polled()
     assert isinstance(action, Fail)
     assert isinstance(action.error, UnsupportedVersionError)
+    auto.member.unsubscribe(NOW, "another wish")
+    auto.member.subscribe(["t"])
+    assert auto.polled() == [], "names it can have as a classic member"
+    auto.answer(auto.last(FindCoordinatorRequest), lookup_answer())
+    auto.polled()
+    assert isinstance(auto.last(JoinGroupRequest).request, JoinGroupRequest)
 
 
 def test_a_member_that_has_left_meanwhile_does_not_join_another_group() -> None:

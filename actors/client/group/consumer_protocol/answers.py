@@ -40,6 +40,9 @@ MEANINGS: Final[Mapping[int, Meaning]] = MappingProxyType(
 )
 """All other codes mean NEVER."""
 
+OF_THE_PROTOCOL: Final = (Code.UNSUPPORTED_VERSION, Code.GROUP_ID_NOT_FOUND)
+"""The group has no members of this protocol, or no longer."""
+
 _NOT_SERVED: Final = (
     "the broker does not serve the consumer protocol (KIP-848), or not what this member needs of it. Have it served "
     "(the feature group.version, and group.coordinator.rebalance.protocols), or take group_protocol='classic'"

@@ -28,6 +28,12 @@ class MemberConfig:
     exclude_internal_topics: bool = True
     takes_over: bool = False
     """Whether a static member that joins first takes its place from who has it, as in a classic group."""
+    joins_anew: bool = False
+    """Whether a member that is refused for its protocol loses its partitions and joins again, in whichever it may be.
+
+    That is what a group says which was deleted, which became a classic one, or whose coordinator serves this protocol
+    no longer. Without it the group will not have this member.
+    """
     heartbeat_max_ms: int = 0
     """The longest time between two heartbeats, if the coordinator's interval is longer; 0: it is the coordinator's."""
 
@@ -46,5 +52,6 @@ def member_config(settings: Mapping[str, Any]) -> MemberConfig:
         auto_commit=settings["enable_auto_commit"],
         exclude_internal_topics=settings["exclude_internal_topics"],
         takes_over=settings["group_instance_takeover"],
+        joins_anew=settings["group_protocol"] == "auto",
         heartbeat_max_ms=settings["group_heartbeat_max_ms"],
     )

@@ -7,6 +7,7 @@ The coordinator fences by partition: it takes a commit of an older epoch for par
 from __future__ import annotations
 
 from actors.client.errors import CommitFailedError, KafkaError, StaleMemberEpochError
+from actors.client.group.consumer_protocol.answers import OF_THE_PROTOCOL
 from actors.client.group.consumer_protocol.standing import MemberState, Standing
 from actors.client.group.generation import Generation
 from actors.client.group.holdings import Holdings
@@ -19,7 +20,8 @@ COMMITS_FROM = 9
 class Fencing:
     """A commit is made in one epoch, and sent in the newest one of the same membership."""
 
-    def __init__(self, standing: Standing, holdings: Holdings) -> None:
+    def __init__(self, standing: Standing, holdings: Holdings, *, joins_anew: bool = False) -> None:
+        self._joins_anew = joins_anew
         self._standing = standing
         self._holdings = holdings
 
@@ -49,6 +51,8 @@ class Fencing:
             case Code.UNKNOWN_MEMBER_ID if not self._holdings.subscribed:
                 return CommitFailedError(f"{where}: the group has members of its own; {CommitFailedError.hint}")
             case Code.UNKNOWN_MEMBER_ID:
+                return CommitFailedError(f"{where}: {CommitFailedError.hint}")
+            case _ if code in OF_THE_PROTOCOL and self._joins_anew and self._holdings.subscribed:
                 return CommitFailedError(f"{where}: {CommitFailedError.hint}")
             case Code.STALE_MEMBER_EPOCH:
                 return StaleMemberEpochError(f"{where}: {StaleMemberEpochError.hint}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from actors.client.errors import AuthenticationError, KafkaError
-from actors.client.group.consumer_protocol.answers import Meaning, meaning_of, refusal, unanswered
+from actors.client.errors import AuthenticationError, KafkaError, UnsupportedVersionError
+from actors.client.group.consumer_protocol.answers import OF_THE_PROTOCOL, Meaning, meaning_of, refusal, unanswered
 from actors.client.group.consumer_protocol.assignments import Assignments, partitions_of
 from actors.client.group.consumer_protocol.beats import BEATS, Beats, Kind
+from actors.client.group.consumer_protocol.config import MemberConfig
 from actors.client.group.consumer_protocol.endings import Endings
 from actors.client.group.consumer_protocol.reconciling import Reconciling
 from actors.client.group.consumer_protocol.rhythm import Rhythm
@@ -24,7 +25,7 @@ class Heartbeats:
 
     def __init__(
         self,
-        group_id: str,
+        config: MemberConfig,
         standing: Standing,
         lookup: CoordinatorLookup,
         outbox: Outbox,
@@ -37,7 +38,8 @@ class Heartbeats:
         takeover: Takeover,
         stats: Stats,
     ) -> None:
-        self._group_id = group_id
+        self._group_id = config.group_id
+        self._joins_anew = config.joins_anew
         self._standing = standing
         self._lookup = lookup
         self._outbox = outbox
@@ -117,7 +119,7 @@ class Heartbeats:
     def answered(self, pending: Pending, response: ConsumerGroupHeartbeatResponse, now_ms: int) -> None:
         """The answer to a heartbeat."""
         self._stats.times.heartbeat.record(now_ms - pending.sent_ms, now_ms)
-        meaning = meaning_of(response.error_code)
+        meaning = self._meaning(response.error_code)
         if meaning is Meaning.DONE:
             self._lookup.alive()
             self._stepped_back = False
@@ -145,6 +147,14 @@ class Heartbeats:
                 self._rhythm.failed(now_ms)
             case Meaning.LATER:
                 self._rhythm.failed(now_ms)
+
+    def _meaning(self, code: int) -> Meaning:
+        return Meaning.OUT if code in OF_THE_PROTOCOL and self._may_join_anew else meaning_of(code)
+
+    @property
+    def _may_join_anew(self) -> bool:
+        """Whether a refusal of the protocol ends this membership alone: of a join it is final."""
+        return self._joins_anew and not self._joins
 
     def _refused_by_itself(self, code: int) -> bool:
         """Whether the static member that is in this one's way may be itself: it joins, but was heard of before.
@@ -190,6 +200,9 @@ class Heartbeats:
     def unanswered(self, error: KafkaError, now_ms: int) -> None:
         """A heartbeat was not answered, or could not be sent."""
         self._refused()
+        if isinstance(error, UnsupportedVersionError) and self._may_join_anew:
+            self._endings.fenced()
+            return
         self._rhythm.failed(now_ms)
         if error.retriable:
             return

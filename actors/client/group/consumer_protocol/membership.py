@@ -62,7 +62,7 @@ class Membership:
         self._handover = Handover(
             self._holdings, auto_commit=config.auto_commit, patience_ms=config.max_poll_interval_ms
         )
-        self._fencing = Fencing(self.standing, self._holdings)
+        self._fencing = Fencing(self.standing, self._holdings, joins_anew=config.joins_anew)
         self._reconciling = Reconciling(
             self.standing, self.assignments, self._handover, self._outbox, self.stats, backoff
         )
@@ -80,7 +80,7 @@ class Membership:
             self.stats,
         )
         self._heartbeats = Heartbeats(
-            config.group_id,
+            config,
             self.standing,
             self.lookup,
             self._outbox,
