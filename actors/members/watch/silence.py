@@ -13,6 +13,8 @@ _FIRST_MS: Final = (400, 1_000)
 """A heartbeat is sent for a member after so much silence: two reports or five, by how much its session has to spare."""
 _FIRST_ASSIGNED_MS: Final = 10_000
 """The same where the member itself should have the answer. A session lasts 45 seconds there, unless brokers differ."""
+_LINK_SECONDS: Final = 7.0
+"""A machine that answers does so at least every five seconds (`links/keepalive`). After so long the link may be cut."""
 TOLD_MS: Final = 10_000
 """From so much silence on it is no accident. Reports are late where many processes want the CPU."""
 _JOINED: Final = ("Running", "Failing")
@@ -61,8 +63,14 @@ class Silence:
         self.silent_ms = 0.0
         self._beat_at_ms = self._limits.first_ms
 
-    def take_heartbeat(self) -> bool:
-        """Whether a heartbeat is due. It counts as sent then."""
+    def take_heartbeat(self, unanswered_s: float = 0.0) -> bool:
+        """Whether a heartbeat is due. It counts as sent then. The machine has acknowledged nothing for so long.
+
+        None is due in the consumer protocol for a member that may well send its own: one that only this process does
+        not hear. The answer would be lost to it, and with a new epoch its place, too.
+        """
+        if self._limits.may_be_assigned and unanswered_s >= _LINK_SECONDS:
+            return False
         joined = self._report.state in _JOINED and self._report.member_id and self._report.generation_id >= 0
         if not joined or self.silent_ms < self._beat_at_ms:
             return False

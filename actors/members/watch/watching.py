@@ -116,7 +116,7 @@ class Watching:
             watched.killed_s = now
             why = f"it has said nothing and {too_long}: it keeps the interpreter's lock, or its process stands still"
             self._members.end_now(slot, why)
-        elif silence.take_heartbeat():
+        elif silence.take_heartbeat(watched.link.unanswered_s()):
             self._beat_for(slot, silence)
 
     def _beat_for(self, slot: Slot, silence: Silence) -> None:

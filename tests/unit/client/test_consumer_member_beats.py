@@ -367,5 +367,24 @@ def test_after_a_silence_a_heartbeat_says_everything_and_asks_for_everything() -
     assert script.state is MemberState.RECONCILING
     script.poll()
     script.answer(3)
-    script.tick(10_000)
+    script.tick(7_000)
     assert says(script.beat) == set(), "that is no silence"
+
+
+def test_a_member_in_whose_name_its_pool_had_spoken_did_not_notice_where_brokers_ask_for_few_heartbeats() -> None:
+    """What the pool had been told for it was lost. A pool speaks for who is silent for ten seconds."""
+    script = Script(heartbeat_max_ms=1_000).stable("t-0", "t-1")
+    script.next_beat()
+    script.answer(2, interval=15_000)
+    script.tick(9_000)
+    assert owned_in(script.beat) == tps("t-0", "t-1")
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3])
+def test_the_smallest_bounds_leave_a_pause_between_two_heartbeats(bound: int) -> None:
+    script = Script(heartbeat_max_ms=bound).stable("t-0")
+    script.next_beat()
+    before = script.now
+    script.answer(2)
+    script.next_beat()
+    assert script.now > before

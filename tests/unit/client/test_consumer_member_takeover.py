@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.client.errors import KafkaConnectionError, UnreleasedInstanceIdError
-from actors.client.group.consumer_protocol.beats import Kind
+from actors.client.errors import KafkaConnectionError, UnsupportedVersionError, UnreleasedInstanceIdError
+from actors.client.group.consumer_protocol.beats import BEATS, Kind
+from actors.client.group.consumer_protocol.rhythm import SESSION_MS
 from actors.client.group.consumer_protocol.standing import MemberState
+from actors.client.group.consumer_protocol.takeover import PATIENCE_MS
 from actors.wire.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -78,6 +80,51 @@ def test_a_question_that_gets_no_answer_is_asked_again_with_the_next_join() -> N
     script.answer(code=TAKEN)
     looked(script, described(i="the dead"))
     assert leave(script).member_id == "the dead"
+
+
+def test_a_question_that_nobody_answers_is_not_asked_again_at_once() -> None:
+    script = taking()
+    script.answer(code=TAKEN)
+    (send,) = script.in_flight(Kind.LOOK)
+    script.member.on_failure(send.id, UnsupportedVersionError("no such API"), script.now)
+    script.settle()
+    begun = script.now
+    assert script.in_flight(*BEATS) == []
+    script.next_beat()
+    assert script.now == begun + 100
+
+
+@pytest.mark.parametrize("code", [29, 30])
+def test_a_successor_that_may_not_see_who_has_its_place_gave_up_before_the_session_of_that_one_was_over(
+    code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its slot was given up after eight seconds, and nothing said which right is missing."""
+    script = taking()
+    denied = Described(groups=[Described.DescribedGroup(group_id="g", error_code=code, error_message="no")])
+    begun = script.now
+    while script.now < begun + SESSION_MS:
+        script.answer(code=TAKEN)
+        looked(script, denied)
+        script.next_beat()
+    script.answer(4, "t-0")
+    script.poll()
+    assert script.member.owned == tps("t-0")
+    (line,) = caplog.records
+    assert "the right to DESCRIBE the group and the topics of all its members" in line.getMessage()
+
+
+def test_who_is_in_the_way_for_longer_than_any_session_is_so_for_good() -> None:
+    script = taking()
+    begun = script.now
+    while script.now < begun + PATIENCE_MS:
+        script.answer(code=TAKEN)
+        looked(script, described())
+        script.next_beat()
+    script.answer(code=TAKEN)
+    script.left(code=82)
+    script.answer(code=TAKEN)
+    with pytest.raises(UnreleasedInstanceIdError):
+        script.poll()
 
 
 def test_a_member_that_was_fenced_does_not_take_its_place_back() -> None:

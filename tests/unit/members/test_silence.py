@@ -110,6 +110,21 @@ def test_the_pool_sends_no_heartbeat_early_whose_answer_a_member_should_have_its
     assert pool.ended == []
 
 
+@pytest.mark.parametrize(("protocol", "sent"), [("auto", False), ("consumer", False), ("classic", True)])
+def test_a_pool_that_was_cut_off_from_a_member_had_answered_for_one_that_sent_its_own_heartbeats(
+    protocol: str, sent: bool
+) -> None:
+    """An order to give something up went to the pool, and five minutes later the member lost all that it had."""
+    pool = Pool(group_protocol=protocol)
+    for passed in range(int(MACHINE_SECONDS)):
+        pool.link.unanswered = float(passed)
+        pool.go(1)
+    assert bool(pool.sent) is sent
+    pool.link.unanswered = 0.0  # its machine answers, and its process does not
+    pool.go(1)
+    assert pool.sent
+
+
 @pytest.mark.parametrize(("session_ms", "interval_ms"), [(6_000, 3_000), (6_000, 5_000), (6_000, 500), (45_000, 3_000)])
 def test_no_session_ends_before_the_first_heartbeat_of_the_pool(session_ms: int, interval_ms: int) -> None:
     """The member's own last one may be an interval old when it falls silent."""

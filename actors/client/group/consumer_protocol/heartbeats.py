@@ -135,7 +135,7 @@ class Heartbeats:
                 if self._joins:  # a coordinator of Kafka 4.1 refuses joins until the session has ended
                     self._rhythm.failed(now_ms)
                 self._endings.fenced()
-            case Meaning.NEVER if self._place_taken(response.error_code) and self._takeover.possible:
+            case Meaning.NEVER if self._place_taken(response.error_code) and self._takeover.possible(now_ms):
                 self._takeover.look(now_ms)
             case Meaning.NEVER if self._refused_by_itself(response.error_code):
                 self._stepped_back = True
@@ -172,6 +172,12 @@ class Heartbeats:
         """The answer to who has this static member's place."""
         if self._joins and not self._takeover.looked(response, now_ms):
             self._rhythm.failed(now_ms)
+
+    def look_failed(self, error: KafkaError, now_ms: int) -> None:
+        """There is no answer to who has this static member's place."""
+        if not error.retriable:
+            self._takeover.unseen(error)
+        self._rhythm.failed(now_ms)
 
     def goodbye_lost(self) -> None:
         """Nobody knows whether the coordinator has heard that this member leaves."""

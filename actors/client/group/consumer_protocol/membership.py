@@ -238,7 +238,7 @@ class Membership:
         if pending.kind in BEATS:
             self._heartbeats.unanswered(error, now_ms)
         elif pending.kind is Kind.LOOK:
-            self.rhythm.failed(now_ms)
+            self._heartbeats.look_failed(error, now_ms)
         else:
             self._heartbeats.goodbye_lost()
         self._heartbeats.beat_if_due(now_ms)

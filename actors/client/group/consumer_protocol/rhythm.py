@@ -13,8 +13,8 @@ SESSION_MS: Final = 45_000
 _LONG_SESSION: Final = 2
 """In intervals: a group whose members beat more seldom than sessions last by default must have longer ones."""
 
-_SILENCE: Final = 2
-"""In intervals. Whoever looks after a process sends no heartbeat for it before (`members/watch`)."""
+SILENCE_MS: Final = 7_000
+"""Whoever looks after a process sends no heartbeat for it before (`members/watch`), whatever the interval."""
 _BRISK: Final = 4
 _BRISK_MS: Final = 3_000
 """For so long after a move a member with a `heartbeat_max_ms` sends four heartbeats in that time.
@@ -60,11 +60,12 @@ class Rhythm:
         if not self.heartbeat_max_ms:
             return self.interval_ms
         brisk = self._sent_ms < self._brisk_until_ms
-        return min(self.interval_ms, self.heartbeat_max_ms // _BRISK if brisk else self.heartbeat_max_ms)
+        longest_ms = max(1, self.heartbeat_max_ms // _BRISK) if brisk else self.heartbeat_max_ms
+        return min(self.interval_ms, longest_ms)
 
     def silent(self, now_ms: int) -> bool:
         """Whether the next heartbeat is so late that another may have been sent in this member's name."""
-        return now_ms - self._sent_ms > _SILENCE * self.interval_ms > 0
+        return now_ms - self._sent_ms > SILENCE_MS
 
     def moved(self, now_ms: int) -> None:
         """The member has joined, or was given another assignment: others are about to move, too, most likely."""
