@@ -308,8 +308,8 @@ class MemberConnection:
         """For how long the other end's machine has been silent; its process may be, for other reasons."""
         return keepalive.unanswered_s(self._socket)
 
-    def limit_silence(self, seconds: float) -> None:
-        """Have the next reads raise OSError when nothing comes for so long. For the thread that reads."""
+    def limit_silence(self, seconds: float | None) -> None:
+        """Have the next reads raise OSError when nothing comes for so long; None: not. For the thread that reads."""
         self._socket.settimeout(seconds)
 
     def hang_up(self) -> None:

@@ -41,7 +41,7 @@ class Members(Protocol):
     journal: Journal
 
     def all(self) -> list[Slot]: ...
-    def renew(self, slot: Slot, version: Version) -> None: ...
+    def renew(self, slot: Slot, version: Version, *, beside: bool) -> None: ...
 
 
 class Draining:
@@ -110,4 +110,4 @@ class Draining:
         self._members.journal.note(slot.number, text)
         group = slot.version.spec.group_id
         log.info("slot %d of group %s: %s", slot.number, group, text, extra=about(group=group, pid=slot.pid))
-        self._members.renew(slot, slot.version)
+        self._members.renew(slot, slot.version, beside=False)  # its node may be gone before a successor is set up

@@ -27,6 +27,7 @@ from actors.links.member import (
     Line,
     Lines,
     LinesKept,
+    MemberAddress,
     MemberConnection,
     MemberMessage,
     MemberReport,
@@ -292,6 +293,11 @@ class MemberClient:
             raise
         return cls(link)
 
+    @classmethod
+    def to(cls, where: MemberAddress) -> MemberClient:
+        """Connect to the member that listens there. Raises as `connect`."""
+        return cls.connect(where.host, where.port, where.secret, encrypted=where.encrypted)
+
     def reports(self) -> Iterator[MemberReport]:
         """The member's reports, until the connection ends. Its answers are taken in meanwhile."""
         with contextlib.suppress(*_HUNG_UP):
@@ -372,8 +378,8 @@ class MemberClient:
         """For how long the member's machine has acknowledged nothing."""
         return self._link.unanswered_s()
 
-    def limit_silence(self, seconds: float) -> None:
-        """Have `reports` end, too, when nothing has come for so long. For the thread that reads them."""
+    def limit_silence(self, seconds: float | None) -> None:
+        """Have `reports` end, too, when nothing has come for so long; None: not. For the thread that reads them."""
         with contextlib.suppress(OSError):  # it has ended
             self._link.limit_silence(seconds)
 

@@ -7,7 +7,9 @@ were handled, for figures that never go down, and for what a handler takes.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -78,9 +80,22 @@ class Asked:
 
     def drop(self) -> None:
         """End it."""
+        self.hang_up()
+        self.actor.kill()
+
+    @contextlib.contextmanager
+    def hung_up_if_it_fails(self) -> Iterator[None]:
+        """Close its connection, if what is done with it raises."""
+        try:
+            yield
+        except BaseException:
+            self.hang_up()
+            raise
+
+    def hang_up(self) -> None:
+        """Close its connection, if it has one."""
         if self.link is not None:
             self.link.close()
-        self.actor.kill()
 
 
 @dataclass(frozen=True, slots=True)

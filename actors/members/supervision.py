@@ -67,7 +67,7 @@ class Supervision:
         self._remove = remove
         self._instance_prefix = instance_prefix
         self._monotonic = monotonic
-        self._connect = connect or _connect
+        self._connect = connect or MemberClient.to
         self._left = left
         self._words = SlotWords(self.journal, left)
         self._slots: dict[int, Slot] = {}
@@ -164,16 +164,18 @@ class Supervision:
                 self._drop(slot)
             self.changed.notify_all()
 
-    def renew(self, slot: Slot, version: Version) -> None:
-        """Have a successor of `version` made ready, and then the member finish its record, commit and end.
+    def renew(self, slot: Slot, version: Version, *, beside: bool = True) -> None:
+        """Have the member finish its record, commit and end, and a successor of `version` begin.
 
-        That is the same static member, so the group notices nothing. A place that was given up is filled again.
+        That is the same static member, so the group notices nothing. A place that was given up is filled again. If it
+        may be `beside`, the successor is made ready first.
         """
         with self.changed:
             slot.renew(version, self._monotonic())
             link, over = slot.link, slot.over and not slot.retiring.is_set()
             slot.over = slot.over and not over
-            if link is not None and not slot.failed and self._standbys.begin(slot, self._asked):
+            slot.drop_standby()
+            if beside and link is not None and not slot.failed and self._standbys.begin(slot, self._asked):
                 return
         if link is not None:
             link.stop()
@@ -311,8 +313,10 @@ class Supervision:
             asked = slot.take_standby() or self._asked(slot)
             actor, spec = asked.actor, asked.spec
             slot.begin(actor, self._monotonic())
-        where = self._await_address(slot, actor)
+        with asked.hung_up_if_it_fails():
+            where = self._await_address(slot, actor)
         if where is None:
+            asked.hang_up()
             return None
         link = asked.link or self._connect(where)
         link.told = partial(self.blame.hear, slot)
@@ -394,7 +398,3 @@ class Supervision:
             if too_long := overrun(report, most_ms):
                 self._words.kills(slot, too_long)
                 return
-
-
-def _connect(where: MemberAddress) -> MemberClient:
-    return MemberClient.connect(where.host, where.port, where.secret, encrypted=where.encrypted)

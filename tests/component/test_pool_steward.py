@@ -62,6 +62,8 @@ class Member:
             sys.exit()  # so the connection ends
         if not self._served:
             return MemberReport(READY if self._ready else "Starting")
+        if self.how == "letters":
+            return MemberReport("Stopped" if self.ended.is_set() else "Running", dead_letters=20)
         if self.how == "bad":
             return MemberReport("Failed", "it is bad")
         if self.ended.is_set():
@@ -77,6 +79,7 @@ class Member:
     def serve(self, *, wait: bool = False) -> None:
         if wait:
             self._ready = True
+            self._world.beside.append(f"{self.instance_id}:{self.how}")
         else:
             self._begin()
 
@@ -96,10 +99,11 @@ class Member:
 
 
 class World:
-    """What members have begun, and who was removed from the group."""
+    """What members have begun, who was set up beside its predecessor, and who was removed from the group."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
+        self.beside: list[str] = []
         self.members: list[Member] = []
         self.lost: list[str] = []
         self.removed: list[str] = []
@@ -249,6 +253,16 @@ def test_a_version_that_fails_goes_back_and_a_successor_does_not_try_it_again(wo
     assert found.rollout is not None
     assert found.rollout.rolled_back == "member 0: it is bad"
     assert sorted(world.begun[begun:]) == ["p-0:good", "p-1:good"]
+
+
+def test_a_version_that_made_dead_letters_went_on_while_the_one_before_it_was_set_up_again(world: World) -> None:
+    world.topic.write(NAME, version(1))
+    steward = world.start()
+    until(steward, settled)
+    world.topic.write(NAME, version(2, "letters"))
+    found = until(steward, lambda found: found.version == 2 and settled(found))
+    assert found.running_version == 1
+    assert world.beside == ["p-0:letters"]
 
 
 def test_a_successor_goes_on_with_a_rollout_where_it_was(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import select
@@ -9,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import ray
@@ -421,6 +423,100 @@ def test_a_version_that_cannot_be_set_up_beside_its_predecessor_is_tried_alone()
     until(renewed.slots, lambda: slot.actor in new.made[1:] and slot.report.state == "Running")
     assert [each.killed for each in new.made] == [True, False]
     assert renewed.removed == []
+    end(renewed.slots, renewed)
+
+
+@pytest.mark.parametrize("says", ["nothing", "that it starts", "that it has failed"])
+def test_a_setup_that_did_not_end_beside_its_predecessor_held_a_rollout_up_for_ever_or_at_each_member(
+    says: str,
+) -> None:
+    """It waits for what the one before has, or its process stands still. Nobody could go back from it either."""
+    new = Actors()
+    renewed = Renewed(Actors())
+    ended = threading.Event()
+    talking: list[threading.Thread] = []
+
+    def connect(_: MemberAddress) -> MemberClient:
+        ours, theirs = socket.socketpair()
+        member = MemberConnection(theirs)
+        if says == "that it has failed":
+            member.send(MemberReport("Failed", "locked"))
+        elif says == "that it starts":
+            talking.append(threading.Thread(target=goes_on, args=(member,)))
+            talking[-1].start()
+        kept.append(member)
+        return MemberClient(MemberConnection(ours))
+
+    def goes_on(member: MemberConnection) -> None:
+        while not ended.wait(0.01):
+            with contextlib.suppress(OSError):
+                member.send(MemberReport("Starting"))
+
+    kept: list[MemberConnection] = []
+    standbys = Standbys(renewed.slots.changed, time.monotonic, connect, give_up_s=0.3)
+    hasty = MemberSpec(("t",), "g", "host:1", options={"max_poll_interval_ms": 300})
+    slots = [begun(renewed), begun(renewed)]
+    for slot, member in zip(slots, list(renewed.members), strict=True):
+        with renewed.slots.changed:
+            slot.renew(second(new), time.monotonic())
+            asked = standbys.begin(slot, lambda slot: Asked(new.start(SPEC), hasty, slot.version))
+        if asked:
+            assert isinstance(member.read(), StopMember)
+        assert asked is (slot is slots[0]), "the next one ends at once"
+        assert slot.standby is None
+    assert [actor.killed for actor in new.made] == [True]
+    ended.set()
+    for thread in talking:
+        thread.join(60)
+    for slot in slots:
+        slot.retire()
+    renewed.members[0].close()
+    end(renewed.slots, renewed)
+
+
+@pytest.mark.parametrize("why", ["it goes back", "the version says so"])
+def test_a_member_whose_successor_may_not_be_beside_it_is_told_to_stop_at_once(why: str) -> None:
+    """A version that made dead letters went on while the one before it was set up again."""
+    new = Actors(wait=True)
+    renewed = Renewed(Actors())
+    slot = begun(renewed)
+    alone = Version(replace(SPEC, setup_overlap=False), new, "second")
+    if why == "it goes back":
+        renewed.slots.renew(slot, second(new), beside=False)
+    else:
+        renewed.slots.renew(slot, alone)
+    assert renewed.is_told(0)
+    assert new.made == []
+    stops(renewed.members[0])
+    until(renewed.slots, lambda: len(new.made) == 1)
+    new.made[0].placed.set()
+    new.made[0].listens.set()
+    until(renewed.slots, lambda: slot.actor is new.made[0] and slot.report.state == "Running")
+    end(renewed.slots, renewed)
+
+
+def test_a_successor_that_was_ready_and_cannot_be_reached_any_more_leaves_no_connection_behind() -> None:
+    class Gone(Actors):
+        def start(self, spec: MemberSpec) -> Actor:
+            actor = super().start(spec)
+            if len(self.made) == 1:
+                asked: list[float] = []
+
+                def address(timeout_s: float) -> MemberAddress | None:
+                    asked.append(timeout_s)
+                    if len(asked) > 1:
+                        raise ConnectionError("its node is gone")
+                    return HERE
+
+                actor.address = address  # type: ignore[method-assign]
+            return actor
+
+    new = Gone()
+    renewed, slot = renewing(new)
+    stops(renewed.members[0])
+    until(renewed.slots, lambda: slot.actor in new.made[1:] and slot.report.state == "Running")
+    with pytest.raises((OSError, EOFError)):
+        renewed.members[1].read()
     end(renewed.slots, renewed)
 
 

@@ -328,7 +328,9 @@ class Steward:
             case Renew(number, mark):
                 for slot in crew.slots.all():
                     if slot.number == number:
-                        crew.slots.renew(slot, self._made[mark][0])
+                        # Who goes back is rid of the version that does not work at once.
+                        beside = rollout.phase is not Phase.RETURNING
+                        crew.slots.renew(slot, self._made[mark][0], beside=beside)
             case EndNow(number):
                 for slot in crew.slots.all():
                     if slot.number == number:

@@ -47,6 +47,8 @@ class MemberSpec:
     handler_args: tuple[Any, ...] = ()
     producer_options: dict[str, Any] = field(default_factory=dict)
     """Settings of the producer of outputs and dead letters, such as compression_type."""
+    setup_overlap: bool = True
+    """Whether a new version's member may be set up while the one before still works; of a deployed pool."""
     options: dict[str, Any] = field(default_factory=dict)
     version: int = 0
     """Of a deployed pool, 1, 2, ...; 0 if it is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.client.errors import KafkaConnectionError, UnsupportedVersionError, UnreleasedInstanceIdError
+from actors.client.errors import KafkaConnectionError, UnreleasedInstanceIdError, UnsupportedVersionError
 from actors.client.group.consumer_protocol.beats import BEATS, Kind
 from actors.client.group.consumer_protocol.rhythm import SESSION_MS
 from actors.client.group.consumer_protocol.standing import MemberState

@@ -33,7 +33,8 @@ class Pool:
     def all(self) -> list[Slot]:
         return self.slots
 
-    def renew(self, slot: Slot, version: Version) -> None:
+    def renew(self, slot: Slot, version: Version, *, beside: bool) -> None:
+        assert not beside, "a node that is drained does not wait for a setup"
         assert version is slot.version
         self.renewed.append(slot.number)
 

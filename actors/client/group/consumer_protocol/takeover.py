@@ -26,7 +26,7 @@ from actors.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDesc
 log = logging.getLogger(__name__)
 
 PATIENCE_MS: Final = SESSION_MS + 15_000
-"""So long after the first refusal the place is asked for. A session lasts as long as brokers say, and no answer does."""
+"""So long after the first refusal the place is asked for. No answer says how long a session lasts."""
 _TRIES: Final = 10
 """So many members in a row may be in the way, before the refusal is final: each would have come meanwhile."""
 
