@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 _NO_IDS: Final[Mapping[str, bytes]] = {}
 
+_STRATEGY: Final[Mapping[str, Any]] = {"partition_assignment_strategy": ["cooperative-sticky"]}
+
 Done = Mapping[tuple[str, int], tuple[int, str]]
 
 
@@ -77,12 +79,15 @@ class Holding:
 
 def member_settings(spec: RangeMemberSpec) -> dict[str, Any]:
     """The settings of a member's Consumer."""
-    classic = {"heartbeat_interval_ms": 1000, "partition_assignment_strategy": ["cooperative-sticky"]}
+    classic = {"heartbeat_interval_ms": 1000, **_STRATEGY}
+    settings = by_default(spec.options, classic)
+    if settings["group_protocol"] != "consumer":
+        settings |= _STRATEGY  # whatever is given: a batch keeps what it has while the group goes on
     return {
         # How long the group waits for this member to join again, which it may put off for a batch.
         "max_poll_interval_ms": max(300_000, spec.revoke_wait_ms + 60_000),
         "allow_auto_create_topics": False,
-        **by_default(spec.options, classic),
+        **settings,
         "bootstrap_servers": spec.bootstrap_servers,
         "group_id": spec.group_id,
         "enable_auto_commit": False,
