@@ -150,8 +150,9 @@ class ConsumerPool:
         Its description and its handler are kept in the topic `__coterie_pools` of these brokers. If there is a pool of
         this name, this is its next version, and its members are replaced one at a time; if it does not work, they go
         back to the version before. `options` are the further arguments of ConsumerPool, without `instance_prefix`:
-        members are called NAME-0, NAME-1, ... Returns when the supervisor knows the version. Raises PoolError,
-        ConfigurationError and KafkaError.
+        members are called NAME-0, NAME-1, ... With `setup_overlap=False` no member of this version is set up while the
+        one before it works. Returns when the supervisor knows the version. Raises PoolError, ConfigurationError and
+        KafkaError.
         """
         from actors.members.deployment.deploy import deploy  # whoever has a pool of his own needs none of it
 

@@ -73,6 +73,7 @@ def test_async_handlers_are_known_before_they_are_called(given: Any, is_async: b
         ({"batch_max_ms": -1}, "batch_max_ms must be at least 0"),
         ({"batch_max_ms": 5}, "batch_max_ms is for batches"),
         ({"revoke_wait_ms": -1}, "revoke_wait_ms"),
+        ({"setup_overlap": "no"}, "setup_overlap must be True or False"),
         ({"producer_options": {"acks": 1}}, "producer_options: 'acks'"),
         ({"producer_options": {"sasl_plain_password": "x"}}, "producer_options: 'sasl_plain_password'"),
         ({"producer_options": {"lingerms": 1}}, "producer_options: 'lingerms'"),
