@@ -79,18 +79,20 @@ class Standbys:
         return True
 
     def _run(self, slot: Slot, standby: Asked) -> None:
-        link = None
+        link, why = None, None
         try:
             link = self._ready(slot, standby)
         except Exception as error:  # as above
-            self._alone.add(standby.version.mark)
-            _say(slot, error)
+            why = error
         with self._changed:
             if slot.standby is not standby:  # its predecessor has ended, or another version is wanted
                 if link is not None:
                     link.close()
                 return
             standby.link = link
+            if why is not None:
+                self._alone.add(standby.version.mark)
+                _say(slot, why)
             if link is None:
                 slot.drop_standby()
             slot.renewed_at = self._monotonic()

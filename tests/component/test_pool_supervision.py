@@ -404,6 +404,9 @@ def test_a_member_that_dies_while_its_successor_starts_has_another_one_at_once()
         each.listens.set()
     until(renewed.slots, lambda: slot.report.state == "Running")
     assert [each.killed for each in new.made] == [True, False]
+    other = begun(renewed)
+    renewed.slots.renew(other, slot.version)
+    assert other.standby is not None, "it had no fault of its own"
     end(renewed.slots, renewed)
 
 

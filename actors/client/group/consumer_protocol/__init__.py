@@ -39,6 +39,9 @@ own earlier join was not answered, or whose leave was lost: unlike Kafka's clien
 once more, before it takes the refusal for final. With `group_instance_takeover` a new member does not wait for the
 other one: it takes the place (`takeover`).
 
+**A protocol that ends.** A group that was deleted or became a classic one, and a coordinator that serves this protocol
+no longer, will not have the member. With `group_protocol=auto` that is an expulsion alone, and its join decides.
+
 **Who is who.** `membership.Membership` is made of the parts below, and of those that members of all protocols use.
 
     standing     state and epoch, and the table        heartbeats   when one is sent, and what its answer leads to
