@@ -60,7 +60,7 @@ class MemberSpec:
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 return f"{name} must be at least {least}, got {getattr(self, name)}"
-        if not isinstance(self.setup_overlap, bool):
+        if self.setup_overlap not in (True, False):
             return f"setup_overlap must be True or False, got {self.setup_overlap!r}"
         if self.batch_max_ms and self.batch_format == "record":
             return "batch_max_ms is for batches: set batch_format to 'records' or 'pyarrow'"
