@@ -61,10 +61,10 @@ def must_resolve(draft: Draft) -> bool:
     last = next(iter(state.resolved.values()), None)
     if last is None:
         return True
-    age_ms = draft.now.wall_ms - last.timestamp_ms
-    if age_ms <= PAUSE_MS:
+    age_ms = draft.now.wall_ms - last.timestamp_ms  # below 0 if the clock has been set back, or was another one
+    if 0 <= age_ms <= PAUSE_MS:
         return False
-    is_old = last.version < draft.topics_made_at or age_ms >= draft.regex_refresh_ms
+    is_old = last.version < draft.topics_made_at or not 0 <= age_ms < draft.regex_refresh_ms
     return is_old or state.regexes.keys() != state.resolved.keys()
 
 

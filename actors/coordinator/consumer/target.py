@@ -19,9 +19,12 @@ def chosen(state: ConsumerState, configured: Sequence[str]) -> str:
 
 
 def is_due(state: ConsumerState, interval_ms: int, now: Now) -> bool:
-    """Whether a target may and has to be computed: at most one in each interval."""
+    """Whether a target may and has to be computed: at most one in each interval.
+
+    A time to come is of a clock that was ahead of this one: whoever waits for it may wait for hours.
+    """
     since_ms = state.assignment_timestamp_ms
-    is_over = not since_ms or not interval_ms or now.wall_ms >= since_ms + interval_ms
+    is_over = not since_ms or not since_ms <= now.wall_ms < since_ms + interval_ms
     return state.group_epoch > state.assignment_epoch and is_over
 
 

@@ -50,6 +50,18 @@ def test_the_time_of_the_last_computation_survives_a_load() -> None:
     assert driver.stands() == "3/3 Reconciling"
 
 
+@pytest.mark.conformance("K-B-122")
+@pytest.mark.parametrize("fails_over", [False, True], ids=["set back", "of another machine"])
+def test_an_interval_that_began_by_a_clock_that_was_ahead_is_over(fails_over: bool) -> None:
+    driver = two()
+    if fails_over:
+        driver.fail_over()
+    driver.now = driver.now._replace(wall_ms=driver.now.wall_ms - 3_600_000)
+    driver.beat("A e2")
+    assert driver.stands() == "3/3 Reconciling"
+    assert driver.committed().assignment_timestamp_ms == driver.now.wall_ms
+
+
 @pytest.mark.conformance("K-B-123")
 def test_the_interval_counts_from_the_end_of_a_computation_that_took_its_time() -> None:
     driver = ConsumerDriver(assignors=(Slow(),), settings=ConsumerSettings(assignors=("uniform",)))

@@ -180,6 +180,17 @@ def test_expressions_are_resolved_again_when_it_is_due(
 
 
 @pytest.mark.conformance("K-B-76")
+def test_expressions_that_were_resolved_by_a_clock_that_was_ahead_are_resolved_again() -> None:
+    driver = resolved(ConsumerSettings(session_timeout_ms=10_000_000))
+    driver.resolve()
+    driver.now = driver.now._replace(wall_ms=driver.now.wall_ms - 3_600_000)
+    driver.beat("A e2")
+    assert len(driver.resolve()) == 1
+    driver.beat("A e2")
+    assert driver.resolve() == []
+
+
+@pytest.mark.conformance("K-B-76")
 def test_what_does_not_make_topics_makes_nothing_due() -> None:
     driver = resolved()
     driver.set_topics(FOO, BAR)
