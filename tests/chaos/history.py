@@ -2,8 +2,10 @@
 
 Events: `sent`/`acked` of records, `committing`/`committed`/`read` of offsets, `handled` records, those of a partition
 that was in hand elsewhere (`two_at_once`), `deadly` ones that were begun and end their process, those that were
-`set_aside`, `lost` memberships, `owners` of a generation, `fault` and `healed`. Times are monotonic seconds since the
-run began.
+`set_aside`, `fault` and `healed`. Of members: what each `took` and `gave` up or has `lost` with its membership, when it
+has `left`, and what it knows to be committed (`kept`); by the log, `owners` of a classic group's generation, and what a
+member of a consumer group `holds`; and that a group has another `protocol`. Times are monotonic seconds since the run
+began.
 """
 
 from __future__ import annotations
@@ -69,6 +71,10 @@ class Outcome:
     deaths: int = 0
     """Of processes that such a record has ended."""
     false_expulsions: int = 0
+    kept: int = 0
+    """Acknowledged commits of members."""
+    changed_over: int = 0
+    """How often a group got the other protocol."""
     back_after_s: list[tuple[str, float]] = field(default_factory=list)
     """For each fault and each group: its kind, and from the fault to the group's first acknowledged commit."""
     longest_gap_s: float = 0.0
@@ -86,6 +92,8 @@ def judge(events: list[dict[str, Any]]) -> Outcome:
     _records(events, outcome)
     _commits(events, outcome)
     _owners(events, outcome)
+    _uses(events, outcome)
+    _members_commits(events, outcome)
     _availability(events, outcome)
     for event in events:
         if event["event"] == "fault":
@@ -164,6 +172,56 @@ def _owners(events: list[dict[str, Any]], outcome: Outcome) -> None:
             outcome.violations.append(f"{where} gives a partition to two members: {members}")
         if seen.setdefault(where, members) != members:
             outcome.violations.append(f"{where} is used again, for {members}, having been {seen[where]}")
+
+
+def _uses(events: list[dict[str, Any]], outcome: Outcome) -> None:
+    """Nobody takes what another member of its group has not given up, and no log says that two hold a partition."""
+    users: dict[tuple[str, int], str] = {}
+    types: dict[str, str] = {}
+    for event in events:
+        group, client = event.get("group", ""), event.get("client", "")
+        match event["event"]:
+            case "took":
+                for partition in event["partitions"]:
+                    user = users.setdefault((group, partition), client)
+                    if user != client:
+                        outcome.double_owners += 1
+                        text = f"{client} took partition {partition} of {group}, which {user} had not given up"
+                        outcome.violations.append(f"at {event['at']:.1f} s {text}")
+                        users[group, partition] = client
+            case "gave" | "lost" | "left":
+                gone = event.get("partitions", [p for (g, p), user in users.items() if (g, user) == (group, client)])
+                for partition in gone:
+                    if users.get((group, partition)) == client:
+                        del users[group, partition]
+            case "holds" if event["twice"]:
+                outcome.double_owners += 1
+                text = f"the log of {group} has two members hold a partition: {event['member']} and {event['twice']}"
+                outcome.violations.append(f"at {event['at']:.1f} s {text}")
+            case "protocol":
+                outcome.changed_over += types.get(group, event["type"]) != event["type"]
+                types[group] = event["type"]
+
+
+def _members_commits(events: list[dict[str, Any]], outcome: Outcome) -> None:
+    """Whoever takes a partition goes on from the last acknowledged commit of its group, or from a later one."""
+    kept: dict[tuple[str, int], int] = {}
+    begins: dict[tuple[str, str, int], int] = {}
+    for event in events:
+        group, client = event.get("group", ""), event.get("client", "")
+        if event["event"] == "kept":
+            outcome.kept += 1
+            for partition, offset in event["offsets"].items():
+                place = group, int(partition)
+                kept[place] = max(offset, kept.get(place, 0))
+        elif event["event"] == "took":
+            begins.update({(group, client, each): kept.get((group, each), 0) for each in event["partitions"]})
+        elif event["event"] == "handled" and event["offsets"]:
+            least, first = begins.pop((group, client, event["partition"]), 0), event["offsets"][0]
+            if first < least:
+                outcome.commits_lost += 1
+                text = f"{client} went on from {first} of partition {event['partition']}, {group} had committed {least}"
+                outcome.violations.append(f"at {event['at']:.1f} s {text}")
 
 
 def _availability(events: list[dict[str, Any]], outcome: Outcome) -> None:

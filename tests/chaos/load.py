@@ -1,4 +1,7 @@
-"""Clients that keep a cluster busy and write down what they were told: confluent-kafka's and our own."""
+"""Clients that keep a cluster busy and write down what they were told: confluent-kafka's and our own.
+
+Those that produce, and those that only commit. Members of groups are in members.py.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,12 @@ import threading
 from abc import ABC, abstractmethod
 from typing import Any
 
-from confluent_kafka import Consumer as ConfluentConsumer
-from confluent_kafka import KafkaException
 from confluent_kafka import Producer as ConfluentProducer
 
-from actors.client import Admin, Consumer, ConsumerRebalanceListener, Producer, RecordMetadata, TopicPartition
+from actors.client import Admin, Producer, RecordMetadata, TopicPartition
 from actors.client.errors import KafkaError
-from actors.client.group.assignors.protocol import Assignment
-from actors.coordinator.classic.records import GroupPut
-from actors.coordinator.group_types import GROUP_RECORDS
 from tests.chaos.history import History
 
-OFFSETS_TOPIC = "__consumer_offsets"
 PATIENCE_MS = 600_000  # nothing is given up while a cluster is being tormented
 
 
@@ -139,112 +136,3 @@ class Committer(Load):
         offset = found[self._at].offset if self._at in found else -1
         self.history.note("read", group=self.name, number=number, offset=offset)
         return True
-
-
-class _Losses(ConsumerRebalanceListener):
-    def __init__(self, load: OwnMember) -> None:
-        self._load = load
-
-    def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
-        with contextlib.suppress(KafkaError):
-            self._load.commit()
-
-    def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
-        self._load.history.note("lost", client=self._load.name, partitions=sorted(tp.partition for tp in lost))
-
-
-class OwnMember(Load):
-    """A member of a group, our own client: handles records, commits what it has handled."""
-
-    def __init__(self, name: str, history: History, servers: str, topic: str, group: str) -> None:
-        super().__init__(name, history, servers)
-        self._topic, self._group = topic, group
-        self._consumer: Consumer | None = None
-
-    def commit(self) -> None:
-        """Commit the positions."""
-        assert self._consumer is not None
-        self._consumer.commit(timeout_ms=5000)
-
-    def run(self) -> None:
-        self._consumer = consumer = Consumer(
-            bootstrap_servers=self.servers,
-            group_id=self._group,
-            client_id=self.name,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-        )
-        with consumer:
-            consumer.subscribe([self._topic], listener=_Losses(self))
-            while not self.stopping.is_set():
-                for tp, records in consumer.poll(200).items():
-                    offsets = [record.offset for record in records]
-                    self.history.note("handled", group=self._group, partition=tp.partition, offsets=offsets)
-                with contextlib.suppress(KafkaError):
-                    consumer.commit_async()
-
-
-class ConfluentMember(Load):
-    """A member of a group, confluent-kafka: handles records, commits what it has handled."""
-
-    def __init__(self, name: str, history: History, servers: str, topic: str, group: str) -> None:
-        super().__init__(name, history, servers)
-        self._topic, self._group = topic, group
-
-    def run(self) -> None:
-        consumer = ConfluentConsumer(
-            {
-                "bootstrap.servers": self.servers,
-                "group.id": self._group,
-                "client.id": self.name,
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "log_level": 0,
-            }
-        )
-        consumer.subscribe([self._topic], on_lost=self._lost)
-        while not self.stopping.is_set():
-            for message in consumer.consume(500, 0.2):
-                if message.error() is None:
-                    place = {"partition": message.partition(), "offsets": [message.offset()]}
-                    self.history.note("handled", group=self._group, **place)
-            with contextlib.suppress(KafkaException):
-                consumer.commit(asynchronous=True)
-        consumer.close()
-
-    def _lost(self, consumer: Any, partitions: list[Any]) -> None:
-        self.history.note("lost", client=self.name, partitions=sorted(p.partition for p in partitions))
-
-
-class OwnershipWatcher(Load):
-    """Follows `__consumer_offsets` and notes who owns what in every generation of the groups with members.
-
-    A static member goes by its instance id: one that takes its place begins no generation (KIP-345).
-    """
-
-    def __init__(self, name: str, history: History, servers: str, groups: set[str]) -> None:
-        super().__init__(name, history, servers)
-        self._groups = groups
-
-    def run(self) -> None:
-        with Consumer(bootstrap_servers=self.servers, enable_auto_commit=False, auto_offset_reset="earliest") as reader:
-            while not (numbers := reader.partitions_for_topic(OFFSETS_TOPIC)):
-                if self.stopping.wait(0.2):
-                    return
-            reader.assign([TopicPartition(OFFSETS_TOPIC, number) for number in numbers])
-            while not self.stopping.is_set():
-                for records in reader.poll(500, max_records=5000).values():
-                    for record in records:
-                        self._note(GROUP_RECORDS.decode(record.key, record.value))
-
-    def _note(self, change: object) -> None:
-        if isinstance(change, GroupPut) and change.group_id in self._groups and change.metadata.members:
-            members = {
-                member.group_instance_id or member.member_id: [
-                    tp.partition for tp in Assignment.decode(member.assignment).partitions
-                ]
-                for member in change.metadata.members
-                if member.assignment
-            }
-            generation = change.metadata.generation_id
-            self.history.note("owners", group=change.group_id, generation=generation, members=members)

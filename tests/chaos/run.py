@@ -22,19 +22,20 @@ from placement.hashing import partition_for_group
 from tests.chaos import pooled
 from tests.chaos.faults import Tormentor
 from tests.chaos.history import History, Outcome, judge, percentile
-from tests.chaos.load import (
-    Committer,
-    ConfluentMember,
-    ConfluentSender,
-    Load,
-    OwnershipWatcher,
-    OwnMember,
-    OwnSender,
-)
+from tests.chaos.load import Committer, ConfluentSender, Load, OwnSender
+from tests.chaos.members import CLASSIC, CONSUMER, ConfluentMember, OwnMember, Role
+from tests.chaos.ownership import OwnershipWatcher
 from tests.compat.peers import coterie
 
 TOPIC = "chaos"
-GROUPS = ("own-members", "confluent-members", pooled.GROUP)
+OF_OWN, OF_CONFLUENT = Role("own-members"), Role("confluent-members")
+OF_CONSUMERS = Role("consumer-members", (CONSUMER,))
+"""A group of the consumer protocol (KIP-848)."""
+MIXED = "mixed-members"
+STAYS_CLASSIC = Role(MIXED)
+CHANGES_OVER = (Role(MIXED, (CONSUMER, CLASSIC), 23.0), Role(MIXED, (CLASSIC, CONSUMER), 37.0))
+"""At times all members of their group are classic, so it becomes a classic group, and a consumer group again."""
+GROUPS = (OF_OWN.group, OF_CONFLUENT.group, OF_CONSUMERS.group, MIXED, pooled.GROUP)
 """Those that handle every record."""
 PARTITIONS = 6
 OFFSETS_PARTITIONS = 50
@@ -108,8 +109,13 @@ def _loads(
     loads: list[Load] = [
         ConfluentSender("confluent", history, servers, TOPIC),
         OwnSender("own", history, servers, TOPIC),
-        *(OwnMember(f"own-{n}", history, servers, TOPIC, "own-members") for n in range(3)),
-        *(ConfluentMember(f"confluent-{n}", history, servers, TOPIC, "confluent-members") for n in range(3)),
+        *(OwnMember(f"own-{n}", history, servers, TOPIC, OF_OWN) for n in range(3)),
+        *(ConfluentMember(f"confluent-{n}", history, servers, TOPIC, OF_CONFLUENT) for n in range(3)),
+        *(OwnMember(f"own-consumer-{n}", history, servers, TOPIC, OF_CONSUMERS) for n in range(2)),
+        *(ConfluentMember(f"confluent-consumer-{n}", history, servers, TOPIC, OF_CONSUMERS) for n in range(2)),
+        OwnMember("own-classic", history, servers, TOPIC, STAYS_CLASSIC),
+        OwnMember("own-changing", history, servers, TOPIC, CHANGES_OVER[0]),
+        ConfluentMember("confluent-changing", history, servers, TOPIC, CHANGES_OVER[1]),
         OwnershipWatcher("watcher", history, servers, set(GROUPS)),
         *committers,
     ]
@@ -244,7 +250,9 @@ def report(console: Console, outcome: Outcome) -> None:
         "records a group never handled": outcome.records_unhandled,
         "commits acknowledged": outcome.commits_acked,
         "commits lost": outcome.commits_lost,
-        "partitions with two owners in a generation": outcome.double_owners,
+        "changes of a group's protocol": outcome.changed_over,
+        "commits of members acknowledged": outcome.kept,
+        "partitions with two owners at once": outcome.double_owners,
         "records handled while another had the partition": outcome.two_at_once,
         "records set aside that end their process": outcome.set_aside,
         "processes that they have ended": outcome.deaths,

@@ -21,6 +21,16 @@ FINE = [
     event(0.4, "reading", group="r", number=1),
     event(0.5, "read", group="r", number=1, offset=1),
     event(0.6, "owners", group="g", generation=1, members={"m": [0], "n": [1]}),
+    event(0.7, "protocol", group="c", type="consumer"),
+    event(0.7, "took", group="c", client="m", partitions=[0]),
+    event(0.7, "holds", group="c", member="m", epoch=2, partitions=[0], twice={}),
+    event(0.7, "handled", group="c", client="m", partition=0, offsets=[0]),
+    event(0.7, "kept", group="c", client="m", offsets={"0": 1}),
+    event(0.8, "gave", group="c", client="m", partitions=[0]),
+    event(0.8, "took", group="c", client="n", partitions=[0]),
+    event(0.9, "left", group="c", client="n"),
+    event(0.9, "took", group="c", client="m", partitions=[0]),
+    event(0.9, "protocol", group="c", type="classic"),
     event(1.0, "fault", kind="kill", pid=1),
     event(1.9, "committing", group="r", offset=2),
     event(2.0, "committed", group="r", offset=2),
@@ -32,6 +42,7 @@ def test_a_good_run_has_no_violation() -> None:
     outcome = judge(FINE)
     assert outcome.violations == []
     assert outcome.faults == {"kill": 1}
+    assert (outcome.kept, outcome.changed_over) == (1, 1)
     assert outcome.back_after_s == [("kill", 1.0)]
     assert outcome.longest_gap_s == pytest.approx(1.7)
 
@@ -41,7 +52,14 @@ def test_a_good_run_has_no_violation() -> None:
     [
         ([e for e in FINE if e["event"] != "stored"], "acknowledged at"),
         ([e | {"id": "b"} if e["event"] == "stored" else e for e in FINE], "acknowledged at"),
-        ([e | {"offsets": []} if e["event"] == "handled" else e for e in FINE], "never handled 1"),
+        (
+            [e | {"offsets": []} if e["event"] == "handled" and e["group"] == "g" else e for e in FINE],
+            "never handled 1",
+        ),
+        ([e for e in FINE if e["event"] != "gave"], "n took partition 0 of c, which m had not given up"),
+        ([e for e in FINE if e["event"] != "left"], "m took partition 0 of c, which n had not given up"),
+        ([e | {"twice": {"n": [0]}} if e["event"] == "holds" else e for e in FINE], "has two members hold"),
+        ([*FINE, event(4, "handled", group="c", client="m", partition=0, offsets=[0])], "c had committed 1"),
         ([e | {"offset": -1} if e["event"] == "read" else e for e in FINE], "had committed 1"),
         ([e | {"offset": 5} if e["event"] == "read" else e for e in FINE], "nobody committed"),
         ([e | {"members": {"m": [0], "n": [0]}} if e["event"] == "owners" else e for e in FINE], "two members"),
