@@ -35,7 +35,7 @@ class Role:
 
 
 class Member(Load):
-    """What is written down of a member, whichever client it has."""
+    """A member that writes down what it does, whichever client it has."""
 
     def __init__(self, name: str, history: History, servers: str, topic: str, role: Role) -> None:
         super().__init__(name, history, servers)

@@ -9,7 +9,7 @@ with a simulated event loop. What is simulated is the world below: time, network
     python -m tests.sim --bugs               every planted bug, and how many seeds it takes to find it
 
 engine.py has time, processes and their loops; network.py sockets; disks.py what a crash leaves; environment.py is
-what a process is handed from its machine; cluster.py and clients.py are who lives there; faults.py what befalls them;
-history.py, witness.py, truth.py and inspector.py hold the invariants; bugs.py breaks the product on purpose;
-run.py is one run.
+what a process is handed from its machine; cluster.py, clients.py, members.py, intruder.py and visitor.py are who lives
+there; faults.py and topics.py what befalls them; history.py, claims.py, witness.py, expulsions.py, truth.py,
+group_truth.py and inspector.py hold the invariants; bugs.py breaks the product on purpose; run.py is one run.
 """

@@ -29,7 +29,6 @@ from actors.controller.metadata.commits import Commit
 from actors.controller.metadata.file import LogFile
 from actors.controller.metadata.log import MetadataLog
 from actors.coordinator.classic.group import ClassicGroup
-from actors.coordinator.classic.member import Member
 from actors.coordinator.classic.membership import Membership
 from actors.coordinator.classic.rebalance import Rebalancer
 from actors.coordinator.classic.type import ClassicOperations
@@ -46,12 +45,13 @@ from actors.records.errors import Refusal
 from actors.runtime.liveness import Silence
 from actors.wire.errors import ErrorCode
 from placement.metadata import NO_LEADER, PartitionInfo, changed
+from tests.sim.consumer_bugs import CONSUMER_BUGS
 from tests.sim.guest_bugs import GUEST_BUGS
 from tests.sim.late_log import LateLog
 
 Changes = list[tuple[Any, str, Any]]
 
-BUGS: dict[str, Callable[[], Changes]] = {**GUEST_BUGS}
+BUGS: dict[str, Callable[[], Changes]] = {**GUEST_BUGS, **CONSUMER_BUGS}
 
 
 def planted(name: str) -> Changes:
@@ -399,7 +399,7 @@ def heartbeats_not_heard() -> Changes:
 
     def deaf(self: Membership, token: Any, request: Any, now: Any) -> None:
         group = self._runtime.groups.get(request.group_id)
-        member: Member | None = group.members.get(request.member_id) if group is not None else None
+        member = group.members.get(request.member_id) if isinstance(group, ClassicGroup) else None
         due_ms = member.session.due_ms if member is not None else None
         heartbeat(self, token, request, now)
         if member is not None and due_ms is not None and member.member_id in loaded:

@@ -188,6 +188,7 @@ class Simulation:
         self.network: Network
         self.steps = 0
         self.digest = 0
+        self.calm = False  # with no more faults to come, nobody takes very long over anything
         self.over = False
         self.failure: BaseException | None = None
         self.judge_kill: Callable[[Process], None] = lambda process: None
@@ -346,7 +347,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Another thread does it, some time later, in one go."""
         future = self.create_future()
         most_us = self._process.machine.most_job_us
-        if isinstance(executor, BusyThreads) and self._sim.random.random() < executor.BUSY:
+        if isinstance(executor, BusyThreads) and self._sim.random.random() < executor.BUSY and not self._sim.calm:
             most_us = executor.MOST_JOB_US
         delay_us = self._sim.random.randint(100, most_us)
         self._sim.at(self._sim.now + delay_us, self._process, self._execute, future, func, args)

@@ -13,6 +13,8 @@ from actors.controller.server import ControllerServer
 from actors.links.operations import AlterReassignments, Reassignment
 from tests.sim.cluster import BROKERS, SimBroker
 from tests.sim.engine import MS, SECOND, Machine, Process
+from tests.sim.scenario import Speaks
+from tests.sim.topics import Topics
 
 if TYPE_CHECKING:
     from tests.sim.run import World
@@ -65,6 +67,12 @@ class Faults:
         if world.scenario.disks_fail:
             self._kinds += [self.disk_fails] * 3
 
+        if world.scenario.changes_topics:
+            topics = Topics(world)
+            self._kinds += [topics.topic_grows, topics.topic_comes_or_goes] * 2
+        if world.scenario.has_consumers:
+            self._kinds += [self.member_changes_over, self.member_changes_over, self.member_dies] * 2
+
     def begin(self) -> None:
         self._on = True
         self._next()
@@ -82,6 +90,7 @@ class Faults:
     def heal(self) -> None:
         """No more faults; what they left behind is repaired."""
         self._on = False
+        self.sim.calm = True
         self.sim.network.slow = False
         self.sim.network.heal()
         for process in list(self.sim.processes.values()):
@@ -219,6 +228,16 @@ class Faults:
         if not member.running or member.process is None:
             return False
         member.process.run(member.leave(self._for_a_while() + SECOND))
+        return True
+
+    def member_changes_over(self) -> bool:
+        """A member is exchanged for one of the other protocol, as in a rolling restart."""
+        members = [each for each in self.world.members if each.may_speak is Speaks.EITHER and each.running]
+        if not members:
+            return False
+        member = self.sim.random.choice(members)
+        assert member.process is not None
+        member.process.run(member.leave(self._for_a_while(1_000)))
         return True
 
     # -- machines and disks

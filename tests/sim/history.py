@@ -1,7 +1,8 @@
 """What clients were told, and whether later answers keep what earlier ones promised. The invariants of the outside.
 
 register         a read of a committed offset gives the last acknowledged commit or a later attempted one
-one-owner        in one generation of a group a partition has one owner; a group that expired begins anew
+one-owner        in one generation of a group a partition has one owner; a group that expired begins anew (and see
+                 claims.py)
 fenced           commits of older generations, strangers and fenced instances get exactly Kafka's error
 records-survive  a record acknowledged with acks=all is read where it was acknowledged, for ever
 """
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.client.records import TopicPartition
+from tests.sim.claims import Claims
 from tests.sim.engine import SECOND, Simulation
 
 Place = tuple[str, TopicPartition]
@@ -49,6 +51,10 @@ class History:
     """Groups that commit offsets which expire soon."""
     sleeps: int = 0
     """How often a shard has gone to sleep."""
+    claims: Claims = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.claims = Claims(self.sim)
 
     # -- committed offsets
 

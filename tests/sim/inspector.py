@@ -15,9 +15,11 @@ from collections.abc import Callable
 
 from actors.broker.coordinators.host import Coordinators
 from actors.broker.coordinators.hub import ShardHub
-from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.join import ReplacementWrite
 from actors.coordinator.classic.messages import JoinGroupRequest, SyncGroupRequest
+from actors.coordinator.consumer.executor import GroupWrite
+from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.group_types import GroupShard
 from actors.coordinator.groups.offset_records import decode_offset_value
 from actors.coordinator.shard import ShardState
@@ -25,10 +27,13 @@ from actors.coordinator_kinds.groups import GROUPS
 from actors.log.partition_log import PartitionLog
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC
-from tests.sim.clients import PARTITIONS, Member
+from tests.sim.clients import PARTITIONS
 from tests.sim.cluster import Cluster, SimBroker
 from tests.sim.engine import MS, Simulation
 from tests.sim.history import History
+from tests.sim.members import Member
+from tests.sim.parked import parked_in
+from tests.sim.scenario import Speaks
 from tests.sim.truth import CommittedLogs
 from tests.support.offset_rows import naive_replay, projection
 
@@ -98,16 +103,39 @@ class Inspector:
         if shard is None or shard.state is not ShardState.ACTIVE:
             return f"no shard serves {group_id}"
         group = shard.coordinator.runtime.groups.get(group_id)
-        if not isinstance(group, ClassicGroup) or group.state is not GroupState.STABLE:
+        if not isinstance(group, ClassicGroup | ConsumerGroup) or group.state_name != "Stable":
             return f"group {group_id} is {group.state_name if group is not None else 'not there'}"
-        if {m.member.generation.member_id for m in members if m.running} != set(group.members):
-            return f"group {group_id} has members {sorted(group.members)}"
-        if {m.member.generation.id for m in members} != {group.generation_id}:
-            return f"members of {group_id} are not in generation {group.generation_id}"
+        epochs = self._epochs(group)
+        if {m.member.generation.member_id for m in members if m.running} != set(epochs):
+            return f"group {group_id} has members {sorted(epochs)}"
+        for each in members:
+            if each.member.generation.id != epochs.get(each.member.generation.member_id):
+                return f"{each.name} of {group_id} is in {each.member.generation}, not in {epochs}"
+            if isinstance(group, ClassicGroup) and each.speaks is not Speaks.CLASSIC:
+                return f"group {group_id} is classic, and {each.name} is not"
         held = sorted(tp.partition for member in members for tp in member.positions)
         if held != list(range(PARTITIONS)):
             return f"group {group_id} reads {held}"
-        return ""
+        found = group.state.resolved.values() if isinstance(group, ConsumerGroup) else ()
+        there = members[0].plan.wish.topics & self.cluster.truth.topics.keys()
+        if any(each.topics != there for each in found):
+            return f"group {group_id} has yet to find that {sorted(there)} match its expressions"
+        return self._unowned(group_id, members)
+
+    @staticmethod
+    def _epochs(group: ClassicGroup | ConsumerGroup) -> dict[str, int]:
+        """The generation or epoch that each member has to be in."""
+        if isinstance(group, ClassicGroup):
+            return dict.fromkeys(group.members, group.generation_id)
+        return {member_id: group.state.current_of(member_id).epoch for member_id in group.state.metadata}
+
+    def _unowned(self, group_id: str, members: list[Member]) -> str:
+        """The partitions of all topics that are subscribed to, each once, unless somebody lacks one or has another."""
+        topics = self.cluster.truth.topics
+        wished = [topics[name] for name in members[0].plan.wish.topics if name in topics]
+        there = sorted((topic.name, index) for topic in wished for index in range(len(topic.partitions)))
+        owned = sorted((tp.topic, tp.partition) for member in members for tp in member.member.owned)
+        return "" if owned == there else f"group {group_id} owns {owned} of {there}"
 
     def shard_of(self, group_id: str) -> GroupShard | None:
         """The shard that serves a group on the broker that leads it."""
@@ -180,11 +208,10 @@ class Inspector:
         writes = [write for batch in runtime.writer._batches() for write in batch.writes]
         known = {id(write._parked.token) for write in writes if isinstance(write, ReplacementWrite)}
         for group in shard.coordinator.runtime.groups.values():
-            if not isinstance(group, ClassicGroup):
-                continue
-            known.update(id(parked.token) for parked in group.replacement.waiting)
-            for member in group.members.values():
-                known.update(id(parked.token) for parked in (member.parked_join, member.parked_sync) if parked)
+            known.update(id(token) for token in parked_in(group))
+        for write in writes:
+            if isinstance(write, GroupWrite):
+                known.update(id(each.operation.token) for each in write._done)
         for token, request in runtime.unanswered.items():
             if isinstance(request, JoinGroupRequest | SyncGroupRequest) and id(token) not in known:
                 self.sim.fail("answered-once", f"nobody will answer a {type(request).__name__} that {name} holds")

@@ -8,19 +8,22 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from placement.metadata import OFFSETS_TOPIC
-from tests.sim.clients import PARTITIONS, TOPIC, Intruder, Member, Observer, Producer, Reader
+from tests.sim.clients import PARTITIONS, TOPIC, Producer, Reader
 from tests.sim.cluster import BROKERS, Cluster
 from tests.sim.engine import MS, SECOND, Simulation, ViolationError
+from tests.sim.expulsions import Expulsions
 from tests.sim.guests import Counting
 from tests.sim.history import History
+from tests.sim.intruder import Intruder
+from tests.sim.members import Lodger, Member, Observer
 from tests.sim.network import Network
-from tests.sim.scenario import Scenario, scenario_of
+from tests.sim.scenario import LODGER, Scenario, scenario_of
 from tests.sim.starvation import Starvation
 from tests.sim.visitor import Visitor
 from tests.sim.witness import Witness
@@ -61,24 +64,29 @@ class World:
         self.others = [
             Producer(self.cluster, self.history, "producer"),
             Reader(self.cluster, self.history, "reader"),
-            Observer(self.cluster, self.history, "observer", scenario.groups[0][0]),
-            Intruder(self.cluster, self.history, "intruder", self.members),
+            Observer(self.cluster, self.history, "observer", scenario.groups[0]),
+            Intruder(self.cluster, self.history, "intruder", self.members, self.witness.logs.groups),
         ]
         self.visitor = Visitor(self.cluster, self.history) if scenario.sleeps else None
         if self.visitor is not None:
             self.others.append(self.visitor)
+        self.lodger = Lodger(self.cluster, self.history, "lodger", LODGER, 0) if scenario.lodger else None
+        if self.lodger is not None:
+            self.others.append(self.lodger)
+        self.expulsions = Expulsions(sim)
+        self.history.claims.holds = self.witness.logs.groups.holds
         self.counting = Counting(self) if scenario.guests else None
         self.faults = Faults(self)
 
     def figures(self) -> dict[str, Any]:
-        figures = self.history.figures() | self.faults.figures()
+        figures = self.history.figures() | self.faults.figures() | self.witness.logs.groups.happened
         return figures if self.counting is None else figures | self.counting.figures()
 
     def _members(self) -> list[Member]:
         return [
-            Member(self.cluster, self.history, f"member-{group}{number}", group, assignor=assignor, instance=instance)
-            for group, assignor, instances in self.scenario.groups
-            for number, instance in enumerate(instances)
+            Member(self.cluster, self.history, f"member-{group.name}{number}", group, number)
+            for group in self.scenario.groups
+            for number in range(len(group.instances))
         ]
 
     def run(self) -> None:
@@ -100,6 +108,8 @@ class World:
         sim.say("-- healed")
         if self.visitor is not None:
             self.visitor.stays_away = True
+        if self.lodger is not None:
+            self.lodger.stays_away = True
         at_rest = self.witness.at_rest(self.members)
         if self.counting is not None:
             at_rest = self.counting.at_rest(at_rest)
@@ -121,7 +131,7 @@ class World:
             self.counting.judge()
         from actors.client.records import TopicPartition
 
-        readers = [next(m for m in self.members if m.group == g and m.running) for g, _, _ in self.scenario.groups]
+        readers = [next(m for m in self.members if m.plan is g and m.running) for g in self.scenario.groups]
         for reader in [*readers, *filter(None, [self.visitor])]:
             assert reader.process is not None
             wanted = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
@@ -160,7 +170,9 @@ def run(
         sim.begin()
         world = World(sim, scenario, folder)
         counting = world.counting.hooks if world.counting is not None else list[Change]
-        with _exchanged(bug or []), _exchanged(world.witness.hooks()), _exchanged(counting()):
+        with ExitStack() as exchanged:
+            for changes in (lambda: bug or [], world.witness.hooks, world.expulsions.hooks, counting):
+                exchanged.enter_context(_exchanged(changes()))
             try:
                 world.run()
             except ViolationError as violation:

@@ -4,12 +4,63 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum
+from typing import Any, NamedTuple
 
 from tests.sim.engine import SECOND
 
-Group = tuple[str, str, tuple[str | None, ...]]
-"""Name, assignor, and the group.instance.id of each member (None: a dynamic one)."""
+GROWING, COMES_AND_GOES = "u", "v"
+"""Topics that only some groups subscribe to, beside the one that is always there."""
+
+
+class Speaks(Enum):
+    """The group protocol that a member speaks."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    EITHER = "each time that it starts the other one"
+
+
+class Wish(NamedTuple):
+    """What the members of a group subscribe to: `topics`, by name, or by an expression that matches these."""
+
+    topics: frozenset[str] = frozenset({"t"})
+    expression: str = ""
+
+    @property
+    def lasting(self) -> frozenset[str]:
+        """Those that are never deleted."""
+        return self.topics - {COMES_AND_GOES}
+
+
+WISHES = (
+    Wish(),
+    Wish(frozenset({"t", GROWING})),
+    Wish(frozenset({"t", COMES_AND_GOES}), f"t|{COMES_AND_GOES}"),
+)
+
+
+Plan = tuple[str, str, tuple[str | None, ...]]
+"""A group's name, the assignor of its classic members, and of each member the group.instance.id (None: dynamic)."""
+
+
+class Group(NamedTuple):
+    """A group: the assignor of its classic members, and of each member the group.instance.id (None: it is dynamic)."""
+
+    name: str
+    assignor: str
+    instances: tuple[str | None, ...]
+    speak: tuple[Speaks, ...]
+    wish: Wish = Wish()
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether members of the consumer protocol are among its members."""
+        return any(each is not Speaks.CLASSIC for each in self.speak)
+
+
+LODGER = Group("lodger", "range", (None,), (Speaks.CONSUMER,))
+"""A group that has a member now and then. In a cluster of three offsets partitions no other members are in its."""
 
 LEASE_MS = 2_000
 
@@ -37,6 +88,11 @@ class Scenario:
     """Changes of the metadata commit a while after they were decided, as on several nodes."""
     faults_us: int = 10 * SECOND
     groups: tuple[Group, ...] = field(default_factory=tuple)
+    lodger: bool = False
+    """A group has a member of the consumer protocol now and then."""
+    migration: str = "bidirectional"
+    interval_ms: int = 1_000
+    """Between two computations of a consumer group's target."""
 
     def settings(self) -> dict[str, str]:
         """What brokers and controller are configured with: Kafka's names, shorter times."""
@@ -63,8 +119,18 @@ class Scenario:
                 "log.cleaner.backoff.ms": 300,
                 "log.cleaner.min.cleanable.ratio": 0.01,
                 "log.flush.scheduler.interval.ms": 100,
-                "message.max.bytes": 800,
+                "message.max.bytes": 4_000 if self.has_consumers else 800,  # an upgrade is one append
                 "offsets.load.buffer.size": 100,
+            }
+        if self.has_consumers:
+            made |= {
+                "group.consumer.session.timeout.ms": 3_000,
+                "group.consumer.min.session.timeout.ms": 1_000,
+                "group.consumer.heartbeat.interval.ms": 500,
+                "group.consumer.min.heartbeat.interval.ms": 500,
+                "group.consumer.assignment.interval.ms": self.interval_ms,
+                "group.consumer.migration.policy": self.migration,
+                "group.consumer.regex.refresh.interval.ms": 10_000,
             }
         made["coterie.shard.idle.ms"] = 300 if self.sleeps else 0
         if self.sleeps:
@@ -73,6 +139,15 @@ class Scenario:
         if self.flush_messages is not None:
             made["log.flush.interval.messages"] = self.flush_messages
         return {key: str(value) for key, value in made.items()}
+
+    @property
+    def has_consumers(self) -> bool:
+        """Whether somebody speaks the consumer protocol."""
+        return self.lodger or any(group.is_mixed for group in self.groups)
+
+    @property
+    def changes_topics(self) -> bool:
+        return any(group.wish != Wish() for group in self.groups)
 
     @property
     def flushes(self) -> bool:
@@ -85,13 +160,14 @@ def scenario_of(seed: int) -> Scenario:
     # A static member that dies between the two rebalances of a cooperative hand-over gets its place back without the
     # second, so a partition stays nobody's until the next. Kafka's protocol has it so; here it would be no progress.
     assignor, instance = chance.choice((("range", "static"), ("range", None), ("cooperative-sticky", None)))
-    groups: tuple[Group, ...] = (("g", assignor, (None, None, instance)),)
+    plans: tuple[Plan, ...] = (("g", assignor, (None, None, instance)),)
     if chance.random() < 0.3:
-        groups += (("h", "sticky", (None, None)),)
+        plans += (("h", "sticky", (None, None)),)
     compact = chance.random() < 0.2
     kind, moves = chance.random(), chance.random() < 0.4
     sleeps = chance.random() < 0.3
-    common: dict[str, Any] = {"groups": groups, "moves": moves, "starved": seed % 8 in (2, 6), "sleeps": sleeps}
+    common: dict[str, Any] = {"moves": moves, "starved": seed % 8 in (2, 6), "sleeps": sleeps}
+    common |= _protocols(seed, plans, sleeps=sleeps)
     common["commits_late"] = chance.random() < 0.25
     if kind < 0.60:
         return Scenario("replicated", compact=compact, **common)
@@ -100,3 +176,21 @@ def scenario_of(seed: int) -> Scenario:
     if kind < 0.90:
         return Scenario("flushed", flush_messages=1, **common)
     return Scenario("one replica", replicas=1, min_insync=1, machines_crash=False, compact=compact, **common)
+
+
+def _protocols(seed: int, plans: tuple[Plan, ...], *, sleeps: bool) -> dict[str, Any]:
+    """The groups with the protocols of their members: in three of five seeds all are classic. A chance of its own."""
+    if seed % 5 not in (0, 4):
+        return {"groups": tuple(Group(*plan, tuple(Speaks.CLASSIC for _ in plan[2])) for plan in plans)}
+    chance = random.Random(f"protocols {seed}")
+    groups = []
+    for name, assignor, instances in plans:
+        speaks = chance.choice(((Speaks.CONSUMER,), (Speaks.CLASSIC, Speaks.EITHER, Speaks.EITHER), tuple(Speaks)))
+        speak = tuple(chance.choice(speaks) for _ in instances)
+        groups.append(Group(name, assignor, instances, speak, chance.choice(WISHES)))
+    return {
+        "groups": tuple(groups),
+        "lodger": sleeps,
+        "migration": chance.choice(("bidirectional", "bidirectional", "upgrade")),
+        "interval_ms": chance.choice((0, 300, 1_000)),
+    }

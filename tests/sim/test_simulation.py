@@ -23,6 +23,7 @@ def test_nothing_acknowledged_is_lost_and_everything_heals(first: int) -> None:
     assert min(totals["commits"], totals["records"], totals["reads"]) > 1000
     assert totals["probes"] > 100
     assert totals["sleeps"] > 30
+    assert totals["upgrades"] > 2
     assert all(totals[fault] > 5 for fault in ("broker_dies", "machine_dies", "broker_stops", "partition"))
 
 

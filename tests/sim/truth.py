@@ -1,16 +1,15 @@
-"""What has ever been committed in any log, held against every replica: `replicas-agree` and `generations`."""
+"""What has ever been committed in any log, held against every replica: `replicas-agree`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.coordinator.classic.records import GroupDeleted, GroupMetadata, GroupPut
-from actors.coordinator.group_types import GROUP_RECORDS
 from actors.log.partition_log import PartitionLog
 from actors.records.batch import split_batches
 from actors.records.reading import iter_key_values, read_records
 from placement.metadata import OFFSETS_TOPIC
 from tests.sim.engine import Simulation
+from tests.sim.group_truth import CommittedGroups
 
 _READ_BYTES = 1 << 20
 
@@ -22,7 +21,7 @@ class CommittedLogs:
         self.sim = sim
         self._batches: dict[str, dict[int, tuple[int, bytes]]] = {}
         self._ends: dict[str, int] = {}
-        self._groups: dict[str, GroupMetadata] = {}
+        self.groups = CommittedGroups(sim)
 
     def end(self, name: str) -> int:
         """Up to where a log is known to have committed."""
@@ -44,7 +43,7 @@ class CommittedLogs:
                     batches[header.base_offset] = (header.crc, batch)
                     self._ends[name] = header.next_offset
                     if name.startswith(OFFSETS_TOPIC):
-                        self._read_groups(batch)
+                        self.groups.read(iter_key_values(batch))
                 else:
                     self._compare(log, batch)
 
@@ -59,26 +58,6 @@ class CommittedLogs:
             if known.get(record.offset) != (record.key, record.value):
                 where = f"{log.directory.parent.name} has another record at {record.offset} of {log.directory.name}"
                 self.sim.fail("replicas-agree", f"{where} below its high watermark {log.high_watermark}")
-
-    def _read_groups(self, batch: bytes) -> None:
-        for key, value in iter_key_values(batch):
-            change = GROUP_RECORDS.decode(key, value) if key is not None else None
-            if isinstance(change, GroupDeleted):
-                self._groups.pop(change.group_id, None)
-            elif isinstance(change, GroupPut):
-                self._judge_generation(change.group_id, change.metadata)
-
-    def _judge_generation(self, group_id: str, new: GroupMetadata) -> None:
-        old = self._groups.get(group_id)
-        self._groups[group_id] = new
-        if old is None or new.generation_id > old.generation_id:
-            return
-        if new.generation_id < old.generation_id:
-            self.sim.fail("generations", f"{group_id} went from {old.generation_id} to {new.generation_id}")
-        shares = {m.group_instance_id or m.member_id: m.assignment for m in old.members}
-        for member in new.members:
-            if shares.get(member.group_instance_id or member.member_id) != member.assignment:
-                self.sim.fail("generations", f"generation {new.generation_id} of {group_id} has two assignments")
 
     @staticmethod
     def keys_and_values(log: PartitionLog, end: int) -> list[tuple[bytes, bytes | None]]:

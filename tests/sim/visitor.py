@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 from actors.client.errors import KafkaError
 from actors.client.records import TopicPartition
 from actors.wire.messages import OffsetCommitRequest
-from tests.sim.clients import PARTITIONS, TOPIC, Member
+from tests.sim.clients import PARTITIONS, TOPIC
 from tests.sim.cluster import Cluster
 from tests.sim.history import History
+from tests.sim.members import Member
+from tests.sim.scenario import Group
 
 GROUP = "visitor"
 FLEETING = "passer-by"
@@ -23,8 +24,8 @@ _Partition = OffsetCommitRequest.OffsetCommitRequestPartition
 class Visitor(Member):
     """Commits and looks what is committed, as jobs do that run once in a while."""
 
-    def __init__(self, cluster: Cluster, history: History, **options: Any) -> None:
-        super().__init__(cluster, history, "visitor", GROUP, subscribes=False, **options)
+    def __init__(self, cluster: Cluster, history: History) -> None:
+        super().__init__(cluster, history, "visitor", Group(GROUP, "range", (), ()))
         self.stays_away = False
 
     async def live(self) -> None:

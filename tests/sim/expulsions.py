@@ -1,0 +1,143 @@
+"""Watches who is expelled from consumer groups, and why. The invariant:
+
+expelled    a member whose session is said to be over was not heard for that long; one that is said not to have given
+            something back was told to, and had all of its own rebalance timeout for that
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any
+
+from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.leaving import EndOfRebalance, EndOfSession
+from actors.coordinator.consumer.operations import Draft
+from actors.coordinator.consumer.records import CurrentAssignment
+from actors.coordinator.consumer.timing import Timing
+from actors.coordinator.consumer.type import ConsumerOperations
+from actors.coordinator.consumer.values import Current, MemberState
+from actors.coordinator.groups.durable import GroupChange
+from actors.coordinator.turn import Now
+from actors.coordinator_kinds.groups import service
+from actors.coordinator_kinds.groups.service import GroupService
+from actors.wire.api_keys import ApiKey
+from tests.sim.engine import MS, Simulation
+
+_SLACK_MS = 20
+_SIGNS_OF_LIFE = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+Key = tuple[int, str, str]
+"""A shard's process, a group, and a member's id."""
+
+
+class Expulsions:
+    """Each shard's knowledge of the members of consumer groups."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self.sim = sim
+        self._asked: dict[int, int] = {}
+        self._heard: dict[Key, int] = {}
+        """When the last heartbeat came that was answered well, or when the group was loaded."""
+        self._told: dict[Key, tuple[Current, int]] = {}
+        """What a member has to give back, and when that was decided (monotonic ms)."""
+
+    def hooks(self) -> list[tuple[Any, str, Any]]:
+        """What is exchanged in the product for the length of the run."""
+        return [
+            (service._Asked, "__init__", self._watch_requests(service._Asked.__init__)),
+            (GroupService, "_answer", self._watch_answers(GroupService._answer)),
+            (ConsumerOperations, "resume", self._watch_resume(ConsumerOperations.resume)),
+            (Timing, "committed", self._watch_orders(Timing.committed)),
+            (Timing, "watch", self._watch_loaded(Timing.watch)),
+            (EndOfSession, "steps", self._watch_sessions(EndOfSession.steps)),
+            (EndOfRebalance, "steps", self._watch_rebalances(EndOfRebalance.steps)),
+        ]
+
+    def _key(self, group_id: str, member_id: str) -> Key:
+        process = self.sim.process
+        assert process is not None
+        return process.pid, group_id, member_id
+
+    # -- sessions
+
+    def _watch_requests(self, product: Any) -> Any:
+        def made(asked: Any, *fields: Any) -> None:
+            self._asked[id(asked)] = self.sim.now
+            product(asked, *fields)
+
+        return made
+
+    def _watch_answers(self, product: Any) -> Any:
+        def _answer(groups: GroupService, asked: Any, response: Any, now: Now) -> None:
+            asked_us, leaves = self._asked.pop(id(asked), 0), getattr(asked.message, "member_epoch", 0) < 0
+            if asked.header.api_key in _SIGNS_OF_LIFE and not leaves and not response.error_code:
+                key = self._key(asked.message.group_id, asked.message.member_id)
+                self._heard[key] = max(asked_us, self._heard.get(key, 0))
+            product(groups, asked, response, now)
+
+        return _answer
+
+    def _watch_resume(self, product: Any) -> Any:
+        def resume(operations: ConsumerOperations, group_id: str, persisted: Any, now: Now) -> None:
+            for member_id in persisted.metadata:
+                self._heard[self._key(group_id, member_id)] = self.sim.now
+            product(operations, group_id, persisted, now)
+
+        return resume
+
+    def _watch_sessions(self, product: Any) -> Any:
+        def steps(operation: EndOfSession, draft: Draft) -> Generator[None, None, Any]:
+            member = draft.state.metadata.get(operation.member_id)
+            if member is not None and operation._is_over():
+                session_ms = draft.settings.session_timeout_ms
+                if member.classic is not None:
+                    session_ms = member.classic.session_timeout_ms
+                heard_us = self._heard.get(self._key(draft.group_id, operation.member_id), 0)
+                silent_ms = (self.sim.now - heard_us) // MS
+                if silent_ms < session_ms - _SLACK_MS:
+                    who = f"{operation.member_id} of {draft.group_id}"
+                    self.sim.fail("expelled", f"{who}, heard of {silent_ms} ms ago")
+            return (yield from product(operation, draft))
+
+        return steps
+
+    # -- what has to be given back
+
+    def _watch_orders(self, product: Any) -> Any:
+        def committed(timing: Timing, group: ConsumerGroup, changes: Iterable[GroupChange], since: Now) -> None:
+            changes = list(changes)
+            product(timing, group, changes, since)
+            for change in changes:
+                if isinstance(change, CurrentAssignment) and change.current is not None:
+                    self._note_order(group.group_id, change.member_id, change.current, since)
+
+        return committed
+
+    def _watch_loaded(self, product: Any) -> Any:
+        def watch(timing: Timing, group: ConsumerGroup, member_id: str, now: Now) -> None:
+            product(timing, group, member_id, now)
+            self._note_order(group.group_id, member_id, group.state.current_of(member_id), now)
+
+        return watch
+
+    def _note_order(self, group_id: str, member_id: str, current: Current, since: Now) -> None:
+        key = self._key(group_id, member_id)
+        if key not in self._told or self._told[key][0] != current:
+            self._told[key] = current, since.monotonic_ms
+
+    def _watch_rebalances(self, product: Any) -> Any:
+        def steps(operation: EndOfRebalance, draft: Draft) -> Generator[None, None, Any]:
+            if operation.is_due(draft.state):
+                self._judge(draft, operation.member_id)
+            return (yield from product(operation, draft))
+
+        return steps
+
+    def _judge(self, draft: Draft, member_id: str) -> None:
+        who, current = f"{member_id} of {draft.group_id}", draft.state.current_of(member_id)
+        if current.state is not MemberState.UNREVOKED_PARTITIONS:
+            self.sim.fail("expelled", f"{who}, which had nothing to give back")
+        told, since_ms = self._told.get(self._key(draft.group_id, member_id), (None, 0))
+        had_ms = draft.now.monotonic_ms - since_ms
+        timeout_ms = draft.state.metadata[member_id].rebalance_timeout_ms
+        if told == current and had_ms < timeout_ms - _SLACK_MS:
+            self.sim.fail("expelled", f"{who}, which had {had_ms} of {timeout_ms} ms to give something back")
