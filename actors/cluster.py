@@ -38,6 +38,7 @@ from actors.controller.preparation import (
     warn_if_open,
 )
 from actors.controller.protection import Protection
+from actors.controller.ray_head import HeadLook
 from actors.controller.rolling import Roll
 from actors.controller.securing import Administrator, leave_users, secured
 from actors.links.group_status import GroupStatus
@@ -147,6 +148,7 @@ class Cluster:
             if not insecure:
                 refuse_open(doors, {node.address for node in alive_nodes()})
             notes += settings_in_force.forgotten(folder, settings)
+            head = HeadLook() if not owns_ray or ray_address is not None else None  # of a Ray that is not ours
             controller, addresses = start_controller(name, folder, data.secret, bind, brokers, port, settings)
             if administrator is not None:
                 administrator.write(data.secret)
@@ -158,8 +160,9 @@ class Cluster:
                 ray_runtime.end()
             data.release()
             raise
-        if ray_address is not None or not owns_ray:  # a Ray that is not ours
+        if head is not None:
             notes += ray_runtime.openness_here(token=ray.get(controller.ray_asks_for_token.remote()))
+            notes.append(head.line(controller))
         if owns_ray and embedded:
             notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {ray_runtime.RAY_LOG} there")
         cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)

@@ -1,17 +1,29 @@
-"""The Ray node of each broker: the one with its data directory, and for new brokers spread over the living nodes."""
+"""The Ray node of each broker: the one with its data directory, and for new brokers spread over the living nodes.
+
+A node's *home* is what it is known by when its machine, or its disk, comes back as another node of Ray's: its label
+`coterie.io/node`, or else its address.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors import CoterieError
 
 RACK_LABELS = ("coterie.io/rack", "ray.io/availability-zone")
 """The labels of a Ray node that can say its rack; the first one that it has counts. The second is Ray's own."""
+
+
+NODE_LABEL: Final = "coterie.io/node"
+"""The label that names a node by its disk: who has a name is known by it at every address."""
+_HEAD: Final = "node:__internal_head__"
+_TRACE: Final = 0.001  # of the one that a node has of its own resource: a thousand actors fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,20 @@ class Node:
     address: str
     cpus: float
     rack: str | None = None
+    name: str = ""
+    """Its label `coterie.io/node`; empty if it has none."""
+    resource: str = ""
+    """Ray's resource that nodes at this address have; empty if it has none."""
+    head: bool = False
+
+    @property
+    def home(self) -> str:
+        """What is noted of where data is."""
+        return self.name or self.address
+
+    def is_home(self, home: str) -> bool:
+        """Whether data with this home is here. A home may have been noted before the node had its label."""
+        return home in (self.name, self.address)
 
 
 class PlacementError(CoterieError, RuntimeError):
@@ -31,12 +57,47 @@ class PlacementError(CoterieError, RuntimeError):
 def alive_nodes() -> list[Node]:
     """The living nodes of the Ray cluster that this process is connected to; its own node comes first."""
     here = ray.get_runtime_context().get_node_id()
-    nodes = [
-        Node(n["NodeID"], n["NodeManagerAddress"], n["Resources"].get("CPU", 0.0), rack_of(n["Labels"]))
-        for n in ray.nodes()
-        if n["Alive"]
-    ]
-    return sorted(nodes, key=lambda n: (n.node_id != here, n.address, n.node_id))
+    nodes = [_node(told) for told in ray.nodes() if told["Alive"]]
+    return sorted(nodes, key=lambda n: (n.node_id != here, n.home, n.node_id))
+
+
+def _node(told: Mapping[str, Any]) -> Node:
+    address, resources, labels = told["NodeManagerAddress"], told["Resources"], told["Labels"]
+    return Node(
+        told["NodeID"],
+        address,
+        resources.get("CPU", 0.0),
+        rack_of(labels),
+        name=labels.get(NODE_LABEL, ""),
+        resource=name if (name := f"node:{address}") in resources else "",
+        head=_HEAD in resources,
+    )
+
+
+def staying_at(node: Node, alive: Iterable[Node]) -> dict[str, Any]:
+    """Ray's options for an actor that has its data on a node: it is started there, and nowhere else.
+
+    An actor with a node's id is gone for good when Ray knows the node no more, though another one may have its disk. So
+    the id says where to run only if several nodes have the name or the address: they share one machine.
+    """
+    others = [each for each in alive if each.node_id != node.node_id]
+    if node.name and all(each.name != node.name for each in others):
+        return {"label_selector": {NODE_LABEL: node.name}}
+    if node.resource and all(each.resource != node.resource for each in others):
+        return {"resources": {node.resource: _TRACE}}
+    return beside(node.node_id)
+
+
+def staying_here() -> dict[str, Any]:
+    """The same for the node of this process."""
+    here, alive = ray.get_runtime_context().get_node_id(), alive_nodes()
+    own = next((node for node in alive if node.node_id == here), None)
+    return beside(here) if own is None else staying_at(own, alive)
+
+
+def beside(node_id: str) -> dict[str, Any]:
+    """Ray's options for an actor that serves a process of this node, and is of no use once the node has gone."""
+    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node_id, soft=False)}
 
 
 def rack_of_node(node_id: str) -> str | None:
@@ -50,46 +111,64 @@ def rack_of(labels: Mapping[str, str]) -> str | None:
 
 
 def place_brokers(
-    nodes: list[Node], homes: dict[int, str], count: int, *, may_be_away: bool = False
+    nodes: list[Node],
+    homes: dict[int, str],
+    count: int,
+    *,
+    may_be_away: bool = False,
+    leaving: Collection[str] = (),
 ) -> dict[int, Node]:
     """A node for each broker from 0 to count-1: the one with its data, or for a new broker the least used one.
 
-    Of several least used nodes it is one in the least used rack. `homes` has, by broker id, the address of the node
-    with the broker's data. Raises PlacementError if that node is missing.
+    Of several least used nodes it is one that is not Ray's head, then one in the least used rack; none whose id is in
+    `leaving`, unless there is no other. `homes` has, by broker id, the home of the broker's data. Raises PlacementError
+    if no node has it.
     """
     if not nodes:
         raise PlacementError("the Ray cluster has no living node")
-    by_address: dict[str, list[Node]] = {}
-    for node in nodes:
-        by_address.setdefault(node.address, []).append(node)
     used: Counter[str] = Counter()
     in_rack: Counter[str | None] = Counter()
     placed: dict[int, Node] = {}
-    for broker_id, address in homes.items():
-        if address not in by_address:
-            if may_be_away:
-                placed[broker_id] = Node("", address, 0.0)  # `successor` finds the one that comes back
-                continue
-            raise PlacementError(
-                f"the data of broker {broker_id} is on Ray node {address}, which is not in this Ray cluster "
-                f"(its nodes are {', '.join(sorted(by_address))}): start that node again, or move its data directory"
-            )
+    for broker_id, home in homes.items():
         # Several Ray nodes can share a machine, and then they share its files.
-        node = placed[broker_id] = min(by_address[address], key=lambda n: used[n.node_id])
+        node = min((n for n in nodes if n.is_home(home)), key=lambda n: used[n.node_id], default=None)
+        if node is None:
+            placed[broker_id] = _away(broker_id, home, nodes, may_be_away=may_be_away)
+            continue
+        placed[broker_id] = node
         used[node.node_id] += 1
         in_rack[node.rack] += 1
-    for broker_id in range(count):
-        if broker_id not in placed:
-            node = placed[broker_id] = min(nodes, key=lambda n: (used[n.node_id], in_rack[n.rack]))
-            used[node.node_id] += 1
-            in_rack[node.rack] += 1
-    return placed
+    new = [broker_id for broker_id in range(count) if broker_id not in placed]
+    candidates = [node for node in nodes if node.node_id not in leaving] or nodes
+    return placed | dict(zip(new, _spread(candidates, len(new), used, in_rack), strict=True))
 
 
-def successor(node: Node, alive: list[Node]) -> Node | None:
-    """The node for a broker of `node`: itself while it lives, else one with the same address, which has its files.
+def _away(broker_id: int, home: str, nodes: Iterable[Node], *, may_be_away: bool) -> Node:
+    if may_be_away:
+        return Node("", home, 0.0)  # `successor` finds the one that comes back
+    raise PlacementError(
+        f"the data of broker {broker_id} is on Ray node {home}, which is not in this Ray cluster "
+        f"(its nodes are {', '.join(sorted(each.home for each in nodes))}): start that node again, or move its data "
+        "directory"
+    )
 
-    None while there is none: the broker then waits for the machine with its data.
+
+def _spread(nodes: list[Node], count: int, used: Counter[str], in_rack: Counter[str | None]) -> list[Node]:
+    """So many nodes for new brokers. Those that get equally many come in the order of `nodes`, as the brokers' ids."""
+    chosen: list[tuple[int, int]] = []
+    for _ in range(count):
+        at, node = min(enumerate(nodes), key=lambda n: (used[n[1].node_id], n[1].head, in_rack[n[1].rack]))
+        chosen.append((used[node.node_id], at))
+        used[node.node_id] += 1
+        in_rack[node.rack] += 1
+    return [nodes[at] for _, at in sorted(chosen)]
+
+
+def successor(node: Node, alive: list[Node], leaving: Collection[str] = ()) -> Node | None:
+    """The node for a broker of `node`: itself while it lives, else another one with its home, which has its files.
+
+    One that is `leaving` only if no other has them. None while there is none: the broker then waits for the machine
+    with its data.
     """
-    here = [each for each in alive if each.address == node.address]
-    return next((each for each in here if each.node_id == node.node_id), here[0] if here else None)
+    here = [each for each in alive if each.is_home(node.home)]
+    return min(here, key=lambda each: (each.node_id in leaving, each.node_id != node.node_id), default=None)

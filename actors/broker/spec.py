@@ -40,6 +40,11 @@ class Door:
         """The same at the port that its listener has among these, if any one will do."""
         return self if self.port_chosen_by else replace(self, port=ports.get(self.listener, self.port))
 
+    def moved(self, before: str, now: str) -> Door:
+        """The same on a node that had one address `before`, and has another one now."""
+        host, advertised = (now if each == before else each for each in (self.host, self.advertised_host))
+        return replace(self, host=host, advertised_host=advertised)
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
@@ -55,6 +60,11 @@ class BrokerSpec:
     def at_ports(self, ports: Mapping[str, int]) -> BrokerSpec:
         """The same with these ports, by listener, where a setting does not choose the port."""
         return replace(self, doors=tuple(door.at(ports) for door in self.doors))
+
+    def moved(self, before: str, now: str) -> BrokerSpec:
+        """The same on a node that had one address `before`, and has another one now. Other hosts stay."""
+        host = now if self.host == before else self.host
+        return replace(self, host=host, doors=tuple(door.moved(before, now) for door in self.doors))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import ray
 
 from actors.broker.spec import BrokerSpec
-from actors.controller import first_users, new_secret, settings_in_force
+from actors.controller import first_users, new_secret, ray_head, settings_in_force
 from actors.controller.decisions.acls import locked_out
 from actors.controller.doors import DoorPlan, doors_of, plan_doors
 from actors.controller.metadata.log import MetadataLog
@@ -117,7 +117,7 @@ class ControllerSpec:
 
     @property
     def homes_file(self) -> Path:
-        """The file that says where each broker's data is: broker id -> [Ray node's address, port]."""
+        """The file that says where each broker's data is: broker id -> [its Ray node's home, port]."""
         return Path(self.data_dir) / "controller" / "homes.json"
 
 
@@ -263,6 +263,10 @@ class Controller:
         """Whether this Ray asks for a token: an actor has the environment of its raylet, a driver has its own."""
         return asks_for_token()
 
+    def ray_environment(self) -> dict[str, str]:
+        """What of the environment of this node's Ray concerns the GCS."""
+        return ray_head.environment()
+
     def hand_out_secret(self, broker_id: int) -> Secrets:
         """The secrets, for a broker on a node without their files. Raises PermissionError if they may not travel so."""
         named = self._spec.config.get("coterie.secret.file")
@@ -295,7 +299,9 @@ class Controller:
         known = {int(broker_id): home[0] for broker_id, home in homes.items()}
         if spec.host is not None:
             known = {}  # a cluster on one machine: addresses of Ray's do not matter
-        nodes = place_brokers(alive_nodes(), known, max(count, len(homes)), may_be_away=may_be_away)
+        alive = alive_nodes()
+        leaving = self._launcher.leaving(alive)
+        nodes = place_brokers(alive, known, max(count, len(homes)), may_be_away=may_be_away, leaving=leaving)
         plans = plan_doors(BrokerConfig.from_mapping(spec.effective), spec.host, spec.port)
         for broker_id, node in nodes.items():
             if only is not None and broker_id not in only:
@@ -311,7 +317,7 @@ class Controller:
                 ),
                 node,
             )
-        text = json.dumps({str(b): [node.address, spec.port] for b, node in nodes.items()})
+        text = json.dumps({str(b): [node.home, spec.port] for b, node in nodes.items()})
         REAL_WRITER.write_atomically(spec.homes_file, text.encode())
         return sorted(nodes)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.controller.actor import Controller, ControllerSpec, ControllerStart
 from actors.controller.preparation import socket_dir
@@ -18,6 +17,7 @@ from actors.links.versions import OWN
 from actors.log.folder_lock import is_locked
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError
+from placement.nodes import staying_here
 
 _STATUS_SECONDS: Final = 2.0
 START_SECONDS: Final = 120.0
@@ -81,9 +81,8 @@ def start_controller(
         name, str(folder), host, brokers, port, str(socket_dir(folder, secret)), str(secret), config, code_version()
     )
     # Its log is on this node's disk: started anywhere else, now or after a crash, it would find no cluster.
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     controller = Controller.options(  # type: ignore[attr-defined]
-        name="controller", namespace=namespace(name), lifetime="detached", scheduling_strategy=here
+        name="controller", namespace=namespace(name), lifetime="detached", **staying_here()
     ).remote(ControllerStart(OWN, spec).encoded())
     try:
         ray.get(controller.addresses.remote(), timeout=START_SECONDS)  # recovering brokers may take longer than that

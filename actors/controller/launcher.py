@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,7 +14,6 @@ from queue import SimpleQueue
 from typing import Any
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.broker.actor import Broker
 from actors.broker.spec import BrokerSpec, BrokerStart
@@ -27,14 +26,17 @@ from actors.offsets_partition.spec import ShardStart
 from actors.runtime.liveness import Sight, look
 from actors.runtime.logs import LogPlace, about
 from actors.runtime.process import last_line
+from actors.runtime.ray_nodes import draining_nodes
 from actors.settings import BrokerConfig
-from placement.nodes import Node, alive_nodes, successor
+from placement.nodes import Node, alive_nodes, beside, staying_at, successor
 
 log = logging.getLogger(__name__)
 
 START_SECONDS = 120.0
 """A broker that is started and gives no sign of life for this time is ended, and started again."""
 _FAILED_SHARD_SECONDS = 1.0
+_DRAINED_SHARD_SECONDS = 30.0
+_NEXT_NODE = "it is started on the next node with this disk"
 _SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
 
 
@@ -51,7 +53,15 @@ class RayLauncher:
     earlier build makes one, too, and says its version (docs/operations.md, Upgrades).
     """
 
-    def __init__(self, namespace: str, logs: LogPlace, _version: str, node_id: str) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        logs: LogPlace,
+        _version: str,
+        node_id: str,
+        draining: Callable[[], Collection[str]] = draining_nodes,
+    ) -> None:
+        self._draining = draining
         self._namespace = namespace
         self._node_id = node_id  # the controller's own
         self._logs = logs
@@ -120,20 +130,29 @@ class RayLauncher:
         except Exception as error:  # also Ray's own, if it is busy
             self._not_started(broker_id, last_line(error))
 
+    def leaving(self, alive: Collection[Node]) -> Collection[str]:
+        """Those of the living nodes that are drained. Ray is not asked about a node that is alone: it has to do."""
+        return self._draining() if len(alive) > 1 else ()
+
     def _start_on_its_node(self, broker_id: int) -> None:
         _, node = self._specs[broker_id]
-        present = successor(node, alive_nodes())
+        alive = alive_nodes()
+        leaving = self.leaving(alive)
+        present = successor(node, alive, leaving)
         if present is None:
-            raise RuntimeError(f"broker {broker_id}: Ray node {node.address} with its data is gone")
+            raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is gone")
+        if present.node_id in leaving:  # Ray would refuse the start, again and again
+            raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is drained: {_NEXT_NODE}")
         with self._placing:
             spec, _ = self._specs[broker_id]
+            spec = spec.moved(node.address, present.address)
             self._specs[broker_id] = (spec, present)
         number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
         actor = Broker.options(  # type: ignore[attr-defined]
             name=f"broker-{broker_id}-{os.getpid()}-{number}",
             namespace=self._namespace,
             lifetime="detached",
-            scheduling_strategy=NodeAffinitySchedulingStrategy(present.node_id, soft=False),
+            **staying_at(present, alive),
         ).remote(BrokerStart(OWN, _in_rack_of(present, spec), self._namespace, self._logs).encoded())
         self._brokers[broker_id] = actor
         self.starts_under_way.add(actor)
@@ -144,8 +163,9 @@ class RayLauncher:
         )
 
     def _not_started(self, broker_id: int, reason: str) -> None:
+        level = logging.DEBUG if self.errors.get(broker_id) == reason else logging.ERROR  # once for each reason
         self.errors[broker_id] = reason
-        log.error("broker %d did not start: %s", broker_id, reason, extra=about(broker=broker_id))
+        log.log(level, "broker %d did not start: %s", broker_id, reason, extra=about(broker=broker_id))
         self.start_failed(broker_id)
 
     def _watch(self, broker_id: int, actor: Any) -> None:
@@ -224,7 +244,7 @@ class RayLauncher:
             name=name,
             namespace=self._namespace,
             lifetime="detached",
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
+            **beside(node.node_id),  # waiting for the next node there, it would take the turn of others
         ).remote(start.encoded())
         self._shards.begun(broker_id, name)
         actor.serve.remote().future().add_done_callback(
@@ -243,7 +263,8 @@ class RayLauncher:
         cause = getattr(error, "cause", None) or error or "no broker took it"
         log.error("a shard process of broker %d did not start: %s", broker_id, cause, extra=about(broker=broker_id))
         # The broker asks again. A machine that cannot start processes should not be busy with that all the time.
-        self._later(_FAILED_SHARD_SECONDS, partial(self._give_up_shard, name))
+        drained = self.node_of(broker_id) in self._draining()  # Ray starts nothing there any more
+        self._later(_DRAINED_SHARD_SECONDS if drained else _FAILED_SHARD_SECONDS, partial(self._give_up_shard, name))
 
     def _give_up_shard(self, name: str) -> None:
         self._shards.over(name)
@@ -262,7 +283,7 @@ class RayLauncher:
             name="monitor",
             namespace=self._namespace,
             lifetime="detached",
-            scheduling_strategy=NodeAffinitySchedulingStrategy(self._node_id, soft=False),
+            **beside(self._node_id),
         ).remote(MonitorStart(OWN, spec, self._logs).encoded())
         actor.serve.remote()
 

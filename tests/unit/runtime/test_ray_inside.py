@@ -75,10 +75,16 @@ def _a_module(name: str) -> bool:
 
 
 RAYLET, GCS, DRIVER = "core/src/ray/raylet/raylet", "core/src/ray/gcs/gcs_server", "_raylet.so"
+NODE = "_private/node.py"
 WORDS: dict[str, Callable[[str], bool]] = {
     "CALM": _in(RAYLET),
     "NICENESS": _in(RAYLET),
     "SHORT_FAREWELL": _in(DRIVER),
+    "STORE": _in(DRIVER, NODE),
+    "FILES": _in(GCS, NODE),
+    "STORE_PATH": _in(DRIVER),
+    "REDIS": _in(NODE),
+    "RECONNECT": _in(RAYLET),
     "GCS_PORT": _in("_private/ray_constants.py"),
     "RAYLET_PID": _in(RAYLET),
     "JOB_ID": _in(RAYLET),

@@ -1,0 +1,94 @@
+"""Whether the loss of Ray's head ends a cluster, in one line.
+
+No call of Ray's tells a driver where the GCS keeps its state. A worker has the environment of its node's `ray start`,
+which the GCS has, too: a task on the head looks there. It does not see what `ray start --system-config` has set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+import ray
+
+from actors.runtime.ray_inside import FILES, RECONNECT, REDIS, STORE, STORE_PATH
+from placement.nodes import Node, alive_nodes, staying_at
+
+_ANSWER_SECONDS: Final = 5.0
+_DEFAULT_SECONDS: Final = 60.0
+_ENOUGH_SECONDS: Final = 600
+_STORE_FIX: Final = f"{STORE}={FILES} and {STORE_PATH}=FOLDER, on a disk that is kept"
+_RECONNECT_FIX: Final = f"{RECONNECT}={_ENOUGH_SECONDS} for every node"
+
+
+def environment() -> dict[str, str]:
+    """What of the environment of this node's `ray start` concerns the GCS."""
+    return {name: os.environ[name] for name in (STORE, STORE_PATH, REDIS, RECONNECT) if name in os.environ}
+
+
+class HeadLook:
+    """Looks at the head, and at one other node, while a cluster starts: a task may take a second to begin."""
+
+    def __init__(self) -> None:
+        nodes = alive_nodes()
+        self._is_here = any(node.head for node in nodes[:1])  # and so the controller can say
+        self._head = None if self._is_here else _asked(nodes, head=True)
+        self._other = _asked(nodes, head=False)
+
+    def line(self, controller: Any) -> str:
+        """What is to be said of the Ray that this process is connected to."""
+        head = controller.ray_environment.remote() if self._is_here else self._head
+        return said(ray.get_runtime_context().gcs_address, _answer(head), _answer(self._other))
+
+
+def _asked(nodes: list[Node], *, head: bool) -> Any:
+    """Asks a node that is the head, or one that is not; None if there is none."""
+    node = next((each for each in nodes if each.head == head), None)
+    if node is None:
+        return None
+    return ray.remote(num_cpus=0, max_retries=0)(environment).options(**staying_at(node, nodes)).remote()
+
+
+def _answer(asked: Any) -> dict[str, str] | None:
+    """None if there is no answer in time."""
+    if asked is not None:
+        with contextlib.suppress(ray.exceptions.RayError):
+            found: dict[str, str] = ray.get(asked, timeout=_ANSWER_SECONDS)
+            return found
+    return None
+
+
+def said(address: str, head: Mapping[str, str] | None, other: Mapping[str, str] | None) -> str:
+    """The line, of the environments of the head and of one `other` node; None: not seen, or there is none."""
+    if head is None:
+        return (
+            f"the Ray at {address}: its head did not say whether the cluster survives the loss of it. It does if the "
+            f"head has {_STORE_FIX}, and {_RECONNECT_FIX}"
+        )
+    store = _store(head)
+    if store is None:
+        return (
+            f"warning: the Ray at {address} keeps its state in memory: {_DEFAULT_SECONDS:.0f} s after its head is "
+            f"lost, all is. Before `ray start`, set {_STORE_FIX}, for the head, and {_RECONNECT_FIX}"
+        )
+    longest = _seconds(head if other is None else other)
+    kept = f"the Ray at {address} keeps its state in {store}: keep that, and its head may be lost and come back"
+    if longest <= _DEFAULT_SECONDS:
+        return f"warning: {kept}, but only for {longest:g} s. Before `ray start`, set {_RECONNECT_FIX}"
+    return f"{kept} within {longest:g} s"
+
+
+def _store(head: Mapping[str, str]) -> str | None:
+    if head.get(REDIS):
+        return "a Redis"
+    if head.get(STORE) == FILES:
+        return f"{head.get(STORE_PATH)} of its head"
+    return None
+
+
+def _seconds(node: Mapping[str, str]) -> float:
+    with contextlib.suppress(ValueError):
+        return float(node.get(RECONNECT, _DEFAULT_SECONDS))
+    return _DEFAULT_SECONDS
