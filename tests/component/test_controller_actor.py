@@ -6,11 +6,11 @@ import inspect
 import json
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,8 +39,9 @@ _NODES = [Node(f"{i:056x}", f"10.0.0.{i}", 2.0) for i in range(2)]
 class Actor:
     """A process that is started, named as Ray knows it."""
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", options: Mapping[str, Any] = MappingProxyType({})) -> None:
         self.name = name
+        self.options = options
         self.served: Future[None] = Future()
         reference = SimpleNamespace(future=lambda: self.served)
         self.serve = SimpleNamespace(remote=lambda: reference)
@@ -51,14 +52,14 @@ class Started:
 
     made: list[Actor]
 
-    def __init__(self, made: list[Actor], name: str = "") -> None:
-        self.made, self.name = made, name
+    def __init__(self, made: list[Actor], told: Mapping[str, Any] = MappingProxyType({"name": ""})) -> None:
+        self.made, self.told = made, told
 
     def options(self, **options: Any) -> Started:
-        return Started(self.made, options["name"])
+        return Started(self.made, options)
 
     def remote(self, *arguments: Any) -> Actor:
-        self.made.append(Actor(self.name))
+        self.made.append(Actor(self.told["name"], self.told))
         return self.made[-1]
 
 
@@ -116,9 +117,10 @@ def told(spec: ControllerSpec, starter: Spoken = OWN) -> bytes:
     return ControllerStart(starter, spec).encoded()
 
 
-def launcher_in(folder: Path) -> tuple[RayLauncher, list[int]]:
-    """A launcher with broker 0, and which starts it has said failed."""
-    launcher, failed = RayLauncher("coterie-c", LogPlace(str(folder), "c"), code_version(), "node"), list[int]()
+def launcher_in(folder: Path, draining: Mapping[str, int] = MappingProxyType({})) -> tuple[RayLauncher, list[int]]:
+    """A launcher with broker 0, and which starts it has said failed. `draining` has the nodes that are drained."""
+    logs, failed = LogPlace(str(folder), "c"), list[int]()
+    launcher = RayLauncher("coterie-c", logs, code_version(), "node", lambda: draining)
     launcher.start_failed = failed.append
     launcher.add(BrokerSpec(0, "10.0.0.0", (Door("PLAINTEXT", "10.0.0.0", 0, "10.0.0.0"),), "", "", {}), _NODES[0])
     return launcher, failed
@@ -186,6 +188,44 @@ def test_of_two_processes_for_one_broker_the_former_is_ended(tmp_path: Path, ray
     assert ray.killed == ray.made[:1]
     assert launcher._brokers == {0: ray.made[1]}
     assert failed == []
+
+
+def test_a_broker_is_placed_by_its_nodes_label_and_told_the_address_that_this_has_now(
+    tmp_path: Path, ray: FakeRay
+) -> None:
+    launcher, failed = launcher_in(tmp_path)
+    launcher.add(launcher._specs[0][0], Node("gone", "10.0.0.0", 2.0, name="disk-0"))
+    ray.alive = [Node(f"{7:056x}", "10.0.0.9", 2.0, name="disk-0"), Node(f"{8:056x}", "10.0.0.0", 2.0, name="disk-1")]
+    launcher._start_broker(0)
+    assert failed == []
+    assert ray.made[0].options["label_selector"] == {"coterie.io/node": "disk-0"}
+    spec, node = launcher._specs[0]
+    assert (spec.host, spec.doors[0].host, spec.doors[0].advertised_host) == ("10.0.0.9",) * 3
+    assert launcher.node_of(0) == node.node_id == f"{7:056x}"
+
+
+def test_a_broker_whose_node_is_drained_waits_for_the_next_one_and_says_so_once(
+    tmp_path: Path, ray: FakeRay, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ray refused each start, again and again."""
+    draining = {_NODES[0].node_id: 0}
+    launcher, failed = launcher_in(tmp_path, draining)
+    for _ in range(3):
+        launcher._start_broker(0)
+    assert (failed, ray.made) == ([0, 0, 0], [])
+    said = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    (line,) = said
+    assert line.startswith("broker 0 did not start: broker 0: Ray node 10.0.0.0 with its data is drained: ")
+    ray.alive = [*_NODES, Node(f"{7:056x}", "10.0.0.0", 2.0)]
+    launcher._start_broker(0)
+    assert [launcher.node_of(0), len(ray.made), len(failed)] == [f"{7:056x}", 1, 3]
+
+
+def test_a_node_that_is_alone_has_to_do_though_it_is_drained(tmp_path: Path, ray: FakeRay) -> None:
+    launcher, failed = launcher_in(tmp_path, {_NODES[0].node_id: 0})
+    ray.alive = _NODES[:1]
+    launcher._start_broker(0)
+    assert (failed, len(ray.made)) == ([], 1)
 
 
 def test_a_stop_ends_the_shards_and_the_monitor_that_ray_knows(tmp_path: Path, ray: FakeRay) -> None:

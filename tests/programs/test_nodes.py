@@ -28,6 +28,8 @@ RACK_LABELS: list[dict[str, str]] = [
     {"ray.io/availability-zone": "c", "coterie.io/rack": "a"},
     {"ray.io/availability-zone": "b"},
 ]
+ADDRESSES = ("127.0.0.2", "127.0.0.3")
+"""Those of the nodes that are not the head: brokers are placed by them."""
 HARDWARE: list[dict[str, Any]] = [{}, {"num_gpus": 2}, {"resources": {"scanner": 2}}]
 PLACES: dict[str, dict[str, Any]] = {
     "label": {"label_selector": {"ray.io/availability-zone": "c"}},
@@ -46,8 +48,8 @@ def three_nodes() -> Iterator[Any]:
     quiet = {"include_dashboard": False, "object_store_memory": 80 << 20}
     head, *others = RACK_LABELS
     nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "labels": head, **quiet})
-    for labels, hardware in zip(others, HARDWARE[1:], strict=True):
-        nodes.add_node(num_cpus=1, object_store_memory=80 << 20, labels=labels, **hardware)
+    for at, labels, hardware in zip(ADDRESSES, others, HARDWARE[1:], strict=True):
+        nodes.add_node(node_ip_address=at, num_cpus=1, object_store_memory=80 << 20, labels=labels, **hardware)
     try:
         ray.init(address=nodes.address, logging_level="ERROR", log_to_driver=False)
         yield nodes
@@ -152,7 +154,8 @@ def removal(folder: str) -> dict[str, Any]:
                 nodes.remove_node(victim, allow_graceful=False)
                 wait_until(lambda: all(c.times[-1] > gone_at + 3 for c in committers), 120, "every group's commits")
                 gap = max(longest_gap(c.times, gone_at) for c in committers)
-                nodes.add_node(num_cpus=1, object_store_memory=80 << 20, labels={"coterie.io/rack": "d"})
+                quiet = {"num_cpus": 1, "object_store_memory": 80 << 20}
+                nodes.add_node(node_ip_address=victim.node_ip_address, labels={"coterie.io/rack": "d"}, **quiet)
                 wait_until(lambda: whole(cluster, "t", "__consumer_offsets"), 90, "the broker's return")
             found = [patient(lambda i=i: committed(consumer(servers, f"g{i}"), "t", 1))[0] for i in range(6)]
             stored = read_all(servers, "t", len(writer.acknowledged))

@@ -1,0 +1,68 @@
+"""One line says whether the loss of Ray's head ends the cluster, and what to set."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.controller import ray_head
+from actors.controller.ray_head import said
+
+STORE = {"RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": "/data/gcs"}
+LONG, REDIS = {"RAY_gcs_rpc_server_reconnect_timeout_s": "600"}, {"RAY_REDIS_ADDRESS": "redis:6379"}
+SETTINGS = ("RAY_gcs_storage=rocksdb", "RAY_gcs_storage_path=", "RAY_gcs_rpc_server_reconnect_timeout_s=600")
+
+
+@pytest.mark.parametrize("head", [{}, {"RAY_gcs_storage": "memory"}, {"RAY_REDIS_ADDRESS": ""}, LONG])
+def test_a_head_that_keeps_nothing_is_warned_of_with_what_to_set(head: dict[str, str]) -> None:
+    line = said("h:1", head, LONG)
+    assert line.startswith("warning: the Ray at h:1 keeps its state in memory: 60 s after its head is lost, all is.")
+    assert all(each in line for each in SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("head", "other", "within"),
+    [(STORE | LONG, None, "600"), (STORE, LONG, "600"), (STORE | LONG, LONG | STORE, "600")],
+)
+def test_a_head_that_keeps_its_state_may_be_lost_for_as_long_as_the_other_nodes_wait(
+    head: dict[str, str], other: dict[str, str] | None, within: str
+) -> None:
+    assert said("h:1", head, other) == (
+        "the Ray at h:1 keeps its state in /data/gcs of its head: keep that, and its head may be lost and come back "
+        f"within {within} s"
+    )
+
+
+@pytest.mark.parametrize("other", [{}, {"RAY_gcs_rpc_server_reconnect_timeout_s": "30"}])
+def test_nodes_that_end_before_a_head_can_be_back_are_warned_of(other: dict[str, str]) -> None:
+    """Also if the head's own environment has the setting: it is each node's."""
+    line = said("h:1", STORE | LONG, other)
+    assert line.startswith("warning: the Ray at h:1 keeps its state in /data/gcs of its head: ")
+    assert f"but only for {other.get('RAY_gcs_rpc_server_reconnect_timeout_s', '60')} s" in line
+    assert line.endswith("RAY_gcs_rpc_server_reconnect_timeout_s=600 for every node")
+
+
+def test_a_redis_is_a_store() -> None:
+    assert said("h:1", REDIS | LONG, None).startswith("the Ray at h:1 keeps its state in a Redis: ")
+
+
+def test_a_time_that_is_no_number_counts_as_the_default() -> None:
+    assert "only for 60 s" in said("h:1", STORE | {"RAY_gcs_rpc_server_reconnect_timeout_s": "long"}, None)
+
+
+def test_a_head_that_does_not_answer_is_not_said_to_be_safe_or_unsafe() -> None:
+    line = said("h:1", None, LONG)
+    assert line.startswith("the Ray at h:1: its head did not say whether the cluster survives the loss of it. ")
+    assert all(each in line for each in SETTINGS)
+
+
+def test_every_line_is_one_line() -> None:
+    for head in (None, {}, STORE, REDIS | LONG):
+        assert "\n" not in said("h:1", head, None)
+
+
+def test_only_what_concerns_the_gcs_leaves_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*STORE, *LONG, *REDIS):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAY_gcs_storage", "rocksdb")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
+    assert ray_head.environment() == {"RAY_gcs_storage": "rocksdb"}
