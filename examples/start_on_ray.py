@@ -1,9 +1,10 @@
-"""Start Coterie on a Ray cluster as soon as its nodes are there: a broker on each.
+"""Start Coterie on a Ray cluster as soon as its nodes are there: a broker on each, or on all but the head.
 
     python start_on_ray.py --nodes 3 --data-dir /var/lib/coterie --security secure --secret-file /etc/coterie/secret
 
 For clusters whose nodes join one after the other, as with `ray up` and KubeRay. Run it on the head node: the metadata
-and the first broker are where it runs. It ends when clients can connect; `coterie down` ends what it started.
+is where it runs, and so is the first broker, if the head gets one. It ends when clients can connect; `coterie down`
+ends what it started.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ POLL_SECONDS = 1.0
 def main() -> None:
     """Wait, start, and print where clients connect."""
     parser = argparse.ArgumentParser(description="Start Coterie when the Ray cluster is complete.")
-    parser.add_argument("--nodes", type=int, required=True, help="wait for so many Ray nodes; each gets a broker")
+    parser.add_argument("--nodes", type=int, required=True, help="wait for so many Ray nodes")
+    parser.add_argument("--brokers", type=int, help="how many (default: one for each node)")
     parser.add_argument("--data-dir", required=True, help="where each broker keeps its data, on its own node")
     parser.add_argument("--name", default="default", help="of the cluster (default: %(default)s)")
     parser.add_argument("--port", type=int, default=9092, help="of the first broker (default: %(default)s)")
@@ -50,7 +52,7 @@ def main() -> None:
         raise SystemExit(str(error)) from error
     wait_for_nodes(options.nodes, options.timeout)
     cluster = Cluster.start(
-        options.nodes,
+        options.brokers or options.nodes,
         name=options.name,
         port=options.port,
         data_dir=options.data_dir,

@@ -220,8 +220,11 @@ class Controller:
         self._thread = LoopThread("coterie-controller")
         node_id = ray.get_runtime_context().get_node_id()
         self._launcher = RayLauncher(spec.namespace, logs, spec.version, node_id)
+        path = first_users.log_path(folder)
+        if self._restarted and not path.exists():  # brokers would take an empty cluster for theirs
+            raise ClusterError(f"{path} is gone: this node has not the disk of the one that the controller was on")
         try:
-            metadata_log = MetadataLog(first_users.log_path(folder))
+            metadata_log = MetadataLog(path)
             first_users.take(folder, metadata_log)
         except OSError as error:
             raise ClusterError(why_unusable(folder, error)) from error

@@ -298,6 +298,18 @@ def test_only_a_restarted_controller_that_cannot_start_leaves_it_to_the_next(
 
 
 @pytest.mark.usefixtures("exits")
+def test_a_controller_that_is_restarted_on_another_disk_makes_no_new_cluster(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next node at its address may have an empty one."""
+    ray.restarted = True
+    with pytest.raises(ProcessEnded, match="1"):
+        made()
+    assert "this node has not the disk of the one that the controller was on" in caplog.text
+    assert list((tmp_path / "controller").iterdir()) == []
+
+
+@pytest.mark.usefixtures("exits")
 def test_a_cluster_in_which_nobody_may_do_anything_is_not_started_but_goes_on_where_it_runs(
     tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:

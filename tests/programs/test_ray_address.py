@@ -63,7 +63,9 @@ def test_a_ray_that_asks_for_the_token_of_the_home_folder_is_reached_by_its_addr
     *start, up, status, down = on_your_ray_cluster(port, tmp_path)
     with started(mine, "\n".join(start)):
         done = mine.run(*up.split())
-        assert (done.returncode, done.stderr.splitlines()) == (0, [NOTE]), done
+        (note, head) = done.stderr.splitlines()
+        assert (done.returncode, note) == (0, NOTE), done
+        assert head.startswith(f"warning: the Ray at {address} keeps its state in memory: "), head
         servers = done.stdout.split()[1].partition("=")[2]
         produce(servers, topic(servers, "t", 1), [b"reached"])
         assert read_all(servers, "t", 1) == {b"reached"}
@@ -138,7 +140,7 @@ def test_a_ray_without_a_token_is_known_as_open_by_who_gives_one(
     address, (up, down) = free
     user = home("somebody", OTHER)
     done = user.run(*up.split(), **TOKENS)
-    (note, warning) = done.stderr.splitlines()
+    (note, warning, _) = done.stderr.splitlines()
     assert (done.returncode, note) == (0, NOTE), done
     assert warning.startswith("warning: the Ray at "), warning
     assert ": it asks for no token, so whoever reaches its ports runs code as its user: " in warning
