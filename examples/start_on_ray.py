@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 
 import ray
@@ -60,6 +61,8 @@ def main() -> None:
         secure=options.security == "secure",
         insecure=options.security == "insecure",
     )
+    for note in cluster.notes:
+        print(note, file=sys.stderr)
     print(f"ready bootstrap.servers={cluster.bootstrap_servers}", flush=True)
     cluster.disconnect()
 
