@@ -52,11 +52,15 @@ def _asked(nodes: list[Node], *, head: bool) -> Any:
 
 
 def _answer(asked: Any) -> dict[str, str] | None:
-    """None if there is no answer in time."""
+    """None if there is no answer in time: Ray is then to try no longer, as this program may run for days."""
     if asked is not None:
-        with contextlib.suppress(ray.exceptions.RayError):
+        try:
             found: dict[str, str] = ray.get(asked, timeout=_ANSWER_SECONDS)
             return found
+        except ray.exceptions.GetTimeoutError:
+            ray.cancel(asked)
+        except ray.exceptions.RayError:
+            pass
     return None
 
 
@@ -70,8 +74,8 @@ def said(address: str, head: Mapping[str, str] | None, other: Mapping[str, str] 
     store = _store(head)
     if store is None:
         return (
-            f"warning: the Ray at {address} keeps its state in memory: {_DEFAULT_SECONDS:.0f} s after its head is "
-            f"lost, all is. Before `ray start`, set {_STORE_FIX}, for the head, and {_RECONNECT_FIX}"
+            f"warning: the Ray at {address} keeps its state in memory: with its head, all nodes are lost, within "
+            f"{_seconds(head if other is None else other):g} s. Before `ray start`, set {_STORE_FIX}, for the head, and {_RECONNECT_FIX}"
         )
     longest = _seconds(head if other is None else other)
     kept = f"the Ray at {address} keeps its state in {store}: keep that, and its head may be lost and come back"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ray.exceptions import GetTimeoutError
 
 from actors.controller import ray_head
 from actors.controller.ray_head import said
@@ -13,10 +14,29 @@ SETTINGS = ("RAY_gcs_storage=rocksdb", "RAY_gcs_storage_path=", "RAY_gcs_rpc_ser
 
 
 @pytest.mark.parametrize("head", [{}, {"RAY_gcs_storage": "memory"}, {"RAY_REDIS_ADDRESS": ""}, LONG])
-def test_a_head_that_keeps_nothing_is_warned_of_with_what_to_set(head: dict[str, str]) -> None:
-    line = said("h:1", head, LONG)
-    assert line.startswith("warning: the Ray at h:1 keeps its state in memory: 60 s after its head is lost, all is.")
+@pytest.mark.parametrize(("other", "within"), [({}, 60), (LONG, 600)])
+def test_a_head_that_keeps_nothing_is_warned_of_with_what_to_set(
+    head: dict[str, str], other: dict[str, str], within: int
+) -> None:
+    """It said 60 s where the nodes wait for ten minutes."""
+    line = said("h:1", head, other)
+    assert line.startswith(
+        f"warning: the Ray at h:1 keeps its state in memory: with its head, all nodes are lost, within {within} s. "
+    )
     assert all(each in line for each in SETTINGS)
+
+
+def test_a_node_that_does_not_answer_is_asked_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task waited for its node as long as the program ran."""
+
+    def late(asked: str, timeout: float) -> None:
+        raise GetTimeoutError(asked)
+
+    cancelled: list[str] = []
+    monkeypatch.setattr("ray.get", late)
+    monkeypatch.setattr("ray.cancel", cancelled.append)
+    assert ray_head._answer("task") is None
+    assert cancelled == ["task"]
 
 
 @pytest.mark.parametrize(
