@@ -143,10 +143,7 @@ class RayLauncher:
             raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is gone")
         if present.node_id in leaving:  # Ray would refuse the start, again and again
             raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is drained: {_NEXT_NODE}")
-        with self._placing:
-            spec, _ = self._specs[broker_id]
-            spec = spec.moved(node.address, present.address)
-            self._specs[broker_id] = (spec, present)
+        spec = self._note_at(broker_id, present)
         number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
         actor = Broker.options(  # type: ignore[attr-defined]
             name=f"broker-{broker_id}-{os.getpid()}-{number}",
@@ -161,6 +158,13 @@ class RayLauncher:
         actor.serve.remote().future().add_done_callback(
             lambda future: self._work.put(partial(self._ended, broker_id, actor, future.exception()))
         )
+
+    def _note_at(self, broker_id: int, present: Node) -> BrokerSpec:
+        with self._placing:
+            spec, node = self._specs[broker_id]
+            spec = spec.moved(node.address, present.address)
+            self._specs[broker_id] = (spec, present)
+        return spec
 
     def _not_started(self, broker_id: int, reason: str) -> None:
         level = logging.DEBUG if self.errors.get(broker_id) == reason else logging.ERROR  # once for each reason
@@ -206,6 +210,13 @@ class RayLauncher:
         with self._placing:
             spec, node = self._specs[broker_id]
             self._specs[broker_id] = (spec.at_ports(ports), node)
+        self._work.put(partial(self._look_where, broker_id))
+
+    def _look_where(self, broker_id: int) -> None:
+        """Note another node with a broker's disk, if its own has gone: Ray may have started it on the next one."""
+        with suppress(Exception):  # Ray is away, or busy
+            node = self._specs[broker_id][1]
+            self._note_at(broker_id, successor(node, alive_nodes()) or node)
 
     def kill_broker(self, broker_id: int) -> None:
         """End a broker's process at once."""
@@ -262,6 +273,7 @@ class RayLauncher:
             return
         cause = getattr(error, "cause", None) or error or "no broker took it"
         log.error("a shard process of broker %d did not start: %s", broker_id, cause, extra=about(broker=broker_id))
+        self._look_where(broker_id)
         # The broker asks again. A machine that cannot start processes should not be busy with that all the time.
         drained = self.node_of(broker_id) in self._draining()  # Ray starts nothing there any more
         self._later(_DRAINED_SHARD_SECONDS if drained else _FAILED_SHARD_SECONDS, partial(self._give_up_shard, name))

@@ -221,6 +221,32 @@ def test_a_broker_whose_node_is_drained_waits_for_the_next_one_and_says_so_once(
     assert [launcher.node_of(0), len(ray.made), len(failed)] == [f"{7:056x}", 1, 3]
 
 
+@pytest.mark.parametrize("address", ["10.0.0.0", "10.0.0.9"])
+@pytest.mark.parametrize("seen", ["registered", "shard ended"])
+def test_shards_follow_a_broker_that_ray_has_started_on_the_next_node(
+    tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch, address: str, seen: str
+) -> None:
+    """Its start waited for a node with its label or address. Its shards were started on the lost one, for ever."""
+    shards: list[Actor] = []
+    monkeypatch.setattr("actors.controller.launcher.OffsetsPartition", Started(shards))
+    launcher, _ = launcher_in(tmp_path)
+    launcher.add(launcher._specs[0][0], replace(_NODES[0], name="disk-0"))
+    ray.alive = [replace(_NODES[0], name="disk-0"), _NODES[1]]
+    launcher._start_broker(0)
+    ray.alive = [Node(f"{7:056x}", address, 2.0, name="disk-0"), _NODES[1]]
+    if seen == "registered":
+        launcher.registered(0, {})
+    else:
+        launcher._want_shards(0, 1, 0, ())
+        shards[-1].served.set_exception(ConnectionError("its node is gone"))
+    done = threading.Event()
+    launcher._work.put(done.set)
+    assert done.wait(10)
+    launcher._want_shards(0, 2, 0, ())
+    assert shards[-1].options["scheduling_strategy"].node_id == launcher.node_of(0) == f"{7:056x}"
+    assert launcher._specs[0][0].host == address
+
+
 def test_a_node_that_is_alone_has_to_do_though_it_is_drained(tmp_path: Path, ray: FakeRay) -> None:
     launcher, failed = launcher_in(tmp_path, {_NODES[0].node_id: 0})
     ray.alive = _NODES[:1]
