@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import ray
@@ -45,10 +45,6 @@ class Node:
         """What is noted of where data is."""
         return self.name or self.address
 
-    def is_home(self, home: str) -> bool:
-        """Whether data with this home is here. A home may have been noted before the node had its label."""
-        return home in (self.name, self.address)
-
 
 class PlacementError(CoterieError, RuntimeError):
     """Brokers cannot be placed; the text says why."""
@@ -78,11 +74,13 @@ def staying_at(node: Node, alive: Iterable[Node]) -> dict[str, Any]:
     """Ray's options for an actor that has its data on a node: it is started there, and nowhere else.
 
     An actor with a node's id is gone for good when Ray knows the node no more, though another one may have its disk. So
-    the id says where to run only if several nodes have the name or the address: they share one machine.
+    the id says where to run only if several nodes have the name or the address: they share one machine, or Ray has not
+    seen yet that the one before is lost. That one's address need not come back, and an actor would wait for it.
     """
     others = [each for each in alive if each.node_id != node.node_id]
-    if node.name and all(each.name != node.name for each in others):
-        return {"label_selector": {NODE_LABEL: node.name}}
+    if node.name:
+        alone = all(each.name != node.name for each in others)
+        return {"label_selector": {NODE_LABEL: node.name}} if alone else beside(node.node_id)
     if node.resource and all(each.resource != node.resource for each in others):
         return {"resources": {node.resource: _TRACE}}
     return beside(node.node_id)
@@ -112,7 +110,7 @@ def rack_of(labels: Mapping[str, str]) -> str | None:
 
 def place_brokers(
     nodes: list[Node],
-    homes: dict[int, str],
+    homes: Mapping[int, Node | str],
     count: int,
     *,
     may_be_away: bool = False,
@@ -121,17 +119,18 @@ def place_brokers(
     """A node for each broker from 0 to count-1: the one with its data, or for a new broker the least used one.
 
     Of several least used nodes it is one that is not Ray's head, then one in the least used rack; none whose id is in
-    `leaving`, unless there is no other. `homes` has, by broker id, the home of the broker's data. Raises PlacementError
-    if no node has it.
+    `leaving`, unless there is no other. `homes` has, by broker id, the node that had the broker's data, or its address.
+    Raises PlacementError if no node has it.
     """
     if not nodes:
         raise PlacementError("the Ray cluster has no living node")
     used: Counter[str] = Counter()
     in_rack: Counter[str | None] = Counter()
     placed: dict[int, Node] = {}
-    for broker_id, home in homes.items():
+    for broker_id, noted in homes.items():
+        home = Node("", noted, 0.0) if isinstance(noted, str) else noted
         # Several Ray nodes can share a machine, and then they share its files.
-        node = min((n for n in nodes if n.is_home(home)), key=lambda n: used[n.node_id], default=None)
+        node = min(_with_disk_of(home, nodes), key=lambda n: used[n.node_id], default=None)
         if node is None:
             placed[broker_id] = _away(broker_id, home, nodes, may_be_away=may_be_away)
             continue
@@ -143,11 +142,22 @@ def place_brokers(
     return placed | dict(zip(new, _spread(candidates, len(new), used, in_rack), strict=True))
 
 
-def _away(broker_id: int, home: str, nodes: Iterable[Node], *, may_be_away: bool) -> Node:
+def _with_disk_of(home: Node, nodes: list[Node]) -> list[Node]:
+    """The nodes that have the disk of this one: those with its label, or at its address if one of them has no label.
+
+    If several addresses have its label, which is a mistake, or one is lost and Ray does not know yet, only its own counts.
+    """
+    named = [each for each in nodes if home.name and each.name == home.name]
+    if len({each.address for each in named}) > 1:
+        named = [each for each in named if each.address == home.address]
+    return named or [each for each in nodes if each.address == home.address and not (each.name and home.name)]
+
+
+def _away(broker_id: int, home: Node, nodes: Iterable[Node], *, may_be_away: bool) -> Node:
     if may_be_away:
-        return Node("", home, 0.0)  # `successor` finds the one that comes back
+        return replace(home, node_id="")  # `successor` finds the one that comes back
     raise PlacementError(
-        f"the data of broker {broker_id} is on Ray node {home}, which is not in this Ray cluster "
+        f"the data of broker {broker_id} is on Ray node {home.home}, which is not in this Ray cluster "
         f"(its nodes are {', '.join(sorted(each.home for each in nodes))}): start that node again, or move its data "
         "directory"
     )
@@ -170,5 +180,5 @@ def successor(node: Node, alive: list[Node], leaving: Collection[str] = ()) -> N
     One that is `leaving` only if no other has them. None while there is none: the broker then waits for the machine
     with its data.
     """
-    here = [each for each in alive if each.is_home(node.home)]
+    here = _with_disk_of(node, alive)
     return min(here, key=lambda each: (each.node_id in leaving, each.node_id != node.node_id), default=None)

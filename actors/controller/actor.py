@@ -117,7 +117,7 @@ class ControllerSpec:
 
     @property
     def homes_file(self) -> Path:
-        """The file that says where each broker's data is: broker id -> [its Ray node's home, port]."""
+        """The file that says where each broker's data is: broker id -> [its Ray node's address, port, label]."""
         return Path(self.data_dir) / "controller" / "homes.json"
 
 
@@ -148,6 +148,11 @@ def _told(plans: tuple[DoorPlan, ...], spec: ControllerSpec, broker: BrokerSpec,
     """What a broker is told from now on. It keeps those ports that nothing chooses."""
     present = {door.listener: door.port for door in broker.doors}
     return replace(broker, doors=doors_of(plans, broker.broker_id, node.address, present), config=spec.effective)
+
+
+def _home(address: str, _port: int, name: str = "") -> Node:
+    """The Ray node that had a broker's data, as it was noted. Earlier builds noted no label, and read the address."""
+    return Node("", address, 0.0, name=name)
 
 
 def _monitor_of(spec: ControllerSpec) -> MonitorSpec:
@@ -296,13 +301,15 @@ class Controller:
     def _place_brokers(self, count: int, only: Sequence[int] | None = None, *, may_be_away: bool = False) -> list[int]:
         """Place brokers on Ray nodes; one that has data goes where that is. `only`: the others run already."""
         spec = self._spec
-        homes: dict[str, tuple[str, int]] = {}
+        homes: dict[str, list[Any]] = {}
         if spec.homes_file.exists():
             homes = json.loads(spec.homes_file.read_text())
-        known = {int(broker_id): home[0] for broker_id, home in homes.items()}
-        if spec.host is not None:
-            known = {}  # a cluster on one machine: addresses of Ray's do not matter
+        known = {int(broker_id): _home(*noted) for broker_id, noted in homes.items()}
         alive = alive_nodes()
+        if spec.host is not None and len({node.address for node in alive}) == 1:
+            known = {}  # a cluster on one machine: addresses of Ray's do not matter
+        if spec.host is not None and spec.host not in ANY_HOST:
+            alive = [replace(node, head=False) for node in alive]  # only this machine is sure to have that address
         leaving = self._launcher.leaving(alive)
         nodes = place_brokers(alive, known, max(count, len(homes)), may_be_away=may_be_away, leaving=leaving)
         plans = plan_doors(BrokerConfig.from_mapping(spec.effective), spec.host, spec.port)
@@ -320,7 +327,7 @@ class Controller:
                 ),
                 node,
             )
-        text = json.dumps({str(b): [node.home, spec.port] for b, node in nodes.items()})
+        text = json.dumps({str(b): [node.address, spec.port, node.name] for b, node in nodes.items()})
         REAL_WRITER.write_atomically(spec.homes_file, text.encode())
         return sorted(nodes)
 

@@ -304,8 +304,56 @@ def test_a_controller_restarted_while_a_node_is_away_has_its_brokers_wait_for_it
     second = made()
     assert second._ask(lambda: second._server._starts.wanted) == {0, 1}
     assert second._launcher._specs[1][1].address == "10.0.0.1"
-    assert json.loads(homes.read_text())["1"] == ["10.0.0.1", 0]
+    assert json.loads(homes.read_text())["1"] == ["10.0.0.1", 0, ""]
     end(second)
+
+
+def test_where_data_is_can_be_read_by_builds_before_labels_and_is_read_from_them(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any]
+) -> None:
+    """They take the first for an address, and would wait for a node at the address `disk-0`."""
+    homes = spec_in(tmp_path).homes_file
+    homes.write_text(json.dumps({"0": ["10.0.0.1", 0], "1": ["10.0.0.8", 0, "disk-1"]}))
+    ray.alive = [replace(_NODES[0], name="disk-1"), replace(_NODES[1], name="disk-0")]
+    controller = made()
+    controller._place_brokers(2)
+    assert [controller._launcher.node_of(each) for each in (0, 1)] == [_NODES[1].node_id, _NODES[0].node_id]
+    written = {"0": ["10.0.0.1", 0, "disk-0"], "1": ["10.0.0.0", 0, "disk-1"]}
+    assert json.loads(homes.read_text()) == written
+    ray.restarted, ray.alive = True, [Node(f"{8:056x}", "10.0.0.8", 2.0)]
+    end(controller)
+    again = made()
+    assert json.loads(homes.read_text()) == written, "of nodes that are away, all stays noted"
+    end(again)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_brokers_with_data_stay_on_their_nodes_though_a_host_is_given(tmp_path: Path, ray: FakeRay, host: str) -> None:
+    """They were placed anew at each start, and since new ones keep off the head, elsewhere."""
+    actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+    spec = replace(spec_in(tmp_path, 1), host=host)
+    spec.homes_file.write_text(json.dumps({"0": ["10.0.0.0", 0]}))
+    ray.alive = [replace(_NODES[0], head=True), _NODES[1]]
+    controller = actor_class(told(spec))
+    controller._place_brokers(1)
+    assert controller._launcher.node_of(0) == _NODES[0].node_id
+    ray.alive = _NODES[1:]  # a cluster on one machine, which has another address now
+    controller._place_brokers(1)
+    assert controller._launcher.node_of(0) == _NODES[1].node_id
+    end(controller)
+
+
+@pytest.mark.parametrize(("host", "at"), [(None, 1), ("0.0.0.0", 1), ("127.0.0.1", 0)])
+def test_a_broker_at_an_address_of_this_machine_is_placed_here_though_it_is_the_head(
+    tmp_path: Path, ray: FakeRay, host: str | None, at: int
+) -> None:
+    """It was placed on a node where nobody reaches this address."""
+    actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+    ray.alive = [replace(_NODES[0], head=True), _NODES[1]]
+    controller = actor_class(told(replace(spec_in(tmp_path, 1), host=host)))
+    controller._place_brokers(1)
+    assert controller._launcher.node_of(0) == _NODES[at].node_id
+    end(controller)
 
 
 @pytest.mark.usefixtures("exits")

@@ -54,9 +54,10 @@ def test_an_actor_with_data_is_placed_by_the_address_of_a_node_without_a_label()
     assert staying_at(here, [here, node("2")]) == {"resources": {"node:10.0.0.1": 0.001}}
 
 
-def test_an_actor_is_placed_by_address_if_its_nodes_label_is_that_of_another() -> None:
+def test_an_actor_is_placed_by_the_id_of_its_node_if_another_has_its_label() -> None:
+    """Placed by its address, it waited two minutes for a lost node, and not for the one with its disk."""
     here = node("1", name="disk")
-    assert staying_at(here, [here, node("2", name="disk")]) == {"resources": {"node:10.0.0.1": 0.001}}
+    assert affinity(staying_at(here, [here, node("2", name="disk")])) == id_of(1)
 
 
 def test_of_several_nodes_at_one_address_the_id_says_which() -> None:
@@ -131,7 +132,7 @@ def test_the_node_of_this_process_is_named_so_that_its_successor_is_meant_too(mo
 
 def test_a_broker_goes_to_the_node_with_its_label_at_whatever_address() -> None:
     alive = [node("7", name="disk-1"), node("8", name="disk-0")]
-    placed = place_brokers(alive, {0: "disk-0", 1: "disk-1"}, 2)
+    placed = place_brokers(alive, {each: node("0", name=f"disk-{each}") for each in (0, 1)}, 2)
     assert {broker_id: each.node_id for broker_id, each in placed.items()} == {0: id_of(8), 1: id_of(7)}
     assert successor(node("0", name="disk-0"), alive) == alive[1]
 
@@ -145,7 +146,25 @@ def test_a_broker_whose_node_has_its_label_only_now_is_at_home_there() -> None:
 def test_a_node_with_another_label_at_the_same_address_has_another_disk() -> None:
     assert successor(node("0", "10.0.0.1", name="disk-0"), [node("1", name="disk-1")]) is None
     with pytest.raises(PlacementError, match=r"broker 0 is on Ray node disk-0.*its nodes are disk-1"):
-        place_brokers([node("1", name="disk-1")], {0: "disk-0"}, 1)
+        place_brokers([node("1", name="disk-1")], {0: node("0", "10.0.0.1", name="disk-0")}, 1)
+
+
+def test_a_broker_whose_node_has_lost_its_label_is_at_home_at_its_address() -> None:
+    """The start was refused, as if no node had the data."""
+    here = node("1")
+    before = node("0", "10.0.0.1", name="disk-1")
+    assert place_brokers([node("2"), here], {0: before}, 1) == {0: here}
+    assert successor(before, [node("2"), here]) == here
+
+
+def test_of_nodes_at_several_addresses_with_one_label_the_data_is_at_the_noted_address() -> None:
+    """Brokers took turns on such nodes, and came up where another one's data was."""
+    alive = [node(str(at), name="same") for at in (1, 2, 3)]
+    homes = {broker_id: node("0", f"10.0.0.{at}", name="same") for broker_id, at in enumerate((3, 1, 2))}
+    assert [each.address for each in place_brokers(alive, homes, 3).values()] == ["10.0.0.3", "10.0.0.1", "10.0.0.2"]
+    gone = node("0", "10.0.0.9", name="same")
+    assert successor(gone, alive) is None
+    assert successor(gone, alive[:1]) == alive[0], "once the others are gone, it is the one that has come instead"
 
 
 # --- the head, and nodes that are drained ---
