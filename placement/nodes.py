@@ -145,7 +145,8 @@ def place_brokers(
 def _with_disk_of(home: Node, nodes: list[Node]) -> list[Node]:
     """The nodes that have the disk of this one: those with its label, or at its address if one of them has no label.
 
-    If several addresses have its label, which is a mistake, or one is lost and Ray does not know yet, only its own counts.
+    If several addresses have its label, only its own counts: that is a mistake, or Ray does not know yet that one is
+    lost.
     """
     named = [each for each in nodes if home.name and each.name == home.name]
     if len({each.address for each in named}) > 1:

@@ -71,13 +71,12 @@ def said(address: str, head: Mapping[str, str] | None, other: Mapping[str, str] 
             f"the Ray at {address}: its head did not say whether the cluster survives the loss of it. It does if the "
             f"head has {_STORE_FIX}, and {_RECONNECT_FIX}"
         )
-    store = _store(head)
+    store, longest = _store(head), _seconds(head if other is None else other)
     if store is None:
         return (
             f"warning: the Ray at {address} keeps its state in memory: with its head, all nodes are lost, within "
-            f"{_seconds(head if other is None else other):g} s. Before `ray start`, set {_STORE_FIX}, for the head, and {_RECONNECT_FIX}"
+            f"{longest:g} s. Before `ray start`, set {_STORE_FIX}, for the head, and {_RECONNECT_FIX}"
         )
-    longest = _seconds(head if other is None else other)
     kept = f"the Ray at {address} keeps its state in {store}: keep that, and its head may be lost and come back"
     if longest <= _DEFAULT_SECONDS:
         return f"warning: {kept}, but only for {longest:g} s. Before `ray start`, set {_RECONNECT_FIX}"
