@@ -24,6 +24,7 @@ NODE_LABEL: Final = "coterie.io/node"
 """The label that names a node by its disk: who has a name is known by it at every address."""
 _HEAD: Final = "node:__internal_head__"
 _TRACE: Final = 0.001  # of the one that a node has of its own resource: a thousand actors fit
+_FREE: Final = {"scheduling_strategy": "DEFAULT"}  # not set, it may be the placement group of who starts a cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,9 @@ def staying_at(node: Node, alive: Iterable[Node]) -> dict[str, Any]:
     others = [each for each in alive if each.node_id != node.node_id]
     if node.name:
         alone = all(each.name != node.name for each in others)
-        return {"label_selector": {NODE_LABEL: node.name}} if alone else beside(node.node_id)
+        return {**_FREE, "label_selector": {NODE_LABEL: node.name}} if alone else beside(node.node_id)
     if node.resource and all(each.resource != node.resource for each in others):
-        return {"resources": {node.resource: _TRACE}}
+        return {**_FREE, "resources": {node.resource: _TRACE}}
     return beside(node.node_id)
 
 

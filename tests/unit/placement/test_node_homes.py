@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,14 +45,16 @@ def affinity(options: dict[str, Any]) -> str:
 def test_an_actor_with_data_is_placed_by_the_label_of_its_node() -> None:
     here = node("1", name="disk-1")
     assert staying_at(here, [here, node("2", name="disk-2"), node("3")]) == {
-        "label_selector": {"coterie.io/node": "disk-1"}
+        "label_selector": {"coterie.io/node": "disk-1"},
+        "scheduling_strategy": "DEFAULT",
     }
 
 
 def test_an_actor_with_data_is_placed_by_the_address_of_a_node_without_a_label() -> None:
     """By the node's id it was gone for good once another node had come under its address."""
     here = node("1")
-    assert staying_at(here, [here, node("2")]) == {"resources": {"node:10.0.0.1": 0.001}}
+    options = staying_at(here, [here, node("2")])
+    assert options == {"resources": {"node:10.0.0.1": 0.001}, "scheduling_strategy": "DEFAULT"}
 
 
 def test_an_actor_is_placed_by_the_id_of_its_node_if_another_has_its_label() -> None:
@@ -68,6 +71,13 @@ def test_of_several_nodes_at_one_address_the_id_says_which() -> None:
 def test_a_node_without_a_resource_of_its_address_is_named_by_its_id() -> None:
     here = Node(id_of(1), "10.0.0.1", 2.0)
     assert affinity(staying_at(here, [here, Node(id_of(2), "10.0.0.2", 2.0)])) == id_of(1)
+
+
+@pytest.mark.parametrize("known", [{}, {"name": "disk"}, {"resource": ""}])
+def test_no_actor_is_taken_into_the_placement_group_of_who_starts_a_cluster(known: dict[str, str]) -> None:
+    """Ray refused the start in a placement group that captures what its tasks start, as those of Train and Tune do."""
+    here = replace(node("1"), **known)
+    assert staying_at(here, [here])["scheduling_strategy"] is not None
 
 
 def test_what_serves_a_process_of_a_node_goes_with_the_node() -> None:
@@ -122,7 +132,7 @@ def test_nodes_are_known_by_label_address_and_being_the_head_and_come_in_the_ord
 
 @pytest.mark.usefixtures("three")
 def test_the_node_of_this_process_is_named_so_that_its_successor_is_meant_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert staying_here() == {"resources": {"node:10.0.0.9": 0.001}}
+    assert staying_here()["resources"] == {"node:10.0.0.9": 0.001}
     monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: id_of(7)))
     assert affinity(staying_here()) == id_of(7), "Ray does not know it yet"
 
