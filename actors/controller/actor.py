@@ -150,8 +150,8 @@ def _told(plans: tuple[DoorPlan, ...], spec: ControllerSpec, broker: BrokerSpec,
     return replace(broker, doors=doors_of(plans, broker.broker_id, node.address, present), config=spec.effective)
 
 
-def _home(address: str, _port: int, name: str = "") -> Node:
-    """The Ray node that had a broker's data, as it was noted. Earlier builds noted no label, and read the address."""
+def _home(address: str, _port: int, name: str = "", *_: Any) -> Node:
+    """The Ray node with a broker's data, as it was noted. Earlier builds noted no label; later ones may note more."""
     return Node("", address, 0.0, name=name)
 
 
@@ -308,11 +308,11 @@ class Controller:
         alive = alive_nodes()
         if spec.host is not None and len({node.address for node in alive}) == 1:
             known = {}  # a cluster on one machine: addresses of Ray's do not matter
-        if spec.host is not None and spec.host not in ANY_HOST:
+        plans = plan_doors(BrokerConfig.from_mapping(spec.effective), spec.host, spec.port)
+        if not {plan.host for plan in plans} <= {None, *ANY_HOST}:
             alive = [replace(node, head=False) for node in alive]  # only this machine is sure to have that address
         leaving = self._launcher.leaving(alive)
         nodes = place_brokers(alive, known, max(count, len(homes)), may_be_away=may_be_away, leaving=leaving)
-        plans = plan_doors(BrokerConfig.from_mapping(spec.effective), spec.host, spec.port)
         for broker_id, node in nodes.items():
             if only is not None and broker_id not in only:
                 continue

@@ -343,14 +343,24 @@ def test_brokers_with_data_stay_on_their_nodes_though_a_host_is_given(tmp_path: 
     end(controller)
 
 
-@pytest.mark.parametrize(("host", "at"), [(None, 1), ("0.0.0.0", 1), ("127.0.0.1", 0)])
+@pytest.mark.parametrize(
+    ("host", "listeners", "at"),
+    [
+        (None, "", 1),
+        ("0.0.0.0", "", 1),
+        ("127.0.0.1", "", 0),
+        (None, "PLAINTEXT://:0", 1),
+        (None, "PLAINTEXT://:0,SSL://127.0.0.1:0", 0),
+    ],
+)
 def test_a_broker_at_an_address_of_this_machine_is_placed_here_though_it_is_the_head(
-    tmp_path: Path, ray: FakeRay, host: str | None, at: int
+    tmp_path: Path, ray: FakeRay, host: str | None, listeners: str, at: int
 ) -> None:
     """It was placed on a node where nobody reaches this address."""
     actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
     ray.alive = [replace(_NODES[0], head=True), _NODES[1]]
-    controller = actor_class(told(replace(spec_in(tmp_path, 1), host=host)))
+    config = {"listeners": listeners} if listeners else {}
+    controller = actor_class(told(replace(spec_in(tmp_path, 1), host=host, port=None, config=config)))
     controller._place_brokers(1)
     assert controller._launcher.node_of(0) == _NODES[at].node_id
     end(controller)
