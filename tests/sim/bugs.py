@@ -21,7 +21,6 @@ from actors.broker.coordinators.link import LinkState, ShardLink
 from actors.broker.coordinators.parking import Place
 from actors.broker.coordinators.readiness import Readiness
 from actors.broker.coordinators.sleeping import Sleeping
-from actors.broker.led import LedPartitions
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.leaders import Leaders
 from actors.broker.replication.manager import ReplicaManager
@@ -206,17 +205,6 @@ def zombie_serves() -> Changes:
         return self.registered
 
     return [(ReplicaManager, "leads", leads)]
-
-
-@bug
-def leads_before_it_registers() -> Changes:
-    """A broker that has begun anew leads its sole replicas by metadata from before its former process ended."""
-
-    def leads(self: LedPartitions, topic: str, index: int, partition: PartitionInfo) -> bool:
-        alone = len(partition.replicas) == 1
-        return partition.leader == self._broker_id and (alone or self._replication.leads(topic, index, partition))
-
-    return [(LedPartitions, "leads", leads)]
 
 
 @bug
