@@ -65,6 +65,7 @@ def test_a_successor_of_a_killed_static_member_has_its_partitions_before_the_ses
             return successor.assignment() == set(partitions)
 
         wait_until(has_all, timeout_s=20, what="the partitions of the killed member")
+        assert successor.group_metadata().member_id != "the killed one"
 
 
 @against("kafka", "coterie")
