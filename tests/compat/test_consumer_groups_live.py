@@ -19,7 +19,7 @@ from tests.compat.driving import all_closed
 from tests.compat.group_clients import CLASSIC, CONSUMER, GROUP_CLIENTS, GroupClient
 from tests.compat.group_life import Life, committed_meanwhile, numbers
 from tests.compat.peers import Coterie
-from tests.compat.raw import create_topics, serving_coordinator
+from tests.compat.raw import Raw, create_topics, serving_coordinator
 from tests.compat.remote import Remote
 from tests.compat.support import PATIENT, wait_until
 from tests.compat.test_group_protocols import ALL, PARTITIONS, produce
@@ -46,6 +46,15 @@ def _broker_of(cluster: Coterie, group: str) -> int:
 def _listens_on(process: psutil.Process, port: int) -> bool:
     with contextlib.suppress(psutil.Error):
         return any(c.laddr and c.laddr.port == port and c.status == "LISTEN" for c in process.net_connections())
+    return False
+
+
+def _listen(servers: str) -> bool:
+    """Whether each of these brokers can be connected to."""
+    with contextlib.suppress(ConnectionError), contextlib.ExitStack() as connections:
+        for address in servers.split(","):
+            connections.enter_context(Raw(address))
+        return True
     return False
 
 
@@ -79,6 +88,7 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(
             after = described(servers, name)
         assert {each.member_id for each in before.members} < {each.member_id for each in after.members}
         assert after.group_epoch == before.group_epoch + 1
+    wait_until(lambda: _listen(servers), what="the broker that was killed")
 
 
 @pytest.fixture(params=GROUP_CLIENTS)

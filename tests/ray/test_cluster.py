@@ -214,8 +214,7 @@ class NeverScheduled:
         self._actor_class = actor_class
 
     def options(self, **options: Any) -> Any:
-        options.pop("scheduling_strategy")
-        return self._actor_class.options(resources={"unobtainium": 1}, **options)
+        return self._actor_class.options(**{**options, "resources": {"unobtainium": 1}})
 
 
 def test_a_controller_that_ray_never_starts_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,13 @@ def test_a_monitor_that_is_killed_is_replaced_and_no_group_notices(shared: Clust
     assert {broker.pid for broker in seen.brokers} == set(shared.broker_pids().values())
     servers = shared.bootstrap_servers
     with ConsumerPool(
-        topic(servers, name, 1), name, Recorder, 1, bootstrap_servers=servers, handler_args=(str(tmp_path),)
+        topic(servers, name, 1),
+        name,
+        Recorder,
+        1,
+        bootstrap_servers=servers,
+        handler_args=(str(tmp_path),),
+        group_protocol="classic",  # in the other one a member's process is not known
     ) as pool:
         (told,) = wait_until(lambda: rebalances(shared, name), what="the pool's rebalance")
         (member,) = pool.status()
