@@ -53,14 +53,14 @@ test-fast: check
 	$(BIN)/python -m pytest -n 2 tests/component
 	$(BIN)/python -m tests.sim --seeds 0-19
 
-# Four processes, since they often wait. The folders that share a cluster each stay in one (tests/conftest.py).
+# Three processes, since they often wait. The folders that share a cluster each stay in one (tests/conftest.py).
 # What takes all of the machine runs alone.
 IN_MEMORY := $(BIN)/python -m tools.in_memory
 ALONE := tests/programs/test_starvation.py
 test: setup
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint types conformance
 	$(IN_MEMORY) $(BIN)/python -m pytest $(ALONE)
-	$(IN_MEMORY) $(BIN)/python -m pytest -n 4 --no-loadscope-reorder $(addprefix --ignore=,$(ALONE))
+	$(IN_MEMORY) $(BIN)/python -m pytest -n 3 --no-loadscope-reorder $(addprefix --ignore=,$(ALONE))
 
 # What of this is worth trying on another Python, too: tools/another_python.py.
 another: setup
