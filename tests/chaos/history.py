@@ -18,9 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-_BEHIND_S = 10.0
-"""So long it may take until a member hears that it was behind: a heartbeat, on a machine that is full."""
-
 
 class History:
     """Written by many threads; read back when they have ended."""
@@ -74,8 +71,6 @@ class Outcome:
     deaths: int = 0
     """Of processes that such a record has ended."""
     false_expulsions: int = 0
-    behind: int = 0
-    """Members that lost their partitions since they were behind when their group became a classic one."""
     kept: int = 0
     """Acknowledged commits of members."""
     changed_over: int = 0
@@ -100,10 +95,12 @@ def judge(events: list[dict[str, Any]]) -> Outcome:
     _uses(events, outcome)
     _members_commits(events, outcome)
     _availability(events, outcome)
-    _expulsions(events, outcome)
     for event in events:
         if event["event"] == "fault":
             outcome.faults[event["kind"]] = outcome.faults.get(event["kind"], 0) + 1
+        elif event["event"] == "lost":
+            outcome.false_expulsions += 1
+            outcome.violations.append(f"at {event['at']:.1f} s {event['client']} lost its membership, never silent")
         elif event["event"] == "deadly":
             outcome.deaths += 1
         elif event["event"] == "two_at_once":
@@ -204,19 +201,6 @@ def _uses(events: list[dict[str, Any]], outcome: Outcome) -> None:
             case "protocol":
                 outcome.changed_over += types.get(group, event["type"]) != event["type"]
                 types[group] = event["type"]
-
-
-def _expulsions(events: list[dict[str, Any]], outcome: Outcome) -> None:
-    """Nobody loses its membership, but who was behind when its group became a classic one: 22 tells it (K-E-47)."""
-    classic = [(e["group"], e["at"]) for e in events if e["event"] == "protocol" and e["type"] == "classic"]
-    for event in events:
-        if event["event"] != "lost":
-            continue
-        if any(group == event.get("group") and abs(event["at"] - at) < _BEHIND_S for group, at in classic):
-            outcome.behind += 1
-        else:
-            outcome.false_expulsions += 1
-            outcome.violations.append(f"at {event['at']:.1f} s {event['client']} lost its membership, never silent")
 
 
 def _members_commits(events: list[dict[str, Any]], outcome: Outcome) -> None:

@@ -38,12 +38,6 @@ FINE = [
 ]
 
 
-def test_who_was_behind_when_its_group_became_a_classic_one_was_not_expelled() -> None:
-    became = event(3, "protocol", group="g", type="classic")
-    outcome = judge([*FINE, became, event(4, "lost", client="m", group="g", partitions=[0])])
-    assert (outcome.violations, outcome.behind, outcome.false_expulsions) == ([], 1, 0)
-
-
 def test_a_good_run_has_no_violation() -> None:
     outcome = judge(FINE)
     assert outcome.violations == []
@@ -71,18 +65,6 @@ def test_a_good_run_has_no_violation() -> None:
         ([e | {"members": {"m": [0], "n": [0]}} if e["event"] == "owners" else e for e in FINE], "two members"),
         ([*FINE, event(3, "owners", group="g", generation=1, members={"m": [0, 1]})], "used again"),
         ([*FINE, event(3, "lost", client="m", partitions=[0])], "lost its membership"),
-        (
-            [*FINE, event(3, "protocol", group="g", type="classic"), event(14, "lost", client="m", group="g")],
-            "lost its membership",
-        ),
-        (
-            [*FINE, event(3, "protocol", group="g", type="consumer"), event(4, "lost", client="m", group="g")],
-            "lost its membership",
-        ),
-        (
-            [*FINE, event(3, "protocol", group="h", type="classic"), event(4, "lost", client="m", group="g")],
-            "lost its membership",
-        ),
     ],
 )
 def test_each_kind_of_loss_is_found(broken: list[dict[str, Any]], what: str) -> None:
