@@ -97,7 +97,7 @@ def member_rows(group: GroupDescription) -> Rows:
 
 
 def _towards(group: GroupDescription, member: MemberDescription) -> dict[str, Any]:
-    """What is known of a member of a consumer group besides: what it is to have, and what it has to give up for it."""
+    """More of a member of a consumer group: its target, and the partitions it has to give up for it."""
     if member.target is None:
         return {}
     return {

@@ -66,7 +66,7 @@ class Question:
 
     def __init__(self, name: str, done: Callable[[bytes], None], *, rouses: bool = True) -> None:
         self.name = name
-        """What is asked, for people."""
+        """The name of the request, for people."""
         self.done = done
         """Takes the answer's frame."""
         self.rouses = rouses

@@ -1,4 +1,4 @@
-"""What brokers answer about groups, as `Admin` tells it: of classic groups DescribeGroups, of others its successors."""
+"""Answers of brokers about groups, as `Admin` tells them: DescribeGroups for classic ones, others for other types."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a group. What a classic consumer sends in bytes is decoded; the bytes are here, too.
+    """A member of a group. The bytes of a classic consumer are here, and decoded.
 
     In a consumer group `assignment` is all that the member holds: what it may use, and what it was told to give back.
     """
@@ -125,18 +125,18 @@ class MemberDescription:
     epoch: int | None = None
     """Of a member of a consumer group, -2 if it is static and away for a while; else None."""
     target: tuple[TopicPartition, ...] | None = None
-    """What a member of a consumer group is to have in the end; else None."""
+    """The target of a member of a consumer group; else None."""
     is_classic: bool = True
     """Whether it speaks the classic protocol."""
 
     @property
     def to_give_back(self) -> tuple[TopicPartition, ...]:
-        """What it still holds, and is not to have."""
+        """The partitions that it still holds and that are not in its target."""
         return () if self.target is None else _without(self.assignment, self.target)
 
     @property
     def to_come(self) -> tuple[TopicPartition, ...]:
-        """What it is to have, and does not hold yet."""
+        """The partitions of its target that it does not hold yet."""
         return () if self.target is None else _without(self.target, self.assignment)
 
 
