@@ -53,6 +53,8 @@ ADDRESS_FILE = "ray-address"
 RAY_LOG = "ray.log"
 """In the folder of the logs: what Ray has said."""
 _END_SECONDS = 1.5
+_STARTS = 3
+"""How often a Ray is started before its port, which it chose itself and somebody took meanwhile, is reported."""
 
 _ending = threading.Event()  # whether the end of Ray's processes is this process's own doing
 _fork_server: Path | None = None  # the folder of that of the Ray this process has started
@@ -76,8 +78,28 @@ def start_embedded(
     if Ray does not start.
     """
     protect(token)
-    _ending.clear()
     _warn_of_taken()
+    for left in reversed(range(_STARTS)):
+        try:
+            return _start(environment, words, warm, log, folder, options)
+        except _PortTaken:
+            if not left:
+                raise
+
+
+class _PortTaken(ClusterError):
+    """A port that Ray chose itself was taken before it listened there, as by somebody's connection: it may try again."""
+
+
+def _start(
+    environment: Mapping[str, str] | None,
+    words: Path | None,
+    warm: Sequence[str] | None,
+    log: Path | None,
+    folder: Path | None,
+    options: Mapping[str, Any],
+) -> None:
+    _ending.clear()
     session = folder or ray_folder.made()
     os.environ.setdefault(ray_inside.NICENESS, "0")  # else brokers get CPU after every other process
     try:
@@ -89,7 +111,7 @@ def start_embedded(
     except BaseException as error:
         end()  # a part of it may run already
         if isinstance(error, Exception):  # Ray raises many kinds; one that is too slow for its half minute, the barest
-            raise ClusterError(_why_not_started(error, session)) from None
+            raise _not_started(error, session) from None
         raise
 
 
@@ -131,18 +153,22 @@ def _embedded_address(folder: Path) -> str:
     return address
 
 
-def _why_not_started(error: Exception, session: Path) -> str:
-    """Why Ray has not started, in one line. A port that it has chosen may be taken before it listens there."""
+def _not_started(error: Exception, session: Path) -> ClusterError:
+    """Why Ray has not started, in one line."""
     said = str(error)
     place = f"its logs are in {session}/{ray_inside.LOGS}"
     port = ray_inside.taken_port(said)
     if port is None:
-        return f"Ray does not start: {(said.splitlines() or ['it does not say why'])[0].rstrip(' .')}; {place}"
+        why = (said.splitlines() or ["it does not say why"])[0].rstrip(" .")
+        return ClusterError(f"Ray does not start: {why}; {place}")
     if os.environ.get(ray_inside.GCS_PORT) == port:
-        return (
+        return ClusterError(
             f"Ray does not start: port {port}, which {ray_inside.GCS_PORT} chose, is taken: choose another, or unset it"
         )
-    return f"Ray does not start: port {port}, which it chose itself, has been taken meanwhile: start again; {place}"
+    return _PortTaken(
+        f"Ray does not start: {_STARTS} times a port that it chose itself was taken meanwhile, the last was {port}: "
+        f"start again; {place}"
+    )
 
 
 def end() -> None:

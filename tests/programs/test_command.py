@@ -85,7 +85,9 @@ def test_sigterm_to_more_than_the_command_waited_a_minute_for_a_ray_that_had_end
     print(f"{to.__name__}: {seconds:.2f} s")  # noqa: T201
     assert code == 0
     assert "GCS" not in "".join(running.errors)
-    assert ("Ray has been ended at the same time" in "".join(running.errors)) == (to is _to_each_process)
+    # Whichever it finds first: Ray's processes gone, or, where the machine is busy, a controller that cannot answer.
+    said = [line for line in running.errors if "Ray has been ended at the same time" in line or "in order" in line]
+    assert bool(said) == (to is _to_each_process)
     if to is _to_its_group:
         assert (tmp_path / "data" / "broker-0" / ".clean_shutdown").exists()
 

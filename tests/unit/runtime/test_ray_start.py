@@ -38,10 +38,40 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 LOGS = "its logs are in /somewhere/session_latest/logs"
 
 
-def test_a_port_that_somebodys_connection_has_taken_since_ray_chose_it_is_named(refused: Any) -> None:
+def test_a_port_that_somebodys_connection_has_taken_each_time_since_ray_chose_it_is_named(refused: Any) -> None:
     """Ray's own words were a "bug in Ray", over twenty lines."""
-    why = "Ray does not start: port 23875, which it chose itself, has been taken meanwhile: start again"
-    assert refused(RuntimeError(TAKEN)) == f"{why}; {LOGS}"
+    why = "3 times a port that it chose itself was taken meanwhile, the last was 23875: start again"
+    assert refused(RuntimeError(TAKEN)) == f"Ray does not start: {why}; {LOGS}"
+
+
+def test_a_ray_whose_port_was_taken_meanwhile_starts_with_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.delenv("RAY_GCS_SERVER_PORT", raising=False)
+    outcomes: list[Exception | None] = [RuntimeError(TAKEN), RuntimeError(TAKEN), None]
+
+    def init(**options: object) -> None:
+        if error := outcomes.pop(0):
+            raise error
+
+    monkeypatch.setattr(ray, "init", init)
+    ray_runtime.start_embedded(tmp_path / "ray-token", folder=tmp_path)
+    assert not outcomes
+
+
+def test_another_failure_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    tried: list[object] = []
+
+    def init(**options: object) -> None:
+        tried.append(options)
+        raise OSError("no space left")
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(ray_runtime.ClusterError):
+        ray_runtime.start_embedded(tmp_path / "ray-token", folder=tmp_path)
+    assert len(tried) == 1
 
 
 def test_a_port_that_the_environment_chose_is_named_with_the_variable(
