@@ -13,10 +13,17 @@ from __future__ import annotations
 import json
 import threading
 import time
+import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
+
+_BEHIND_S = 30.0
+"""So far from a downgrade, by the log's reader, may a member hear that it was behind: shards may be away meanwhile."""
+
+_ID_LENGTH = len(f"-{uuid.UUID(int=0)}")
+"""A classic member's id is that of its client, and this."""
 
 
 class History:
@@ -71,6 +78,8 @@ class Outcome:
     deaths: int = 0
     """Of processes that such a record has ended."""
     false_expulsions: int = 0
+    left_behind: int = 0
+    """Classic members that lost their partitions since their group became a classic one of a later generation."""
     kept: int = 0
     """Acknowledged commits of members."""
     changed_over: int = 0
@@ -95,12 +104,10 @@ def judge(events: list[dict[str, Any]]) -> Outcome:
     _uses(events, outcome)
     _members_commits(events, outcome)
     _availability(events, outcome)
+    _expulsions(events, outcome)
     for event in events:
         if event["event"] == "fault":
             outcome.faults[event["kind"]] = outcome.faults.get(event["kind"], 0) + 1
-        elif event["event"] == "lost":
-            outcome.false_expulsions += 1
-            outcome.violations.append(f"at {event['at']:.1f} s {event['client']} lost its membership, never silent")
         elif event["event"] == "deadly":
             outcome.deaths += 1
         elif event["event"] == "two_at_once":
@@ -201,6 +208,43 @@ def _uses(events: list[dict[str, Any]], outcome: Outcome) -> None:
             case "protocol":
                 outcome.changed_over += types.get(group, event["type"]) != event["type"]
                 types[group] = event["type"]
+
+
+def _expulsions(events: list[dict[str, Any]], outcome: Outcome) -> None:
+    """Nobody loses its membership but a classic member that a downgrade leaves behind, once (22, K-E-47)."""
+    behind = _left_behind(events)
+    for event in events:
+        if event["event"] != "lost":
+            continue
+        for downgrade in behind:
+            group, member, at = downgrade
+            whose = (group, member[:-_ID_LENGTH]) == (event.get("group"), event["client"])
+            if whose and abs(event["at"] - at) < _BEHIND_S:
+                behind.remove(downgrade)
+                outcome.left_behind += 1
+                break
+        else:
+            outcome.false_expulsions += 1
+            outcome.violations.append(f"at {event['at']:.1f} s {event['client']} lost its membership, never silent")
+
+
+def _left_behind(events: list[dict[str, Any]]) -> list[tuple[str, str, float]]:
+    """Members whose epoch was lower than the generation when their group became classic: group, id, and the time."""
+    found: list[tuple[str, str, float]] = []
+    epochs: dict[tuple[str, str], int] = {}
+    downgraded: set[str] = set()
+    for event in events:
+        match event["event"]:
+            case "holds":
+                epochs[event["group"], event["member"]] = event["epoch"]
+            case "protocol":
+                (downgraded.add if event["type"] == "classic" else downgraded.discard)(event["group"])
+            case "owners" if event["group"] in downgraded:
+                group, generation = event["group"], event["generation"]
+                downgraded.discard(group)
+                members = [each for each in event["members"] if epochs.get((group, each), generation) < generation]
+                found += [(group, member, event["at"]) for member in members]
+    return found
 
 
 def _members_commits(events: list[dict[str, Any]], outcome: Outcome) -> None:

@@ -257,6 +257,7 @@ def report(console: Console, outcome: Outcome) -> None:
         "records set aside that end their process": outcome.set_aside,
         "processes that they have ended": outcome.deaths,
         "false expulsions": outcome.false_expulsions,
+        "members that a downgrade left behind": outcome.left_behind,
         "longest unavailability of a group": f"{outcome.longest_gap_s:.2f} s",
     }
     for name, value in rows.items():

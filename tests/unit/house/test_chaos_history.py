@@ -47,6 +47,41 @@ def test_a_good_run_has_no_violation() -> None:
     assert outcome.longest_gap_s == pytest.approx(1.7)
 
 
+MEMBER = "own-1-67ebffc5-6ed2-4fec-8977-f0ec2cef75c3"
+DOWNGRADE = [
+    event(2.0, "holds", group="c", member=MEMBER, epoch=4, partitions=[0], twice={}),
+    event(3.0, "protocol", group="c", type="consumer"),
+    event(4.0, "protocol", group="c", type="classic"),
+    event(4.0, "owners", group="c", generation=5, members={MEMBER: [0]}),
+]
+LOST = event(5.0, "lost", client="own-1", group="c", partitions=[0])
+
+
+def test_who_was_behind_when_its_group_became_a_classic_one_was_not_expelled() -> None:
+    outcome = judge([*FINE, *DOWNGRADE, LOST])
+    assert (outcome.violations, outcome.left_behind, outcome.false_expulsions) == ([], 1, 0)
+    outcome = judge([*FINE, LOST, *DOWNGRADE])  # it heard of it before the reader of the log did
+    assert (outcome.violations, outcome.left_behind) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*DOWNGRADE, LOST, LOST],
+        [*DOWNGRADE, LOST | {"at": 40.0}],
+        [*DOWNGRADE, LOST | {"group": "g"}],
+        [*DOWNGRADE, LOST | {"client": "own"}],
+        [*DOWNGRADE, LOST | {"client": "own-11"}],
+        [*DOWNGRADE[1:], LOST],
+        [*DOWNGRADE[:2], DOWNGRADE[3], LOST],
+        [DOWNGRADE[0] | {"epoch": 5}, *DOWNGRADE[1:], LOST],
+        [*DOWNGRADE[:3], DOWNGRADE[3] | {"generation": 4}, LOST],
+    ],
+)
+def test_a_downgrade_excuses_no_other_loss(events: list[dict[str, Any]]) -> None:
+    assert "lost its membership" in " ".join(judge([*FINE, *events]).violations)
+
+
 @pytest.mark.parametrize(
     ("broken", "what"),
     [
