@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from actors.coordinator.consumer.messages import Refusal
@@ -31,6 +31,10 @@ class Replaced(Protocol):
     @property
     def is_settled(self) -> bool:
         """Whether its members have all that is theirs. Otherwise a target is due, whoever joins."""
+
+    @property
+    def sessions(self) -> Mapping[str, int]:
+        """Until when (monotonic, in ms) its members have to be heard, of those whose sessions run."""
 
     def gone(self, now: Now) -> None:
         """They have committed."""
@@ -66,6 +70,7 @@ class ReplacedEmpty:
         self.changes = group.tombstones()
         self.state = ConsumerState()
         self.is_settled = True
+        self.sessions: Mapping[str, int] = {}
 
     def gone(self, now: Now) -> None:
         for timer in self.group.timers():

@@ -52,6 +52,15 @@ class Timing:
             timeout_ms = self._cluster.settings.of_group(group.group_id).session_timeout_ms
         self._timers.arm(self.of(group, member_id).session, now.monotonic_ms + timeout_ms)
 
+    def took_over(
+        self, group: ConsumerGroup, member_id: str, timeout_ms: int, heard_until_ms: int | None, now: Now
+    ) -> None:
+        """A member is of this group now. That is no sign of life: a session that ran until then does not begin anew."""
+        self.heard(group, member_id, now, timeout_ms)
+        if heard_until_ms is not None:
+            session = self.of(group, member_id).session
+            self._timers.arm(session, min(heard_until_ms, now.monotonic_ms + timeout_ms))
+
     def watch(self, group: ConsumerGroup, member_id: str, now: Now) -> None:
         """Give a member that was loaded all the time that it can have."""
         self.heard(group, member_id, now)

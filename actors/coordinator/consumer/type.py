@@ -148,7 +148,8 @@ class ConsumerOperations:
         self._runtime.groups[group.group_id] = group
         for member_id, member in replaced.state.metadata.items():
             assert member.classic is not None
-            self._executor.timing.heard(group, member_id, now, member.classic.session_timeout_ms)
+            timeout_ms, until_ms = member.classic.session_timeout_ms, replaced.sessions.get(member_id)
+            self._executor.timing.took_over(group, member_id, timeout_ms, until_ms, now)
         return group
 
     def _note_sign_of_life(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Now) -> None:

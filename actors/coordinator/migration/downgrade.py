@@ -22,6 +22,7 @@ from actors.coordinator.classic.messages import JoinGroupRequest
 from actors.coordinator.classic.rebalance import Rebalancer
 from actors.coordinator.classic.records import GroupMetadata, GroupPut
 from actors.coordinator.classic.roster import Roster
+from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.messages import Refusal
 from actors.coordinator.consumer.operations import Draft
 from actors.coordinator.consumer.records import tombstones
@@ -113,12 +114,26 @@ class Downgrades:
         for tombstone in tombstones(draft.group_id, draft.state):
             draft.write(tombstone)
         draft.write_of_another_type(GroupPut(draft.group_id, made.metadata))
-        draft.handed_over = partial(self._go_on, draft.group_id, made, rebalance)
+        group = self._runtime.groups[draft.group_id]
+        assert isinstance(group, ConsumerGroup)
+        sessions = {each: timers.session.due_ms for each, timers in group.members.items()}
+        draft.handed_over = partial(self._go_on, draft.group_id, made, rebalance, sessions)
 
-    def _go_on(self, group_id: str, made: Downgraded, rebalance: Rebalance | None, now: Now) -> None:
-        """The classic group is there, made of its record."""
+    def _go_on(
+        self,
+        group_id: str,
+        made: Downgraded,
+        rebalance: Rebalance | None,
+        sessions: Mapping[str, int | None],
+        now: Now,
+    ) -> None:
+        """The classic group is there, made of its record. Its members' sessions run on: it is no sign of life."""
         group = self._runtime.groups[group_id]
         assert isinstance(group, ClassicGroup)
+        for member_id, member in group.members.items():
+            until_ms = sessions.get(member_id)
+            if until_ms is not None and member.session.due_ms is not None:
+                self._runtime.timers.arm(member.session, min(until_ms, member.session.due_ms))
         for member_id, join in made.joins.items():
             group.roster.update(group.members[member_id], join)
         if rebalance is not None:

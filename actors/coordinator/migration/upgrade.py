@@ -204,6 +204,11 @@ class ReplacedClassic:
         self.state = _state(changes)
         self.is_settled = group.state is GroupState.STABLE and self.state.persisted_state == "Stable"
         self._runtime = runtime
+        self.sessions = {
+            each.member_id: each.session.due_ms
+            for each in group.members.values()
+            if each.session.due_ms is not None and not (each.is_new or each.parked_join or each.parked_sync)
+        }
         self._due = [(timer, timer.due_ms) for timer in group.timers() if timer.due_ms is not None]
         for timer, _ in self._due:
             timer.cancel()

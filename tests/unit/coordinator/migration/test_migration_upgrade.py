@@ -331,6 +331,22 @@ def test_converted_members_have_their_own_sessions() -> None:
     assert set(driver.committed().metadata) == {"A"}
 
 
+def test_to_become_another_group_is_no_sign_of_life_of_a_member() -> None:
+    """A member that is gone is expelled in its session, however often its group changes over meanwhile."""
+    driver = MixedDriver(Classic("C1", "0-2"), Classic("C2", "3-5"))
+    for number in range(3):
+        driver.advance(1_500)
+        driver.told(f"A{number} e0 join")
+        assert driver.type_of().startswith("consumer")
+        driver.advance(1_500)
+        driver.told(f"A{number} e-1")
+        assert driver.type_of().startswith("classic")
+    driver.advance(900)
+    assert driver.classic_group().members.keys() == {"C1", "C2"}
+    driver.advance(200)
+    assert not driver.classic_group().members
+
+
 @pytest.mark.conformance("K-B-62")
 def test_loaded_members_of_either_protocol_have_a_session_of_the_group() -> None:
     driver = MixedDriver(Classic("C1", "0-5", session_timeout_ms=7_000))
