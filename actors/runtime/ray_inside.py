@@ -81,6 +81,7 @@ LONGEST_SOCKET: Final = "session_2026-01-01_00-00-00_000000_4194304/sockets/plas
 LOGS: Final = "session_latest/logs"
 
 _TAKEN: Final = "The specified port is "
+_SLOW: Final = "The current node timed out during startup"
 
 
 # --- tokens ---
@@ -179,6 +180,11 @@ def taken_port(said: str) -> str | None:
     """The port that was taken when a Ray should listen there, of what it said; None if it is something else."""
     found = re.search(rf"{_TAKEN}(\d+)", said)
     return found[1] if found else None
+
+
+def was_slow(said: str) -> bool:
+    """Whether a Ray that did not start gave up waiting for its raylet, by what it said."""
+    return _SLOW in said
 
 
 # --- a Ray that ends ---

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import logging
 import os
 import secrets
@@ -53,8 +54,8 @@ ADDRESS_FILE = "ray-address"
 RAY_LOG = "ray.log"
 """In the folder of the logs: what Ray has said."""
 _END_SECONDS = 1.5
-_STARTS = 3
-"""How often a Ray is started before its port, which it chose itself and somebody took meanwhile, is reported."""
+_STARTS_FOR_PORTS, _STARTS_FOR_TIME = 3, 2
+"""How often a Ray is started before it is reported that its port was taken meanwhile, or that it was too slow."""
 
 _ending = threading.Event()  # whether the end of Ray's processes is this process's own doing
 _fork_server: Path | None = None  # the folder of that of the Ray this process has started
@@ -79,16 +80,24 @@ def start_embedded(
     """
     protect(token)
     _warn_of_taken()
-    for left in reversed(range(_STARTS)):
+    for started in itertools.count(1):
         try:
-            return _start(environment, words, warm, log, folder, options)
-        except _PortTaken:
-            if not left:
+            _start(environment, words, warm, log, folder, options)
+            return
+        except _BadLuckError as error:
+            if started >= error.starts:
                 raise
 
 
-class _PortTaken(ClusterError):
-    """A port that Ray chose itself was taken before it listened there, as by somebody's connection: it may try again."""
+class _BadLuckError(ClusterError):
+    """Ray was started and failed by chance; it is reported after `starts` starts.
+
+    A port that Ray chose itself was taken before it listened there, or its half minute was over on a busy machine.
+    """
+
+    def __init__(self, starts: int, text: str) -> None:
+        super().__init__(text)
+        self.starts = starts
 
 
 def _start(
@@ -160,14 +169,16 @@ def _not_started(error: Exception, session: Path) -> ClusterError:
     port = ray_inside.taken_port(said)
     if port is None:
         why = (said.splitlines() or ["it does not say why"])[0].rstrip(" .")
-        return ClusterError(f"Ray does not start: {why}; {place}")
+        text = f"Ray does not start: {why}; {place}"
+        return _BadLuckError(_STARTS_FOR_TIME, text) if ray_inside.was_slow(said) else ClusterError(text)
     if os.environ.get(ray_inside.GCS_PORT) == port:
         return ClusterError(
             f"Ray does not start: port {port}, which {ray_inside.GCS_PORT} chose, is taken: choose another, or unset it"
         )
-    return _PortTaken(
-        f"Ray does not start: {_STARTS} times a port that it chose itself was taken meanwhile, the last was {port}: "
-        f"start again; {place}"
+    return _BadLuckError(
+        _STARTS_FOR_PORTS,
+        f"Ray does not start: {_STARTS_FOR_PORTS} times a port that it chose itself was taken meanwhile, the last was "
+        f"{port}: start again; {place}",
     )
 
 

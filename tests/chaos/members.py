@@ -125,7 +125,9 @@ class OwnMember(Member):
 
 
 class ConfluentMember(Member):
-    """confluent-kafka, which is librdkafka."""
+    """confluent-kafka, which is librdkafka: of several commits under way it may repeat an older one after a newer."""
+
+    _is_committing = False
 
     def live(self, protocol: str) -> None:
         consumer = ConfluentConsumer(
@@ -150,13 +152,17 @@ class ConfluentMember(Member):
             for message in consumer.consume(500, 0.2):
                 if message.error() is None:
                     self.handled(message.partition(), [message.offset()])
-            with contextlib.suppress(KafkaException):
-                consumer.commit(asynchronous=True)
+            if not self._is_committing:
+                with contextlib.suppress(KafkaException):
+                    consumer.commit(asynchronous=True)
+                    self._is_committing = True
         consumer.close()
+        self._is_committing = False
 
     def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
         self.gave(p.partition for p in partitions)
 
     def _committed(self, error: Any, partitions: list[Any]) -> None:
+        self._is_committing = False
         if error is None:
             self.kept({p.partition: p.offset for p in partitions if p.error is None and p.offset >= 0})

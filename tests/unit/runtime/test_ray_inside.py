@@ -95,6 +95,7 @@ WORDS: dict[str, Callable[[str], bool]] = {
     "HELPERS": _a_file,
     "WARM": _a_module,
     "_TAKEN": _in(GCS),
+    "_SLOW": _in(NODE),
 }
 """How a word of Ray's is looked for."""
 SEEN_ALIVE = {"THREADS", "SOCKETS", "LONGEST_SOCKET", "LOGS"}

@@ -16,6 +16,8 @@ TAKEN = """Failed to start GCS.  Last 1 lines of error files:
 Check failed: server_ Failed to start the grpc server. The specified port is 23875. This means that Ray's core \
 components will not be able to function correctly."""
 
+SLOW = "The current node timed out during startup. This could happen because some of the raylet failed to startup."
+
 
 @pytest.fixture
 def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -44,12 +46,13 @@ def test_a_port_that_somebodys_connection_has_taken_each_time_since_ray_chose_it
     assert refused(RuntimeError(TAKEN)) == f"Ray does not start: {why}; {LOGS}"
 
 
-def test_a_ray_whose_port_was_taken_meanwhile_starts_with_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("failures", [[RuntimeError(TAKEN)] * 2, [Exception(SLOW)]])
+def test_a_ray_whose_port_was_taken_meanwhile_or_that_was_slow_is_started_again(
+    failures: list[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.delenv("RAY_GCS_SERVER_PORT", raising=False)
-    outcomes: list[Exception | None] = [RuntimeError(TAKEN), RuntimeError(TAKEN), None]
+    outcomes: list[Exception | None] = [*failures, None]
 
     def init(**options: object) -> None:
         if error := outcomes.pop(0):
@@ -91,8 +94,7 @@ def test_another_reason_is_the_first_line_of_rays(refused: Any, error: Exception
 
 def test_a_machine_too_busy_for_rays_half_minute_is_one_line(refused: Any) -> None:
     """Ray raises a bare Exception, which `coterie up` took for a bug of its own."""
-    slow = "The current node timed out during startup. This could happen because some of the raylet failed to startup."
-    assert refused(Exception(slow)) == f"Ray does not start: {slow.rstrip('.')}; {LOGS}"
+    assert refused(Exception(SLOW)) == f"Ray does not start: {SLOW.rstrip('.')}; {LOGS}"
 
 
 def test_what_is_no_failure_of_rays_stays_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
