@@ -35,7 +35,7 @@ class Expulsions:
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
         self._asked: dict[int, int] = {}
-        self._heard: dict[Key, int] = {}
+        self.heard: dict[Key, int] = {}
         """When the last heartbeat came that was answered well, or when the group was loaded."""
         self._told: dict[Key, tuple[Current, int]] = {}
         """What a member has to give back, and when that was decided (monotonic ms)."""
@@ -71,7 +71,7 @@ class Expulsions:
             asked_us, leaves = self._asked.pop(id(asked), 0), getattr(asked.message, "member_epoch", 0) < 0
             if asked.header.api_key in _SIGNS_OF_LIFE and not leaves and not response.error_code:
                 key = self._key(asked.message.group_id, asked.message.member_id)
-                self._heard[key] = max(asked_us, self._heard.get(key, 0))
+                self.heard[key] = max(asked_us, self.heard.get(key, 0))
             product(groups, asked, response, now)
 
         return _answer
@@ -79,7 +79,7 @@ class Expulsions:
     def _watch_resume(self, product: Any) -> Any:
         def resume(operations: ConsumerOperations, group_id: str, persisted: Any, now: Now) -> None:
             for member_id in persisted.metadata:
-                self._heard[self._key(group_id, member_id)] = self.sim.now
+                self.heard[self._key(group_id, member_id)] = self.sim.now
             product(operations, group_id, persisted, now)
 
         return resume
@@ -91,7 +91,7 @@ class Expulsions:
                 session_ms = draft.settings.session_timeout_ms
                 if member.classic is not None:
                     session_ms = member.classic.session_timeout_ms
-                heard_us = self._heard.get(self._key(draft.group_id, operation.member_id), 0)
+                heard_us = self.heard.get(self._key(draft.group_id, operation.member_id), 0)
                 silent_ms = (self.sim.now - heard_us) // MS
                 if silent_ms < session_ms - _SLACK_MS:
                     who = f"{operation.member_id} of {draft.group_id}"

@@ -59,7 +59,8 @@ class World:
         self.history = History(sim)
         guests = (COUNTER,) if scenario.guests else ()
         self.cluster = Cluster(sim, folder, scenario.settings(), guests, commits_late=scenario.commits_late)
-        self.witness = Witness(sim, self.cluster, self.history, scenario)
+        self.expulsions = Expulsions(sim)
+        self.witness = Witness(sim, self.cluster, self.history, scenario, self.expulsions.heard)
         self.members = self._members()
         self.others = [
             Producer(self.cluster, self.history, "producer"),
@@ -73,7 +74,6 @@ class World:
         self.lodger = Lodger(self.cluster, self.history, "lodger", LODGER, 0) if scenario.lodger else None
         if self.lodger is not None:
             self.others.append(self.lodger)
-        self.expulsions = Expulsions(sim)
         self.history.claims.holds = self.witness.logs.groups.holds
         self.counting = Counting(self) if scenario.guests else None
         self.faults = Faults(self)

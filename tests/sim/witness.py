@@ -12,7 +12,7 @@ progress            long after the last fault every partition has its leader and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from actors.broker.coordinators.host import Coordinators
@@ -57,12 +57,20 @@ _SLACK_US = 20 * MS
 class Witness(Inspector):
     """Everything known from the inside in one run."""
 
-    def __init__(self, sim: Simulation, cluster: Cluster, history: History, scenario: Scenario) -> None:
+    def __init__(
+        self,
+        sim: Simulation,
+        cluster: Cluster,
+        history: History,
+        scenario: Scenario,
+        heard_in_any_type: Mapping[tuple[int, str, str], int],
+    ) -> None:
         super().__init__(sim, cluster, history)
         self.scenario = scenario
         self._leaders: dict[tuple[str, int], Process] = {}
         self._followed: dict[tuple[int, str], int] = {}
         self._heard: dict[tuple[int, str, str], int] = {}
+        self._heard_in_any_type = heard_in_any_type
         self._contact: dict[int, int] = {}
         self._confirmed: dict[tuple[int, int], int] = {}
         self._answered: dict[int, Any] = {}
@@ -226,7 +234,9 @@ class Witness(Inspector):
     def _watch_resume(self, product: Any) -> Any:
         def _resume(operations: ClassicOperations, group: ClassicGroup, now: Any) -> None:
             for member_id in group.members:
-                self._heard[self._seen_by_shard(group.group_id, member_id)] = self.sim.now
+                key = self._seen_by_shard(group.group_id, member_id)
+                # One that was a consumer group until now is not loaded: its members' sessions run on.
+                self._heard[key] = self._heard_in_any_type.get(key, self.sim.now)
             product(operations, group, now)
 
         return _resume
