@@ -242,6 +242,7 @@ async def test_a_plain_request_gets_an_alert_and_one_line_in_the_log(
 @pytest.mark.conformance("XG-16")
 async def test_resets_in_the_handshake_leave_nothing(tmp_path: Path) -> None:
     async with secure(tmp_path) as w:
+        links = _ends()  # the controller's
         begin = hello()
         for cut in range(0, len(begin), 16):
             reader, writer = await raw(w)
@@ -251,8 +252,10 @@ async def test_resets_in_the_handshake_leave_nothing(tmp_path: Path) -> None:
             writer.transport.abort()
             del reader
         await until(lambda: not connections(w))
-        assert await served(await connect(w))
-        await until(lambda: _ends() == 1)
+        last = await connect(w)
+        assert await served(last), "all before it were accepted"
+        last.writer.close()  # 3.11.2 does not do it by itself when the writer is dropped: gh-106684
+        await until(lambda: _ends() == links)
 
 
 @pytest.mark.conformance("XG-16")
