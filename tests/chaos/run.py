@@ -168,7 +168,7 @@ def _heal(
         load.join(150)
     for committer in committers:
         _wait(lambda c=committer: c.read(-1), plan.heal_s, f"the offsets of {committer.name}")
-    _wait(lambda: _all_handled(history, servers), plan.heal_s, "everything to be handled")
+    _await_all_handled(servers, plan.heal_s)
     for load in loads:
         load.stop()
     for load in loads:
@@ -180,19 +180,34 @@ def _committed_since(history: History, since: float) -> int:
     return len({e["group"] for e in history.read() if e["event"] == "committed" and e["at"] > since})
 
 
-def _all_handled(history: History, servers: str) -> bool:
-    """Whether these groups' commits are at the ends of the topic."""
+def _await_all_handled(servers: str, patience_s: float) -> None:
+    """Wait until these groups' commits are at the ends of the topic. Of each partition they go on within the time."""
+    done: dict[tuple[str, int], tuple[int, float]] = {}
+    while behind := _behind(servers):
+        now = time.monotonic()
+        for place, offset in behind.items():
+            if done.get(place, (-1, 0.0))[0] != offset:
+                done[place] = offset, now
+            elif now - done[place][1] > patience_s:
+                raise TimeoutError(f"waited {patience_s:.0f} s for {place[0]} to go on from {offset} of {place[1]}")
+        time.sleep(0.5)
+
+
+def _behind(servers: str) -> dict[tuple[str, int], int]:
+    """The group, the partition and the commit of each that is not at the end; all of them while nobody answers."""
     partitions = [TopicPartition(TOPIC, n) for n in range(PARTITIONS)]
-    try:
-        with Consumer(bootstrap_servers=servers) as reader, Admin(bootstrap_servers=servers) as admin:
+    found: dict[tuple[str, int], int] = {(group, tp.partition): -1 for group in GROUPS for tp in partitions}
+    with contextlib.suppress(KafkaError), Consumer(bootstrap_servers=servers) as reader:
+        with Admin(bootstrap_servers=servers) as admin:
             ends = reader.end_offsets(partitions, timeout_ms=5000)
             for group in GROUPS:
-                found = admin.list_consumer_group_offsets(group, partitions, timeout_ms=5000)
-                if any(tp not in found or found[tp].offset < end for tp, end in ends.items()):
-                    return False
-    except KafkaError:
-        return False
-    return True
+                offsets = admin.list_consumer_group_offsets(group, partitions, timeout_ms=5000)
+                for tp, end in ends.items():
+                    offset = offsets[tp].offset if tp in offsets else 0
+                    found[group, tp.partition] = offset
+                    if offset >= end:
+                        del found[group, tp.partition]
+    return found
 
 
 def _read_back(history: History, servers: str) -> None:

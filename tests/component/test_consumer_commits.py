@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from typing import Any
@@ -16,6 +17,7 @@ from actors.client.errors import (
     KafkaTimeoutError,
     RebalanceInProgressError,
 )
+from actors.client.group.driver import Driver
 from actors.wire import messages as m
 from tests.support.client_broker import SILENCE
 from tests.support.consuming import T0, T1, consumer, poll_until, read, wait_for
@@ -124,6 +126,37 @@ def test_the_callback_of_an_async_commit_runs_in_a_later_poll_in_the_callers_thr
         poll_until(reader, lambda: len(done) == 2)
         assert done[1][1].retriable
         assert kafka.committed[T0] == 1, "an async commit is not repeated"
+
+
+def test_commits_that_wait_for_a_coordinator_are_sent_in_their_order(kafka, monkeypatch):
+    """The newest could be the first, as when a broker had died, and the older ones took the group's offsets back."""
+    begun, goes_on = threading.Event(), threading.Event()
+    find = Driver._coordinator
+
+    async def slow_once(driver: Driver, deadline_ms: int) -> Any:
+        if not begun.is_set():
+            begun.set()
+            await asyncio.to_thread(goes_on.wait)
+        return await find(driver, deadline_ms)
+
+    monkeypatch.setattr(Driver, "_coordinator", slow_once)
+    heard: list[int] = []
+    with consumer(kafka, group_id="g", enable_auto_commit=False) as reader:
+        reader.assign([T0])
+        for number in range(1, 4):
+            reader.commit_async(
+                {T0: OffsetAndMetadata(number)}, lambda offsets, error: heard.append(error or offsets[T0].offset)
+            )
+            assert begun.wait(10)
+        try:
+            with pytest.raises(KafkaTimeoutError):
+                reader.commit({T0: OffsetAndMetadata(4)}, timeout_ms=50)
+        finally:
+            goes_on.set()
+        poll_until(reader, lambda: len(heard) == 3)
+    assert heard == [1, 2, 3]
+    committed = [r.topics[0].partitions[0].committed_offset for r in kafka.requests(m.OffsetCommitRequest)]
+    assert committed == [1, 2, 3]
 
 
 def test_reading_goes_on_at_the_committed_offset(kafka):

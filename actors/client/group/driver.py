@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from actors.client.net.changes import Changes
 from actors.client.net.network import Network
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.wire.errors import ErrorCode as Code
+from actors.wire.messages import OffsetCommitResponse
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Driver:
         self._id_of = id_of
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
+        self._committing = asyncio.Lock()
         settings = network.settings
         network.on_coordinator_lost = self._on_lost
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, network.jitter)
@@ -149,11 +151,14 @@ class Driver:
     async def _wait(self, until_ms: int, deadline_ms: int) -> None:
         left = deadline_ms - self.network.now_ms()
         if left <= 0:
-            why = self.network.outage.because()
-            raise KafkaTimeoutError(f"the coordinator of group {self.member.group_id} was not found in time{why}")
+            raise self._not_in_time()
         waiter: asyncio.Future[None] = self.network.loop.create_future()
         self._waiters.append(waiter)
         await asyncio.wait([waiter], timeout=max(until_ms - self.network.now_ms(), 1) / 1000)
+
+    def _not_in_time(self) -> KafkaTimeoutError:
+        why = self.network.outage.because()
+        return KafkaTimeoutError(f"the coordinator of group {self.member.group_id} was not found in time{why}")
 
     # --- offsets --------------------------------------------------------------------------------------------------
 
@@ -190,27 +195,51 @@ class Driver:
                 commit = self.make_commit(offsets)
 
     async def _commit_once(self, commit: Commit, deadline_ms: int) -> KafkaError | None:
-        node = await self._coordinator(deadline_ms)
-        with self._changes.lock:
-            commit = commit.sent(node, self.member.sends_as(commit.generation))
+        async with self._turn_to_commit(deadline_ms):
+            node = await self._coordinator(deadline_ms)
+            with self._changes.lock:
+                commit = commit.sent(node, self.member.sends_as(commit.generation))
+            try:
+                sent = await self._send_commit(node, commit)
+            except KafkaError as error:
+                return self._not_committed(node, error)
         try:
-            response = await self.network.ask(
-                node,
-                commit.request,
-                coordinator=True,
-                min_version=commit.min_version,
-                max_version=commit.max_version,
-            )
+            response = await sent
         except KafkaError as error:
-            if error.retriable:
-                self._lost(node)
-            return error
+            return self._not_committed(node, error)
         with self._changes.lock:
             result = judge_commit(self.member, commit, response, self.network.now_ms())
             self._perform(self.member.take_effects())
         if result is not None and result.code in _UNKNOWN:
             self.network.refresh()
         return result
+
+    @contextlib.asynccontextmanager
+    async def _turn_to_commit(self, deadline_ms: int) -> AsyncIterator[None]:
+        """Commits are sent in the order in which they were made: an older one that came later would undo a newer."""
+        try:
+            async with asyncio.timeout(max(deadline_ms - self.network.now_ms(), 1) / 1000):
+                await self._committing.acquire()
+        except TimeoutError:
+            raise self._not_in_time() from None
+        try:
+            yield
+        finally:
+            self._committing.release()
+
+    async def _send_commit(self, node: Node, commit: Commit) -> Awaitable[OffsetCommitResponse]:
+        connection = await self.network.connection(node, coordinator=True)
+        return connection.call(
+            commit.request,
+            self.network.settings.request_timeout_ms,
+            commit.min_version,
+            max_version=commit.max_version,
+        )
+
+    def _not_committed(self, node: Node, error: KafkaError) -> KafkaError:
+        if error.retriable:
+            self._lost(node)
+        return error
 
     def _lost(self, node: Any) -> None:
         with self._changes.lock:
