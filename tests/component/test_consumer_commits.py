@@ -139,10 +139,11 @@ def test_commits_that_wait_for_a_coordinator_are_sent_in_their_order(kafka, monk
             await asyncio.to_thread(goes_on.wait)
         return await find(driver, deadline_ms)
 
-    monkeypatch.setattr(Driver, "_coordinator", slow_once)
     heard: list[int] = []
     with consumer(kafka, group_id="g", enable_auto_commit=False) as reader:
         reader.assign([T0])
+        assert reader.position(T0) == 0  # the last thing that it asks the coordinator by itself
+        monkeypatch.setattr(Driver, "_coordinator", slow_once)
         for number in range(1, 4):
             reader.commit_async(
                 {T0: OffsetAndMetadata(number)}, lambda offsets, error: heard.append(error or offsets[T0].offset)
