@@ -6,6 +6,7 @@ import asyncio
 import functools
 import gc
 import inspect
+import itertools
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -58,6 +59,40 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     # On a slow machine it may be said of a cluster; what is left of it is ended all the same.
     config.addinivalue_line("filterwarnings", "ignore:the cluster did not stop in order within:UserWarning")
+    if beside := getattr(config, "workerinput", None):
+        roots = [config.invocation_params.dir / each for each in config.args]
+        if all(root.is_dir() for root in roots):
+            folders = [each for root in roots for each in _folders(root) if not _ignored(config, each)]
+            number = int(beside["workerid"].removeprefix("gw"))
+            config.args = [str(each) for each in begun_elsewhere(folders, number, beside["workercount"])]
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """The uppermost folders with tests."""
+    if any(root.glob("test_*.py")):
+        yield root
+    else:
+        for each in sorted(root.iterdir()):
+            if each.is_dir():
+                yield from _folders(each)
+
+
+def _ignored(config: pytest.Config, folder: Path) -> bool:
+    """Whether pytest is not to look into it: it asks that of no folder that it is given."""
+    return bool(config.hook.pytest_ignore_collect(collection_path=folder, config=config))
+
+
+def begun_elsewhere(folders: list[Path], number: int, count: int) -> list[Path]:
+    """The folders in the order in which one of `count` processes reads them.
+
+    On a fresh clone, the first to read a file rewrites its assertions, which takes longer than all else before the
+    first test, and keeps the outcome for the others. In the same order all would read each file at the same time, and
+    each would rewrite it. So each begins at its own share of the files.
+    """
+    files = [sum(1 for _ in folder.rglob("test_*.py")) for folder in folders]
+    before = list(itertools.accumulate(files, initial=0))
+    first = next((n for n, each in enumerate(before) if each * count >= number * before[-1]), 0)
+    return [*folders[first:], *folders[:first]]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -130,7 +165,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = first_cases(items)
         config.hook.pytest_deselected(items=list(set(items).difference(kept)))
         items[:] = kept
-    items.sort(key=lambda item: _FIRST.index(folder) if (folder := _folder(item.nodeid)) in _FIRST else len(_FIRST))
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> tuple[int, str]:
+    """Where a test stands among the others: it is the same in all processes, in whatever order they read files."""
+    folder = _folder(item.nodeid)
+    return _FIRST.index(folder) if folder in _FIRST else len(_FIRST), item.nodeid.partition("::")[0]
 
 
 def first_cases(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -205,6 +205,10 @@ class BrokerContext:
         """The log settings in force for a topic: its own configs over the broker's."""
         return log_config(self.metadata.topics[topic].configs, self.config)
 
+    def max_message_bytes(self, topic: str) -> int:
+        """`max.message.bytes` of a topic."""
+        return int(topic_value("max.message.bytes", self.metadata.topics[topic].configs, self.config))
+
     def min_insync_replicas(self, topic: str) -> int:
         """`min.insync.replicas` of a topic."""
         return int(topic_value("min.insync.replicas", self.metadata.topics[topic].configs, self.config))

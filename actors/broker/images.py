@@ -30,6 +30,11 @@ def with_dynamic(config: BrokerConfig, metadata: ClusterMetadata, broker_id: int
     return config.with_dynamic(changes, cluster_wide.keys() - own.keys()) if changes else config
 
 
+def _logs_differ(before: BrokerConfig, after: BrokerConfig) -> bool:
+    """Whether logs without settings of their own have others now. Most images bring the broker no new settings."""
+    return after is not before and log_config({}, before) != log_config({}, after)
+
+
 class Images:
     """Applies the controller's images, each newer than the one before."""
 
@@ -77,7 +82,7 @@ class Images:
         for name, index in context.fetches.partitions():
             if older.partition(name, index) != metadata.partition(name, index):
                 context.fetches.wake(name, index)
-        self._configure_logs(older, everywhere=log_config({}, before) != log_config({}, context.config))
+        self._configure_logs(older, everywhere=_logs_differ(before, context.config))
         self._coordinators.note_topics()
 
     def _configure_logs(self, older: ClusterMetadata, *, everywhere: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
+from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from actors.links.control import CODEC
@@ -35,6 +36,9 @@ def plain(result: Any) -> Any:
     return list(values[0]) if len(values) == 1 and isinstance(values[0], tuple) else found
 
 
+_hints = cache(get_type_hints)
+
+
 def _made(hint: Any, value: Any) -> Any:
     if value is None or is_dataclass(value):
         return value
@@ -44,7 +48,7 @@ def _made(hint: Any, value: Any) -> Any:
     if options and get_origin(hint) is not Mapping:
         return _made(options[0], value)
     if is_dataclass(hint):
-        hints = get_type_hints(hint)
+        hints = _hints(hint)
         given = value if isinstance(value, Mapping) else dict(zip((f.name for f in fields(hint)), value, strict=True))
         cls: Any = hint
         return cls(**{name: _made(hints[name], each) for name, each in given.items()})

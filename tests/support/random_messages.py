@@ -36,7 +36,7 @@ def _scalar(rng: random.Random, cls: Any, kind: str, version: int, name: str = "
     if kind == "uuid":
         return rng.randbytes(16)
     if kind == "string":
-        return "".join(rng.choice("aé漢🚀-") for _ in range(rng.choice((0, 1, 5, 40, 200))))
+        return "".join(rng.choices("aé漢🚀-", k=rng.choice((0, 1, 5, 40, 200))))
     if kind in ("bytes", "records"):
         return rng.randbytes(rng.choice((0, 1, 130, 20_000)))
     struct_class = cls if kind == cls.__name__ else getattr(cls, kind)

@@ -88,7 +88,7 @@ class StateLog:
 
     def room(self) -> int:
         """How many bytes of keys and values an append may have, each record counted by `size_of`."""
-        return self._context.topic_log_config(self.topic).max_message_bytes - _BATCH_OVERHEAD_BYTES
+        return self._context.max_message_bytes(self.topic) - _BATCH_OVERHEAD_BYTES
 
     def append(self, records: Sequence[KeyValue]) -> Appended:
         """Append records in one batch, all or none. Raises LogAccessError, LogError, OSError."""

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.coordinator.groups import messages as core
@@ -15,6 +15,7 @@ from actors.group_api.commits import Commits
 from actors.wire.errors import WireError
 from actors.wire.framing import encode_request
 from actors.wire.messages import OffsetCommitRequest
+from tests.support.examples import examples
 from tests.support.offset_rows import commit_rows
 
 IDS = {"orders": b"o" * 16, "payments-ü": b"p" * 16, "few": b"f" * 16}
@@ -83,7 +84,7 @@ def test_what_is_repeated_is_read_as_if_it_were_new(
         assert said(commits, frame) == said(Commits(), frame)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(requests(), VERSION, st.data())
 def test_what_is_nearly_repeated_is_read_as_if_it_were_new(
     request: OffsetCommitRequest, version: int, data: st.DataObject

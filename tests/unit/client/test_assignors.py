@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.client.group.assignors import (
@@ -20,6 +21,7 @@ from actors.client.group.assignors.claims import Claim
 from actors.client.group.assignors.sticky import plan
 from actors.client.group.assignors.userdata import pack_sticky
 from actors.client.records import TopicPartition
+from tests.support.examples import examples
 
 Owned = Mapping[str, Iterable[str]]
 
@@ -246,22 +248,38 @@ topic_counts = st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 9), min_s
 names = st.lists(st.sampled_from([f"m{n}" for n in range(9)]), min_size=1, max_size=7, unique=True)
 
 
+def subsets(of: list[str], least: int = 0) -> st.SearchStrategy[frozenset[str]]:
+    """Any of them, in one draw: there are few, and a set that is drawn piece by piece takes many times as long."""
+    sizes = range(least, len(of) + 1)
+    return st.sampled_from([frozenset(each) for size in sizes for each in itertools.combinations(of, size)])
+
+
+some_topics = subsets(TOPICS, least=1)
+some_racks = subsets(["r1", "r2", "r3"])
+
+
+owned_before = st.lists(
+    st.sampled_from([TopicPartition(t, n) for t in TOPICS for n in range(9)]), max_size=6, unique=True
+)
+generations = st.integers(-1, 3)
+members_racks = st.none() | st.sampled_from(["r1", "r2"])
+
+
 @st.composite
 def groups(draw: st.DrawFn) -> list[GroupMember]:
-    everything = [TopicPartition(t, n) for t in TOPICS for n in range(9)]
     found = []
     for name in draw(names):
-        owned = tuple(draw(st.lists(st.sampled_from(everything), max_size=6, unique=True)))
-        generation = draw(st.integers(-1, 3))
+        owned = tuple(draw(owned_before))
+        generation = draw(generations)
         found.append(
             GroupMember(
                 name,
-                frozenset(draw(st.sets(st.sampled_from(TOPICS), min_size=1))),
-                instance_id=draw(st.none() | st.just("i-" + name)),
+                draw(some_topics),
+                instance_id="i-" + name if draw(st.booleans()) else None,
                 owned=owned,
                 generation=generation,
-                user_data=draw(st.none() | st.just(pack_sticky(owned, max(generation, 0)))),
-                rack=draw(st.none() | st.sampled_from(["r1", "r2"])),
+                user_data=pack_sticky(owned, max(generation, 0)) if draw(st.booleans()) else None,
+                rack=draw(members_racks),
             )
         )
     return found
@@ -270,12 +288,10 @@ def groups(draw: st.DrawFn) -> list[GroupMember]:
 @st.composite
 def clusters(draw: st.DrawFn) -> ClusterView:
     counts = draw(topic_counts)
-    racks = {
-        TopicPartition(t, n): frozenset(draw(st.sets(st.sampled_from(["r1", "r2", "r3"]))))
-        for t, count in counts.items()
-        for n in range(count)
-    }
-    return ClusterView(counts, racks if draw(st.booleans()) else {})
+    if draw(st.booleans()):
+        return ClusterView(counts, {})
+    partitions = [TopicPartition(t, n) for t, count in counts.items() for n in range(count)]
+    return ClusterView(counts, {each: draw(some_racks) for each in partitions})
 
 
 def expected_partitions(cluster: ClusterView, members: list[GroupMember]) -> list[TopicPartition]:
@@ -285,7 +301,7 @@ def expected_partitions(cluster: ClusterView, members: list[GroupMember]) -> lis
 
 @pytest.mark.conformance("F-02")
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(cluster=clusters(), members=groups())
 def test_each_partition_goes_to_one_subscriber(name, cluster, members):
     got = BUILT_IN[name]().assign(cluster, members)
@@ -303,7 +319,7 @@ def test_each_partition_goes_to_one_subscriber(name, cluster, members):
 
 
 @pytest.mark.conformance("F-02")
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(cluster=clusters(), members=groups())
 def test_racks_do_not_change_how_many_partitions_a_member_gets(cluster, members):
     with_racks = RangeAssignor().assign(cluster, members)
@@ -327,7 +343,7 @@ def claims_of(assignment: Mapping[str, Iterable[TopicPartition]], generation: in
 
 
 @pytest.mark.conformance("F-03")
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(counts=topic_counts, members=names, data=st.data())
 def test_sticky_is_even_and_leaves_a_good_assignment_alone(counts, members, data):
     group = members_of(dict.fromkeys(members, TOPICS))
@@ -345,7 +361,7 @@ def test_sticky_is_even_and_leaves_a_good_assignment_alone(counts, members, data
 
 
 @pytest.mark.conformance("F-03")
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(cluster=clusters(), members=groups())
 def test_sticky_with_different_subscriptions_ends_balanced(cluster, members):
     fresh = plan(cluster, members, []).assignment
@@ -368,7 +384,7 @@ def test_a_departing_member_moves_nothing_between_the_others():
 
 
 @pytest.mark.conformance("F-04")
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(counts=topic_counts, steps=st.lists(names, min_size=1, max_size=4), data=st.data())
 def test_cooperative_never_gives_a_partition_to_two_and_converges(counts, steps, data):
     cluster = ClusterView(counts)

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.client.errors import KafkaConnectionError, KafkaError
@@ -17,6 +17,7 @@ from actors.client.group.classic.standing import MemberState, Standing
 from actors.client.group.effects import Event, To
 from actors.client.group.generation import Generation
 from actors.wire.messages import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
+from tests.support.examples import examples
 from tests.support.membership_script import ASIDE, NODE, OTHER, Script, lookup_answer, tps
 
 HEARTBEATING = (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
@@ -139,7 +140,7 @@ def assert_listener_calls_fit_together(script: Script) -> None:
 
 @pytest.mark.conformance("E-04")
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(seed=st.integers(0, 2**32), steps=st.integers(5, 120))
 def test_any_history_is_lawful_and_ends_stable_once_all_is_well(strategy, seed, steps):
     chance = random.Random(seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.controller.decisions.decision import RefusedError
@@ -28,6 +28,7 @@ from placement.records import (
     write_record,
 )
 from tests.support.any_values import any_of
+from tests.support.examples import examples
 
 CONFIG = BrokerConfig.from_mapping({"offsets.topic.num.partitions": "2"})
 NAMES = ("t", "u", OFFSETS_TOPIC, "", "0", "9" * 5000, "User:a", "*", "ann", "user", "client-id", "ip", "127.0.0.1")
@@ -67,7 +68,7 @@ def cluster() -> ClusterMetadata:
 
 @pytest.mark.parametrize("cls", OPERATIONS, ids=[cls.__name__ for cls in OPERATIONS])
 def test_any_operation_is_decided_or_refused(cls: type[Operation[Result]]) -> None:
-    @settings(max_examples=150)
+    @examples(150)
     @given(st.lists(any_of(cls, SCALARS), min_size=1, max_size=2))
     def decided(asked: list[Operation[Result]]) -> None:
         states, ids = DecidedMetadata(cluster()), itertools.count(1)

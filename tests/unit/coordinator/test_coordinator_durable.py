@@ -6,7 +6,7 @@ Statements D-03 and D-10 to D-13.
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.coordinator.classic.messages import HeartbeatRequest
@@ -19,6 +19,7 @@ from actors.coordinator.records import Change, Record, encode
 from actors.coordinator.shard import ShardState
 from tests.support.coordination import Driver
 from tests.support.coordination_groups import GROUP, STAMP
+from tests.support.examples import examples
 from tests.support.offset_rows import (
     naive_replay,
     offsets_put,
@@ -104,7 +105,7 @@ CHANGES: st.SearchStrategy[Change] = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(CHANGES, max_size=25), st.integers(1, 5), st.lists(st.booleans(), min_size=25, max_size=25))
 def test_loading_gives_what_replay_in_order_gives(changes: list[Change], chunk: int, legacy: list[bool]) -> None:
     records = [
@@ -119,7 +120,7 @@ def test_loading_gives_what_replay_in_order_gives(changes: list[Change], chunk: 
 
 
 @pytest.mark.conformance("D-13")
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(CHANGES, max_size=25), st.lists(st.booleans(), min_size=25, max_size=25))
 def test_a_compacted_log_says_the_same(changes: list[Change], removed: list[bool]) -> None:
     records = encode(changes)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.coordinator.timers import Timer, Timers
+from tests.support.examples import examples
 
 KEYS = 4
 step = st.one_of(
@@ -16,7 +17,7 @@ step = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(step, max_size=60))
 def test_each_key_has_one_timer(steps: list[tuple[str, int, int]]) -> None:
     now = 0

@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.links import control, member, relay, replication
@@ -25,6 +25,7 @@ from placement.metadata import (
     TopicInfo,
 )
 from placement.records import BrokerConfigsRecord, BrokerRecord, TopicRecord
+from tests.support.examples import examples
 
 CODECS: dict[str, Codec[Any]] = {
     "control": control.CODEC,
@@ -90,6 +91,7 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
 def test_a_message_arrives_as_it_was_sent(link: str, cls: type) -> None:
     codec = CODECS[link]
 
+    @examples(30)  # of each of more than a hundred classes, which one codec reads and writes
     @given(_of(cls))
     def arrives(message: Any) -> None:
         found = codec.decode(codec.encode(message))
@@ -114,7 +116,7 @@ def test_a_message_with_a_field_of_another_type_or_one_too_few_is_refused_by_its
     codec = CODECS[link]
     required = [each for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
 
-    @settings(max_examples=10)
+    @examples(10)
     @given(_of(cls))
     def refused(message: Any) -> None:
         tag, *values = msgpack.unpackb(codec.encode(message))
@@ -153,7 +155,7 @@ def test_fields_of_a_newer_build_are_ignored_in_whatever_a_message_holds(link: s
     codec = CODECS[link]
     tags = {known: tag for tag, known in codec.classes.items()}
 
-    @settings(max_examples=10)
+    @examples(10)
     @given(_of(cls))
     def arrives(message: Any) -> None:
         assert codec.decode(msgpack.packb(_grown(message, tags))) == message
@@ -166,7 +168,7 @@ def test_fields_that_an_older_build_does_not_send_have_their_defaults(link: str,
     codec = CODECS[link]
     late = [each for each in fields(cls) if each.default is not MISSING or each.default_factory is not MISSING]
 
-    @settings(max_examples=10)
+    @examples(10)
     @given(_of(cls))
     def arrives(message: Any) -> None:
         tag, *values = msgpack.unpackb(codec.encode(message))

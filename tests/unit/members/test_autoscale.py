@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from actors.client.errors import ConfigurationError
 from actors.members.autoscale import Autoscale, Load, Scaler, recommend
+from tests.support.examples import examples
 from tests.support.group_in_time import GroupInTime
 
 POLICY = Autoscale(min_size=1, max_size=12, target_lag=1000, stabilization_s=60, interval_s=5)
@@ -228,6 +229,7 @@ def test_load_goes_up_tenfold_and_back(policy: Autoscale) -> None:
     assert group.lag < 1000
 
 
+@examples(40)  # each is an hour in steps of seconds
 @given(st.integers(0, 10**6), st.floats(60, 900))
 def test_noise_does_not_make_it_flap(seed: int, level: float) -> None:
     """A load that is the same but for noise is followed for a while, and then left alone."""
@@ -239,6 +241,7 @@ def test_noise_does_not_make_it_flap(seed: int, level: float) -> None:
     assert len(group.changes) - settled <= 1, group.changes
 
 
+@examples(40)  # each is an hour in steps of seconds
 @given(st.integers(0, 10**6), st.sampled_from([POLICY, IN_SECONDS]), st.integers(1, 12))
 def test_it_follows_any_curve_within_its_bounds_and_catches_up(seed: int, policy: Autoscale, size: int) -> None:
     chance = random.Random(seed)

@@ -11,12 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.links.views import ClassicRebalanceView, Event, LagPoint, Waited
 from actors.monitor.history import FILE, History
 from actors.monitor.history_file import connected
+from tests.support.examples import examples
 
 NOW_MS = 1_700_000_000_000
 LARGEST = 2**63 - 1
@@ -81,7 +82,7 @@ def ownerless(path: Path) -> set[int]:
 
 
 @given(st.lists(st.tuples(texts, points), max_size=4), st.lists(rebalances, max_size=2), st.lists(events, max_size=2))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_whatever_a_value_is_it_costs_its_own_row_only(
     lags: list[tuple[str, LagPoint]], told: list[ClassicRebalanceView], happened: list[Event]
 ) -> None:

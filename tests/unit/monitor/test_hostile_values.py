@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.cli import figures as terminal
@@ -28,6 +28,7 @@ from actors.monitor.group_views import state_of
 from actors.monitor.looks import estimate_of, time_of
 from actors.monitor.metric_rows import group_families, topic_families
 from actors.monitor.offsets_log import FollowedGroup, OffsetsPartition
+from tests.support.examples import examples
 from tests.support.synthetic_source import SyntheticDesk
 from tests.unit.monitor.test_views_made import NOW_MS, ORDERS, picture
 
@@ -146,7 +147,7 @@ def shown_anywhere(made: Picture, names: list[str]) -> None:
 
 
 @given(texts.filter(bool), metadata, offsets, st.lists(rows, max_size=2))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_whatever_a_group_commits_and_says_of_itself_it_is_shown_beside_the_others(
     name: str, said: GroupMetadata, committed: dict[tuple[str, int], OffsetAndMetadata], partitions: list[PartitionRow]
 ) -> None:
@@ -160,7 +161,7 @@ def test_whatever_a_group_commits_and_says_of_itself_it_is_shown_beside_the_othe
 @given(
     st.lists(st.tuples(st.binary(max_size=40), st.none() | st.binary(max_size=60)), max_size=4), st.binary(max_size=9)
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_a_record_of_the_offsets_topic_that_is_none_costs_itself_only(
     junk: list[tuple[bytes, bytes | None]], tail: bytes
 ) -> None:
@@ -176,7 +177,7 @@ def test_a_record_of_the_offsets_topic_that_is_none_costs_itself_only(
 
 
 @given(st.binary(max_size=200), int64s)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_batch_that_is_none_has_no_time(junk: bytes, offset: int) -> None:
     time_of(junk, offset)
     estimate_of(junk, offset)

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from placement.assignment import NotEnoughBrokersError, assign_replicas
 from placement.spread import Key, spread
+from tests.support.examples import examples
 
 Placed = dict[Key, tuple[int, ...]]
 
@@ -37,7 +38,7 @@ def unevenness(counts: Counter[int], brokers: Iterable[int]) -> int:
     return max(found) - min(found)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(topics, racks, st.one_of(st.none(), st.integers(1, 4)), st.sets(st.sampled_from(["x", "y"])))
 def test_partitions_have_their_replicas_on_brokers_that_may_hold_them_in_as_many_racks_as_can_be(
     placed: Placed, given_racks: dict[int, str | None], factor: int | None, chosen: set[str]
@@ -60,14 +61,14 @@ def test_partitions_have_their_replicas_on_brokers_that_may_hold_them_in_as_many
     assert spread(after, chosen, brokers, factor) == {}, "what is where it should be stays"
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(topics, st.integers(4, 8), st.integers(1, 4))
 def test_without_racks_all_is_even(placed: Placed, count: int, factor: int) -> None:
     after = placed | spread(placed, {"x", "y", "z"}, on(count), factor)
     assert unevenness(Counter(broker for new in after.values() for broker in new), range(count)) <= 1
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(topics, st.integers(10, 13))
 def test_no_more_replicas_move_than_must(placed: Placed, count: int) -> None:
     """Every broker above its share gives up what is above it, and the larger shares go to those who have most."""
@@ -78,7 +79,7 @@ def test_no_more_replicas_move_than_must(placed: Placed, count: int) -> None:
     assert moved(placed, spread(placed, {"x", "y", "z"}, on(count))) == must
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.integers(1, 30), st.integers(2, 12), st.integers(1, 4), st.integers(1, 3))
 def test_topics_as_they_are_made_hardly_move(partitions: int, brokers: int, factor: int, added: int) -> None:
     if factor > brokers:

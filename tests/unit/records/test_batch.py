@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 from aiokafka.record.memory_records import MemoryRecords as AioRecords
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.records import compression
@@ -26,6 +26,7 @@ from actors.records.batch import (
 from actors.records.building import build_batch, build_keyed_batch, recompressed, without_records_before
 from actors.records.errors import CorruptBatchError, LogError
 from actors.records.reading import iter_key_values, payload_of, read_records
+from tests.support.examples import examples
 from tests.support.log_helpers import NOW_MS, appended_at, values
 
 with warnings.catch_warnings():
@@ -249,7 +250,7 @@ def test_compressed_and_plain_batches_mix():
     assert list(iter_key_values(bytearray(data))) == list(iter_key_values(data))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data())
 def test_damaged_records_raise_and_never_crash(data):
     codec = data.draw(st.sampled_from(CODECS))
@@ -271,7 +272,7 @@ record = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(record, min_size=1, max_size=8), st.sampled_from(CODECS), st.integers(0, 2**62))
 def test_any_records_survive(records, codec, base_offset):
     batch = build_batch(records, base_offset=base_offset, compression=codec)

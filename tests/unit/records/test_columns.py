@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.records.bounds import RECORDS_MAX
@@ -14,6 +14,7 @@ from actors.records.errors import CorruptBatchError, OverBoundsError
 from actors.records.rows import Row, read_headers, read_rows
 from actors.records.scan import FEW, rows_of
 from tests.support.bad_batches import BAD_PAYLOADS
+from tests.support.examples import examples
 from tests.support.raw_batches import record, records, varint
 
 any_bytes = st.none() | st.binary(max_size=70) | st.just(bytes(130))
@@ -79,7 +80,7 @@ mutations = st.lists(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(given_records, mutations, st.integers(-1, 1))
 def test_rows_and_columns_refuse_the_same_mutations(given_, changes, more):
     payload = bytearray(written(given_))
@@ -90,7 +91,7 @@ def test_rows_and_columns_refuse_the_same_mutations(given_, changes, more):
     assert outcome(read_rows, bytes(payload), count) == outcome(by_columns, bytes(payload), count)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.binary(max_size=120), st.integers(0, 12))
 def test_rows_and_columns_refuse_the_same_garbage(garbage, count):
     assert outcome(read_rows, garbage, count) == outcome(by_columns, garbage, count)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.records.errors import CorruptBatchError
 from actors.records.rows import read_rows
 from actors.records.runs import summary_of_runs
 from actors.records.summary import Summary, summary_of
+from tests.support.examples import examples
 from tests.support.raw_batches import record
 
 UNTIMED = -1_700_000_000_001
@@ -65,7 +66,7 @@ def test_what_is_wrong_or_not_alike_is_left_to_others(payload: bytes) -> None:
     assert summary_of_runs(payload, 30, UNTIMED) is None
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.data())
 def test_one_changed_byte_is_never_taken_for_right(data: st.DataObject) -> None:
     count = data.draw(st.integers(20, 90))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.wire.errors import WireError
 from actors.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 from actors.wire.offset_columns import OffsetCommitAnswer, OffsetCommitColumns
+from tests.support.examples import examples
 
 VERSIONS = (OffsetCommitRequest.min_version, OffsetCommitRequest.max_version)
 VERSION = st.integers(*VERSIONS)
@@ -107,7 +108,7 @@ def test_a_request_cut_short_is_refused(message: OffsetCommitRequest, version: i
         OffsetCommitColumns.decode(whole[:cut], version)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(REQUESTS, VERSION, st.data())
 def test_damaged_bytes_are_read_or_refused_alike(
     message: OffsetCommitRequest, version: int, data: st.DataObject
