@@ -303,6 +303,24 @@ def test_a_group_goes_on_as_if_nothing_had_been_if_its_upgrade_was_not_written()
     assert waiting.joined().generation_id == 6
 
 
+@pytest.mark.conformance("K-E-07")
+@pytest.mark.parametrize("error", [10, 18])
+def test_a_group_whose_upgrade_is_too_large_for_the_log_stays_classic(error: int) -> None:
+    """Who joins is told so as of any other group that cannot be upgraded, not that something unknown went wrong."""
+    driver = one()
+    before = list(driver.log)
+    driver.holds = True
+    token = driver.beat_later("A e0 join")
+    beat = driver.ask_classic("C1 beat g5")
+    driver.refuse(error)
+    driver.holds = False
+    answer = driver.answer(token)
+    assert (answer.error_code, answer.member_epoch) == (69, 0)
+    assert "large" in answer.error_message
+    assert (driver.log, driver.type_of()) == (before, CLASSIC)
+    assert driver.shown_classic(driver.answer(beat)) == "0", "it has noticed nothing"
+
+
 @pytest.mark.conformance("K-E-06")
 def test_the_sessions_of_a_group_whose_upgrade_was_not_written_run_on() -> None:
     driver = one()
