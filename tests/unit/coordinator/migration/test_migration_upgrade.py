@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from actors.coordinator.consumer.settings import ConsumerSettings
@@ -139,7 +141,7 @@ class WithTiny(MixedDriver):
 
     def _new_shard(self) -> GroupShard:
         super()._new_shard()
-        return group_shard(self.config, lambda: f"u{next(self._ids)}", (*self.types, Tiny()))
+        return group_shard(self.config, lambda: str(UUID(int=next(self._ids))), (*self.types, Tiny()))
 
 
 @pytest.mark.conformance("K-E-44", "K-A-34")
