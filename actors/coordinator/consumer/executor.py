@@ -143,7 +143,7 @@ class Executor:
 
     def _go_on(self, group: ConsumerGroup, now: Now) -> None:
         group.is_busy = group.is_stuck = False
-        group.written = None
+        group.written = group.becomes = None
         self.proceed(group, now)
 
     def timed_out(self, group: ConsumerGroup, done: list[Done]) -> None:
@@ -281,6 +281,7 @@ class _Batch:
             return
         made = self._made.persisted
         self._group.written = made if isinstance(made, ConsumerState) else None
+        self._group.becomes = self._done[-1].draft.becomes
         write = GroupWrite(self._executor, self._group, self._done)
         keys = [record.key for record in self._records]
         values = [record.value for record in self._records]
