@@ -104,7 +104,7 @@ def take_place(draft: Draft, member_id: str, holder: str) -> None:
     draft.write(MemberRecord(draft.group_id, member_id, former))
     draft.write(TargetAssignment(draft.group_id, member_id, target))
     draft.write(CurrentAssignment(draft.group_id, member_id, replace(current, epoch=JOIN_EPOCH, previous_epoch=0)))
-    draft.took_over = holder, known(member_id, former)
+    draft.took_over = holder, known(member_id, former, draft.process)
 
 
 def _write_tombstones(draft: Draft, member_id: str) -> None:

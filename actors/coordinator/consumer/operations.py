@@ -157,6 +157,7 @@ class Draft:
         "noted",
         "now",
         "of_broker",
+        "process",
         "regex_refresh_ms",
         "settings",
         "state",
@@ -206,6 +207,8 @@ class Draft:
         """What is to be done when a group of another type is in the place of this one."""
         self.cause: Cause | None = None
         """Why the group's epoch was raised, if it was."""
+        self.process = ""
+        """What the member that has asked for it says of its process."""
         self.came: KnownMember | None = None
         """Who is a member now and was not."""
         self.took_over: tuple[str, KnownMember] | None = None

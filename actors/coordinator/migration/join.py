@@ -61,6 +61,7 @@ class Join(Operation):
 
     def steps(self, draft: Draft) -> Generator[None, None, Answer]:
         self._again = None  # it may have been run before, and put off
+        draft.process = self._request.process
         if not draft.state.metadata:
             return self._begin_classic_group(draft)
         subscription = self._subscription()

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import pytest
 
+from actors.client.config import CONSUMER_SETTINGS, resolve
 from actors.client.errors import KafkaTimeoutError
 from actors.client.group.consumer_protocol.assignments import Received
 from actors.client.group.consumer_protocol.beats import Beats, Kind
-from actors.client.group.consumer_protocol.config import MemberConfig
+from actors.client.group.consumer_protocol.config import MemberConfig, member_config
 from actors.client.group.consumer_protocol.standing import MemberState
 from actors.client.group.consumer_protocol.wishes import Wish
 from actors.client.group.effects import Event
@@ -46,6 +47,17 @@ def test_what_heartbeats_say_has_kafkas_bytes() -> None:
 
 
 # --- what is said ---
+
+
+def test_a_heartbeat_that_says_everything_says_what_the_process_is() -> None:
+    beats = Beats(MemberConfig("g1", process="pool pid 7"))
+    nothing = Received(0, frozenset())
+    assert beats.join("A", FOO, nothing).process == "pool pid 7"
+    assert beats.beat("A", 1, FOO, nothing).process == ""
+    beats.forget()
+    assert beats.beat("A", 1, FOO, nothing).process == "pool pid 7"
+    settings = resolve(CONSUMER_SETTINGS, {"group_id": "g1", "group_member_process": "pool on node 3f2a"})
+    assert member_config(settings, 7).process == "pool pid 7 on node 3f2a"
 
 
 @pytest.mark.conformance("K-F-02", "K-F-11")
