@@ -392,6 +392,38 @@ def test_a_member_in_whose_name_its_pool_had_spoken_did_not_notice_where_brokers
     assert owned_in(script.beat) == tps("t-0", "t-1")
 
 
+def beats_until_one_says_everything(script: Script) -> int:
+    """Its heartbeats are answered that nothing has changed. Returns after how long (ms) it asks for all."""
+    began = script.now
+    while "topic_partitions" not in says(script.beat):
+        script.answer(2)
+        script.next_beat()
+        assert script.now - began <= 60_000
+    return script.now - began
+
+
+def test_an_order_that_its_pool_was_given_while_the_member_sent_heartbeats_was_lost() -> None:
+    """The pool heard nothing of it, and spoke for it. Now the member asks for everything now and then."""
+    script = Script(heartbeat_max_ms=1_000).stable("t-0", "t-1")
+    script.next_beat()
+    assert beats_until_one_says_everything(script) <= 31_000
+    assert owned_in(script.beat) == tps("t-0", "t-1")
+    script.answer(2, "t-0")
+    assert script.state is MemberState.RECONCILING, "it was to give one up"
+
+
+def test_a_member_that_is_told_what_it_has_goes_on_as_before() -> None:
+    script = Script(heartbeat_max_ms=1_000).stable("t-0", "t-1")
+    script.next_beat()
+    beats_until_one_says_everything(script)
+    script.answer(2, "t-0", "t-1")
+    before, calls = script.now, list(script.calls)
+    script.next_beat()
+    assert (script.state, script.calls) == (MemberState.STABLE, calls)
+    assert script.now - before == 1_000, "nobody moves, so there is no hurry"
+    assert says(script.beat) == set()
+
+
 @pytest.mark.parametrize("bound", [1, 2, 3])
 def test_the_smallest_bounds_leave_a_pause_between_two_heartbeats(bound: int) -> None:
     script = Script(heartbeat_max_ms=bound).stable("t-0")
