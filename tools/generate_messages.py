@@ -105,7 +105,8 @@ _OURS = {
     "JoinGroupRequest": [
         ["expected_members", "int32", [6, 9], None, 0, 10_000],
         ["process", "string", [6, 9], None, "", 10_001],
-    ]
+    ],
+    "ConsumerGroupHeartbeatRequest": [["process", "string", [0, 1], None, "", 10_001]],
 }
 """Tagged fields of ours (rows as in `Field.row`). Kafka passes over tags that it does not know (KIP-482)."""
 

@@ -34,7 +34,7 @@ GroupShard = Shard[GroupCoordinator]
 def group_shard(
     config: CoordinatorConfig, new_id: Callable[[], str], types: Sequence[GroupType] = GROUP_TYPES
 ) -> GroupShard:
-    """Make a shard of `__consumer_offsets`. `new_id` makes unique texts for member ids."""
+    """Make a shard of `__consumer_offsets`. `new_id` makes UUIDs for member ids."""
 
     def make(host: Runtime) -> GroupCoordinator:
         return GroupCoordinator(host, config, new_id, types, ClassicGroup, (migration,))

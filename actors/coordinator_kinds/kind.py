@@ -108,7 +108,7 @@ class Surroundings:
     here: Callable[..., dict[str, Any]]
     """The `extra` of a log call in which the partition has a part."""
     new_id: Callable[[], str]
-    """Makes unique texts."""
+    """Makes UUIDs, as texts."""
     elsewhere: Elsewhere
 
 

@@ -35,6 +35,7 @@ def parse(
         client_id=header.client_id or "",
         client_host=host,
         api_version=header.api_version,
+        process=m.process,
     )
 
 

@@ -1,8 +1,9 @@
 """What a member of a group says of its process, for operators to see: what it is, its pid, and where it runs.
 
-It is a text such as `pool pid 4711 on node 9510e81edd52`, in a tagged field of JoinGroup, which Kafka passes over
-(KIP-482). So no assignor, no record and no other tool sees it. A member that says nothing is a plain consumer. Those of
-a deployed pool say its version, too: `pool pid 4711 on node 9510e81edd52 version 3`.
+It is a text such as `pool pid 4711 on node 9510e81edd52`, in a tagged field of JoinGroup, and of a
+ConsumerGroupHeartbeat that says everything, which Kafka passes over (KIP-482). So no assignor, no record and no other
+tool sees it. A member that says nothing is a plain consumer. Those of a deployed pool say its version, too:
+`pool pid 4711 on node 9510e81edd52 version 3`.
 """
 
 from __future__ import annotations

@@ -270,14 +270,31 @@ def test_a_description_was_made_for_a_client_that_had_gone(tmp_path: Path, autho
 
 def test_a_long_description_of_one_group_was_decoded_and_encoded_again(tmp_path: Path) -> None:
     """In one turn of the broker's loop, a quarter of a second for some hundred thousand partitions."""
-    judged = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "*")])
-    for world, goes_on in ((without_acls(tmp_path), True), (judged, False)):
+    sees_all = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "*")])
+    judged = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "long")])
+    for world, goes_on in ((without_acls(tmp_path), True), (sees_all, True), (judged, False)):
         answer = world.bytes_for(m.ConsumerGroupDescribeRequest(group_ids=["with-long"]), 1)
         assert isinstance(answer, bytes)
         assert world.shards.frames == ([answer] if goes_on else [])
         assert decode_response(m.ConsumerGroupDescribeResponse, 1, answer[4:])[0] == 7
     (group,) = without_acls(tmp_path).ask(m.ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
     assert (group.group_id, group.group_state) == ("g", "Stable")
+    asked = m.ConsumerGroupDescribeRequest(group_ids=["with-long"], include_authorized_operations=True)
+    (group,) = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "*")]).ask(asked, 1).groups
+    assert group.authorized_operations != NOT_ASKED, "which only the broker knows"
+
+
+def test_a_long_description_of_one_classic_group_was_decoded_and_encoded_again(tmp_path: Path) -> None:
+    asked = m.DescribeGroupsRequest(groups=["with-long"])
+    for world in (without_acls(tmp_path), World(tmp_path, [allowed(DESCRIBE, GROUP, "with-long")])):
+        answer = world.bytes_for(asked, 5)
+        assert isinstance(answer, bytes)
+        assert world.shards.frames == [answer]
+        also = m.DescribeGroupsRequest(groups=["with-long"], include_authorized_operations=True)
+        assert world.ask(also, 5).groups[0].authorized_operations != NOT_ASKED
+        assert len(world.shards.frames) == 1, "what the client may do only the broker knows"
+    denied = World(tmp_path, [allowed(DESCRIBE, GROUP, "other")]).ask(asked, 5).groups
+    assert [(g.group_id, g.error_code) for g in denied] == [("with-long", DENIED_GROUP)]
 
 
 @pytest.mark.conformance("K-A-02", "K-A-18")

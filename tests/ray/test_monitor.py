@@ -54,7 +54,6 @@ def test_a_monitor_that_is_killed_is_replaced_and_no_group_notices(shared: Clust
         1,
         bootstrap_servers=servers,
         handler_args=(str(tmp_path),),
-        group_protocol="classic",  # in the other one a member's process is not known
     ) as pool:
         (told,) = wait_until(lambda: rebalances(shared, name), what="the pool's rebalance")
         (member,) = pool.status()

@@ -156,7 +156,15 @@ def answer(m: Any, version: int) -> ApiMessage:
             made = DescribeGroupsResponse.DescribedGroup
             may_do = 3400 if m.include_authorized_operations else -(2**31)
             return DescribeGroupsResponse(
-                groups=[made(group_id=g, group_state="Stable", authorized_operations=may_do) for g in m.groups]
+                groups=[
+                    made(
+                        group_id=g,
+                        group_state="Stable",
+                        protocol_data="x" * (1 << 16) if g == "with-long" else "",
+                        authorized_operations=may_do,
+                    )
+                    for g in m.groups
+                ]
             )
         case ConsumerGroupDescribeRequest():
             return ConsumerGroupDescribeResponse(groups=[_consumer_group(g, m) for g in m.group_ids])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
+from uuid import UUID
 
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.messages import (
@@ -84,7 +85,7 @@ class Driver:
             self.load()
 
     def _new_shard(self) -> GroupShard:
-        return group_shard(self.config, lambda: f"u{next(self._ids)}", self.types)
+        return group_shard(self.config, lambda: str(UUID(int=next(self._ids))), self.types)
 
     # -- life of the shard
 

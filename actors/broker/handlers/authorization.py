@@ -15,6 +15,7 @@ from actors.broker.handlers.rights import (
     CREATE_CLUSTER,
     CREATE_TOPIC,
     DESCRIBE_CLUSTER,
+    DESCRIBE_TOPIC,
     IDEMPOTENT_WRITE,
     WRITE_TOPIC,
     Right,
@@ -70,6 +71,12 @@ def _without(
     if context.broker.authorizer is None:
         return ()
     return {name for name in dict.fromkeys(names) if name is not None and not has(context, request, right, name)}
+
+
+def sees_all_topics(context: HandlerContext, request: Request) -> bool:
+    """Whether it is certain that no topic is hidden from a client, so that names need not be looked at."""
+    authorizer = context.broker.authorizer
+    return authorizer is None or authorizer.allows_all_topics(request.connection, DESCRIBE_TOPIC.operation)
 
 
 def not_creatable(context: HandlerContext, request: Request, names: Iterable[str]) -> Collection[str]:

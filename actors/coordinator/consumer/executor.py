@@ -37,6 +37,8 @@ BYTES_A_PARTITION = 8
 """What a partition takes in a record, about."""
 MANY = 1_000
 """After a write of more records than these, groups go on in the next turn."""
+TOO_LARGE = Error.UNKNOWN_SERVER_ERROR
+"""The error of a write that the log does not take because of its size."""
 WRITE_SHARE = 2
 """Operations that wait share a write of at most the largest append by so much. One alone may have all of it."""
 
@@ -64,12 +66,15 @@ class Executor:
         if group.is_vacant:
             self.runtime.reap(group.group_id)
 
-    def restore(self, group: ConsumerGroup, replaced: Replaced, now: Now) -> None:
-        """Put the group of the other type back, for nothing of this one was written. What waits is for that one."""
+    def restore(self, group: ConsumerGroup, replaced: Replaced, now: Now, undone: Iterable[Operation] = ()) -> None:
+        """Put the group of the other type back, for nothing of this one was written.
+
+        What waits is for that one, and what was to be written with the rest.
+        """
         self.runtime.cancel_timers(group)
         self.runtime.groups[group.group_id] = replaced.group
         replaced.back(now)
-        self._ask_again([], group, now)
+        self._ask_again(undone, group, now)
 
     def _ask_again(self, first: Iterable[Operation], group: ConsumerGroup, now: Now) -> None:
         """Have these, and what waits for a group that is none any more, done to the one in its place."""
@@ -121,13 +126,16 @@ class Executor:
     def failed(self, group: ConsumerGroup, done: list[Done], error: int, now: Now) -> None:
         """Nothing has changed, but what is under way may be about topics as they were."""
         group.topics_changed()
-        self.timing.failed(group, [each.operation for each in done], now)
-        for each in done:
-            self.answer(each.operation, Refusal(error))
-        if group.replaced is not None:
-            self.restore(group, group.replaced, now)
-        else:
+        operations = [each.operation for each in done]
+        self.timing.failed(group, operations, now)
+        if group.replaced is None:
+            for operation in operations:
+                self.answer(operation, Refusal(error))
             self._go_on(group, now)
+            return
+        # The first one is that of the member that joins, whose records these are with those of the whole group.
+        self.answer(operations[0], _cannot_replace(group.group_id) if error == TOO_LARGE else Refusal(error))
+        self.restore(group, group.replaced, now, operations[1:])
 
     def pause(self, group: ConsumerGroup, go_on: Callable[[Now], None], now: Now) -> None:
         """Go on with a group in the next turn."""
@@ -135,7 +143,7 @@ class Executor:
 
     def _go_on(self, group: ConsumerGroup, now: Now) -> None:
         group.is_busy = group.is_stuck = False
-        group.written = None
+        group.written = group.becomes = None
         self.proceed(group, now)
 
     def timed_out(self, group: ConsumerGroup, done: list[Done]) -> None:
@@ -146,6 +154,12 @@ class Executor:
         for operation in [each for each in group.waiting if each.token is not None]:
             group.waiting.remove(operation)
             self.answer(operation, Refusal(Error.COORDINATOR_NOT_AVAILABLE))
+
+
+def _cannot_replace(group_id: str) -> Refusal:
+    """Kafka's error for all other groups that cannot be upgraded. Most clients give up at UNKNOWN_SERVER_ERROR."""
+    text = f"Group {group_id} cannot become a consumer group: the log does not take so large a write."
+    return Refusal(Error.GROUP_ID_NOT_FOUND, text)
 
 
 class Done(NamedTuple):
@@ -267,6 +281,7 @@ class _Batch:
             return
         made = self._made.persisted
         self._group.written = made if isinstance(made, ConsumerState) else None
+        self._group.becomes = self._done[-1].draft.becomes
         write = GroupWrite(self._executor, self._group, self._done)
         keys = [record.key for record in self._records]
         values = [record.value for record in self._records]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar, NamedTuple
 
 from actors.coordinator.consumer.commits import check_commit, check_fetch
-from actors.coordinator.consumer.operations import Cluster, Operation
+from actors.coordinator.consumer.operations import Cluster, Operation, Successor
 from actors.coordinator.consumer.records import GroupRecord, tombstones
 from actors.coordinator.consumer.replaced import Replaced
 from actors.coordinator.consumer.settings import MAX_INT
@@ -65,7 +65,9 @@ class ConsumerGroup:
         self.is_stuck = False
         """Whether they have not for so long that nobody waits any more."""
         self.written: ConsumerState | None = None
-        """What it is when the records under way have committed; None if there are none."""
+        """What it is when the records under way have committed; None if there are none, or it is none any more then."""
+        self.becomes: Successor | None = None
+        """The group that is in its place then, if that one has members."""
         self.resolving_until_ms = 0
         """Until when its regular expressions are being resolved (monotonic); over if that has failed silently."""
         self.slice = Timer(nothing)
@@ -193,13 +195,15 @@ class ConsumerGroup:
     # -- its offsets
 
     def check_commit(self, request: OffsetCommitRequest, timers: Timers, now: Now) -> int:
+        """Judged by what has committed and by what is written: it comes after both, if the log does not refuse that."""
         if self.is_dead:
             return Error.COORDINATOR_NOT_AVAILABLE
-        """Judged by what has committed and by what is written: it comes after both, if the log does not refuse that."""
         error = check_commit(self.state, request, self._cluster.topics)
-        if error or self.written is None:
-            return error
-        return check_commit(self.written, request, self._cluster.topics)
+        if not error and self.written is not None:
+            error = check_commit(self.written, request, self._cluster.topics)
+        if not error and self.becomes is not None:
+            error = self.becomes.check_commit(request)
+        return error
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> int:
         return check_fetch(self.state, member_id, member_epoch)

@@ -40,6 +40,7 @@ class Heartbeat(Operation):
 
     def steps(self, draft: Draft) -> Generator[None, None, Answer]:
         request, state = self._request, draft.state
+        draft.process = request.process
         held_before = partitions_of(state.current_of(request.member_id).assigned)
         refusal = refusal_of(draft, request)
         if refusal is not None:

@@ -11,7 +11,7 @@ from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.operations import Cause, Draft
 from actors.coordinator.consumer.state import KnownMember
 from actors.coordinator.consumer.values import CONSUMER
-from actors.coordinator.groups.history import REPLACED, PlainRebalance, RebalancedGroup
+from actors.coordinator.groups.history import REPLACED, PlainRebalance, RebalancedGroup, note_process
 from actors.coordinator.groups.reports import RebalanceEvent
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.turn import Now
@@ -65,6 +65,7 @@ class History:
         told = _rebalance(group, draft, Cause(REPLACED, member.member_id, member))
         told.changes.replaced.add(older)
         told.changes.came.add(member.member_id)
+        note_process(told.changes, member)
         durable = self._runtime.durable.get(group.group_id)
         told.members = len(durable.persisted.members) if durable is not None and durable.persisted is not None else 0
         told.complete(draft.now)
@@ -75,6 +76,7 @@ class History:
         if draft.took_over is not None and draft.cause is not None:
             older, member = draft.took_over
             log.replaced(group_id, older, member.member_id)
+            log.told_process(group_id, member)
         elif draft.came is not None and draft.cause is not None:
             log.came(group_id, draft.came)
         self._tell_gone(group, draft)

@@ -5,7 +5,8 @@ With members the subscriptions of a group change, so it is here that its epoch r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from actors.coordinator.consumer.messages import ConsumerGroupHeartbeatRequest, Refusal
@@ -22,6 +23,17 @@ from actors.coordinator.consumer.records import (
 from actors.coordinator.consumer.state import ConsumerState, known
 from actors.coordinator.consumer.values import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Current, Held, Partitions, held_at
 from actors.coordinator.errors import Error
+
+
+def new_member_id(new_id: Callable[[], str]) -> str:
+    """An id for a member that sends none, of whichever protocol: a UUID as Kafka writes it.
+
+    It has 22 characters, and the first is no hyphen. `new_id` makes UUIDs as all others write them.
+    """
+    while True:
+        text = urlsafe_b64encode(bytes.fromhex(new_id().replace("-", ""))).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
 
 
 def find(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> Refusal | None:
@@ -92,7 +104,7 @@ def take_place(draft: Draft, member_id: str, holder: str) -> None:
     draft.write(MemberRecord(draft.group_id, member_id, former))
     draft.write(TargetAssignment(draft.group_id, member_id, target))
     draft.write(CurrentAssignment(draft.group_id, member_id, replace(current, epoch=JOIN_EPOCH, previous_epoch=0)))
-    draft.took_over = holder, known(member_id, former)
+    draft.took_over = holder, known(member_id, former, draft.process)
 
 
 def _write_tombstones(draft: Draft, member_id: str) -> None:

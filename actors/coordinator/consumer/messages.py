@@ -43,6 +43,8 @@ class ConsumerGroupHeartbeatRequest:
     client_id: str = ""
     client_host: str = ""
     api_version: int = 1
+    process: str = ""
+    """What the client says of its process, for people. It may be anything."""
 
     @property
     def is_leave(self) -> bool:

@@ -17,7 +17,9 @@ from actors.coordinator.consumer.messages import Refusal
 from actors.coordinator.consumer.settings import ConsumerSettings, GroupSettings
 from actors.coordinator.consumer.state import ConsumerState, KnownMember
 from actors.coordinator.consumer.topics import TopicImage, existing, group_hash
+from actors.coordinator.errors import Error
 from actors.coordinator.groups.durable import GroupChange
+from actors.coordinator.groups.messages import OffsetCommitRequest
 from actors.coordinator.turn import Now, Token
 
 Answer = Any
@@ -101,6 +103,13 @@ class SizedChange(GroupChange, Protocol):
         """How many partitions or names it has."""
 
 
+class Successor(Protocol):
+    """A group of another type whose record is being written."""
+
+    def check_commit(self, request: OffsetCommitRequest) -> Error:
+        """The error of a commit, as it will be when the record has committed."""
+
+
 def _nothing() -> None:
     """What most operations have to do besides."""
 
@@ -127,6 +136,7 @@ class Draft:
 
     __slots__ = (
         "assignors",
+        "becomes",
         "came",
         "cause",
         "changes",
@@ -147,6 +157,7 @@ class Draft:
         "noted",
         "now",
         "of_broker",
+        "process",
         "regex_refresh_ms",
         "settings",
         "state",
@@ -190,10 +201,14 @@ class Draft:
         self.noted: Callable[[], None] = _nothing
         """What else is to be done if the operation succeeds, whether its records are written or not."""
         self.downgrade = cluster.downgrade
+        self.becomes: Successor | None = None
+        """The group of another type that it is when its records have committed; None if that has no members."""
         self.handed_over: Callable[[Now], None] = _nothing_then
         """What is to be done when a group of another type is in the place of this one."""
         self.cause: Cause | None = None
         """Why the group's epoch was raised, if it was."""
+        self.process = ""
+        """What the member that has asked for it says of its process."""
         self.came: KnownMember | None = None
         """Who is a member now and was not."""
         self.took_over: tuple[str, KnownMember] | None = None

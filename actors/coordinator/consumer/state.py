@@ -33,9 +33,9 @@ class KnownMember(NamedTuple):
     process: str = ""
 
 
-def known(member_id: str, member: MemberMetadata) -> KnownMember:
-    """A member, as far as others know it."""
-    return KnownMember(member_id, member.instance_id, member.client_id, member.client_host)
+def known(member_id: str, member: MemberMetadata, process: str = "") -> KnownMember:
+    """A member, as far as others know it; what it says of its process is in no record."""
+    return KnownMember(member_id, member.instance_id, member.client_id, member.client_host, process)
 
 
 class ConsumerState:

@@ -39,7 +39,7 @@ def keep(draft: Draft, member_id: str, member: MemberMetadata) -> bool:
     must_raise |= member.names != before.names
     must_raise |= target.chosen(state, draft.configured) != winner
     if older is None:
-        draft.came = known(member_id, member)
+        draft.came = known(member_id, member, draft.process)
     look_at_topics(draft, _cause(member_id, older, member, must_raise=must_raise), must_raise=must_raise)
     return (member.names, member.regex) != (before.names, before.regex)
 

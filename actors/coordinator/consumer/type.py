@@ -12,6 +12,7 @@ from actors.coordinator.consumer.executor import Executor
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.heartbeat import Heartbeat, is_at_rest, refusal_of
 from actors.coordinator.consumer.leaving import Leave, Tidy
+from actors.coordinator.consumer.membership import new_member_id
 from actors.coordinator.consumer.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -108,7 +109,7 @@ class ConsumerOperations:
 
     def _handle(self, token: Token, request: ConsumerGroupHeartbeatRequest, now: Now) -> None:
         if request.needs_member_id:
-            request = replace(request, member_id=self._runtime.new_id())
+            request = replace(request, member_id=new_member_id(self._runtime.new_id))
         operation = Leave(token, request) if request.is_leave else Heartbeat(token, request)
         refusal = self._check(request)
         self._runtime.park(token, request)

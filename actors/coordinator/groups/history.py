@@ -265,7 +265,7 @@ class RebalanceLog:
         note_process(changes, member)
 
     def told_process(self, group_id: str, member: Member) -> None:
-        """A member of a group that was loaded has joined again. A rebalance runs, or follows at once."""
+        """A member that is there already says it. A rebalance runs, or follows at once."""
         note_process(self._changes_of(group_id), member)
 
     def replaced(self, group_id: str, older: str, member_id: str) -> None:

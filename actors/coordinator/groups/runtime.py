@@ -31,7 +31,7 @@ class Shared(Protocol):
 
 
 class GroupRuntime:
-    """`new_id` makes unique texts for member ids; `new_simple` makes the group of a commit by who is no member."""
+    """`new_id` makes UUIDs for member ids; `new_simple` makes the group of a commit by who is no member."""
 
     def __init__(
         self,

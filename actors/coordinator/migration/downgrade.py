@@ -29,6 +29,7 @@ from actors.coordinator.consumer.records import tombstones
 from actors.coordinator.consumer.target import NOTHING
 from actors.coordinator.consumer.values import Current, MemberMetadata
 from actors.coordinator.errors import Error
+from actors.coordinator.groups.messages import OffsetCommitRequest
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.migration.embedded import CONSUMERS, assignment, by_name, held, owning, read_version
 from actors.coordinator.records import CorruptRecordError, encode
@@ -48,6 +49,15 @@ class Downgraded(NamedTuple):
     """What each member would join with: the group's record has but one of its protocols."""
     rebalances: bool
     """Whether its members have to join again, for some have something that is not theirs."""
+    roster: Roster
+    """Its members."""
+
+    def check_commit(self, request: OffsetCommitRequest) -> Error:
+        """The error of a commit that comes before the record has committed. Members that go commit nothing more."""
+        found = self.roster.identify(request.member_id, request.group_instance_id)
+        if isinstance(found, Error):
+            return found
+        return Error.NONE if request.generation_id == self.metadata.generation_id else Error.ILLEGAL_GENERATION
 
 
 class Rebalance(NamedTuple):
@@ -114,6 +124,7 @@ class Downgrades:
         for tombstone in tombstones(draft.group_id, draft.state):
             draft.write(tombstone)
         draft.write_of_another_type(GroupPut(draft.group_id, made.metadata))
+        draft.becomes = made
         group = self._runtime.groups[draft.group_id]
         assert isinstance(group, ConsumerGroup)
         sessions = {each: timers.session.due_ms for each, timers in group.members.items()}
@@ -188,6 +199,7 @@ def downgraded(draft: Draft, gone: Collection[str]) -> Downgraded:
         ),
         joins,
         rebalances,
+        roster,
     )
 
 

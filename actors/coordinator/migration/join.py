@@ -13,7 +13,7 @@ from typing import NamedTuple
 from actors.coordinator.classic.messages import JoinGroupRequest, JoinGroupResponse, join_error
 from actors.coordinator.classic.records import GroupMetadata, GroupPut
 from actors.coordinator.consumer.group import ConsumerGroup
-from actors.coordinator.consumer.membership import identify, take_place
+from actors.coordinator.consumer.membership import identify, new_member_id, take_place
 from actors.coordinator.consumer.messages import Refusal
 from actors.coordinator.consumer.operations import AGAIN, Answer, Draft, Operation
 from actors.coordinator.consumer.records import tombstones
@@ -61,6 +61,7 @@ class Join(Operation):
 
     def steps(self, draft: Draft) -> Generator[None, None, Answer]:
         self._again = None  # it may have been run before, and put off
+        draft.process = self._request.process
         if not draft.state.metadata:
             return self._begin_classic_group(draft)
         subscription = self._subscription()
@@ -115,7 +116,7 @@ class Join(Operation):
         if request.member_id:
             known = identify(draft.state, request.member_id, instance_id) if instance_id is not None else None
             return request.member_id if known is None else known
-        made = f"{request.client_id if instance_id is None else instance_id}-{self._means.new_id()}"
+        made = new_member_id(self._means.new_id)
         if instance_id is None and request.api_version >= ID_REQUIRED_FROM:
             return join_error(request, Error.MEMBER_ID_REQUIRED, member_id=made)
         holder = draft.state.instances.get(instance_id or "")

@@ -5,7 +5,10 @@ that it does not know it.
 
 In the consumer protocol (KIP-848) the answer may be an assignment, which the member then does not hear of. Nobody is
 given what it still has to give up, and it says and asks for everything when it can speak again: its client does so
-after a silence. As the epoch may be a new one, the next heartbeat carries that.
+after a silence, and every half a minute, for it may have spoken all the time without being heard here. As the epoch may
+be a new one, the next heartbeat carries that. A member that is given two new ones meanwhile is fenced when it is back,
+and joins again: the coordinator takes a member's last epoch or the one before, and no heartbeat keeps a member in its
+group without moving it on.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import pytest
 
+from actors.client.config import CONSUMER_SETTINGS, resolve
 from actors.client.errors import KafkaTimeoutError
 from actors.client.group.consumer_protocol.assignments import Received
 from actors.client.group.consumer_protocol.beats import Beats, Kind
-from actors.client.group.consumer_protocol.config import MemberConfig
+from actors.client.group.consumer_protocol.config import MemberConfig, member_config
 from actors.client.group.consumer_protocol.standing import MemberState
 from actors.client.group.consumer_protocol.wishes import Wish
 from actors.client.group.effects import Event
@@ -46,6 +47,17 @@ def test_what_heartbeats_say_has_kafkas_bytes() -> None:
 
 
 # --- what is said ---
+
+
+def test_a_heartbeat_that_says_everything_says_what_the_process_is() -> None:
+    beats = Beats(MemberConfig("g1", process="pool pid 7"))
+    nothing = Received(0, frozenset())
+    assert beats.join("A", FOO, nothing).process == "pool pid 7"
+    assert beats.beat("A", 1, FOO, nothing).process == ""
+    beats.forget()
+    assert beats.beat("A", 1, FOO, nothing).process == "pool pid 7"
+    settings = resolve(CONSUMER_SETTINGS, {"group_id": "g1", "group_member_process": "pool on node 3f2a"})
+    assert member_config(settings, 7).process == "pool pid 7 on node 3f2a"
 
 
 @pytest.mark.conformance("K-F-02", "K-F-11")
@@ -378,6 +390,38 @@ def test_a_member_in_whose_name_its_pool_had_spoken_did_not_notice_where_brokers
     script.answer(2, interval=15_000)
     script.tick(9_000)
     assert owned_in(script.beat) == tps("t-0", "t-1")
+
+
+def beats_until_one_says_everything(script: Script) -> int:
+    """Its heartbeats are answered that nothing has changed. Returns after how long (ms) it asks for all."""
+    began = script.now
+    while "topic_partitions" not in says(script.beat):
+        script.answer(2)
+        script.next_beat()
+        assert script.now - began <= 60_000
+    return script.now - began
+
+
+def test_an_order_that_its_pool_was_given_while_the_member_sent_heartbeats_was_lost() -> None:
+    """The pool heard nothing of it, and spoke for it. Now the member asks for everything now and then."""
+    script = Script(heartbeat_max_ms=1_000).stable("t-0", "t-1")
+    script.next_beat()
+    assert beats_until_one_says_everything(script) <= 31_000
+    assert owned_in(script.beat) == tps("t-0", "t-1")
+    script.answer(2, "t-0")
+    assert script.state is MemberState.RECONCILING, "it was to give one up"
+
+
+def test_a_member_that_is_told_what_it_has_goes_on_as_before() -> None:
+    script = Script(heartbeat_max_ms=1_000).stable("t-0", "t-1")
+    script.next_beat()
+    beats_until_one_says_everything(script)
+    script.answer(2, "t-0", "t-1")
+    before, calls = script.now, list(script.calls)
+    script.next_beat()
+    assert (script.state, script.calls) == (MemberState.STABLE, calls)
+    assert script.now - before == 1_000, "nobody moves, so there is no hurry"
+    assert says(script.beat) == set()
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3])

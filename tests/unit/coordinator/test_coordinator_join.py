@@ -6,6 +6,7 @@ Statements B-01 to B-10, B-19 to B-27 and B-42 to B-45.
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 
@@ -22,6 +23,8 @@ from tests.support.coordination import (
 )
 from tests.support.coordination_groups import DELAY, preparing, trio
 
+FIRST = UUID(int=1)
+
 # -- coming into being
 
 
@@ -32,7 +35,7 @@ def test_first_join_of_an_old_client_is_parked_and_leads() -> None:
     a.ask_join()
     assert a.join_answer is None
     assert driver.state() == "PreparingRebalance"
-    assert driver.group().leader_id == "a-u1"
+    assert driver.group().leader_id == f"a-{FIRST}"
 
 
 @pytest.mark.conformance("B-02")
@@ -40,7 +43,7 @@ def test_first_join_is_given_an_id_and_the_group_is_recorded() -> None:
     driver = Driver()
     a = Client(driver, "a")
     response = driver.answer(a.ask_join())
-    assert (response.error_code, response.member_id) == (79, "a-u1")
+    assert (response.error_code, response.member_id) == (79, f"a-{FIRST}")
     assert response.generation_id == -1
     assert driver.state() == "Empty"
     assert driver.group().members == {}
@@ -56,7 +59,7 @@ def test_join_with_the_given_id_is_admitted_and_parked() -> None:
     driver = Driver(DELAY)
     a = Client(driver, "a").join()
     assert a.join_answer is None
-    assert list(driver.group().members) == ["a-u1"]
+    assert list(driver.group().members) == [f"a-{FIRST}"]
     assert not driver.group().pending_joins
 
 

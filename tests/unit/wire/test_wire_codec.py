@@ -19,6 +19,7 @@ from actors.wire.framing import (
 )
 from actors.wire.messages import (
     ApiVersionsResponse,
+    ConsumerGroupHeartbeatRequest,
     FetchRequest,
     FetchResponse,
     HeartbeatRequest,
@@ -52,6 +53,16 @@ def test_a_tagged_field_of_ours_is_sent_where_there_are_tags(version: int) -> No
     body = decode_request_header(sent, 4).body_offset
     heard = JoinGroupRequest.decode(sent, version, body)
     assert (heard.expected_members, heard.process) == ((3, "pool pid 7") if version >= 6 else (0, ""))
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_what_a_heartbeat_says_of_its_process_stands_behind_all_that_kafka_knows(version: int) -> None:
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", process="pool pid 7")
+    plain = encode_request(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m"), version, 1, "c")
+    sent = encode_request(request, version, 1, "c")
+    assert sent[4 : len(plain) - 1] == plain[4:-1]
+    body = decode_request_header(sent, 4).body_offset
+    assert ConsumerGroupHeartbeatRequest.decode(sent, version, body).process == "pool pid 7"
 
 
 @pytest.mark.parametrize(("api", "name", "version"), messages_of_every_version())

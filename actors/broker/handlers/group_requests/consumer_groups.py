@@ -2,14 +2,15 @@
 
 A heartbeat goes to its group's shard as it came, unless the protocol is off, or a topic that it names may not be
 described: then the whole of it is refused. Descriptions are cut by shards, and their answers merged, in one turn of the
-broker's loop. That of one group goes on as its shard has made it, if there are no ACLs by which it has to be judged.
+broker's loop. That of one group goes on as its shard has made it, if there are no ACLs by which it has to be judged:
+none at all, or none that could hide a topic from the client.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.broker.handlers.authorization import denied, hidden, may, operations
+from actors.broker.handlers.authorization import denied, hidden, may, operations, sees_all_topics
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.features import serves_consumer_groups
 from actors.broker.handlers.group_requests.cutting import Cut, by_partition
@@ -71,11 +72,18 @@ def describe(context: HandlerContext, request: Request) -> ConsumerGroupDescribe
         )
 
     cut = Cut(parts, merge)
-    if context.broker.authorizer is None and len(named) == 1:
-        cut.pass_on(context, request)  # there is nothing to judge; an error is short
+    if len(named) == len(parts) == 1 and _goes_on(context, request):
+        cut.pass_on(context, request)  # an error is short
     else:
         cut.ask(context, request)
     return None
+
+
+def _goes_on(context: HandlerContext, request: Request) -> bool:
+    """Whether there is nothing to judge in a description, whatever topics its group has, and nothing to put in."""
+    return context.broker.authorizer is None or (
+        not request.message.include_authorized_operations and sees_all_topics(context, request)
+    )
 
 
 def _refused(groups: Iterable[str], code: ErrorCode) -> ConsumerGroupDescribeResponse:

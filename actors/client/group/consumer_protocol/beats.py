@@ -81,6 +81,7 @@ class Beats:
         request = self._plain(member_id, epoch)
         if not said.timeout:
             request.rebalance_timeout_ms = config.max_poll_interval_ms
+            request.process = config.process
         if wish.names != said.names:
             request.subscribed_topic_names = sorted(wish.names)
         if wish.expression != said.expression:

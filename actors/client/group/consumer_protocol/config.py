@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from actors.links.member_process import said
+
 
 @dataclass(frozen=True, slots=True)
 class MemberConfig:
@@ -18,6 +20,8 @@ class MemberConfig:
     group_instance_id: str | None = None
     group_remote_assignor: str | None = None
     """The coordinator's assignor that this member votes for; None: it has no wish."""
+    process: str = ""
+    """What the member says of its process (`links/member_process.py`)."""
     client_rack: str | None = None
     max_poll_interval_ms: int = 300_000
     """Also the group's patience with this member: its rebalance timeout."""
@@ -38,12 +42,13 @@ class MemberConfig:
     """The longest time between two heartbeats, if the coordinator's interval is longer; 0: it is the coordinator's."""
 
 
-def member_config(settings: Mapping[str, Any]) -> MemberConfig:
-    """Those of a consumer's settings that its membership needs."""
+def member_config(settings: Mapping[str, Any], pid: int) -> MemberConfig:
+    """Those of a consumer's settings that its membership needs, and its process."""
     return MemberConfig(
         group_id=settings["group_id"] or "",
         group_instance_id=settings["group_instance_id"],
         group_remote_assignor=settings["group_remote_assignor"],
+        process=said(settings["group_member_process"], pid),
         client_rack=settings["client_rack"] or None,
         max_poll_interval_ms=settings["max_poll_interval_ms"],
         request_timeout_ms=settings["request_timeout_ms"],

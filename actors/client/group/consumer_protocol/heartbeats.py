@@ -101,16 +101,17 @@ class Heartbeats:
         if not self._possible or now_ms < self._due_ms:
             return
         standing, wish, owned = self._standing, self._wishes.wish, self._assignments.owned
+        whole = self._joins or self._rhythm.in_doubt(now_ms)
         if self._joins:
             self._stats.joins_sent += 1
             request = self._beats.join(standing.member_id, wish, owned)
         else:
-            if self._rhythm.silent(now_ms):  # nobody knows what was said meanwhile, nor what was answered
+            if whole:  # nobody knows what was said meanwhile, nor what was answered
                 self._beats.forget()
             request = self._beats.beat(standing.member_id, standing.epoch, wish, owned)
         self._stats.heartbeats += 1
         self._outbox.send(Kind.BEAT if wish.expression is None else Kind.BEAT_BY_EXPRESSION, request, now_ms)
-        self._rhythm.sent(now_ms)
+        self._rhythm.sent(now_ms, whole=whole)
         if standing.state is MemberState.ACKNOWLEDGING:
             standing.happened(Happening.ACKNOWLEDGED if self._assignments.settled else Happening.BEHIND)
 
@@ -195,8 +196,10 @@ class Heartbeats:
         self._standing.at_epoch(response.member_epoch)
         if response.assignment is None or self._standing.state is MemberState.PREPARE_LEAVING:
             return
-        self._rhythm.moved(now_ms)
+        was_stable = self._standing.state is MemberState.STABLE
         self._assignments.receive(partitions_of(response.assignment))
+        if not was_stable or not self._assignments.settled:
+            self._rhythm.moved(now_ms)
         if self._assignments.settled:
             self._standing.happened(Happening.AS_BEFORE)
         else:

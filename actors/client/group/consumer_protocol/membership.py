@@ -345,4 +345,4 @@ def consumer_member(
     settings: Mapping[str, Any], pid: int, jitter: Jitter, new_member_id: Callable[[], str]
 ) -> Membership:
     """A member of a consumer group, by its consumer's settings."""
-    return Membership(member_config(settings), new_member_id(), jitter)
+    return Membership(member_config(settings, pid), new_member_id(), jitter)

@@ -15,6 +15,9 @@ _LONG_SESSION: Final = 2
 
 SILENCE_MS: Final = 7_000
 """Whoever looks after a process sends no heartbeat for it before (`members/watch`), whatever the interval."""
+WHOLE_MS: Final = 30_000
+"""Who looks after a process may take it for silent while the member sends heartbeats, and be given what that is told.
+So a member with a `heartbeat_max_ms` says, and is told, everything as often as this."""
 _BRISK: Final = 4
 _BRISK_MS: Final = 3_000
 """For so long after a move a member with a `heartbeat_max_ms` sends four heartbeats in that time.
@@ -41,6 +44,7 @@ class Rhythm:
     deliver_until_ms: int = 0
     failures: int = 0
     _sent_ms: int = 0
+    _whole_ms: int = 0
     _at_once: bool = True
     _not_before_ms: int = 0
     _brisk_until_ms: int = 0
@@ -63,17 +67,23 @@ class Rhythm:
         longest_ms = max(1, self.heartbeat_max_ms // _BRISK) if brisk else self.heartbeat_max_ms
         return min(self.interval_ms, longest_ms)
 
-    def silent(self, now_ms: int) -> bool:
-        """Whether the next heartbeat is so late that another may have been sent in this member's name."""
-        return now_ms - self._sent_ms > SILENCE_MS
+    def in_doubt(self, now_ms: int) -> bool:
+        """Whether an answer may have gone to somebody else: one that sends heartbeats in this member's name.
+
+        The next heartbeat is so late that another will have been sent, or it is long ago that one said everything.
+        """
+        is_old = self.heartbeat_max_ms > 0 and now_ms - self._whole_ms >= WHOLE_MS
+        return is_old or now_ms - self._sent_ms > SILENCE_MS
 
     def moved(self, now_ms: int) -> None:
         """The member has joined, or was given another assignment: others are about to move, too, most likely."""
         self._brisk_until_ms = now_ms + _BRISK_MS
 
-    def sent(self, now_ms: int) -> None:
-        """A heartbeat was sent: the interval begins."""
+    def sent(self, now_ms: int, *, whole: bool = False) -> None:
+        """A heartbeat was sent: the interval begins. `whole`: it says everything."""
         self._sent_ms = now_ms
+        if whole:
+            self._whole_ms = now_ms
         self._at_once = False
 
     def confirmed(self, sent_ms: int, interval_ms: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -13,7 +14,8 @@ from actors.coordinator.consumer.topics import Topic
 from actors.coordinator.consumer.values import ClassicMetadata, MemberMetadata
 from actors.coordinator.groups.messages import MaySleepRequest
 from actors.coordinator.records import encode
-from tests.support.consumer_groups import BAR, FOO, GROUP, T1, T3, ConsumerDriver, records_of
+from tests.support.classic_members import MixedDriver, join_request
+from tests.support.consumer_groups import BAR, FOO, GROUP, T1, T3, ConsumerDriver, beat_request, records_of
 from tests.support.coordination import Client, stable_group
 
 
@@ -344,6 +346,32 @@ def test_a_static_member_that_is_back_is_told_as_replaced() -> None:
     driver.beat("S2 e0 join as=i-s")
     told = [each.view() for each in driver.shard.coordinator.rebalances.take_over()[0]]
     assert [(each.replaced, each.came) for each in told] == [((), ("S1",)), (("S1",), ("S2",))]
+
+
+def test_what_a_member_says_of_its_process_is_told_when_it_comes() -> None:
+    driver = ConsumerDriver()
+    for text, process in (
+        ("S1 e0 join as=i-s", "pool pid 7"),
+        ("S1 e-2 as=i-s", ""),
+        ("S2 e0 join as=i-s", "pool pid 8"),
+    ):
+        assert driver.call(replace(beat_request(text), process=process)).error_code == 0
+    driver.advance(1_100)
+    joining = replace(beat_request("S3 e0 R names=foo,foobar own=[] as=i-s"), process="pool pid 9")
+    driver.beat("S2 e-2 as=i-s")
+    assert driver.call(joining).error_code == 0, "which subscribes to something else"
+    told = [each.view().processes for each in driver.shard.coordinator.rebalances.take_over()[0]]
+    assert told == [{"S1": "pool pid 7"}, {"S2": "pool pid 8"}, {"S3": "pool pid 9"}]
+
+
+def test_a_classic_member_of_a_consumer_group_tells_its_process_too() -> None:
+    driver = MixedDriver()
+    driver.join("A")
+    driver.advance(1_100)
+    driver.call(replace(join_request("D", {}), process="pool pid 7"))
+    driver.beat("A e2 own=3-5")
+    running = driver.shard.coordinator.rebalances.running[GROUP]
+    assert running.changes.processes == {"D": "pool pid 7"}
 
 
 def test_a_shard_with_members_stays_awake() -> None:

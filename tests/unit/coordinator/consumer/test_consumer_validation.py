@@ -51,7 +51,7 @@ def test_a_member_id_is_needed(request_: ConsumerGroupHeartbeatRequest, versions
 def test_the_coordinator_chooses_the_id_of_an_old_client_that_joins() -> None:
     driver = ConsumerDriver()
     answer = driver.call(replace(JOIN, member_id="", api_version=0))
-    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "u1", 2)
+    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "AAAAAAAAAAAAAAAAAAAAAQ", 2)
 
 
 @pytest.mark.conformance("K-A-31")

@@ -280,6 +280,21 @@ def test_what_comes_while_it_is_written_is_answered_by_the_classic_group() -> No
     driver.fail_over()  # and nobody is answered twice
 
 
+@pytest.mark.conformance("K-E-47")
+def test_commits_while_it_is_written_are_those_of_the_classic_group() -> None:
+    """As the log has it: they come after its record there, so the member that has left has committed its last."""
+    driver = mixed("C2")
+    driver.classic("C2 leave")
+    driver.holds = True
+    leave = driver.beat_later("A e-1")
+    assert driver.commits("A", 6, "2") == [25]
+    assert driver.commits("C1", 6, "0") == [22], "the group goes on at generation 7, as its members hear next"
+    driver.refuse(19)
+    driver.holds = False
+    assert driver.answer(leave).error_code == 15
+    assert driver.commits("A", 6, "2") == driver.commits("C1", 6, "0") == [0], "nothing has become of it"
+
+
 def test_a_member_that_joins_while_it_is_written_upgrades_the_group_again() -> None:
     driver = mixed()
     driver.holds = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from itertools import groupby
 from typing import NamedTuple
+from uuid import UUID
 
 import pytest
 
@@ -250,7 +251,7 @@ def _forgetting(change: MemberRecord) -> MemberRecord:
 class ForgetfulDriver(MixedDriver):
     def _new_shard(self) -> GroupShard:
         self.types = (ClassicType(), Forgetful(self.assignors, self.settings))
-        return group_shard(self.config, lambda: f"u{next(self._ids)}", self.types)
+        return group_shard(self.config, lambda: str(UUID(int=next(self._ids))), self.types)
 
 
 def test_an_upgraded_member_forgotten_at_a_reload_would_be_noticed() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from actors.coordinator.consumer.settings import ConsumerSettings
@@ -139,7 +141,7 @@ class WithTiny(MixedDriver):
 
     def _new_shard(self) -> GroupShard:
         super()._new_shard()
-        return group_shard(self.config, lambda: f"u{next(self._ids)}", (*self.types, Tiny()))
+        return group_shard(self.config, lambda: str(UUID(int=next(self._ids))), (*self.types, Tiny()))
 
 
 @pytest.mark.conformance("K-E-44", "K-A-34")
@@ -301,6 +303,24 @@ def test_a_group_goes_on_as_if_nothing_had_been_if_its_upgrade_was_not_written()
     assert driver.log == before
     assert driver.classic("C1 join") == "g6"
     assert waiting.joined().generation_id == 6
+
+
+@pytest.mark.conformance("K-E-07")
+@pytest.mark.parametrize("error", [10, 18])
+def test_a_group_whose_upgrade_is_too_large_for_the_log_stays_classic(error: int) -> None:
+    """Who joins is told so as of any other group that cannot be upgraded, not that something unknown went wrong."""
+    driver = one()
+    before = list(driver.log)
+    driver.holds = True
+    token = driver.beat_later("A e0 join")
+    beat = driver.ask_classic("C1 beat g5")
+    driver.refuse(error)
+    driver.holds = False
+    answer = driver.answer(token)
+    assert (answer.error_code, answer.member_epoch) == (69, 0)
+    assert "large" in answer.error_message
+    assert (driver.log, driver.type_of()) == (before, CLASSIC)
+    assert driver.shown_classic(driver.answer(beat)) == "0", "it has noticed nothing"
 
 
 @pytest.mark.conformance("K-E-06")
