@@ -84,4 +84,4 @@ def started(hosts: list[Host], name: str, port: int) -> Iterator[OnHosts]:
     cluster = OnHosts(name, hosts, ready.split()[1].partition("=")[2])
     assert {server.partition(":")[0] for server in cluster.servers.split(",")} == {host.address for host in hosts}
     yield cluster
-    cluster.command("down")
+    head.coterie("down", name, "--ray-address", head.ray_address)
