@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -147,7 +148,8 @@ def test_a_killed_host_comes_back_elsewhere_with_its_disk_or_with_an_empty_one(h
     first = host.address
     with socket.create_connection((host.address, PORT), DEADLINE_S) as client:
         host.kill()
-        assert client.recv(1) == b"", "its end is told"
+        with suppress(ConnectionResetError):  # if its server had not taken the connection
+            assert client.recv(1) == b""
     assert echo.process.wait(DEADLINE_S)
     host.boot(number=hosts.free_number())
     assert host.address != first
