@@ -24,7 +24,7 @@ from spark_bridge.session import check_installed
 from tests.support.left_open import LEFT_OPEN
 from tests.support.ray_variables import TOKENS
 
-LIVE = ("ray", "spark", "compat")
+LIVE = ("ray", "spark", "compat", "hosts")
 """Folders whose tests share a running cluster: each runs in one process, in order.
 
 The other tests run file by file, in whichever process has time.

@@ -27,8 +27,9 @@ _SECRET_FILE = "coterie.secret.file"
 
 
 async def _serve(
-    spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, Secrets]], got: Priority | None
+    spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, Secrets]], got: Priority | None = None
 ) -> None:
+    """Shells of builds that asked for no priority call it, too, without `got`."""
     from actors.broker.server import BrokerServer  # not in the driver, which imports this class and would start later
 
     server = await BrokerServer.open(spec, find_controller, priority=got)

@@ -25,26 +25,11 @@ from placement.records import METADATA_LEVELS
 from tests.compat.raw import Raw
 from tests.ray.support import ROOT, patient, read_all, topic, wait_until
 from tests.ray.traffic import Committer, Member, Writer
+from tests.support.earlier_build import BEFORE_VERSIONS, archived, present
 
-EARLIER = "before-rooms"
-"""The last build that says nothing of versions, as a tag."""
 PARTITIONS = 4
 SHELLS = str(ROOT / "tests" / "support" / "shells_of_a_build.py")
 PROCESS = str(ROOT / "tests" / "support" / "build_process.py")
-
-
-def archived(build: str, to: Path) -> None:
-    """Put a build's code into a folder. Skips the test if the clone does not have it."""
-    found = subprocess.run(
-        ["git", "-C", str(ROOT), "rev-parse", "-q", "--verify", f"{build}^{{commit}}"], capture_output=True
-    )
-    if found.returncode:
-        pytest.skip(f"this clone has no {build}: fetch its tags, and its history")
-    to.mkdir()
-    code = subprocess.run(
-        ["git", "-C", str(ROOT), "archive", build, "actors", "placement"], stdout=subprocess.PIPE, check=True
-    ).stdout
-    subprocess.run(["tar", "-x", "-C", str(to)], input=code, check=True)
 
 
 class Upgraded:
@@ -114,10 +99,8 @@ class Upgraded:
 @pytest.fixture
 def builds(tmp_path: Path) -> Iterator[Path]:
     """A folder with the code of both builds, in `earlier` and `present`."""
-    archived(EARLIER, tmp_path / "earlier")
-    (tmp_path / "present").mkdir()
-    for room in ("actors", "placement"):
-        (tmp_path / "present" / room).symlink_to(ROOT / room)
+    archived(BEFORE_VERSIONS, tmp_path / "earlier")
+    present(tmp_path / "present")
     yield tmp_path
     shutil.rmtree(tmp_path / "earlier")
 

@@ -1,0 +1,49 @@
+"""A client on a host: `inside.py SERVERS GROUP TOPIC`. It produces and commits until it is killed.
+
+It writes a line for each acknowledgement, with the machine's monotonic time: `commit OFFSET TIME`, `record VALUE TIME`.
+The commits are for partition 1.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+
+def told(kind: str, what: object) -> None:
+    sys.stdout.write(f"{kind} {what} {time.monotonic()}\n")
+    sys.stdout.flush()
+
+
+def produce(servers: str, topic: str) -> None:
+    settings = {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "log_level": 0}
+    producer = Producer(settings)
+    for number in range(1_000_000):
+        value = f"{topic}-inside-{number}"
+        producer.produce(topic, key=value, value=value, on_delivery=_delivered)
+        producer.poll(0.02)
+
+
+def _delivered(error: object, message: object) -> None:
+    if error is None:
+        told("record", message.value().decode())  # type: ignore[attr-defined]
+
+
+def commit(servers: str, group: str, topic: str) -> None:
+    client = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False, "log_level": 0})
+    for offset in range(1, 1_000_000):
+        try:
+            (answer,) = client.commit(offsets=[TopicPartition(topic, 1, offset)], asynchronous=False)
+        except KafkaException:
+            continue
+        if answer.error is None:
+            told("commit", offset)
+
+
+if __name__ == "__main__":
+    _, to, by, name = sys.argv
+    threading.Thread(target=produce, args=(to, name), daemon=True).start()
+    commit(to, by, name)
