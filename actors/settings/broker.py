@@ -468,6 +468,22 @@ _OWN: Final = (
         "Whether the cluster has a Monitor, a process that looks at it and shows it. No request of a client's depends "
         "on it.",
     ),
+    _long(
+        "coterie.broker.isolated.ms",
+        900_000,
+        1000,
+        "For how long a broker without a controller goes on with the partitions that nobody else can lead. Then it "
+        "serves no more, so that it can be replaced; no broker is replaced earlier, unless a person says that its node "
+        "is off. Longer than the longest outage of Ray's head that clients should not notice.",
+    ),
+    _long(
+        "coterie.broker.replace.after.ms",
+        1_800_000,
+        -1,
+        "After which time a broker whose node is gone is replaced by itself: started with an empty directory on "
+        "another node, and filled from the other brokers. Only if every partition of it has another copy with all that "
+        "has committed; never before `coterie.broker.isolated.ms`. -1: only by `coterie brokers replace`.",
+    ),
     _int("coterie.monitor.interval.ms", 5000, 100, "How often the Monitor looks at the cluster.", high=3_600_000),
     _int(
         "coterie.monitor.retention.hours",
