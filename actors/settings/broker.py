@@ -200,6 +200,15 @@ _TOPICS: Final = (
     _bool("delete.topic.enable", True, "Whether topics may be deleted."),
     _int("num.partitions", 1, 1, "Partitions of a topic created without a number."),
     _int("default.replication.factor", 1, 1, "Replicas of a topic created without a number."),
+    _long(
+        "leader.replication.throttled.rate",
+        MAX_LONG,
+        0,
+        "Bytes a second that a broker sends to followers out of sync, to all of them together: what a broker that was "
+        "replaced or added takes from the others. Followers in sync are not slowed.",
+        dynamic=True,
+        internal=True,
+    ),
     _int("min.insync.replicas", 1, 1, "In-sync replicas a write with acks=all needs.", dynamic=True),
     _bool(
         "unclean.leader.election.enable",
