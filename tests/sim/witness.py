@@ -304,6 +304,10 @@ class Witness(Inspector):
 
         return _on_message
 
+    def heard_by_a_controller(self, process: Process) -> int | None:
+        """When a controller last heard of a broker's process; None if it never has."""
+        return self._contact.get(process.pid)
+
     def _watch_images(self, product: Any) -> Any:
         def apply(images: Images, metadata: ClusterMetadata) -> None:
             log = self.cluster.log
@@ -385,6 +389,16 @@ class Witness(Inspector):
         return bool(chosen)
 
     # -- machines
+
+    def may_lose_disk(self, broker: SimBroker) -> bool:
+        """Whether others have everything, on disks that are intact: then its own may be gone for good."""
+        self.may_lose(broker)  # notes who is back
+        truth = self.cluster.truth
+        partitions = [p for topic in truth.topics.values() for p in topic.partitions]
+        if self._torn.keys() - {broker.id} or not all({*p.isr, *p.elr} - {broker.id} for p in partitions):
+            return False
+        self._torn[broker.id] = truth.brokers[broker.id].epoch
+        return True
 
     def may_lose(self, broker: SimBroker) -> bool:
         """Whether a machine's crash is the only one: all else that was ever torn is back in every in-sync set."""

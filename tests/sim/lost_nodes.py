@@ -1,0 +1,122 @@
+"""Nodes that are lost for good, or so it seems, and what must hold while brokers are replaced. Invariants:
+
+directory           no broker with another directory than the metadata has is told of it, or leads; one that is awaited
+                    is in no set
+isolated            nobody leads whom no controller has confirmed for `coterie.broker.isolated.ms`
+sole-copy-named     no broker is replaced by itself while it alone has everything of a partition
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from actors.broker.images import Images
+from actors.broker.replication.manager import ReplicaManager
+from actors.controller.metadata.publisher import Publisher
+from placement.metadata import ClusterMetadata, Directory, PartitionInfo
+from placement.records import BrokerDirectoryRecord, Record
+from tests.sim.engine import MS, SECOND
+from tests.sim.scenario import ALONE_MS
+
+if TYPE_CHECKING:
+    from tests.sim.run import World
+
+_SLACK_US = 20 * MS
+
+
+class LostNodes:
+    """Loses nodes, and watches."""
+
+    def __init__(self, world: World) -> None:
+        self.sim = world.sim
+        self.cluster = world.cluster
+        self.witness = world.witness
+        self.has_copies = world.scenario.replicas > 1
+
+    def lose(self) -> bool:
+        """One node at a time. What is on it is on others, too; if not, it comes back in the end."""
+        chance = self.sim.random
+        broker = chance.choice(self.cluster.brokers)
+        if any(each.lost or not each.machine.up for each in self.cluster.brokers):
+            return False
+        if not self.has_copies:
+            away_us = chance.randint(ALONE_MS + 1_000, ALONE_MS + 4_000) * MS
+            broker.lose_node(runs_on_us=away_us)
+            self.sim.after(away_us, self._is_back, broker.id, broker.nodes)
+            return True
+        if not self.witness.may_lose_disk(broker):
+            return False
+        broker.lose_node(runs_on_us=chance.choice((0, chance.randint(1, 9) * SECOND)))
+        return True
+
+    def _is_back(self, broker_id: int, nodes: int) -> None:
+        broker = self.cluster.brokers[broker_id]
+        if broker.nodes == nodes:
+            broker.lost = False
+
+    def hooks(self) -> list[tuple[Any, str, Any]]:
+        """What is exchanged in the product for the length of the run."""
+        return [
+            (Images, "apply", self._watch_images(Images.apply)),
+            (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
+            (Publisher, "commit", self._watch_replacements(Publisher.commit)),
+        ]
+
+    def _watch_images(self, product: Any) -> Any:
+        def apply(images: Images, metadata: ClusterMetadata) -> None:
+            context = images._context
+            self._judge_directory(context.broker_id, context.data_dir.directory_id, metadata, "is told of it")
+            product(images, metadata)
+
+        return apply
+
+    def _watch_leads(self, product: Any) -> Any:
+        def leads(manager: ReplicaManager, topic: str, index: int, partition: PartitionInfo) -> bool:
+            does: bool = product(manager, topic, index, partition)
+            if does:
+                context, process = manager._context, self.sim.process
+                assert process is not None
+                what = f"leads {topic}-{index}"
+                self._judge_directory(context.broker_id, context.data_dir.directory_id, self.cluster.truth, what)
+                heard_us = self.witness.heard_by_a_controller(process)
+                silent_us = self.sim.now - heard_us if heard_us is not None else 0
+                if silent_us > ALONE_MS * MS + _SLACK_US:
+                    self.sim.fail("isolated", f"{process.name} {what}; no controller for {silent_us // MS} ms")
+            return does
+
+        return leads
+
+    def _judge_directory(self, broker_id: int, own: str, metadata: ClusterMetadata, what: str) -> None:
+        known = metadata.directories.get(broker_id)
+        if known is not None and known.id != own:
+            self.sim.fail("directory", f"broker {broker_id} with {own} {what}, and has {known} by now")
+
+    def _watch_replacements(self, product: Any) -> Any:
+        def commit(publisher: Publisher, records: Sequence[Record], **options: Any) -> Any:
+            replaced = [
+                record.broker_id
+                for record in records
+                if isinstance(record, BrokerDirectoryRecord) and record.directory.awaited
+            ]
+            before = publisher._log.decided.copy() if replaced else None
+            made = product(publisher, records, **options)
+            for broker_id in replaced:
+                assert before is not None
+                self._judge_replacement(before, publisher._log.decided, broker_id)
+            return made
+
+        return commit
+
+    def _judge_replacement(self, before: ClusterMetadata, after: ClusterMetadata, broker_id: int) -> None:
+        self.sim.say(f"broker {broker_id} is replaced")
+        for topic in before.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                if {*partition.isr, *partition.elr} == {broker_id}:
+                    self.sim.fail("sole-copy-named", f"broker {broker_id} alone had {topic.name}-{index}: {partition}")
+                now = after.partition(topic.name, index)
+                if now is not None and broker_id in (*now.isr, *now.elr):
+                    self.sim.fail(
+                        "directory", f"broker {broker_id} is replaced and in a set: {topic.name}-{index} {now}"
+                    )
+        assert after.directories[broker_id] == Directory(after.directories[broker_id].id, awaited=True)
