@@ -327,6 +327,7 @@ class Controller:
             homes = json.loads(spec.homes_file.read_text())
         known = {int(broker_id): _home(*noted) for broker_id, noted in homes.items()}
         alive = alive_nodes()
+        known = {b: home for b, home in known.items() if with_disk_of(home, alive) or not self._may_move(b)}
         if spec.host is not None and len({node.address for node in alive}) == 1:
             known = {}  # a cluster on one machine: addresses of Ray's do not matter
         plans = plan_doors(BrokerConfig.from_mapping(spec.effective), spec.host, spec.port)

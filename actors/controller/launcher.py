@@ -37,6 +37,7 @@ START_SECONDS = 120.0
 _FAILED_SHARD_SECONDS = 1.0
 _DRAINED_SHARD_SECONDS = 30.0
 _NEXT_NODE = "it is started on the next node with this disk"
+_WAITS = "it waits for that node, or is replaced (coterie brokers replace)"
 _SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
 
 
@@ -148,7 +149,7 @@ class RayLauncher:
             node, present = self._home(broker_id, alive, leaving)
         if present is None:
             self._homeless.add(broker_id)
-            raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is gone")
+            raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is gone: {_WAITS}")
         if present.node_id in leaving:  # Ray would refuse the start, again and again
             raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is drained: {_NEXT_NODE}")
         self._homeless.discard(broker_id)

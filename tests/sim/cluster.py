@@ -48,6 +48,8 @@ class SimBroker:
         """How many machines it has been given: another one when it is replaced."""
         self.lost = False
         """Whether its machine is gone, as far as Ray can tell, and no other has taken its place."""
+        self.fenced = 0
+        """How many of its processes have found that it was replaced."""
         self.process: Process | None = None
         self.server: BrokerServer | None = None
         self.shards: dict[Process, ShardProcess | None] = {}
@@ -105,6 +107,7 @@ class SimBroker:
                 self.server = server
             await server.registration.stop_wanted.wait()
             self.cluster.sim.say(f"{process.name} is fenced")
+            self.fenced += 1
             self.cluster.sim.after(0, process.kill)
 
     def _closed(self, process: Process, launcher: Process | None) -> None:
@@ -155,19 +158,25 @@ class SimBroker:
         machine.boots += 1
         self.cluster.sim.network.rebooted(machine.host)
 
-    def lose_node(self, *, runs_on_us: int = 0) -> None:
-        """Ray loses the machine for good; or so it seems, and it runs on where nobody reaches it, for a while."""
+    def lose_node(self, *, runs_on_us: int = 0, reached: bool = False) -> None:
+        """Ray loses the machine for good; or so it seems, and it runs on for a while.
+
+        Nobody reaches it then, or only clients do.
+        """
         sim = self.cluster.sim
         sim.say(f"{self.host} is lost for good{', and runs on' if runs_on_us else ''}")
         self.lost = True
         if runs_on_us:
-            for machine in sim.network.machines:
+            ours = [self.cluster.machine, *(broker.machine for broker in self.cluster.brokers)]
+            for machine in ours if reached else sim.network.machines:
                 if machine is not self.machine:
                     sim.network.block(self.host, machine.host, sim.now + runs_on_us)
             return
         self.machine.up = False
         for process in list(self.machine.processes):
             process.kill(silently=True)
+        # Whoever still sends to it hears in the end that there is no such host.
+        sim.after(3 * SECOND, sim.network.rebooted, self.host)
 
     def take_another_node(self) -> None:
         """It was replaced: it is on another machine, with an empty disk, from now on."""

@@ -33,6 +33,7 @@ class LostNodes:
         self.cluster = world.cluster
         self.witness = world.witness
         self.has_copies = world.scenario.replicas > 1
+        self.replaced = 0
 
     def lose(self) -> bool:
         """One node at a time. What is on it is on others, too; if not, it comes back in the end."""
@@ -42,18 +43,22 @@ class LostNodes:
             return False
         if not self.has_copies:
             away_us = chance.randint(ALONE_MS + 1_000, ALONE_MS + 4_000) * MS
-            broker.lose_node(runs_on_us=away_us)
+            broker.lose_node(runs_on_us=away_us, reached=True)
             self.sim.after(away_us, self._is_back, broker.id, broker.nodes)
             return True
         if not self.witness.may_lose_disk(broker):
             return False
-        broker.lose_node(runs_on_us=chance.choice((0, chance.randint(1, 9) * SECOND)))
+        runs_on_us = chance.choice((0, chance.randint(1, 9) * SECOND))
+        broker.lose_node(runs_on_us=runs_on_us, reached=chance.random() < 0.5)
         return True
 
     def _is_back(self, broker_id: int, nodes: int) -> None:
         broker = self.cluster.brokers[broker_id]
         if broker.nodes == nodes:
             broker.lost = False
+
+    def figures(self) -> dict[str, int]:
+        return {"replaced": self.replaced, "fenced": sum(broker.fenced for broker in self.cluster.brokers)}
 
     def hooks(self) -> list[tuple[Any, str, Any]]:
         """What is exchanged in the product for the length of the run."""
@@ -109,6 +114,7 @@ class LostNodes:
         return commit
 
     def _judge_replacement(self, before: ClusterMetadata, after: ClusterMetadata, broker_id: int) -> None:
+        self.replaced += 1
         self.sim.say(f"broker {broker_id} is replaced")
         for topic in before.topics.values():
             for index, partition in enumerate(topic.partitions):

@@ -82,6 +82,8 @@ class World:
 
     def figures(self) -> dict[str, Any]:
         figures = self.history.figures() | self.faults.figures() | self.witness.logs.groups.happened
+        if self.scenario.loses_nodes:
+            figures |= self.losses.figures()
         return figures if self.counting is None else figures | self.counting.figures()
 
     def _members(self) -> list[Member]:
