@@ -20,9 +20,12 @@ from tests.sim.engine import MS, SECOND
 from tests.sim.scenario import ALONE_MS
 
 if TYPE_CHECKING:
+    from actors.broker.server import BrokerServer
+    from tests.sim.cluster import SimBroker
     from tests.sim.run import World
 
 _SLACK_US = 20 * MS
+_ASK_US = 250 * MS
 
 
 class LostNodes:
@@ -44,13 +47,30 @@ class LostNodes:
         if not self.has_copies:
             away_us = chance.randint(ALONE_MS + 1_000, ALONE_MS + 4_000) * MS
             broker.lose_node(runs_on_us=away_us, reached=True)
+            self._ask(broker)
             self.sim.after(away_us, self._is_back, broker.id, broker.nodes)
             return True
         if not self.witness.may_lose_disk(broker):
             return False
         runs_on_us = chance.choice((0, chance.randint(1, 9) * SECOND))
         broker.lose_node(runs_on_us=runs_on_us, reached=chance.random() < 0.5)
+        self._ask(broker)
         return True
+
+    def _ask(self, broker: SimBroker) -> None:
+        """A client that hears of no other leader asks the broker on and on."""
+        process, server = broker.process, broker.server
+        if broker.lost and process is not None and process.alive:
+            if server is not None:
+                self.sim.at(self.sim.now, process, self._ask_for_all, server)
+            self.sim.after(_ASK_US, self._ask, broker)
+
+    @staticmethod
+    def _ask_for_all(server: BrokerServer) -> None:
+        for topic in server.context.metadata.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                if partition.leader == server.context.broker_id:
+                    server.replicas.leads(topic.name, index, partition)
 
     def _is_back(self, broker_id: int, nodes: int) -> None:
         broker = self.cluster.brokers[broker_id]
