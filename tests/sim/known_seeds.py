@@ -33,6 +33,7 @@ KNOWN = {
     "empty-directory-keeps-its-place": 0,
     "sole-copy-led-by-an-empty-disk": 4,
     "old-directory-taken": 2,
+    "throttle-ignored": 2,
     "isolated-sole-copy-serves-on": 4,
     "state-elected-elsewhere": 10,
     "elected-for-its-data-alone": 125,

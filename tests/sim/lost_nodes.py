@@ -3,6 +3,7 @@
 directory           no broker with another directory than the metadata has is told of it, or leads; one that is awaited
                     is in no set
 isolated            nobody leads whom no controller has confirmed for `coterie.broker.isolated.ms`
+throttle-kept       followers out of sync are sent no more than `leader.replication.throttled.rate`
 sole-copy-named     no broker is replaced by itself while it alone has everything of a partition
 """
 
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from actors.broker.images import Images
 from actors.broker.replication.manager import ReplicaManager
 from actors.controller.metadata.publisher import Publisher
+from actors.log.replication import LeaderReplica, Push
 from placement.metadata import ClusterMetadata, Directory, PartitionInfo
 from placement.records import BrokerDirectoryRecord, Record
 from tests.sim.engine import MS, SECOND
-from tests.sim.scenario import ALONE_MS
+from tests.sim.scenario import ALONE_MS, REFILL_RATE
 
 if TYPE_CHECKING:
     from actors.broker.server import BrokerServer
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _SLACK_US = 20 * MS
 _ASK_US = 250 * MS
+_PUSH_MAX = 4_500  # a segment: one push more than the tokens of a second are enough for
 
 
 class LostNodes:
@@ -37,6 +40,7 @@ class LostNodes:
         self.witness = world.witness
         self.has_copies = world.scenario.replicas > 1
         self.replaced = 0
+        self._sent: dict[int, tuple[float, int]] = {}  # by leader's process: bytes above the rate, and up to when
 
     def lose(self) -> bool:
         """One node at a time. What is on it is on others, too; if not, it comes back in the end."""
@@ -85,6 +89,7 @@ class LostNodes:
         return [
             (Images, "apply", self._watch_images(Images.apply)),
             (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
+            (LeaderReplica, "take_push", self._watch_refill(LeaderReplica.take_push)),
             (Publisher, "commit", self._watch_replacements(Publisher.commit)),
         ]
 
@@ -116,6 +121,21 @@ class LostNodes:
         known = metadata.directories.get(broker_id)
         if known is not None and known.id != own:
             self.sim.fail("directory", f"broker {broker_id} with {own} {what}, and has {known} by now")
+
+    def _watch_refill(self, product: Any) -> Any:
+        def take_push(leader: LeaderReplica, broker: int, *arguments: Any, **options: Any) -> Push | None:
+            push: Push | None = product(leader, broker, *arguments, **options)
+            if push is not None and push.records and broker not in leader.isr:
+                process, now = self.sim.process, self.sim.now
+                assert process is not None
+                above, since = self._sent.get(process.pid, (0.0, now))
+                above = max(above - REFILL_RATE * (now - since) / SECOND, 0.0) + len(push.records)
+                self._sent[process.pid] = above, now
+                if above > REFILL_RATE + _PUSH_MAX:
+                    self.sim.fail("throttle-kept", f"{process.name} has sent {above:.0f} bytes above the rate")
+            return push
+
+        return take_push
 
     def _watch_replacements(self, product: Any) -> Any:
         def commit(publisher: Publisher, records: Sequence[Record], **options: Any) -> Any:

@@ -10,6 +10,7 @@ import actors.controller.replacing
 import actors.controller.server
 from actors.broker.registration import Registration
 from actors.broker.replication.lease import Lease
+from actors.broker.replication.throttle import Throttle
 from placement.metadata import PartitionInfo
 
 Changes = list[tuple[Any, str, Any]]
@@ -52,3 +53,9 @@ def isolated_sole_copy_serves_on() -> Changes:
     """Whoever alone may be elected serves without a controller for ever."""
     holds = Lease.holds
     return [(Lease, "holds", lambda self, members: len(members) == 1 or holds(self, members))]
+
+
+@bug
+def throttle_ignored() -> Changes:
+    """Followers out of sync are sent what the network takes."""
+    return [(Throttle, "room", lambda self, wanted: wanted)]

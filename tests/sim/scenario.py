@@ -65,6 +65,8 @@ LODGER = Group("lodger", "range", (None,), (Speaks.CONSUMER,))
 LEASE_MS = 2_000
 ALONE_MS = 3_000
 """For how long a broker without a controller serves, where nodes are lost."""
+REFILL_RATE = 8_000
+"""Bytes a second to followers out of sync, where nodes are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ class Scenario:
         made["offsets.topic.segment.bytes"] = 1_000 if self.compact else 60_000
         if self.loses_nodes:
             made |= {"coterie.broker.isolated.ms": ALONE_MS, "coterie.broker.replace.after.ms": ALONE_MS + 500}
+            made["leader.replication.throttled.rate"] = REFILL_RATE
         if self.flush_messages is not None:
             made["log.flush.interval.messages"] = self.flush_messages
         return {key: str(value) for key, value in made.items()}
