@@ -79,7 +79,7 @@ class RayLauncher:
         """Whether a broker was replaced and has no data yet: it may be started on any node."""
         self.place_elsewhere: Callable[[int], None] = lambda broker_id: None
         """Calls `add` for a broker with another node than it had."""
-        self._homeless: set[int] = set()  # brokers that could not be started for want of their nodes
+        self._homeless: set[int] = set()  # brokers of whose homes there was no node at the last look
         self.monitor: MonitorSpec | None = None
         """What a Monitor is told; None if none is to be started."""
         self.start_timeout_s = START_SECONDS
@@ -148,11 +148,9 @@ class RayLauncher:
             self.place_elsewhere(broker_id)
             node, present = self._home(broker_id, alive, leaving)
         if present is None:
-            self._homeless.add(broker_id)
             raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is gone: {_WAITS}")
         if present.node_id in leaving:  # Ray would refuse the start, again and again
             raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is drained: {_NEXT_NODE}")
-        self._homeless.discard(broker_id)
         spec = self._note_at(broker_id, present)
         number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
         actor = Broker.options(  # type: ignore[attr-defined]
@@ -179,8 +177,15 @@ class RayLauncher:
         self._work.put(lambda: self.place_elsewhere(broker_id))
 
     def home_is_gone(self, broker_id: int) -> bool:
-        """Whether no node with the broker's home was there when it was to be started last."""
+        """Whether no node with the broker's home was there at the last look, after which there is another one."""
+        self._work.put(partial(self._look_for_home, broker_id))
         return broker_id in self._homeless
+
+    def _look_for_home(self, broker_id: int) -> None:
+        with suppress(Exception):  # Ray is away, or busy: what was seen before may not be so
+            self._homeless.discard(broker_id)
+            if self._home(broker_id, alive_nodes(), ())[1] is None:
+                self._homeless.add(broker_id)
 
     def _note_at(self, broker_id: int, present: Node) -> BrokerSpec:
         with self._placing:

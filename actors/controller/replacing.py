@@ -152,8 +152,8 @@ class Replacing:
             return
         after_s = max(after_ms / 1000, self._alone_s)
         for broker_id in sorted(self._away()):
-            is_due = self._silent_s(broker_id) >= after_s and not self._is_awaited(broker_id)
-            if is_due and self._launcher.home_is_gone(broker_id):
+            is_gone = self._launcher.home_is_gone(broker_id)  # of all, each time: no look may be old when it counts
+            if is_gone and self._silent_s(broker_id) >= after_s and not self._is_awaited(broker_id):
                 try:
                     self.replace(broker_id)
                 except CannotReplaceError as error:

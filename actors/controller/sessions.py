@@ -45,7 +45,7 @@ class Launcher(Protocol):
         """Have a broker that was replaced started on another node from now on."""
 
     def home_is_gone(self, broker_id: int) -> bool:
-        """Whether no node with the broker's home was there when it was to be started last."""
+        """Whether no node with the broker's home was there at the last look, after which there is another one."""
 
     def node_of(self, broker_id: int) -> str:
         """The id of the Ray node that a broker runs on; empty if that is not known."""

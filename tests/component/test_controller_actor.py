@@ -229,13 +229,26 @@ def test_a_broker_whose_node_is_gone_has_no_home_and_goes_elsewhere_once_it_is_r
     replaced: set[int] = set()
     launcher.may_move = replaced.__contains__
     launcher.place_elsewhere = lambda broker_id: launcher.add(spec.moved("10.0.0.0", "10.0.0.1"), _NODES[1])
+
+    def looked() -> bool:
+        launcher.home_is_gone(0)
+        done = threading.Event()
+        launcher._work.put(done.set)
+        assert done.wait(10)
+        return launcher.home_is_gone(0)
+
+    assert not looked()
+    ray.alive = _NODES[1:]
+    assert looked()
+    ray.alive = []
+    assert not looked(), "nobody knows while Ray does not answer"
     ray.alive = _NODES[1:]
     launcher._start_broker(0)
-    assert (failed, launcher.home_is_gone(0), len(ray.made)) == ([0], True, 0)
+    assert (failed, looked(), len(ray.made)) == ([0], True, 0)
     assert "with its data is gone: it waits for that node, or is replaced" in launcher.errors[0]
     replaced.add(0)
     launcher._start_broker(0)
-    assert (failed, launcher.home_is_gone(0), len(ray.made)) == ([0], False, 1)
+    assert (failed, looked(), len(ray.made)) == ([0], False, 1)
     assert (launcher.node_of(0), launcher._specs[0][0].host) == (_NODES[1].node_id, "10.0.0.1")
 
 
