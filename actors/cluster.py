@@ -43,6 +43,7 @@ from actors.controller.rolling import Roll
 from actors.controller.securing import Administrator, leave_users, secured
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
+from actors.links.replacements import Outlook
 from actors.links.status import ClusterStatus
 from actors.members.deployment import names as pools
 from actors.runtime import ray_runtime
@@ -313,6 +314,32 @@ class Cluster:
         ids: list[int] = self._ask(self._controller.add_brokers.remote(count, timeout_s), timeout_s + 10)
         self._addresses = ray.get(self._controller.addresses.remote(), timeout=10)
         return ids
+
+    def replacement(self, broker_id: int, *, node_is_off: bool = False) -> Outlook:
+        """What the replacement of a broker would mean: what it alone has, and why it may not be replaced now."""
+        found: Outlook = self._ask(self._controller.outlook.remote(broker_id, node_is_off=node_is_off), 30.0)
+        return found
+
+    def replace_broker(
+        self,
+        broker_id: int,
+        *,
+        node_is_off: bool = False,
+        accept_data_loss: bool = False,
+        timeout_s: float = 120.0,
+    ) -> str:
+        """Start a broker whose data is gone for good with an empty directory, on another node: its `host:port`.
+
+        It serves when this returns, and is filled from the other brokers. `node_is_off`: the caller knows that the
+        former process cannot run any more. `accept_data_loss` gives up partitions that it alone had. Raises
+        ClusterError.
+        """
+        asked = self._controller.replace_broker.remote(
+            broker_id, node_is_off=node_is_off, accept_data_loss=accept_data_loss, timeout_s=timeout_s
+        )
+        host, port = self._ask(asked, timeout_s + 10)
+        self._addresses = ray.get(self._controller.addresses.remote(), timeout=10)
+        return f"{host}:{port}"
 
     def _ask(self, ref: Any, timeout_s: float) -> Any:
         try:

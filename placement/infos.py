@@ -94,6 +94,18 @@ class TopicInfo:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """The data directory of a broker, by its id (`directory.id` in its meta.properties, KIP-858).
+
+    `awaited`: the broker was replaced. Its next process makes an empty directory with this id, on whichever node it is;
+    from its registration on the directory is there.
+    """
+
+    id: str
+    awaited: bool = False
+
+
 class AclRow(NamedTuple):
     """An ACL; types, operations and permissions by Kafka's codes (KIP-11, KIP-290)."""
 

@@ -22,6 +22,7 @@ from placement.infos import POOLS_TOPIC as POOLS_TOPIC
 from placement.infos import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
 from placement.infos import AclRow as AclRow
 from placement.infos import BrokerInfo as BrokerInfo
+from placement.infos import Directory as Directory
 from placement.infos import Endpoint as Endpoint
 from placement.infos import PartitionInfo as PartitionInfo
 from placement.infos import QuotaEntity as QuotaEntity
@@ -33,6 +34,7 @@ from placement.records import (
     AccessControlEntryRecord,
     AnyTopicRecord,
     BrokerConfigsRecord,
+    BrokerDirectoryRecord,
     BrokerRecord,
     ClientQuotaRecord,
     ClusterRecord,
@@ -73,6 +75,8 @@ class ClusterMetadata:
     version: int = 0
     brokers: dict[int, BrokerInfo] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
+    directories: dict[int, Directory] = field(default_factory=dict)
+    """By broker id. One whose directory has not been told is not here."""
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     """By group id. A group without settings of its own is not here."""
@@ -145,6 +149,8 @@ class ClusterMetadata:
                 self.features[name] = level
             case BrokerRecord(broker):
                 self.brokers[broker.id] = broker
+            case BrokerDirectoryRecord(broker_id, directory):
+                self.directories[broker_id] = directory
             case BrokerConfigsRecord(name, configs):
                 self.broker_configs[name] = dict(configs)
             case GroupConfigsRecord(name, configs):
@@ -246,6 +252,7 @@ class ClusterMetadata:
         return replace(
             self,
             brokers=dict(self.brokers),
+            directories=dict(self.directories),
             topics=dict(self.topics),
             broker_configs=dict(self.broker_configs),
             group_configs=dict(self.group_configs),
@@ -273,6 +280,7 @@ class ClusterMetadata:
             release=self.release,
             pairs=tuple(self.pairs),
             group_configs=self.group_configs,
+            directories=tuple(BrokerDirectoryRecord(*each) for each in self.directories.items()),
         )
         if not self.whole:
             return made
@@ -300,6 +308,7 @@ class ClusterMetadata:
             broker_configs={name: dict(configs) for name, configs in image.broker_configs.items()},
             group_configs={name: dict(configs) for name, configs in image.group_configs.items()},
             next_producer_id=image.next_producer_id,
+            directories={each.broker_id: each.directory for each in image.directories},
             names={topic.id: topic.name for topic in image.topics},
             scram_secret=image.scram_secret,
             features=dict(image.features),

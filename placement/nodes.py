@@ -131,7 +131,7 @@ def place_brokers(
     for broker_id, noted in homes.items():
         home = Node("", noted, 0.0) if isinstance(noted, str) else noted
         # Several Ray nodes can share a machine, and then they share its files.
-        node = min(_with_disk_of(home, nodes), key=lambda n: used[n.node_id], default=None)
+        node = min(with_disk_of(home, nodes), key=lambda n: used[n.node_id], default=None)
         if node is None:
             placed[broker_id] = _away(broker_id, home, nodes, may_be_away=may_be_away)
             continue
@@ -143,7 +143,7 @@ def place_brokers(
     return placed | dict(zip(new, _spread(candidates, len(new), used, in_rack), strict=True))
 
 
-def _with_disk_of(home: Node, nodes: list[Node]) -> list[Node]:
+def with_disk_of(home: Node, nodes: list[Node]) -> list[Node]:
     """The nodes that have the disk of this one: those with its label, or at its address if one of them has no label.
 
     If several addresses have its label, only its own counts: that is a mistake, or Ray does not know yet that one is
@@ -182,5 +182,5 @@ def successor(node: Node, alive: list[Node], leaving: Collection[str] = ()) -> N
     One that is `leaving` only if no other has them. None while there is none: the broker then waits for the machine
     with its data.
     """
-    here = _with_disk_of(node, alive)
+    here = with_disk_of(node, alive)
     return min(here, key=lambda each: (each.node_id in leaving, each.node_id != node.node_id), default=None)

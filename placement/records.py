@@ -23,16 +23,21 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias, get_args
 
 from actors import CoterieError
 from placement.arrays import IN_PLACE, ArrayError, Arrays
-from placement.infos import AclRow, BrokerInfo, PartitionInfo, QuotaEntity, TopicInfo
+from placement.infos import AclRow, BrokerInfo, Directory, PartitionInfo, QuotaEntity, TopicInfo
 from placement.pairs import Pair
 from placement.sealed_pools import PoolRecord
 
 METADATA_VERSION: Final = "metadata.version"
 """The feature whose level says what may be written to the metadata log. Without a record of it the level is 1."""
-METADATA_LEVELS: Final = range(1, 3)
-"""1: layouts without versions. 2: records with versions, written as entries that have an epoch and an index."""
+METADATA_LEVELS: Final = range(1, 4)
+"""1: layouts without versions. 2: records with versions, written as entries that have an epoch and an index.
+
+3: the ids of brokers' data directories, without which no broker can be replaced.
+"""
 VERSIONED: Final = 2
 """The level from which on a record has its version with it."""
+DIRECTORIES: Final = 3
+"""The level from which on brokers' data directories are recorded: all brokers then tell theirs."""
 
 
 class UnknownRecordError(CoterieError, ValueError):
@@ -83,6 +88,17 @@ class BrokerRecord:
     VERSION: ClassVar = 0
 
     broker: Annotated[BrokerInfo, IN_PLACE]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDirectoryRecord:
+    """A broker has this data directory (`placement.infos.Directory`), and none of any other id."""
+
+    KIND: ClassVar = "broker_directory"
+    VERSION: ClassVar = 0
+
+    broker_id: int
+    directory: Directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +287,7 @@ ClusterWideRecord: TypeAlias = (
     | ControllerEpochRecord
     | FeatureLevelRecord
     | BrokerRecord
+    | BrokerDirectoryRecord
     | BrokerConfigsRecord
     | GroupConfigsRecord
     | ProducerIdsRecord
@@ -320,6 +337,7 @@ class MetadataImage:
     release: str = ""
     pairs: tuple[Pair, ...] = ()
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    directories: tuple[BrokerDirectoryRecord, ...] = ()
 
 
 def one_by_one(records: Iterable[Record]) -> Iterator[Record]:

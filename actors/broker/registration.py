@@ -40,6 +40,7 @@ from actors.links.reading import ReadHeads, ReadLog, ReadPartitions
 from actors.links.secret import Marks, Secrets
 from actors.links.status import Load
 from actors.links.versions import VersionError
+from actors.log.data_dir import was_replaced
 from actors.runtime.environment import Chance
 from actors.security.tls import TlsError
 from actors.settings import LinkStores
@@ -206,6 +207,7 @@ class Registration:
             replica_port=self._replica_port,
             intact=self._registered or self._context.data_dir.intact,  # a process does not lose what it wrote
             ports=self._front_door.ports,
+            directory=self._context.data_dir.directory_id,
         )
         await self.link.register(hello, self)
         self._registered = True
@@ -263,7 +265,8 @@ class Registration:
     async def _rejoin(self) -> None:
         while not self._stopping:
             try:
-                await self._contact.join()
+                if self._is_replaced(await self._contact.join()):
+                    return
                 await self._register()
             except VersionError as error:
                 log.error("the controller is not followed: %s", error)
@@ -278,6 +281,16 @@ class Registration:
                 self._hang_up_silent()
                 self._replicas.follow_again()  # the controller that was to stop us after we handed over may be gone
                 return
+
+    def _is_replaced(self, joined: Joined) -> bool:
+        """Whether this broker was replaced while it was away: then it stops, for what it holds counts no longer."""
+        data_dir, broker_id = self._context.data_dir, self._spec.broker_id
+        directory = joined.metadata.directories.get(broker_id)
+        if directory is None or directory.id == data_dir.directory_id:
+            return False
+        log.error("fenced: %s", was_replaced(data_dir.path, broker_id, data_dir.directory_id, directory.id))
+        self.stop_wanted.set()
+        return True
 
     # --- the lease ---
 

@@ -273,16 +273,19 @@ def _open_logs(
     now_ms: Callable[[], int],
 ) -> DataDir:
     path = Path(spec.data_dir)
-    if spec.broker_id in metadata.brokers and not (path / META_NAME).exists():
+    directory = metadata.directories.get(spec.broker_id)
+    anew = directory is not None and directory.awaited
+    if spec.broker_id in metadata.brokers and not anew and not (path / META_NAME).exists():
         raise StartError(
             f"data directory {path} of broker {spec.broker_id} is missing or has no {META_NAME}: bring it "
-            "back, or start a new cluster with another --data-dir"
+            f"back, or fill an empty one from the other brokers (coterie brokers replace {spec.broker_id})"
         )
     try:
         check_own_folder(path)  # one of an older version could be read by all
     except PermissionError as error:
         raise StartError(str(error)) from error
-    data_dir = DataDir.open(path, cluster_id, spec.broker_id, machine)
+    known = None if directory is None else directory.id
+    data_dir = DataDir.open(path, cluster_id, spec.broker_id, machine, directory_id=known, anew=anew)
     topics = metadata.topics
 
     @cache  # most of thousands of topics have the same settings, mostly none

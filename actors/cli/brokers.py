@@ -1,4 +1,4 @@
-"""`coterie brokers`: more brokers for a running cluster, restarts that clients do not notice, and other settings."""
+"""`coterie brokers`: more brokers, restarts that clients do not notice, replacements of lost ones, other settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _which(command: F) -> F:
 
 @click.group()
 def brokers() -> None:
-    """Add brokers to a running cluster, restart them one after the other, or have them take other settings."""
+    """Add brokers to a running cluster, restart or replace them, or have them take other settings."""
 
 
 @brokers.command()
@@ -53,6 +53,47 @@ def restart(ids: tuple[int, ...], ray_address: str | None, name: str, data_dir: 
 
 def _restarted(broker_id: int) -> None:
     say(f"restarted {broker_id}")
+
+
+@brokers.command()
+@click.argument("broker_id", metavar="ID", type=int)
+@_which
+@click.option("--node-is-off", is_flag=True, help="Its node does not run any more: do not wait until it fences itself.")
+@click.option(
+    "--accept-data-loss", is_flag=True, help="Give up the partitions of which no other broker has everything."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--timeout", type=click.IntRange(min=1), default=120, show_default=True, help="Seconds until it serves.")
+def replace(
+    broker_id: int,
+    ray_address: str | None,
+    name: str,
+    data_dir: str,
+    node_is_off: bool,
+    accept_data_loss: bool,
+    yes: bool,
+    timeout: int,
+) -> None:
+    """Start broker ID, whose node or disk is gone for good, with an empty directory, on another node.
+
+    It keeps its id, and is filled from the other brokers. Its former directory is never used again.
+    """
+    from actors.cluster import Cluster
+
+    with Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster:
+        outlook = cluster.replacement(broker_id, node_is_off=node_is_off)
+        if outlook.refused is None and outlook.sole_copies:
+            note(f"no other broker has everything of {', '.join(outlook.sole_copies)}")
+        if outlook.refused is None and not yes:
+            partitions = plural(outlook.partitions, "partition")
+            click.confirm(f"Give up the data of broker {broker_id}, with {partitions}?", abort=True, err=True)
+        with working(f"replacing broker {broker_id}"):
+            at = cluster.replace_broker(
+                broker_id, node_is_off=node_is_off, accept_data_loss=accept_data_loss, timeout_s=timeout
+            )
+        say(f"replaced {broker_id} at={at} bootstrap.servers={cluster.bootstrap_servers}")
+        if outlook.partitions:
+            note("its partitions are filled: coterie topics describe --under-replicated-partitions shows what is left")
 
 
 @brokers.command()

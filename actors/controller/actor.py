@@ -35,6 +35,7 @@ from actors.links.group_status import GroupStatus
 from actors.links.operations import HandOver, LookAtGroup, Operation, Result
 from actors.links.pool_seals import Answer, Wish
 from actors.links.pools import PoolFigures
+from actors.links.replacements import Outlook
 from actors.links.secret import Marks, Secrets, read_secrets
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.links.versions import Spoken, check_starter
@@ -48,7 +49,7 @@ from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import LoopThread, last_line, log_to
 from actors.runtime.ray_connection import ClusterError, asks_for_token
 from actors.settings import ANY_HOST, LISTENERS, BrokerConfig
-from placement.nodes import Node, alive_nodes, place_brokers
+from placement.nodes import Node, alive_nodes, place_brokers, with_disk_of
 
 if TYPE_CHECKING:  # what a controller works with is not imported in drivers, which would start later
     from actors.controller.server import ControllerServer
@@ -245,6 +246,8 @@ class Controller:
         )
         self._pool_seals = PoolSeals(folder, lambda: metadata_log.decided.pools, self._server.publisher.commit)
         self._launcher.monitor = _monitor_of(spec)
+        self._launcher.may_move = self._may_move
+        self._launcher.place_elsewhere = self._place_elsewhere
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
         self._port = self._thread.call(self._server.listen(self._address))
         if self._restarted:
@@ -298,20 +301,41 @@ class Controller:
         )
         return self._server.secrets
 
-    def _place_brokers(self, count: int, only: Sequence[int] | None = None, *, may_be_away: bool = False) -> list[int]:
-        """Place brokers on Ray nodes; one that has data goes where that is. `only`: the others run already."""
+    def _may_move(self, broker_id: int) -> bool:
+        directory = self._server.metadata.directories.get(broker_id)
+        return directory is not None and directory.awaited
+
+    def _place_elsewhere(self, broker_id: int) -> None:
+        with self._adding:
+            self._place_brokers(0, [broker_id], may_be_away=True, elsewhere=broker_id)
+
+    def _place_brokers(
+        self,
+        count: int,
+        only: Sequence[int] | None = None,
+        *,
+        may_be_away: bool = False,
+        elsewhere: int | None = None,
+    ) -> list[int]:
+        """Place brokers on Ray nodes; one that has data goes where that is. `only`: the others run already.
+
+        `elsewhere` is a broker that has no data any more: it goes to another node than it had, if there is one.
+        """
         spec = self._spec
         homes: dict[str, list[Any]] = {}
         if spec.homes_file.exists():
             homes = json.loads(spec.homes_file.read_text())
         known = {int(broker_id): _home(*noted) for broker_id, noted in homes.items()}
         alive = alive_nodes()
+        known = {b: home for b, home in known.items() if with_disk_of(home, alive) or not self._may_move(b)}
         if spec.host is not None and len({node.address for node in alive}) == 1:
             known = {}  # a cluster on one machine: addresses of Ray's do not matter
         plans = plan_doors(BrokerConfig.from_mapping(spec.effective), spec.host, spec.port)
         if not {plan.host for plan in plans} <= {None, *ANY_HOST}:
             alive = [replace(node, head=False) for node in alive]  # only this machine is sure to have that address
-        leaving = self._launcher.leaving(alive)
+        leaving = set(self._launcher.leaving(alive))
+        if elsewhere is not None and (former := known.pop(elsewhere, None)) is not None:
+            leaving |= {node.node_id for node in with_disk_of(former, alive)}
         nodes = place_brokers(alive, known, max(count, len(homes)), may_be_away=may_be_away, leaving=leaving)
         for broker_id, node in nodes.items():
             if only is not None and broker_id not in only:
@@ -370,10 +394,36 @@ class Controller:
                 raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
         self._wait_for_return(broker_id, known.epoch, timeout_s)
 
+    def outlook(self, broker_id: int, *, node_is_off: bool) -> Outlook:
+        """What the replacement of a broker would mean."""
+        return self._ask(partial(self._server.replacing.outlook, broker_id, node_is_off=node_is_off))
+
+    def replace_broker(
+        self, broker_id: int, *, node_is_off: bool, accept_data_loss: bool, timeout_s: float
+    ) -> tuple[str, int]:
+        """Start a broker whose data is gone for good with an empty directory: where clients reach it, once it serves.
+
+        It fills its replicas meanwhile. Raises CannotReplaceError if it may not be, RuntimeError if it does not start.
+        """
+        known = self._server.metadata.brokers.get(broker_id)
+        self._launcher.errors.pop(broker_id, None)
+        replace_it = partial(self._server.replacing.replace, broker_id)
+        self._ask(partial(replace_it, node_is_off=node_is_off, accept_data_loss=accept_data_loss))
+        self._wait_for(broker_id, lambda: self._serves(broker_id, known.epoch if known else -1), timeout_s)
+        broker = self._server.metadata.brokers[broker_id]
+        return broker.host, broker.port
+
+    def _serves(self, broker_id: int, since_epoch: int) -> bool:
+        broker = self._server.metadata.brokers[broker_id]
+        return broker.alive and broker.epoch > since_epoch
+
     def _wait_for_return(self, broker_id: int, since_epoch: int, timeout_s: float) -> None:
+        self._wait_for(broker_id, lambda: self._is_back(broker_id, since_epoch), timeout_s)
+
+    def _wait_for(self, broker_id: int, is_there: Callable[[], bool], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         failing = None
-        while not self._ask(self._is_back, broker_id, since_epoch):
+        while not self._ask(is_there):
             now, reason = time.monotonic(), self._launcher.errors.get(broker_id)
             failing = (failing or now) if reason else None
             if reason and now - (failing or now) > _FAILING_SECONDS:
@@ -384,8 +434,7 @@ class Controller:
             time.sleep(0.02)
 
     def _is_back(self, broker_id: int, since_epoch: int) -> bool:
-        broker = self._server.metadata.brokers[broker_id]
-        return broker.alive and broker.epoch > since_epoch and self._server.in_sync_everywhere(broker_id)
+        return self._serves(broker_id, since_epoch) and self._server.in_sync_everywhere(broker_id)
 
     # --- other settings, and another secret ---
 

@@ -18,6 +18,7 @@ from actors.controller.decisions.elections import (
     leadership_balanced,
     preferred_elected,
 )
+from actors.controller.decisions.replacement import broker_replaced, directory_told
 from actors.controller.faults import Faults
 from actors.controller.metadata.commits import Commit, NotControllerError
 from actors.controller.metadata.log import Log
@@ -63,13 +64,28 @@ class BrokerChanges:
 
         decided(broker_lost(after, hello.broker_id, config=config))
         decided([BrokerRecord(described(hello, epoch))])
+        decided(directory_told(after, hello.broker_id, hello.directory))
         decided(broker_registered(after, hello.broker_id, intact=hello.intact, config=config))
         self._publisher.commit(records, tell=False)
+
+    def has(self, broker_id: int, directory: str) -> None:
+        """A broker that is registered has this data directory, which may not have been recorded yet."""
+        what = f"the data directory of broker {broker_id} is not recorded"
+        self._make(what, lambda: directory_told(self._log.decided, broker_id, directory), broker_id)
 
     def lost(self, broker_id: int) -> Commit | None:
         """A broker is gone. None if that could not be recorded."""
         what = f"broker {broker_id} still counts as alive"
         return self._make(what, lambda: broker_lost(self._log.decided, broker_id, config=self._config()), broker_id)
+
+    def replaced(self, broker_id: int, directory_id: str) -> Commit | None:
+        """A broker's data is gone for good; its next process makes this directory. None if that was not recorded."""
+        what = f"broker {broker_id} is not replaced"
+        return self._make(
+            what,
+            lambda: broker_replaced(self._log.decided, broker_id, directory_id, config=self._config()),
+            broker_id,
+        )
 
     def stays(self, broker_id: int) -> None:
         """A broker does not leave. If this cannot be recorded, its next heartbeat says it again."""

@@ -37,6 +37,7 @@ START_SECONDS = 120.0
 _FAILED_SHARD_SECONDS = 1.0
 _DRAINED_SHARD_SECONDS = 30.0
 _NEXT_NODE = "it is started on the next node with this disk"
+_WAITS = "it waits for that node, or is replaced (coterie brokers replace)"
 _SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
 
 
@@ -74,6 +75,11 @@ class RayLauncher:
         self._heard: dict[int, float] = {}  # when a broker that is started gave the last sign of life
         self.start_failed: Callable[[int], None] = lambda broker_id: None
         self.errors: dict[int, str] = {}
+        self.may_move: Callable[[int], bool] = lambda broker_id: False
+        """Whether a broker was replaced and has no data yet: it may be started on any node."""
+        self.place_elsewhere: Callable[[int], None] = lambda broker_id: None
+        """Calls `add` for a broker with another node than it had."""
+        self._homeless: set[int] = set()  # brokers of whose homes there was no node at the last look
         self.monitor: MonitorSpec | None = None
         """What a Monitor is told; None if none is to be started."""
         self.start_timeout_s = START_SECONDS
@@ -135,12 +141,14 @@ class RayLauncher:
         return self._draining() if len(alive) > 1 else ()
 
     def _start_on_its_node(self, broker_id: int) -> None:
-        _, node = self._specs[broker_id]
         alive = alive_nodes()
         leaving = self.leaving(alive)
-        present = successor(node, alive, leaving)
+        node, present = self._home(broker_id, alive, leaving)
+        if (present is None or present.node_id in leaving) and self.may_move(broker_id):
+            self.place_elsewhere(broker_id)
+            node, present = self._home(broker_id, alive, leaving)
         if present is None:
-            raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is gone")
+            raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is gone: {_WAITS}")
         if present.node_id in leaving:  # Ray would refuse the start, again and again
             raise RuntimeError(f"broker {broker_id}: Ray node {node.home} with its data is drained: {_NEXT_NODE}")
         spec = self._note_at(broker_id, present)
@@ -158,6 +166,26 @@ class RayLauncher:
         actor.serve.remote().future().add_done_callback(
             lambda future: self._work.put(partial(self._ended, broker_id, actor, future.exception()))
         )
+
+    def _home(self, broker_id: int, alive: list[Node], leaving: Collection[str]) -> tuple[Node, Node | None]:
+        """The node of a broker as it was noted, and the living one that has its disk now."""
+        node = self._specs[broker_id][1]
+        return node, successor(node, alive, leaving)
+
+    def move_broker(self, broker_id: int) -> None:
+        """Have a broker that was replaced started on another node from now on."""
+        self._work.put(lambda: self.place_elsewhere(broker_id))
+
+    def home_is_gone(self, broker_id: int) -> bool:
+        """Whether no node with the broker's home was there at the last look, after which there is another one."""
+        self._work.put(partial(self._look_for_home, broker_id))
+        return broker_id in self._homeless
+
+    def _look_for_home(self, broker_id: int) -> None:
+        with suppress(Exception):  # Ray is away, or busy: what was seen before may not be so
+            self._homeless.discard(broker_id)
+            if self._home(broker_id, alive_nodes(), ())[1] is None:
+                self._homeless.add(broker_id)
 
     def _note_at(self, broker_id: int, present: Node) -> BrokerSpec:
         with self._placing:

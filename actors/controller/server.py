@@ -18,6 +18,7 @@ from actors.controller.deaths import Deaths
 from actors.controller.decisions.beginning import begun
 from actors.controller.decisions.decision import Decision
 from actors.controller.decisions.operations import decide
+from actors.controller.decisions.replacement import directory_refused
 from actors.controller.faults import Faults, logged
 from actors.controller.features import raised
 from actors.controller.metadata.commits import NotControllerError
@@ -25,6 +26,7 @@ from actors.controller.metadata.log import Log
 from actors.controller.metadata.publisher import Publisher
 from actors.controller.monitoring import Monitoring
 from actors.controller.operations import Operations
+from actors.controller.replacing import Replacing
 from actors.controller.reports import cluster_status, described_quorum
 from actors.controller.sessions import Launcher, Session
 from actors.controller.starts import Starts
@@ -109,6 +111,12 @@ class ControllerServer:
         self.epoch = metadata_log.decided.controller_epoch + 1
         self.publisher = Publisher(metadata_log, self.epoch, self._brokers, self._chronicle, faults)
         self._changes = BrokerChanges(metadata_log, self.publisher, lambda: self.config, faults)
+        self.replacing = Replacing(
+            *(metadata_log, self._changes, launcher, self._starts, loop),
+            config=lambda: self.config,
+            away=lambda: self._starts.wanted - self._brokers.keys() - self._recovering(),
+            new_id=lambda: new_uuid(environment.chance).hex,
+        )
         self._operations = Operations(self.publisher, self._decide, self._acked, loop, ack_wait_s, faults)
         self.monitoring = Monitoring(
             self,
@@ -212,6 +220,8 @@ class ControllerServer:
                     protocol.send(Confirmed(sent))
                 if not leaving and self._brokers.get(session.broker_id) is session:
                     self._changes.stays(session.broker_id)
+                if session.welcomed and self._brokers.get(session.broker_id) is session:
+                    self._changes.has(session.broker_id, session.directory)
             case Call(number, operation, by):
                 self._operations.call(session, number, operation, by)
             case Applied(version):
@@ -246,16 +256,23 @@ class ControllerServer:
             self._faults(f"the registration of broker {hello.broker_id}", error)
 
     def _register(self, session: Session, hello: Hello) -> None:
+        refused = directory_refused(self.decided, hello.broker_id, hello.directory)
+        if refused is not None:
+            log.error("broker %d is fenced: %s", hello.broker_id, refused, extra=about(broker=hello.broker_id))
+            session.protocol.close()
+            return
         older = self._brokers.get(hello.broker_id)
         if older is not None and older is not session:
             older.protocol.close()
         known = self.decided.brokers.get(hello.broker_id)
         session.broker_id = hello.broker_id
         session.pid, session.process_started = hello.pid, hello.process_started
+        session.directory = hello.directory
         same_process = known is not None and known.alive and hello.epoch == known.epoch
         session.epoch = known.epoch if same_process and known else (known.epoch + 1 if known else 0)
         self._brokers[hello.broker_id] = session
         self._deaths.settled(hello.broker_id)
+        self.replacing.heard(hello.broker_id, self._loop.time())
         self._starts.starting.discard(hello.broker_id)
         if not same_process:
             self._changes.registered(hello, session.epoch)
@@ -307,6 +324,7 @@ class ControllerServer:
             extra=about(broker=session.broker_id, pid=session.pid),
         )
         del self._brokers[session.broker_id]
+        self.replacing.heard(session.broker_id, session.last_heard)
         self._broker_lost(session.broker_id)
 
     def _broker_lost(self, broker_id: int) -> None:
@@ -338,6 +356,7 @@ class ControllerServer:
             for session in (*self._sessions.values(), *self._brokers.values()):
                 session.last_heard, session.silence = now, None
             self._deaths.wait_anew()
+            self.replacing.wait_anew()
         if not self.stopping:
             self.monitoring.tick(now, serving=self.ready())
         try:
@@ -364,14 +383,19 @@ class ControllerServer:
         alive = {info.id for info in self.decided.alive()}
         for broker_id in sorted((alive & self._starts.starting) - self._brokers.keys()):
             self._changes.lost(broker_id)  # when it was lost, the metadata log could not be written
-        recovering = {s.joins for s in self._sessions.values() if now - s.last_heard < self._lease}
-        accounted_for = self._brokers.keys() | self._starts.starting | recovering
+        accounted_for = self._brokers.keys() | self._starts.starting | self._recovering()
         for broker_id in sorted((self._starts.wanted | alive) - accounted_for):
             if self._deaths.stays_away(broker_id, self.decided.brokers.get(broker_id), now - self._started):
                 log.warning("broker %d has not registered within a lease", broker_id, extra=about(broker=broker_id))
                 self._deaths.settled(broker_id)
                 self._broker_lost(broker_id)
+        self.replacing.tick()
         self._balance(now)
+
+    def _recovering(self) -> set[int]:
+        """The brokers that have joined and not registered yet, and give signs of life."""
+        now = self._loop.time()
+        return {s.joins for s in self._sessions.values() if now - s.last_heard < self._lease}
 
     def _balance(self, now: float) -> None:
         config = self.config

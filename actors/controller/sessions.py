@@ -41,6 +41,12 @@ class Launcher(Protocol):
     def start_monitor(self) -> None:
         """Start the cluster's Monitor; one that runs is ended first."""
 
+    def move_broker(self, broker_id: int) -> None:
+        """Have a broker that was replaced started on another node from now on."""
+
+    def home_is_gone(self, broker_id: int) -> bool:
+        """Whether no node with the broker's home was there at the last look, after which there is another one."""
+
     def node_of(self, broker_id: int) -> str:
         """The id of the Ray node that a broker runs on; empty if that is not known."""
 
@@ -64,6 +70,8 @@ class Session:
     epoch: int = -1
     pid: int = 0
     process_started: int = 0
+    directory: str = ""
+    """The id of its data directory; empty if it does not tell."""
     welcomed: bool = False
     """Whether it was told that it is registered: it is sent images from then on."""
     answered: bool = False

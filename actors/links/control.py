@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from actors.links import acl_operations, observations, operations, quota_operations, reading, views
-from actors.links.codec import Codec, UnknownKindError
+from actors.links.codec import Codec, UnknownKindError, since
 from actors.links.group_status import GROUP_CLASSES, GROUP_CLASSES_SINCE, WITHOUT_TAG, GroupReport
 from actors.links.operations import Operation, Result
 from actors.links.status import Load
@@ -48,6 +48,8 @@ class Hello:
     replica_port: int = 0
     intact: bool = True
     """Whether its logs have everything that it ever acknowledged."""
+    directory: str = since(2, "")
+    """The id of its data directory; empty if it does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

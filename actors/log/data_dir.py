@@ -1,12 +1,13 @@
 """A broker's data directory: its lock, its identity, and the logs of its partitions in one folder each.
 
     DATA_DIR/.lock               held by the owning process; its pid
-    DATA_DIR/meta.properties     which cluster and broker the directory belongs to
+    DATA_DIR/meta.properties     which cluster and broker the directory belongs to, and its own id (directory.id)
     DATA_DIR/.clean_shutdown     there only if the last owner closed everything
     DATA_DIR/.boot               during which boot of the machine the last owner ran
     DATA_DIR/TOPIC-PARTITION/    a log, and partition.metadata with the topic's id
 
-Which partitions there should be, and who leads them, is known to the controller, not to the directory.
+Which partitions there should be, and who leads them, is known to the controller, not to the directory. So is whether
+this is the broker's directory still: one whose broker was replaced is never used again.
 """
 
 import base64
@@ -36,7 +37,9 @@ BOOT_NAME: Final = ".boot"
 PARTITION_META_NAME: Final = "partition.metadata"
 DELETE_SUFFIX: Final = ".delete"
 STRAY_SUFFIX: Final = ".stray"
+REPLACED_SUFFIX: Final = ".replaced"
 META_VERSION: Final = 1
+DIRECTORY_ID: Final = "directory.id"
 PARTITION_META_VERSION: Final = 0
 NO_TOPIC_ID: Final = bytes(16)
 
@@ -48,8 +51,10 @@ TopicPartition = tuple[str, int]
 class DataDir:
     """An open, locked data directory. `logs` holds what has been loaded or created."""
 
-    def __init__(self, path: Path, lock: FolderLock, was_clean: bool, machine: Machine) -> None:
+    def __init__(self, path: Path, directory_id: str, lock: FolderLock, was_clean: bool, machine: Machine) -> None:
         self.path = path
+        self.directory_id = directory_id
+        """What distinguishes it from every other directory that the broker has had (KIP-858)."""
         self.was_clean = was_clean
         """Whether the last owner closed everything; if not, what was not flushed has to be checked."""
         self.intact = was_clean or _same_boot(path, machine)
@@ -71,19 +76,32 @@ class DataDir:
 
     @classmethod
     def open(
-        cls, path: Path | str, cluster_id: str, broker_id: int, machine: Machine, lock_timeout_s: float = 10.0
+        cls,
+        path: Path | str,
+        cluster_id: str,
+        broker_id: int,
+        machine: Machine,
+        lock_timeout_s: float = 10.0,
+        *,
+        directory_id: str | None = None,
+        anew: bool = False,
     ) -> "DataDir":
         """Lock `path`, making it if it is missing, and check that it belongs to this cluster and broker.
 
-        Waits up to `lock_timeout_s` for an owner that is ending. Raises DataDirError, whose text says what to do.
+        `directory_id` is the id that it has to have, if that is known. `anew`: a directory with that id is made, and
+        one with another id is set aside, under a name that ends in `.replaced`. Waits up to `lock_timeout_s` for an
+        owner that is ending. Raises DataDirError, whose text says what to do.
         """
         path = Path(path)
+        expected = {"version": str(META_VERSION), "cluster.id": cluster_id, "node.id": str(broker_id)}
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = _locked(path, lock_timeout_s)
             try:
-                _check_identity(path, cluster_id, broker_id, machine.writer)
-                return cls(path, lock, _take_clean_marker(path, machine.writer), machine)
+                if anew and (path / META_NAME).exists() and _id_in(path) != directory_id:
+                    lock = _set_aside(path, lock, machine)
+                found = _check_identity(path, expected, directory_id, machine)
+                return cls(path, found, lock, _take_clean_marker(path, machine.writer), machine)
             except BaseException:
                 lock.release()
                 raise
@@ -240,10 +258,34 @@ def _locked(path: Path, timeout_s: float) -> FolderLock:
         ) from None
 
 
-def _check_identity(path: Path, cluster_id: str, broker_id: int, writer: FileWriter) -> None:
-    expected = {"version": str(META_VERSION), "cluster.id": cluster_id, "node.id": str(broker_id)}
+def _set_aside(path: Path, lock: FolderLock, machine: Machine) -> FolderLock:
+    """Keep a directory that is used no longer under another name, and make an empty one: its lock."""
+    aside = path.with_name(f"{path.name}.{machine.new_name()}{REPLACED_SUFFIX}")
+    path.rename(aside)
+    logger.warning("%s was replaced: what it held is in %s, and is used no longer", path, aside)
+    path.mkdir(mode=0o700)
+    machine.writer.fsync_directory(path.parent)
+    fresh = _locked(path, 0.0)
+    lock.release()
+    return fresh
+
+
+def _id_in(path: Path) -> str | None:
+    return read_properties(path / META_NAME).get(DIRECTORY_ID)
+
+
+def _check_identity(path: Path, expected: Mapping[str, str], directory_id: str | None, machine: Machine) -> str:
+    """The id of the directory, which gets one if it has none."""
     meta = path / META_NAME
-    if not meta.exists():
+    found: dict[str, str] = {}
+    if meta.exists():
+        _compare(path, found := read_properties(meta), expected)
+        own = found.get(DIRECTORY_ID)
+        if directory_id not in (None, own):
+            raise DataDirError(was_replaced(path, expected["node.id"], own or "missing", directory_id))
+        if own is not None:
+            return own  # else an earlier release has made it
+    else:
         leftovers = (LOCK_NAME, BOOT_NAME, f"{META_NAME}.tmp")
         others = sorted(each.name for each in path.iterdir() if each.name not in leftovers)
         if others:
@@ -251,10 +293,18 @@ def _check_identity(path: Path, cluster_id: str, broker_id: int, writer: FileWri
                 f"data directory {path} is not empty (it holds {others[0]!r}) but has no {META_NAME}:"
                 " it does not belong to a cluster. Use an empty directory."
             )
-        lines = "".join(f"{key}={value}\n" for key, value in expected.items())
-        writer.write_atomically(meta, lines.encode())
-        return
-    _compare(path, read_properties(meta), expected)
+    made = directory_id or machine.new_name()
+    lines = "".join(f"{key}={value}\n" for key, value in {**expected, **found, DIRECTORY_ID: made}.items())
+    machine.writer.write_atomically(meta, lines.encode())
+    return made
+
+
+def was_replaced(path: Path, broker_id: int | str, own: str, current: str | None) -> str:
+    """Why a directory is used no longer."""
+    return (
+        f"data directory {path} has {DIRECTORY_ID}={own}, but broker {broker_id} was replaced and has"
+        f" {DIRECTORY_ID}={current} now: this directory is used no longer. Keep it as a copy, or remove it."
+    )
 
 
 def _compare(path: Path, found: Mapping[str, str], expected: Mapping[str, str]) -> None:

@@ -202,6 +202,13 @@ class Cluster:
     def start_monitor(self) -> None:
         """There is none."""
 
+    def move_broker(self, broker_id: int) -> None:
+        """There is no other node."""
+
+    def home_is_gone(self, broker_id: int) -> bool:
+        """It is here."""
+        return False
+
     def node_of(self, broker_id: int) -> str:
         """No Ray node."""
         return ""

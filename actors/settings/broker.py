@@ -200,6 +200,15 @@ _TOPICS: Final = (
     _bool("delete.topic.enable", True, "Whether topics may be deleted."),
     _int("num.partitions", 1, 1, "Partitions of a topic created without a number."),
     _int("default.replication.factor", 1, 1, "Replicas of a topic created without a number."),
+    _long(
+        "leader.replication.throttled.rate",
+        MAX_LONG,
+        0,
+        "Bytes a second that a broker sends to followers out of sync, to all of them together: what a broker that was "
+        "replaced or added takes from the others. Followers in sync are not slowed.",
+        dynamic=True,
+        internal=True,
+    ),
     _int("min.insync.replicas", 1, 1, "In-sync replicas a write with acks=all needs.", dynamic=True),
     _bool(
         "unclean.leader.election.enable",
@@ -467,6 +476,22 @@ _OWN: Final = (
         True,
         "Whether the cluster has a Monitor, a process that looks at it and shows it. No request of a client's depends "
         "on it.",
+    ),
+    _long(
+        "coterie.broker.isolated.ms",
+        900_000,
+        1000,
+        "For how long a broker without a controller goes on with the partitions that nobody else can lead. Then it "
+        "serves no more, so that it can be replaced; no broker is replaced earlier, unless a person says that its node "
+        "is off. Longer than the longest outage of Ray's head that clients should not notice.",
+    ),
+    _long(
+        "coterie.broker.replace.after.ms",
+        1_800_000,
+        -1,
+        "After which time a broker whose node is gone is replaced by itself: started with an empty directory on "
+        "another node, and filled from the other brokers. Only if every partition of it has another copy with all that "
+        "has committed; never before `coterie.broker.isolated.ms`. -1: only by `coterie brokers replace`.",
     ),
     _int("coterie.monitor.interval.ms", 5000, 100, "How often the Monitor looks at the cluster.", high=3_600_000),
     _int(

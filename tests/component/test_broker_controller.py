@@ -18,8 +18,8 @@ from actors.records.building import build_batch
 from actors.runtime.environment import REAL
 from actors.wire import messages
 from actors.wire.messages import ApiMessage
-from placement.metadata import PartitionInfo
-from placement.records import PartitionRecord
+from placement.metadata import Directory, PartitionInfo
+from placement.records import BrokerDirectoryRecord, PartitionRecord
 from tests.support.one_broker import VERSIONS, World, create, delete, world
 from tests.support.runtime_helpers import SECRET, until
 
@@ -44,6 +44,21 @@ async def test_a_broker_outlives_its_controller_and_registers_with_the_next_one_
         client.send(create("after"))
         assert (await client.answer()).topics[0].error_code == 0
         assert w.server.context.metadata.controller_epoch == 2
+
+
+async def test_a_broker_that_was_replaced_while_it_was_away_stops_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world(tmp_path) as w:
+        own = w.server.context.data_dir.directory_id
+        assert w.metadata.directories == {0: Directory(own)}
+        w.stop_controller()
+        await until(lambda: not w.server.registration.link.connected)
+        controller = await w.start_controller()
+        controller.publisher.commit([BrokerDirectoryRecord(0, Directory("another", awaited=True))], tell=False)
+        await asyncio.wait_for(w.server.registration.stop_wanted.wait(), 30)
+        assert f"has directory.id={own}, but broker 0 was replaced and has directory.id=another now" in caplog.text
+        assert not controller.brokers
 
 
 async def test_a_controller_that_dies_again_and_again_leaves_one_connection_not_several(tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ from actors.runtime.process import code_version
 from actors.runtime.ray_connection import ClusterError
 from actors.security.tls import TlsError
 from actors.settings import LINKS, OWN_STORE, OWN_TRUST, LinkSecurity
-from placement.metadata import BrokerInfo
+from placement.metadata import BrokerInfo, Directory
 from placement.nodes import Node, PlacementError
-from placement.records import BrokerRecord
+from placement.records import BrokerDirectoryRecord, BrokerRecord
 
 _NODES = [Node(f"{i:056x}", f"10.0.0.{i}", 2.0) for i in range(2)]
 
@@ -221,6 +221,37 @@ def test_a_broker_whose_node_is_drained_waits_for_the_next_one_and_says_so_once(
     assert [launcher.node_of(0), len(ray.made), len(failed)] == [f"{7:056x}", 1, 3]
 
 
+def test_a_broker_whose_node_is_gone_has_no_home_and_goes_elsewhere_once_it_is_replaced(
+    tmp_path: Path, ray: FakeRay
+) -> None:
+    launcher, failed = launcher_in(tmp_path)
+    spec = launcher._specs[0][0]
+    replaced: set[int] = set()
+    launcher.may_move = replaced.__contains__
+    launcher.place_elsewhere = lambda broker_id: launcher.add(spec.moved("10.0.0.0", "10.0.0.1"), _NODES[1])
+
+    def looked() -> bool:
+        launcher.home_is_gone(0)
+        done = threading.Event()
+        launcher._work.put(done.set)
+        assert done.wait(10)
+        return launcher.home_is_gone(0)
+
+    assert not looked()
+    ray.alive = _NODES[1:]
+    assert looked()
+    ray.alive = []
+    assert not looked(), "nobody knows while Ray does not answer"
+    ray.alive = _NODES[1:]
+    launcher._start_broker(0)
+    assert (failed, looked(), len(ray.made)) == ([0], True, 0)
+    assert "with its data is gone: it waits for that node, or is replaced" in launcher.errors[0]
+    replaced.add(0)
+    launcher._start_broker(0)
+    assert (failed, looked(), len(ray.made)) == ([0], False, 1)
+    assert (launcher.node_of(0), launcher._specs[0][0].host) == (_NODES[1].node_id, "10.0.0.1")
+
+
 @pytest.mark.parametrize("address", ["10.0.0.0", "10.0.0.9"])
 @pytest.mark.parametrize("seen", ["registered", "shard ended"])
 def test_shards_follow_a_broker_that_ray_has_started_on_the_next_node(
@@ -306,6 +337,30 @@ def test_a_controller_restarted_while_a_node_is_away_has_its_brokers_wait_for_it
     assert second._launcher._specs[1][1].address == "10.0.0.1"
     assert json.loads(homes.read_text())["1"] == ["10.0.0.1", 0, ""]
     end(second)
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["its node is gone", "its node is there, and said to be off"])
+def test_a_broker_that_was_replaced_is_placed_on_another_node_and_stays_there(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any], lost: bool
+) -> None:
+    homes = spec_in(tmp_path).homes_file
+    homes.write_text(json.dumps({"0": ["10.0.0.0", 0, ""], "1": ["10.0.0.1", 0, ""]}))
+    third = Node(f"{7:056x}", "10.0.0.7", 2.0)
+    ray.restarted, ray.alive = False, [*_NODES, third]
+    controller = made()
+    controller._place_brokers(2)
+    broker = BrokerRecord(BrokerInfo(1, "10.0.0.1", 9092, None, 0))
+    awaited = BrokerDirectoryRecord(1, Directory("d", awaited=True))
+    controller._ask(controller._server.publisher.commit, [broker, awaited])
+    if lost:
+        ray.alive = [_NODES[0], third]
+    controller._place_elsewhere(1)
+    assert controller._launcher.node_of(1) == third.node_id
+    assert json.loads(homes.read_text()) == {"0": ["10.0.0.0", 0, ""], "1": ["10.0.0.7", 0, ""]}
+    ray.alive = _NODES  # the node that it was given is lost, too, before it has registered; all is started anew
+    controller._place_brokers(2)
+    assert controller._launcher.node_of(1) == _NODES[1].node_id
+    end(controller)
 
 
 def test_where_data_is_can_be_read_by_builds_before_labels_and_is_read_from_them(

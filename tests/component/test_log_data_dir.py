@@ -34,6 +34,7 @@ def test_a_new_directory_gets_an_identity(tmp_path):
         "version": "1",
         "cluster.id": "c-1",
         "node.id": "1",
+        "directory.id": directory.directory_id,
     }
     assert not directory.was_clean
     directory.close()
@@ -66,6 +67,47 @@ def test_a_directory_that_is_not_ours_is_refused(tmp_path, meta, told):
     if meta is not None:
         (tmp_path / "meta.properties").write_text("# mine\nversion=0\ncluster.id=c-1\nbroker.id=1\n")
         open_dir(tmp_path).close()
+
+
+def test_a_directory_keeps_its_id_and_one_of_an_earlier_release_gets_one(tmp_path):
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=c-1\nbroker.id=1\n")
+    first = open_dir(tmp_path)
+    first.close()
+    assert first.directory_id
+    assert read_properties(tmp_path / "meta.properties")["broker.id"] == "1", "the rest stays"
+    again = open_dir(tmp_path)
+    again.close()
+    assert again.directory_id == first.directory_id
+    assert open_dir(tmp_path / "other").directory_id != first.directory_id
+
+
+@pytest.mark.parametrize("meta", ["directory.id=old\n", ""])
+def test_a_directory_whose_broker_was_replaced_is_refused_and_left_as_it_is(tmp_path, meta):
+    text = f"version=1\ncluster.id=c-1\nnode.id=1\n{meta}"
+    (tmp_path / "meta.properties").write_text(text)
+    (tmp_path / ".clean_shutdown").touch()
+    with pytest.raises(DataDirError, match=r"broker 1 was replaced and has directory.id=new now"):
+        DataDir.open(tmp_path, "c-1", 1, machine(), directory_id="new")
+    assert (tmp_path / "meta.properties").read_text() == text
+    assert (tmp_path / ".clean_shutdown").exists()
+
+
+def test_the_directory_of_a_replacement_is_empty_and_what_was_there_is_set_aside(tmp_path):
+    path = tmp_path / "broker-1"
+    old = open_dir(path)
+    (path / "t-0").mkdir()
+    with pytest.raises(DataDirError, match="in use"):
+        DataDir.open(path, "c-1", 1, machine(), 0.0, directory_id="new", anew=True)
+    old.close()
+    new = DataDir.open(path, "c-1", 1, machine(), directory_id="new", anew=True)
+    assert (new.directory_id, (path / "t-0").exists(), new.was_clean) == ("new", False, False)
+    (aside,) = tmp_path.glob("broker-1.*.replaced")
+    assert (aside / "t-0").is_dir()
+    assert read_properties(aside / "meta.properties")["directory.id"] == old.directory_id
+    new.close()
+    again = DataDir.open(path, "c-1", 1, machine(), directory_id="new", anew=True)
+    assert (again.was_clean, len(list(tmp_path.glob("*.replaced")))) == (True, 1), "a second start finds the first's"
+    again.close()
 
 
 def test_a_crash_while_the_identity_is_written_does_not_matter(tmp_path):

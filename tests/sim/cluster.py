@@ -44,6 +44,12 @@ class SimBroker:
         self.host = f"broker{broker_id}"
         self.machine = Machine(cluster.sim, self.host)
         self.machine.disk = Disk(cluster.sim, cluster.folder / self.host)
+        self.nodes = 1
+        """How many machines it has been given: another one when it is replaced."""
+        self.lost = False
+        """Whether its machine is gone, as far as Ray can tell, and no other has taken its place."""
+        self.fenced = 0
+        """How many of its processes have found that it was replaced."""
         self.process: Process | None = None
         self.server: BrokerServer | None = None
         self.shards: dict[Process, ShardProcess | None] = {}
@@ -56,6 +62,8 @@ class SimBroker:
         return self.process is not None and self.process.alive
 
     def start(self) -> None:
+        if self.lost:
+            return
         if self.running and not self.ended_on_purpose:
             return
         if self.running or not self.machine.up:  # its predecessor's files are locked until that has gone
@@ -71,15 +79,15 @@ class SimBroker:
     async def _serve(self, process: Process) -> None:
         spec = BrokerSpec(
             broker_id=self.id,
-            host=self.host,
-            doors=(Door("PLAINTEXT", self.host, CLIENT_PORT, self.host),),
-            data_dir=str(self.machine.disk.folder),
+            host=process.machine.host,
+            doors=(Door("PLAINTEXT", process.machine.host, CLIENT_PORT, process.machine.host),),
+            data_dir=str(process.machine.disk.folder),
             socket_path=self._socket,
             config=self.cluster.settings,
         )
-        process.on_kill.append(lambda: self._closed(self.cluster.controller_process))
+        process.on_kill.append(lambda: self._closed(process, self.cluster.controller_process))
         try:
-            writer = SimFileWriter(self.machine.disk)
+            writer = SimFileWriter(process.machine.disk)
             server = await BrokerServer.open(
                 spec,
                 self.cluster.find_controller,
@@ -95,10 +103,17 @@ class SimBroker:
             self.cluster.sim.say(f"{process.name} cannot start: {error!r}")
             self.cluster.sim.after(10 * MS, process.kill)
         else:
-            self.server = server
+            if process is self.process:
+                self.server = server
+            await server.registration.stop_wanted.wait()
+            self.cluster.sim.say(f"{process.name} is fenced")
+            self.fenced += 1
+            self.cluster.sim.after(0, process.kill)
 
-    def _closed(self, launcher: Process | None) -> None:
+    def _closed(self, process: Process, launcher: Process | None) -> None:
         """The kernel closes a dead process's files. Whoever has it started hears if it had not begun to serve."""
+        if process is not self.process:
+            return  # of a machine that is not the broker's any more
         if self.server is not None:
             self.server = None
         elif self.process is not None and launcher is not None and not self.ended_on_purpose:
@@ -136,12 +151,44 @@ class SimBroker:
             process.kill(silently=True)
         self.shards.clear()
         self.machine.disk.crash()
-        sim.after(down_us, self._boot)
+        sim.after(down_us, self._boot, self.machine)
 
-    def _boot(self) -> None:
-        self.machine.up = True
-        self.machine.boots += 1
-        self.cluster.sim.network.rebooted(self.host)
+    def _boot(self, machine: Machine) -> None:
+        machine.up = True
+        machine.boots += 1
+        self.cluster.sim.network.rebooted(machine.host)
+
+    def lose_node(self, *, runs_on_us: int = 0, reached: bool = False) -> None:
+        """Ray loses the machine for good; or so it seems, and it runs on for a while.
+
+        Nobody reaches it then, or only clients do.
+        """
+        sim = self.cluster.sim
+        sim.say(f"{self.host} is lost for good{', and runs on' if runs_on_us else ''}")
+        self.lost = True
+        if runs_on_us:
+            ours = [self.cluster.machine, *(broker.machine for broker in self.cluster.brokers)]
+            for machine in ours if reached else sim.network.machines:
+                if machine is not self.machine:
+                    sim.network.block(self.host, machine.host, sim.now + runs_on_us)
+            return
+        self.machine.up = False
+        for process in list(self.machine.processes):
+            process.kill(silently=True)
+        # Whoever still sends to it hears in the end that there is no such host.
+        sim.after(3 * SECOND, sim.network.rebooted, self.host)
+
+    def take_another_node(self) -> None:
+        """It was replaced: it is on another machine, with an empty disk, from now on."""
+        sim = self.cluster.sim
+        self.nodes += 1
+        self.host = f"broker{self.id}-{self.nodes}"
+        self.machine = Machine(sim, self.host)
+        self.machine.disk = Disk(sim, self.cluster.folder / self.host)
+        sim.network.machines.append(self.machine)
+        self._socket = str(self.cluster.folder / f"{self.host}.sock")
+        self.process, self.server, self.lost, self.shards = None, None, False, {}
+        sim.say(f"broker {self.id} is on {self.host} now")
 
     # -- its shards
 
@@ -155,11 +202,13 @@ class SimBroker:
         process.on_kill.append(lambda: self.shards.pop(process, None))
         process.on_kill.append(lambda: self.cluster.shard_ended(name))
         sim.at(
-            sim.now + sim.random.randint(20, 200) * MS, process, lambda: process.run(self._host_shard(process, name))
+            sim.now + sim.random.randint(20, 200) * MS,
+            process,
+            lambda socket=self._socket: process.run(self._host_shard(process, name, socket)),  # type: ignore[misc]
         )
 
-    async def _host_shard(self, process: Process, name: str) -> None:
-        shard = ShardProcess(self._socket, name, "simulated", environment_of(process))
+    async def _host_shard(self, process: Process, name: str, socket: str) -> None:
+        shard = ShardProcess(socket, name, "simulated", environment_of(process))
         self.shards[process] = shard
         await shard.run()
         self.cluster.sim.after(0, process.kill)
@@ -264,13 +313,26 @@ class Cluster:
     # -- the controller's Launcher
 
     def start_broker(self, broker_id: int) -> None:
-        self.sim.after(self.sim.random.randint(50, 400) * MS, self.brokers[broker_id].start)
+        self.sim.after(self.sim.random.randint(50, 400) * MS, self._start_broker, self.brokers[broker_id])
+
+    def _start_broker(self, broker: SimBroker) -> None:
+        """As the launcher does: a broker whose node is gone cannot start before it is replaced, and then elsewhere."""
+        if broker.lost and (directory := self.truth.directories.get(broker.id)) is not None and directory.awaited:
+            broker.take_another_node()
+        if broker.lost and self.controller is not None and self.controller_process is not None:
+            self.sim.at(self.sim.now, self.controller_process, self.controller.start_failed, broker.id)
+        broker.start()
+
+    def move_broker(self, broker_id: int) -> None: ...
+
+    def home_is_gone(self, broker_id: int) -> bool:
+        return self.brokers[broker_id].lost
 
     def kill_broker(self, broker_id: int) -> None:
         self._starts.forget(broker_id)
         broker = self.brokers[broker_id]
         process = broker.process
-        if process is not None:
+        if process is not None and not broker.lost:  # of a lost node Ray hears nothing, and ends nothing
             self.sim.judge_kill(process)
             broker.ended_on_purpose = True
             self._kill(process)

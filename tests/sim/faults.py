@@ -67,6 +67,8 @@ class Faults:
         if world.scenario.disks_fail:
             self._kinds += [self.disk_fails] * 3
 
+        if world.scenario.loses_nodes:
+            self._kinds += [world.losses.lose] * 6
         if world.scenario.changes_topics:
             topics = Topics(world)
             self._kinds += [topics.topic_grows, topics.topic_comes_or_goes] * 2

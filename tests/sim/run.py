@@ -21,6 +21,7 @@ from tests.sim.expulsions import Expulsions
 from tests.sim.guests import Counting
 from tests.sim.history import History
 from tests.sim.intruder import Intruder
+from tests.sim.lost_nodes import LostNodes
 from tests.sim.members import Lodger, Member, Observer
 from tests.sim.network import Network
 from tests.sim.scenario import LODGER, Scenario, scenario_of
@@ -76,10 +77,13 @@ class World:
             self.others.append(self.lodger)
         self.history.claims.holds = self.witness.logs.groups.holds
         self.counting = Counting(self) if scenario.guests else None
+        self.losses = LostNodes(self)
         self.faults = Faults(self)
 
     def figures(self) -> dict[str, Any]:
         figures = self.history.figures() | self.faults.figures() | self.witness.logs.groups.happened
+        if self.scenario.loses_nodes:
+            figures |= self.losses.figures()
         return figures if self.counting is None else figures | self.counting.figures()
 
     def _members(self) -> list[Member]:
@@ -150,6 +154,7 @@ def run(
     inspect: Callable[[World], None] | None = None,
     starved: bool = False,
     guests: bool = False,
+    lost: bool = False,
 ) -> Outcome:
     """One run of `seed`. `bug` breaks the product: (owner, name, value) to exchange."""
     scenario = scenario or scenario_of(seed)
@@ -157,6 +162,8 @@ def run(
         scenario = replace(scenario, starved=True)
     if guests:
         scenario = replace(scenario, guests=True)
+    if lost:
+        scenario = replace(scenario, loses_nodes=True)
     root = "/dev/shm" if os.path.isdir("/dev/shm") else None
     folder = Path(tempfile.mkdtemp(prefix="coterie-sim-", dir=root))
     sim = Simulation(seed, trace=trace)
@@ -171,7 +178,8 @@ def run(
         world = World(sim, scenario, folder)
         counting = world.counting.hooks if world.counting is not None else list[Change]
         with ExitStack() as exchanged:
-            for changes in (lambda: bug or [], world.witness.hooks, world.expulsions.hooks, counting):
+            losses = world.losses.hooks if scenario.loses_nodes else list[Change]
+            for changes in (lambda: bug or [], world.witness.hooks, world.expulsions.hooks, counting, losses):
                 exchanged.enter_context(_exchanged(changes()))
             try:
                 world.run()
@@ -213,10 +221,11 @@ def _exchanged(changes: list[Change]) -> Iterator[None]:
                 setattr(owner, name, value)
 
 
-def command(seed: int, bug: str = "", starved: bool = False, guests: bool = False) -> str:
+def command(seed: int, bug: str = "", starved: bool = False, guests: bool = False, lost: bool = False) -> str:
     """The line that repeats a run."""
-    flags = (f" --bug {bug}" if bug else "") + (" --starved" if starved else "") + (" --guests" if guests else "")
-    return f"python -m tests.sim --seed {seed}{flags}"
+    flags = {"--starved": starved, "--guests": guests, "--lost": lost}
+    chosen = "".join(f" {flag}" for flag, is_set in flags.items() if is_set)
+    return f"python -m tests.sim --seed {seed}{f' --bug {bug}' if bug else ''}{chosen}"
 
 
 __all__ = ["BROKERS", "OFFSETS_TOPIC", "Outcome", "World", "command", "run"]

@@ -63,6 +63,10 @@ LODGER = Group("lodger", "range", (None,), (Speaks.CONSUMER,))
 """A group that has a member now and then. In a cluster of three offsets partitions no other members are in its."""
 
 LEASE_MS = 2_000
+ALONE_MS = 3_000
+"""For how long a broker without a controller serves, where nodes are lost."""
+REFILL_RATE = 8_000
+"""Bytes a second to followers out of sync, where nodes are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class Scenario:
     """Shards that nobody asks for a moment go to sleep; there are groups without members for that."""
     guests: bool = False
     """Something lives beside the logs of the topic that clients use."""
+    loses_nodes: bool = False
+    """Nodes are lost for good, or so it seems, and brokers are replaced by themselves."""
     commits_late: bool = False
     """Changes of the metadata commit a while after they were decided, as on several nodes."""
     faults_us: int = 10 * SECOND
@@ -136,6 +142,9 @@ class Scenario:
         if self.sleeps:
             made["offsets.topic.num.partitions"] = 3  # so that one has no group with members
         made["offsets.topic.segment.bytes"] = 1_000 if self.compact else 60_000
+        if self.loses_nodes:
+            made |= {"coterie.broker.isolated.ms": ALONE_MS, "coterie.broker.replace.after.ms": ALONE_MS + 500}
+            made["leader.replication.throttled.rate"] = REFILL_RATE
         if self.flush_messages is not None:
             made["log.flush.interval.messages"] = self.flush_messages
         return {key: str(value) for key, value in made.items()}

@@ -32,6 +32,7 @@ from actors.coordinator.classic.rebalance import Rebalancer
 from actors.coordinator.classic.type import ClassicOperations
 from actors.coordinator.groups.expiry import ExpiryWrite
 from actors.coordinator.groups.messages import MaySleepResponse
+from actors.coordinator.migration.downgrade import Downgrades
 from actors.coordinator.turn import Now
 from actors.coordinator_kinds.groups.service import GroupService
 from actors.links.connection import Message
@@ -90,6 +91,7 @@ class Witness(Inspector):
             (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
             (ExpiryWrite, "committed", self._watch_expired(ExpiryWrite.committed)),
             (ClassicOperations, "_resume", self._watch_resume(ClassicOperations._resume)),
+            (Downgrades, "_go_on", self._watch_downgrade(Downgrades._go_on)),
             (Coordinators, "_assign", self._watch_assign(Coordinators._assign)),
             (ShardHub, "_sleeps", self._watch_sleeps(ShardHub._sleeps)),
             (GroupService, "_answer", self._watch_answer(GroupService._answer)),
@@ -241,6 +243,17 @@ class Witness(Inspector):
 
         return _resume
 
+    def _watch_downgrade(self, product: Any) -> Any:
+        """To become a classic group is no sign of life: sessions run on that others have begun (expulsions.py)."""
+
+        def _go_on(downgrades: Downgrades, group_id: str, made: Any, rebalance: Any, sessions: Any, now: Now) -> None:
+            product(downgrades, group_id, made, rebalance, sessions, now)
+            for member_id, until_ms in sessions.items():
+                if until_ms is not None:
+                    self._heard.pop(self._seen_by_shard(group_id, member_id), None)
+
+        return _go_on
+
     def _watch_answer(self, product: Any) -> Any:
         def _answer(service: GroupService, asked: Any, response: Any, now: Now) -> None:
             if id(asked) in self._answered:
@@ -313,6 +326,10 @@ class Witness(Inspector):
                     self._judge_in_sync(server.metadata.names.get(asked.topic_id, ""), asked.index)
 
         return _on_message
+
+    def heard_by_a_controller(self, process: Process) -> int | None:
+        """When a controller last heard of a broker's process; None if it never has."""
+        return self._contact.get(process.pid)
 
     def _watch_images(self, product: Any) -> Any:
         def apply(images: Images, metadata: ClusterMetadata) -> None:
@@ -395,6 +412,16 @@ class Witness(Inspector):
         return bool(chosen)
 
     # -- machines
+
+    def may_lose_disk(self, broker: SimBroker) -> bool:
+        """Whether others have everything, on disks that are intact: then its own may be gone for good."""
+        self.may_lose(broker)  # notes who is back
+        truth = self.cluster.truth
+        partitions = [p for topic in truth.topics.values() for p in topic.partitions]
+        if self._torn.keys() - {broker.id} or not all({*p.isr, *p.elr} - {broker.id} for p in partitions):
+            return False
+        self._torn[broker.id] = truth.brokers[broker.id].epoch
+        return True
 
     def may_lose(self, broker: SimBroker) -> bool:
         """Whether a machine's crash is the only one: all else that was ever torn is back in every in-sync set."""

@@ -82,6 +82,11 @@ class Launcher:
 
     def start_monitor(self) -> None: ...
 
+    def move_broker(self, broker_id: int) -> None: ...
+
+    def home_is_gone(self, broker_id: int) -> bool:
+        return False
+
     def node_of(self, broker_id: int) -> str:
         return ""
 

@@ -34,6 +34,8 @@ class Launcher:
         self.ports: dict[int, int] = {}
         self.times: list[float] = []
         self.sights: dict[int, Sight] = {}
+        self.moved: list[int] = []
+        self.homeless: set[int] = set()
 
     def start_broker(self, broker_id: int) -> None:
         self.started.append(broker_id)
@@ -53,6 +55,12 @@ class Launcher:
 
     def start_monitor(self) -> None:
         self.monitors += 1
+
+    def move_broker(self, broker_id: int) -> None:
+        self.moved.append(broker_id)
+
+    def home_is_gone(self, broker_id: int) -> bool:
+        return broker_id in self.homeless
 
     def node_of(self, broker_id: int) -> str:
         return ""

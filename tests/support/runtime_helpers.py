@@ -83,8 +83,10 @@ class FakeBroker:
         acks: bool = True,
         tls: LinkStores | None = None,
         spoken: Spoken = versions.OWN,
+        directory: str = "",
     ) -> None:
         self.broker_id = broker_id
+        self.directory = directory
         self.spoken = spoken
         self.epoch = epoch
         self.acks = acks
@@ -120,7 +122,9 @@ class FakeBroker:
     def hello(self, listens_on: int = 9092) -> Hello:
         """What it registers with."""
         at = Endpoint("PLAINTEXT", "127.0.0.1", listens_on)
-        return Hello(self.broker_id, self.epoch, (at,), {"PLAINTEXT": listens_on}, None, 1000 + self.broker_id, 77)
+        process = (1000 + self.broker_id, 77)
+        ports = {"PLAINTEXT": listens_on}
+        return Hello(self.broker_id, self.epoch, (at,), ports, None, *process, directory=self.directory)
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
         self.heard.append(message)

@@ -4,6 +4,9 @@ The controller confirms a broker by each answer to a heartbeat. So that traffic 
 the brokers that could be elected instead may confirm it, too: while they have no controller either, nobody can make
 them leaders. A confirmation counts from when it was asked for, on this broker's own monotonic clock. So a process that
 was stopped for a while has no lease when it goes on.
+
+A broker that no controller has confirmed for `coterie.broker.isolated.ms` serves nothing any more, not even what nobody
+else could lead: by then it may have been replaced.
 """
 
 from __future__ import annotations
@@ -29,14 +32,20 @@ class Lease:
         self._controller_confirmed_at = controller_confirmed_at
         self._monotonic = context.environment.clock.monotonic
         self._seconds = context.config.integer("broker.session.timeout.ms") / 1000
+        self._alone_seconds = max(context.config.integer("coterie.broker.isolated.ms") / 1000, self._seconds)
+        self._begun = self._monotonic()
+        """Before that no controller knew this process. It counts until the first confirmation."""
 
     def holds(self, members: frozenset[int]) -> bool:
         """Whether no other broker can have been made leader. `members` are all that could be, this one included."""
-        if len(members) == 1:
-            return True
         # Not the loop's time: that stands still while a turn lasts, and we may have been stopped in this one.
-        since = self._monotonic() - self._seconds
-        return self._controller_confirmed_at() > since or self._confirmed_by_followers(members, since)
+        now, confirmed_at = self._monotonic(), self._controller_confirmed_at()
+        since = now - self._seconds
+        if confirmed_at > since:
+            return True
+        if max(confirmed_at, self._begun) <= now - self._alone_seconds:
+            return False
+        return len(members) == 1 or self._confirmed_by_followers(members, since)
 
     def _confirmed_by_followers(self, members: frozenset[int], since: float) -> bool:
         for broker in members:

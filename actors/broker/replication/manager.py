@@ -4,6 +4,7 @@
     pushes.py      what is sent to followers     proposals.py   in-sync sets, to the controller
     followers.py   partitions led elsewhere      losses.py      logs that our disk has damaged
     links.py       connections between brokers   waiting.py     who waits for an offset
+    throttle.py    how fast others are filled
 
 Everything runs on the broker's loop.
 """

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from actors.broker.context import BrokerContext
 from actors.broker.replication.links import FollowerLink
+from actors.broker.replication.throttle import Throttle
 from actors.broker.replication.waiting import Key
 from actors.links.replication import PartitionPush
 from actors.log.replication import LeaderReplica, Push
@@ -31,6 +32,8 @@ class Pushes:
         self._links = links
         self._dirty: dict[int, dict[Key, None]] = {}  # by follower: partitions of which there may be something to send
         self._untold: dict[Key, None] = {}  # partitions whose watermark moved since the last tick
+        self._throttle = Throttle(context)
+        self._held: dict[int, dict[Key, None]] = {}  # the same for those that the throttle keeps waiting until a tick
         self._flush_scheduled = False
         self._telling = False
 
@@ -57,6 +60,7 @@ class Pushes:
     def forget_follower(self, broker: int) -> None:
         """A follower's connection has ended: with the next one all begins anew."""
         self._dirty.pop(broker, None)
+        self._held.pop(broker, None)
 
     def _flush(self) -> None:
         self._flush_scheduled = False
@@ -88,14 +92,21 @@ class Pushes:
         leader = self._leaders.get(key)
         if leader is None or key[0] not in self._context.metadata.topics:
             return None
+        behind = broker not in leader.isr
+        if behind and (room := self._throttle.room(room)) == 0:
+            self._held.setdefault(broker, {})[key] = None
+            return None
         try:
-            return leader.take_push(broker, room, now_ms, idle=self._telling)
+            push = leader.take_push(broker, room, now_ms, idle=self._telling)
         except (LogError, OSError) as error:
             log.error(
                 "%s-%d cannot be read for broker %d: %s", *key, broker, error, extra=at(*key, peer=f"broker {broker}")
             )
             leader.unread(broker, now_ms)
             return None
+        if behind and push is not None:
+            self._throttle.sent(len(push.records))
+        return push
 
     def tick(self, now_ms: int) -> None:
         """Send watermarks and log starts that are left over, and ask followers anew that owe an answer for too long."""
@@ -105,6 +116,9 @@ class Pushes:
                 self.mark(leader.followers, key)
         for key, leader in self._leaders.items():
             self.mark(leader.retry(now_ms, _RETRY_MS, _REFUSED_RETRY_MS) + leader.untold_start(), key)
+        held, self._held = self._held, {}
+        for broker, keys in held.items():
+            self._dirty.setdefault(broker, {}).update(keys)
         self._telling = True
         self._flush()
         self._telling = False

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, PartitionInfo
+from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, Directory, PartitionInfo
 from placement.records import (
     BrokerConfigsRecord,
+    BrokerDirectoryRecord,
     BrokerRecord,
     PartitionRecord,
     Record,
@@ -65,6 +66,8 @@ class Changes:
             match record:
                 case BrokerRecord(broker):
                     yield from _broker(before if isinstance(before, BrokerInfo) else None, broker)
+                case BrokerDirectoryRecord(broker_id, Directory(_, True)):
+                    yield "replaced", f"broker {broker_id}", "Its data is gone: it is filled from other brokers."
                 case PartitionRecord(topic, index, after):
                     if isinstance(before, PartitionInfo):
                         yield from _partition(f"{topic}-{index}", before, after)

@@ -24,6 +24,7 @@ from crc32c import crc32c
 from placement.arrays import ArrayError
 from placement.records import (
     VERSIONED,
+    BrokerDirectoryRecord,
     GroupConfigsRecord,
     MetadataImage,
     PairRecord,
@@ -36,7 +37,7 @@ from placement.records import (
 )
 
 _HEAD: Final = struct.Struct(">II")
-_OF_VERSIONED: Final = (GroupConfigsRecord, PairRecord, PartitionsRecord)
+_OF_VERSIONED: Final = (BrokerDirectoryRecord, GroupConfigsRecord, PairRecord, PartitionsRecord)
 """The kinds that have come since records have versions."""
 
 

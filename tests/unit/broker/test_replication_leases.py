@@ -11,6 +11,7 @@ import pytest
 from actors.broker.commits import Commits
 from actors.broker.led import LedPartitions
 from actors.broker.replication.followers import Followers
+from actors.broker.replication.lease import Lease
 from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
 from actors.broker.replication.waiting import Waiter
@@ -56,6 +57,23 @@ def _leader() -> LeaderReplica:
 
 def test_who_alone_may_be_elected_needs_nobody_to_confirm_it() -> None:
     assert _never_confirmed(_leader()).leads("t", 0, _ALONE)
+
+
+@pytest.mark.parametrize("members", [{1}, {1, 0}], ids=["alone", "confirmed by its followers"])
+def test_a_broker_that_no_controller_confirms_for_too_long_serves_no_more(members: set[int]) -> None:
+    now, confirmed = [5000.0], [-1e9]
+    clock: Any = SimpleNamespace(monotonic=lambda: now[0])
+    config = {"broker.session.timeout.ms": "9000", "coterie.broker.isolated.ms": "60000"}
+    context: Any = SimpleNamespace(
+        broker_id=1, config=BrokerConfig.from_mapping(config), environment=SimpleNamespace(clock=clock)
+    )
+    link: Any = SimpleNamespace(ready=True, confirmed_at=1e9)
+    lease = Lease(context, {0: link}, lambda: confirmed[0])
+    held = []
+    for at, confirmed_at in ((5059.9, -1e9), (5060.1, -1e9), (6000.0, 5999.0), (6058.9, 5999.0), (6059.1, 5999.0)):
+        now[0], confirmed[0] = at, confirmed_at
+        held.append(lease.holds(frozenset(members)))
+    assert held == [True, False, True, True, False]
 
 
 @pytest.mark.parametrize("replicas", [(1,), (1, 0, 2)], ids=["alone", "with others"])

@@ -31,6 +31,7 @@ from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.client.errors import KafkaError
 from actors.client.records import Node
 from actors.cluster import Cluster
+from actors.links.replacements import Outlook
 from actors.links.status import BrokerStatus, ClusterStatus, Load, ShardStatus, TlsListener
 from actors.links.views import ClassicRebalanceView, Event, GroupHistory, LagPoint, Waited
 from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
@@ -143,6 +144,12 @@ class EvilCluster:
 
     def restart_broker(self, *_: Any, **__: Any) -> None: ...
 
+    def replacement(self, *_: Any, **__: Any) -> Outlook:
+        return Outlook(1, 3, (EVIL,))
+
+    def replace_broker(self, *_: Any, **__: Any) -> str:
+        return EVIL
+
     def roll(self, *_: Any, **__: Any) -> None: ...
 
     def disconnect(self) -> None: ...
@@ -171,6 +178,7 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "status": ((), ("--format", "json")),
     "top": (("--once",), ("--format", "json")),
     "brokers add": ((),),
+    "brokers replace": (("1", "--yes"), ("1",)),
     "brokers restart": (("1",),),
     "brokers roll": ((),),
     "topics list": ((), ("--format", "json")),

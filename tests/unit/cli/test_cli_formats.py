@@ -9,7 +9,7 @@ import click
 from actors.cli.main import cli
 
 SAY_WHAT_WAS_DONE = {
-    *("up", "down", "console", "brokers add", "brokers restart", "brokers roll"),
+    *("up", "down", "console", "brokers add", "brokers replace", "brokers restart", "brokers roll"),
     *("topics create", "topics alter", "topics delete", "groups delete"),
     *("pools scale", "pools pause", "pools resume", "pools restart", "pools stop"),
 }

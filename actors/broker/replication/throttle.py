@@ -1,0 +1,45 @@
+"""How fast followers out of sync are filled (KIP-73): `leader.replication.throttled.rate`, for all of them together.
+
+Followers in sync are not slowed, for commits wait for them. Where Kafka has a list of replicas that the rate is for
+(`leader.replication.throttled.replicas`), it is for every follower out of sync here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.broker.context import BrokerContext
+from actors.quotas.rates import Bucket
+from actors.settings.kinds import MAX_LONG
+
+RATE: Final = "leader.replication.throttled.rate"
+_BURST_SECONDS: Final = 1.0
+_PUSH_SECONDS: Final = 0.25  # what one push may hold: a batch more is owed
+
+
+class Throttle:
+    """The bytes that this broker may send to followers out of sync. Its rate may change while it runs."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._bucket = Bucket()
+
+    def room(self, wanted: int) -> int:
+        """How many of `wanted` bytes may be sent now; 0 if what was sent has to be waited for."""
+        rate = self._rate
+        if rate is None:
+            return wanted
+        if self._bucket.has(1, rate, rate * _BURST_SECONDS, self._context.loop.time()) > 0:
+            return 0
+        return max(1, min(wanted, int(rate * _PUSH_SECONDS)))
+
+    def sent(self, size: int) -> None:
+        """So many bytes were sent."""
+        rate = self._rate
+        if rate is not None:
+            self._bucket.take(size, rate, rate * _BURST_SECONDS, self._context.loop.time())
+
+    @property
+    def _rate(self) -> int | None:
+        rate = self._context.config.integer(RATE)
+        return None if rate == MAX_LONG else rate

@@ -1,0 +1,17 @@
+"""What the replacement of a broker would mean, as `coterie brokers replace` shows it. It goes through Ray, pickled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The replacement of a broker, before it is decided. `refused` says why it cannot be; None if it can."""
+
+    broker_id: int
+    partitions: int
+    """How many it holds, which will be filled again from the others."""
+    sole_copies: tuple[str, ...]
+    """The partitions of which no other broker has everything that has committed: they would be given up."""
+    refused: str | None = None
