@@ -32,7 +32,6 @@ from actors.coordinator.classic.rebalance import Rebalancer
 from actors.coordinator.classic.type import ClassicOperations
 from actors.coordinator.groups.expiry import ExpiryWrite
 from actors.coordinator.groups.messages import MaySleepResponse
-from actors.coordinator.migration.downgrade import Downgrades
 from actors.coordinator.turn import Now
 from actors.coordinator_kinds.groups.service import GroupService
 from actors.links.connection import Message
@@ -91,7 +90,6 @@ class Witness(Inspector):
             (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
             (ExpiryWrite, "committed", self._watch_expired(ExpiryWrite.committed)),
             (ClassicOperations, "_resume", self._watch_resume(ClassicOperations._resume)),
-            (Downgrades, "_go_on", self._watch_downgrade(Downgrades._go_on)),
             (Coordinators, "_assign", self._watch_assign(Coordinators._assign)),
             (ShardHub, "_sleeps", self._watch_sleeps(ShardHub._sleeps)),
             (GroupService, "_answer", self._watch_answer(GroupService._answer)),
@@ -242,17 +240,6 @@ class Witness(Inspector):
             product(operations, group, now)
 
         return _resume
-
-    def _watch_downgrade(self, product: Any) -> Any:
-        """To become a classic group is no sign of life: sessions run on that others have begun (expulsions.py)."""
-
-        def _go_on(downgrades: Downgrades, group_id: str, made: Any, rebalance: Any, sessions: Any, now: Now) -> None:
-            product(downgrades, group_id, made, rebalance, sessions, now)
-            for member_id, until_ms in sessions.items():
-                if until_ms is not None:
-                    self._heard.pop(self._seen_by_shard(group_id, member_id), None)
-
-        return _go_on
 
     def _watch_answer(self, product: Any) -> Any:
         def _answer(service: GroupService, asked: Any, response: Any, now: Now) -> None:
