@@ -184,3 +184,5 @@ class Counts:
         self.topics = TopicCounts()
         self.stalls = StallCounts()
         self.waiting: set[Hashable] = set()
+        self.integrity: Counter[str] = Counter()
+        """Batches of logs that were `damaged`, and those that were `mended`."""

@@ -32,6 +32,7 @@ from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.handlers.registry import ADVERTISED
 from actors.broker.housekeeping import Compact, Housekeeper, compact_in_process
 from actors.broker.images import Images, with_dynamic
+from actors.broker.integrity.finds import Finds
 from actors.broker.led import LedPartitions
 from actors.broker.observing import Observing
 from actors.broker.quotas import quotas_of
@@ -111,6 +112,7 @@ class BrokerServer:
             observing,
             _TICK_SECONDS,
         )
+        self.finds = Finds(context)
         self.housekeeper = Housekeeper(context, self.replicas, self.coordinators, self.guests, compact)
         self._loop = context.loop
         self._relay_listener: asyncio.AbstractServer | None = None
@@ -211,6 +213,7 @@ class BrokerServer:
         self.registration.tick()
         self.coordinators.tick()
         self.replicas.tick()
+        self.finds.tick()
         self.front_door.close_idle()
         self._loop.call_later(_TICK_SECONDS, self._tick)
 

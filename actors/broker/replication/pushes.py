@@ -9,6 +9,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.replication.links import FollowerLink
 from actors.broker.replication.waiting import Key
 from actors.links.replication import PartitionPush
+from actors.log.damage import DamagedBatchError
 from actors.log.replication import LeaderReplica, Push
 from actors.records.errors import LogError
 from actors.runtime.logs import at
@@ -90,6 +91,9 @@ class Pushes:
             return None
         try:
             return leader.take_push(broker, room, now_ms, idle=self._telling)
+        except DamagedBatchError:  # which has been told
+            leader.unread(broker, now_ms)
+            return None
         except (LogError, OSError) as error:
             log.error(
                 "%s-%d cannot be read for broker %d: %s", *key, broker, error, extra=at(*key, peer=f"broker {broker}")
