@@ -27,9 +27,10 @@ from actors.records.batch import (
     read_base_offset,
     read_header,
 )
+from actors.records.soundness import sound_row
 
 _RANGES_MAX: Final = 64
-_CHUNK_BYTES: Final = 1 << 20
+_CHUNK_BYTES: Final = 256 << 10
 _CHECKSUM: Final = "its checksum does not match"
 CUT_OFF: Final = "the file ends within it"
 _probed = bytearray(1)  # its content is never looked at
@@ -120,7 +121,10 @@ class Outcome(NamedTuple):
 
 def check(data: Buffer, at: int, bounds: Bounds) -> Outcome:
     """Check the batches in a buffer, which was read at byte `at` of the file, as far as they are whole."""
-    view, position = memoryview(data), 0
+    view = memoryview(data)
+    position, low = sound_row(view, bounds.low, bounds.end, bounds.latest_epoch)
+    if position:
+        bounds = bounds._replace(low=low, first=False)
     while position + HEADER_BYTES <= len(view):
         header = read_header(view, position)
         end = position + header.size_bytes
@@ -135,8 +139,9 @@ def check(data: Buffer, at: int, bounds: Bounds) -> Outcome:
             wrong = _wrong_gap(header, bounds.low, read_base_offset(view, end))
         if wrong or not crc_matches(view[position:end], header.crc):
             return Outcome(position, bounds.low, wrong or _CHECKSUM)
-        position = end
-        bounds = bounds._replace(low=header.next_offset, first=False)
+        row, low = sound_row(view[end:], header.next_offset, bounds.end, bounds.latest_epoch)
+        position = end + row
+        bounds = bounds._replace(low=low, first=False)
     return Outcome(position, bounds.low, "")
 
 
