@@ -185,4 +185,4 @@ class Counts:
         self.stalls = StallCounts()
         self.waiting: set[Hashable] = set()
         self.integrity: Counter[str] = Counter()
-        """Batches of logs that were `damaged`, and those that were `mended`."""
+        """Batches of logs that were `damaged`, those that were `mended`, and `scrubbed_bytes`."""

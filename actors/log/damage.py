@@ -66,12 +66,15 @@ class Damages:
         """Each that is still there, in no order."""
         return iter([(segment, each) for segment in list(self._known) for each in self._of(segment)])
 
-    def add(self, segment: Segment, damage: Damage) -> None:
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def add(self, segment: Segment, damage: Damage, *, tell: bool = True) -> None:
         """A batch was found to be damaged, perhaps not for the first time."""
         known = self._known.setdefault(segment, {})
         before = known.get(damage.position)
         known[damage.position] = damage
-        if before is None:
+        if before is None and tell:
             self._told(damage)
 
     def forget(self, segment: Segment, damage: Damage) -> None:

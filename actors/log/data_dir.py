@@ -64,7 +64,7 @@ class DataDir:
         """What reads have found damaged, in any thread, for the owner to take out and to tell."""
         self._lock = lock
         self._machine = machine
-        self._writer = machine.writer
+        self._writer = self.writer = machine.writer
 
     def note_boot(self) -> None:
         """Note the machine's present boot. To be called when the controller knows what may have been lost before it."""

@@ -24,11 +24,13 @@ from actors.log.damage import Damage, Damages, tell_nobody
 from actors.log.errors import StorageError
 from actors.log.files import FileWriter
 from actors.log.flush import Flushing, FlushJob
+from actors.log.mending import Mending
 from actors.log.producer_state import ProducerStates
 from actors.log.reading import Extent, Reader, StoredBatch
 from actors.log.recovery import OpenedLog, open_directory
 from actors.log.repair import RepairJob, Repairs
 from actors.log.retention import Retention
+from actors.log.segment import Segment
 from actors.log.segments import Segments
 from actors.log.state import LogState
 from actors.log.storage import Storage
@@ -53,6 +55,7 @@ class PartitionLog:
         self._truncation = Truncation(state, storage, flushing)
         self._cleaning = Cleaning(state, storage, flushing)
         self._repairs = Repairs(state, flushing)
+        self._mending = Mending(state)
 
     @classmethod
     def open(
@@ -136,6 +139,13 @@ class PartitionLog:
     def damages(self) -> Damages:
         """The damaged batches that reads have found."""
         return self._state.damages
+
+    def mend(self, segment: Segment, damage: Damage, records: bytes) -> Damage | None:
+        """Put batches of another replica in the place of damaged ones. What is left of the damage.
+
+        NotFittingError if they are not those that were here, StorageError if the disk does not take them.
+        """
+        return self._mending.mend(segment, damage, records)
 
     @property
     def failure(self) -> str | None:

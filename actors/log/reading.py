@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -63,6 +64,13 @@ class Extent:
         while self._left:
             pieces.append(self._read(self._left))
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def read_from_disk(self) -> bytes:
+        """All of it, from the disk and not from memory as far as the system lets go of it, and checked."""
+        if self._file is not None:
+            os.posix_fadvise(self._file.fd, self._position, self._left, os.POSIX_FADV_DONTNEED)
+        self._segment.known.forget()
+        return self.read()
 
     def _read(self, size: int) -> bytes:
         if self._file is None:

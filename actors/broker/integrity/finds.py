@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from actors.broker.context import BrokerContext
 from actors.log.damage import Damage
+from actors.log.data_dir import TopicPartition
 from actors.runtime.logs import at
 
 log = logging.getLogger(__name__)
@@ -16,10 +18,11 @@ _A_TICK: Final = 100  # a disk that fails may damage very many
 
 
 class Finds:
-    """What reads of this broker's logs have found damaged since the last tick."""
+    """What reads of this broker's logs have found damaged since the last tick. `found` is called for each log."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: BrokerContext, found: Callable[[TopicPartition], None]) -> None:
         self._context = context
+        self._found = found
 
     def tick(self) -> None:
         """Tell of each that is new."""
@@ -27,6 +30,7 @@ class Finds:
         for _ in range(min(len(found), _A_TICK)):
             key, damage = found.popleft()
             self._tell(*key, damage)
+            self._found(key)
 
     def _tell(self, topic: str, index: int, damage: Damage) -> None:
         self._context.counts.integrity["damaged"] += 1
