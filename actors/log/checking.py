@@ -14,7 +14,7 @@ neighbours, unless it passes for a gap that compaction has left; an epoch is onl
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
 from actors.records.batch import (
@@ -47,14 +47,17 @@ class Known:
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._ranges)
-
     def covers(self, begin: int, end: int) -> bool:
         """Whether all bytes from `begin` to `end` are known."""
         ranges = self._ranges
         number = bisect_right(ranges, begin, key=_begin)
         return bool(number) and end <= ranges[number - 1][1]
+
+    def touches(self, begin: int, end: int) -> bool:
+        """Whether any of these bytes is known."""
+        ranges = self._ranges
+        number = bisect_left(ranges, end, key=_begin)
+        return bool(number) and ranges[number - 1][1] > begin
 
     def add(self, begin: int, end: int) -> None:
         """These bytes are right."""
@@ -158,6 +161,14 @@ def check_in_file(fd: int, position: int, bounds: Bounds) -> Outcome:
         wrong = _wrong_gap(header, bounds.low, read_base_offset(after)) if len(after) == HEADER_BYTES else CUT_OFF
     wrong = wrong or _wrong_checksum(fd, position, end, header.crc)
     return Outcome(0, bounds.low, wrong) if wrong else Outcome(header.size_bytes, header.next_offset, "")
+
+
+def rest_of_batch(data: Buffer, begin: int) -> int:
+    """How many bytes are missing at the end of the batch that begins at `begin` of a buffer; 0 if that is not there."""
+    if begin + HEADER_BYTES > len(data):
+        return 0
+    header = read_header(data, begin)
+    return max(begin + header.size_bytes - len(data), 0) if header.is_sound else 0
 
 
 def _wrong_fields(header: BatchHeader, position: int, bounds: Bounds) -> str:

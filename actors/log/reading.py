@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from actors.log.assessment import assess
-from actors.log.checking import CUT_OFF, Bounds, check, check_in_file
+from actors.log.checking import CUT_OFF, Bounds, Outcome, check, check_in_file, rest_of_batch
 from actors.log.damage import DamagedBatchError
 from actors.log.errors import FetchOffsetOutOfRange, StorageError
 from actors.log.segment import BrokenChainError, OpenFile, Segment
@@ -20,6 +20,9 @@ from actors.records.errors import LogError, OverBoundsError
 from actors.records.reading import payload_of
 from actors.records.scan import FEW, is_imported
 from actors.records.searching import Timed, first_at_or_after
+
+REST_BYTES: Final = 256 << 10
+"""A read may be so much longer than it was asked to be, because it ends with the end of a batch."""
 
 FILES_MAX: Final = 256
 """How many files clients that read slowly may keep open. A process may have 1024 in all, where nobody has raised it."""
@@ -43,6 +46,9 @@ class Extent:
         self._bounds = _bounds(state, place, offset)
         self._file: OpenFile | None = segment.open_to_read()
         self.next_offset = place.next_offset
+        if not segment.known.touches(place.position, place.position + place.size_bytes):
+            # Checks wait for whole batches. So the disk reads these, and what is probably asked for next, meanwhile.
+            os.posix_fadvise(self._file.fd, place.position, 2 * place.size_bytes, os.POSIX_FADV_WILLNEED)
 
     def __len__(self) -> int:
         return self._left
@@ -53,7 +59,7 @@ class Extent:
         return OpenFile.count() < FILES_MAX
 
     def read(self, most_bytes: int | None = None) -> bytes:
-        """The next bytes, or all of them; with a limit perhaps fewer than it says.
+        """The next bytes, or all of them; with a limit perhaps fewer than it says, or REST_BYTES more.
 
         Raises StorageError if they are no longer there, DamagedBatchError for a damaged batch. All that comes before
         one can be read with a limit.
@@ -79,36 +85,46 @@ class Extent:
         if len(data) < size or self._segment.cuts != self._cuts:
             path = self._segment.path
             raise StorageError(f"{path}: {size} bytes at byte {self._position} are no longer what they were")
-        data = data[: self._checked(data)]
+        data = self._checked(data)
         self._position += len(data)
         self._left -= len(data)
         if not self._left:
             self._file = None
         return data
 
-    def _checked(self, data: bytes) -> int:
-        """How many of these bytes, the next ones, may leave."""
+    def _checked(self, data: bytes) -> bytes:
+        """Those of these bytes, the next ones, that may leave; and the rest of the last batch, unless that is long."""
         begin, end = self._position, self._position + len(data)
         if begin >= self._checked_to and self._segment.known.covers(begin, end):
-            return len(data)
+            return data
         while self._checked_to <= begin:
-            self._check(data)
-        return min(self._checked_to, end) - begin
+            data = self._check(data)
+        return data[: self._checked_to - begin]
 
-    def _check(self, data: bytes) -> None:
-        """Check some of the batches after those that were checked; `data` is what comes next."""
+    def _check(self, data: bytes) -> bytes:
+        """Check some of the batches after those that were checked; `data` is what comes next, which may become longer.
+
+        What is read a second time comes from memory.
+        """
         assert self._file is not None, "it has just been read"
-        at, bounds, size = self._checked_to, self._bounds, len(data)
+        at, bounds, fd, read = self._checked_to, self._bounds, self._file.fd, data
         if at < self._position:  # what was known in between has been forgotten, and may begin within a batch
-            data = self._segment.read_from(self._file.fd, at, min(bounds.limit - at, size))
-        outcome = check(data, at, bounds)
-        if not outcome.size_bytes and not outcome.wrong:  # too little of the first batch was read
-            outcome = check_in_file(self._file.fd, at, bounds)
+            read = self._segment.read_from(fd, at, min(bounds.limit - at, len(data)))
+        outcome = check(read, at, bounds)
+        rest = rest_of_batch(read, outcome.size_bytes) if not outcome.wrong else 0
+        if 0 < rest <= min(REST_BYTES, bounds.limit - at - len(read)):
+            read += self._segment.read_from(fd, at + len(read), rest)
+            after = bounds._replace(low=outcome.low, first=bounds.first and not outcome.size_bytes)
+            last = check(memoryview(read)[outcome.size_bytes :], at + outcome.size_bytes, after)
+            outcome = Outcome(outcome.size_bytes + last.size_bytes, last.low, last.wrong)
+        if not outcome.size_bytes and not outcome.wrong:  # a long batch, or one that needs the next one's header
+            outcome = check_in_file(fd, at, bounds)
         if not outcome.size_bytes:
             raise found_damaged(self._state, self._segment, at, outcome.wrong)
         self._checked_to = at + outcome.size_bytes
         self._segment.known.add(at, self._checked_to)
         self._bounds = bounds._replace(low=outcome.low, first=False)
+        return read if at == self._position else data
 
 
 def _bounds(state: LogState, place: Place, offset: int) -> Bounds:

@@ -276,7 +276,8 @@ class Segment:
 
     def read_from(self, fd: int, position: int, size_bytes: int) -> bytes:
         """Bytes of the file, which is open already. Nothing is known of it any more if they come from the disk."""
-        if self.known and size_bytes and not in_memory(fd, position, position + size_bytes):
+        end = position + size_bytes
+        if self.known.touches(position, end) and not in_memory(fd, position, end):
             self.known.forget()
         return read_exactly(fd, size_bytes, position)
 
