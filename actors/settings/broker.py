@@ -468,6 +468,7 @@ _OWN: Final = (
         0,
         "How fast a broker looks through the logs that it follows, for batches that its disk has damaged. With 0 it "
         "does not look.",
+        dynamic=True,
     ),
     _bool(
         "coterie.monitor",
