@@ -195,10 +195,11 @@ def _wrong_gap(header: BatchHeader, low: int, next_base: int) -> str:
 
 def _wrong_checksum(fd: int, position: int, end: int, crc: int) -> str:
     found, at = NO_CRC, position
+    buffer = memoryview(bytearray(min(_CHUNK_BYTES, end - position)))  # one for all chunks: new memory costs more
     while at < end:
-        chunk = os.pread(fd, min(_CHUNK_BYTES, end - at), at)
-        if not chunk:
+        size = os.preadv(fd, (buffer[: end - at],), at)
+        if not size:
             return CUT_OFF
-        found = crc_continued(chunk, found, begins=at == position)
-        at += len(chunk)
+        found = crc_continued(buffer[:size], found, begins=at == position)
+        at += size
     return "" if found == crc else _CHECKSUM
