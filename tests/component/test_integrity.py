@@ -262,3 +262,26 @@ async def test_a_pass_goes_on_after_what_is_damaged_and_counts_its_bytes(tmp_pat
         await Scrubber(follower.context)._look_through(("t", 0), found)
         assert follower.context.counts.integrity["scrubbed_bytes"] == found.size_bytes
         await until(lambda: follower.context.counts.integrity["mended"] == 2)
+
+
+async def test_a_bit_that_flipped_while_the_cluster_was_down_reaches_no_client(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        await made(w)
+        leader = w.partition("t").leader
+        before = copy(w.servers[leader])
+        server = w.servers.pop(leader)
+        await server.stop()
+        await until(lambda: w.partition("t").leader != leader)
+        (file,) = (tmp_path / "data" / f"broker-{leader}" / "t-0").glob("*.log")
+        data = bytearray(file.read_bytes())
+        data[70] ^= 1
+        file.write_bytes(data)
+        await w.start_broker(leader)
+        await until(lambda: leader in w.partition("t").isr)
+        assert len(w.partition("t").isr) == 3
+        found = w.servers[leader].context.data_dir.logs["t", 0]
+        assert not found.damages  # nobody has read it yet
+        with pytest.raises(DamagedBatchError):
+            found.read_with_end(0, 1 << 20)
+        await until(lambda: copy(w.servers[leader]) == before)
+        assert w.records(leader, "t") == [b"value %d" % each for each in range(5)]
