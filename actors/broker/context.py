@@ -23,6 +23,7 @@ from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.chronicle import Chronicle
 from actors.links.operations import Operation, Result
 from actors.log.config import INTERNAL_SEGMENT_BYTES, LogConfig, config_docs
+from actors.log.damage import Damage
 from actors.log.data_dir import DataDir
 from actors.log.partition_log import PartitionLog
 from actors.runtime.environment import Environment
@@ -163,6 +164,8 @@ class BrokerContext:
     """What has happened here, for the Monitor."""
     turns: Turns = field(init=False)
     """Work too long for one turn of the loop."""
+    beyond_mending: set[Damage] = field(default_factory=set)
+    """Damaged batches of logs of which no replica in sync has sound ones."""
     executor: Executor | None = None
     """Where work on records is done that is too long for the loop; None for threads of its own."""
     admissions: Admissions = field(init=False)

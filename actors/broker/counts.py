@@ -184,3 +184,5 @@ class Counts:
         self.topics = TopicCounts()
         self.stalls = StallCounts()
         self.waiting: set[Hashable] = set()
+        self.integrity: Counter[str] = Counter()
+        """Batches of logs that were `damaged`, those that were `mended`, and `scrubbed_bytes`."""

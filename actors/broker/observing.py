@@ -44,7 +44,7 @@ class Observing:
                 "start": self._coordinators.waiting,
                 **parked(links),
             },
-            history.counters(links),
+            {**history.counters(links), **counts.integrity},
             tuple(self._coordinators.status(GROUPS)),
             running(links, RUNNING_MAX),
         )

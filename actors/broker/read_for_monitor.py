@@ -88,7 +88,7 @@ class MonitorReads:
             data = b""
             if extent is not None:
                 data = await asyncio.get_running_loop().run_in_executor(None, extent.read, asked.head_bytes or None)
-            return self._read(log, asked, ErrorCode.NONE, data)
+            return self._read(log, asked, ErrorCode.NONE, data[: asked.head_bytes or None])
         except FetchOffsetOutOfRange:
             return self._read(log, asked, ErrorCode.OFFSET_OUT_OF_RANGE)
         except LogAccessError as error:
@@ -121,6 +121,6 @@ def _heads(extents: list[Extent | None]) -> tuple[bytes, ...]:
 
 def _head(extent: Extent) -> bytes:
     try:
-        return extent.read(HEADER_BYTES)
+        return extent.read(HEADER_BYTES)[:HEADER_BYTES]
     except (LogError, OSError):
         return b""

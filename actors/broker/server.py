@@ -32,6 +32,9 @@ from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.handlers.registry import ADVERTISED
 from actors.broker.housekeeping import Compact, Housekeeper, compact_in_process
 from actors.broker.images import Images, with_dynamic
+from actors.broker.integrity.finds import Finds
+from actors.broker.integrity.mending import Mending
+from actors.broker.integrity.scrubbing import Scrubber
 from actors.broker.led import LedPartitions
 from actors.broker.observing import Observing
 from actors.broker.quotas import quotas_of
@@ -111,6 +114,9 @@ class BrokerServer:
             observing,
             _TICK_SECONDS,
         )
+        self.mending = Mending(context, self.replicas.batches, self.replicas.failed)
+        self.scrubber = Scrubber(context)
+        self.finds = Finds(context, self.mending.note)
         self.housekeeper = Housekeeper(context, self.replicas, self.coordinators, self.guests, compact)
         self._loop = context.loop
         self._relay_listener: asyncio.AbstractServer | None = None
@@ -185,6 +191,7 @@ class BrokerServer:
         await self.front_door.listen()
         await self.registration.start(await self.replicas.listen(self.spec.host))
         self.housekeeper.start()
+        self.scrubber.start()
         self.front_door.begin_ticks()
         self._loop.call_later(_TICK_SECONDS, self._tick)
 
@@ -211,6 +218,8 @@ class BrokerServer:
         self.registration.tick()
         self.coordinators.tick()
         self.replicas.tick()
+        self.finds.tick()
+        self.mending.tick()
         self.front_door.close_idle()
         self._loop.call_later(_TICK_SECONDS, self._tick)
 
@@ -248,6 +257,7 @@ class BrokerServer:
         if self._relay_listener is not None:
             self._relay_listener.close()
         self.housekeeper.stop()
+        self.scrubber.stop()
         self.coordinators.close()
         self.guests.close()
         self.replicas.close()

@@ -131,7 +131,7 @@ class BrokerObserved(Result):
     """Requests that wait, by `join`, `sync`, `fetch`, `produce`, and `start` for those whose shard starts."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """The counters of `coordinator/metrics.py` of all shards that the broker has had, added up; and those of
-    `broker/counts.py`: loads, sleeps, wakes, deaths of shards, changes of in-sync sets."""
+    `broker/counts.py`: loads, sleeps, wakes, deaths of shards, changes of in-sync sets, damaged and mended batches."""
     shards: tuple[ShardStatus, ...] = ()
     rebalancing: tuple[Rebalancing, ...] = ()
     """At most 200."""

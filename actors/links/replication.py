@@ -66,7 +66,28 @@ class Pong:
     """Whether the follower is connected to a controller, or was within the last lease."""
 
 
-ReplicationMessage: TypeAlias = LeaderHello | FollowerHello | Pushes | Acks | Ping | Pong
+@dataclass(frozen=True, slots=True)
+class WantBatches:
+    """Either way: the sender's batches with these offsets, both inclusive, are damaged, and it asks for sound ones."""
+
+    topic_id: bytes
+    index: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBatches:
+    """The answer: batches from `first` on, none past `last`, perhaps not all. b"" if there are none that are sound."""
+
+    topic_id: bytes
+    index: int
+    first: int
+    last: int
+    records: bytes
+
+
+ReplicationMessage: TypeAlias = LeaderHello | FollowerHello | Pushes | Acks | Ping | Pong | WantBatches | FoundBatches
 
 _OUTCOMES = {int(outcome): outcome for outcome in Outcome}
 _push_row = attrgetter(*[field.name for field in fields(Push)])
@@ -106,6 +127,7 @@ def _ack(row: list[Any]) -> Ack:
 # Each record that is produced crosses this link: its rows are not checked value by value.
 CODEC: Codec[ReplicationMessage] = Codec(
     "replication",
-    {1: LeaderHello, 2: FollowerHello, 3: Pushes, 4: Acks, 5: Ping, 6: Pong},
+    {1: LeaderHello, 2: FollowerHello, 3: Pushes, 4: Acks, 5: Ping, 6: Pong, 7: WantBatches, 8: FoundBatches},
     quick={Pushes: (_push_rows, _pushes), Acks: (_ack_rows, _acks)},
+    since={WantBatches: 1, FoundBatches: 1},
 )

@@ -22,6 +22,7 @@ from actors.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
     assembled,
+    crc_matches,
     iter_batches,
     read_header,
     without_records,
@@ -159,11 +160,18 @@ def _note_keys(latest: dict[bytes, int], batch: memoryview, header: BatchHeader)
     base = header.base_offset
     found: dict[bytes, int] = {}
     with contextlib.suppress(CorruptBatchError):  # it stays as it is, and replaces nothing: see `_Keeper.take`
-        payload = payload_of(batch, header)
+        payload = _sound_payload(batch, header)
         for row in _rows(payload, header):
             if row.key_size >= 0:
                 found[payload[row.key_start : row.key_start + row.key_size]] = base + row.offset_delta
         latest.update(found)
+
+
+def _sound_payload(batch: memoryview, header: BatchHeader) -> bytes:
+    """The payload, if the batch is what was written: what is damaged must not get a checksum that is right."""
+    if not crc_matches(batch, header.crc):
+        raise CorruptBatchError(f"the batch at offset {header.base_offset} fails its checksum")
+    return payload_of(batch, header)
 
 
 def _rows(payload: bytes, header: BatchHeader) -> Iterator[Row]:
@@ -201,7 +209,7 @@ class _Keeper:
                 self._write(batch, header)
                 continue
             try:
-                payload = payload_of(batch, header)
+                payload = _sound_payload(batch, header)
                 kept = self._kept(payload, header)
             except CorruptBatchError:
                 self.unreadable.append(header.base_offset)

@@ -16,11 +16,13 @@ import logging
 import os
 import re
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from actors.log.config import LogConfig
+from actors.log.damage import Damage
 from actors.log.errors import DataDirError
 from actors.log.files import FileWriter
 from actors.log.folder_lock import LOCK_NAME, FolderInUseError, FolderLock
@@ -63,9 +65,11 @@ class DataDir:
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self.not_opened: set[TopicPartition] = set()
         """The partitions whose log could not be opened when that was last tried."""
+        self.damaged: deque[tuple[TopicPartition, Damage]] = deque()
+        """What reads have found damaged, in any thread, for the owner to take out and to tell."""
         self._lock = lock
         self._machine = machine
-        self._writer = machine.writer
+        self._writer = self.writer = machine.writer
 
     def note_boot(self) -> None:
         """Note the machine's present boot. To be called when the controller knows what may have been lost before it."""
@@ -187,7 +191,14 @@ class DataDir:
 
     def _open(self, folder: Path, key: TopicPartition, config: LogConfig, now_ms: int) -> PartitionLog:
         self.not_opened.add(key)
-        log = PartitionLog.open(folder, config, self._writer, clean_shutdown=self.was_clean, now_ms=now_ms)
+        log = PartitionLog.open(
+            folder,
+            config,
+            self._writer,
+            clean_shutdown=self.was_clean,
+            now_ms=now_ms,
+            damaged=lambda damage: self.damaged.append((key, damage)),
+        )
         self.not_opened.remove(key)
         self.logs[key] = log
         self.topic_ids[key] = _read_partition_meta(folder)

@@ -11,7 +11,7 @@ remove. The parts share a `LogState` (state.py), and each has its module:
 Opening stands in recovery.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from actors.log.admission import Admitted, admit, admit_own, one_batch
@@ -20,14 +20,17 @@ from actors.log.checkpoint import Checkpoint
 from actors.log.cleaning import Cleaning
 from actors.log.compaction import DEFAULT_MAX_KEYS, CompactionPlan, CompactionResult
 from actors.log.config import LogConfig
+from actors.log.damage import Damage, Damages, tell_nobody
 from actors.log.errors import StorageError
 from actors.log.files import FileWriter
 from actors.log.flush import Flushing, FlushJob
+from actors.log.mending import Mending
 from actors.log.producer_state import ProducerStates
 from actors.log.reading import Extent, Reader, StoredBatch
 from actors.log.recovery import OpenedLog, open_directory
 from actors.log.repair import RepairJob, Repairs
 from actors.log.retention import Retention
+from actors.log.segment import Segment
 from actors.log.segments import Segments
 from actors.log.state import LogState
 from actors.log.storage import Storage
@@ -40,8 +43,10 @@ class PartitionLog:
     It has more methods than other classes because it is all that others see of a log.
     """
 
-    def __init__(self, directory: Path, config: LogConfig, opened: OpenedLog, writer: FileWriter) -> None:
-        self._state = state = LogState(directory, config, opened, writer)
+    def __init__(
+        self, directory: Path, config: LogConfig, opened: OpenedLog, writer: FileWriter, damages: Damages
+    ) -> None:
+        self._state = state = LogState(directory, config, opened, writer, damages)
         self._flushing = flushing = Flushing(state)
         self._storage = storage = Storage(state, flushing)
         self._appender = Appender(state, storage, flushing)
@@ -50,6 +55,7 @@ class PartitionLog:
         self._truncation = Truncation(state, storage, flushing)
         self._cleaning = Cleaning(state, storage, flushing)
         self._repairs = Repairs(state, flushing)
+        self._mending = Mending(state)
 
     @classmethod
     def open(
@@ -60,15 +66,18 @@ class PartitionLog:
         *,
         clean_shutdown: bool,
         now_ms: int,
+        damaged: Callable[[Damage], None] = tell_nobody,
     ) -> "PartitionLog":
         """Open or create the log in `directory`. Raises StorageError.
+
+        `damaged` is told of each batch that a read finds damaged, in whichever thread that reads.
 
         Unless the last stop was clean, everything after the recovery point is checked and cut at the first
         bad batch.
         """
         directory = Path(directory)
         opened = open_directory(directory, config, writer, clean_shutdown=clean_shutdown, now_ms=now_ms)
-        return cls(directory, config, opened, writer)
+        return cls(directory, config, opened, writer, Damages(damaged))
 
     # -- what it is
 
@@ -125,6 +134,18 @@ class PartitionLog:
     def producers(self) -> ProducerStates:
         """The idempotent producers this log remembers."""
         return self._state.producers
+
+    @property
+    def damages(self) -> Damages:
+        """The damaged batches that reads have found."""
+        return self._state.damages
+
+    def mend(self, segment: Segment, damage: Damage, records: bytes) -> Damage | None:
+        """Put batches of another replica in the place of damaged ones. What is left of the damage.
+
+        NotFittingError if they are not those that were here, StorageError if the disk does not take them.
+        """
+        return self._mending.mend(segment, damage, records)
 
     @property
     def failure(self) -> str | None:
@@ -217,7 +238,7 @@ class PartitionLog:
         FetchOffsetOutOfRange before the log start or after the log end.
         """
         place = self._reader.place(offset, max_bytes, max_offset, min_one_batch)
-        return place.segment.read(place.position, place.size_bytes) if place else b""
+        return self._reader.read(place, offset)[0] if place else b""
 
     def read_or_locate(
         self, offset: int, max_bytes: int, at_once_bytes: int, min_one_batch: bool = True
@@ -227,15 +248,15 @@ class PartitionLog:
         if place is None:
             return b""
         if place.size_bytes > at_once_bytes:
-            return Extent(place)
-        return place.segment.read(place.position, place.size_bytes)
+            return Extent(self._state, place, offset)
+        return self._reader.read(place, offset)[0]
 
     def locate(
         self, offset: int, max_bytes: int, max_offset: int | None = None, min_one_batch: bool = True
     ) -> Extent | None:
         """What `read` would return, as an extent that another thread can read; None for b"". Opens the file."""
         place = self._reader.place(offset, max_bytes, max_offset, min_one_batch)
-        return Extent(place) if place else None
+        return Extent(self._state, place, offset) if place else None
 
     def readable_bytes(self, offset: int, max_bytes: int) -> int:
         """How many bytes `read` would return."""

@@ -8,10 +8,11 @@ import os
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
+from actors.log.checking import Known, in_memory
 from actors.log.errors import StorageError
 from actors.log.files import read_exactly
 from actors.log.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
@@ -56,6 +57,15 @@ class BatchAt(NamedTuple):
         return self.position + self.size_bytes
 
 
+class BrokenChainError(StorageError):
+    """Headers of batches that do not lead from one to the next: the one at `position` is damaged."""
+
+    def __init__(self, segment: "Segment", position: int) -> None:
+        super().__init__(f"{segment.path} holds no record batch at byte {position}")
+        self.segment = segment
+        self.position = position
+
+
 class OpenFile:
     """A file that is open for reading as long as anybody refers to it. Raises OSError."""
 
@@ -94,6 +104,8 @@ class Segment:
         self.flushed = False
         self.cuts = 0
         """How often its end was cut off. What was found in it before is then no longer there."""
+        self.known = Known()
+        """The parts of the file that need not be checked when they are read."""
         self._unindexed_bytes = 0
         self._shared: weakref.ref[OpenFile] | None = None
 
@@ -145,6 +157,7 @@ class Segment:
             self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
             self._unindexed_bytes = 0
         self._unindexed_bytes += size_bytes
+        self.known.add(self.size_bytes, self.size_bytes + size_bytes)
         self.size_bytes += size_bytes
 
     def seal(self) -> None:
@@ -180,6 +193,8 @@ class Segment:
                     self.added(header.base_offset, header.size_bytes, header.max_timestamp, interval_bytes)
                     if on_batch is not None:
                         on_batch(header)
+        if not verify:
+            self.known.forget()
         return length
 
     def cut(self, position: int, interval_bytes: int) -> None:
@@ -205,6 +220,7 @@ class Segment:
         self.size_bytes = self._unindexed_bytes = 0
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         self.flushed = False
+        self.known.forget()
         self.offsets.clear()
         self.times.clear()
 
@@ -213,7 +229,7 @@ class Segment:
     def find(self, offset: int) -> BatchAt | None:
         """The first batch whose last offset is at least `offset`."""
         entry = self.offsets.floor_first(max(offset - self.base_offset, 0))
-        for batch in self.walk(entry[1] if entry else 0):
+        for batch in self.walk(*(entry or (0, 0))[::-1]):
             if batch.last_offset >= offset:
                 return batch
         return None
@@ -223,9 +239,10 @@ class Segment:
         entry = self.offsets.floor_second(limit - 1)
         # The batch that the index finds may end after the limit; then the one before it is the result.
         while entry is not None and entry[1] > start:
-            found = self._last_until(limit, entry[1])
-            if found is not None:
-                return found
+            with suppress(BrokenChainError):
+                found = self._last_until(limit, entry[1])
+                if found is not None:
+                    return found
             entry = self.offsets.floor_second(entry[1] - 1)
         return self._last_until(limit, start)
 
@@ -246,39 +263,56 @@ class Segment:
             while position + HEADER_BYTES <= self.size_bytes:
                 header = read_header(content, position)  # type: ignore[arg-type]
                 if header.length < MIN_LENGTH:
-                    raise StorageError(f"{self.path} holds no record batch at byte {position}")
+                    raise BrokenChainError(self, position)
                 if header.last_offset >= offset:
                     yield header
                 position += header.size_bytes
 
     def read(self, position: int, size_bytes: int) -> bytes:
         if self.fd >= 0:  # most reads are of the active segment: no context for them
-            return read_exactly(self.fd, size_bytes, position)
+            return self.read_from(self.fd, position, size_bytes)
         with self.reading() as fd:
-            return read_exactly(fd, size_bytes, position)
+            return self.read_from(fd, position, size_bytes)
+
+    def read_from(self, fd: int, position: int, size_bytes: int) -> bytes:
+        """Bytes of the file, which is open already. Nothing is known of it any more if they come from the disk."""
+        end = position + size_bytes
+        if self.known.touches(position, end) and not in_memory(fd, position, end):
+            self.known.forget()
+        return read_exactly(fd, size_bytes, position)
 
     def _last_until(self, limit: int, start: int) -> BatchAt | None:
         found = None
-        for batch in self.walk(start):
-            if batch.end > limit:
-                break
-            found = batch
+        try:
+            for batch in self.walk(start):
+                if batch.end > limit:
+                    break
+                found = batch
+        except BrokenChainError:
+            if found is None:
+                raise
         return found
 
-    def walk(self, position: int) -> Iterator[BatchAt]:
-        """The batches from the boundary `position` on, reading ahead a little at a time."""
+    def walk(self, position: int, relative: int = 0) -> Iterator[BatchAt]:
+        """The batches from the boundary `position` on, reading ahead a little at a time.
+
+        Their offsets, relative to that of the segment, are not below `relative`. Raises BrokenChainError.
+        """
         with self.reading() as fd:
-            chunk, chunk_at = b"", position
+            chunk, chunk_at, low = b"", position, self.base_offset + relative
             unpack, need = BRIEF.unpack_from, BRIEF.size
             while position + HEADER_BYTES <= self.size_bytes:
                 if position + need > chunk_at + len(chunk):
                     chunk_at = position
-                    chunk = read_exactly(fd, min(_WALK_BYTES, self.size_bytes - position), position)
+                    chunk = self.read_from(fd, position, min(_WALK_BYTES, self.size_bytes - position))
+                    if len(chunk) < need:
+                        raise BrokenChainError(self, position)  # the file has lost its end
                 base_offset, length, delta = unpack(chunk, position - chunk_at)
-                if length < MIN_LENGTH:
-                    raise StorageError(f"{self.path} holds no record batch at byte {position}")
+                end = position + length + LENGTH_BYTES
+                if length < MIN_LENGTH or base_offset < low or delta < 0 or end > self.size_bytes:
+                    raise BrokenChainError(self, position)
                 yield BatchAt(position, length + LENGTH_BYTES, base_offset, base_offset + delta)
-                position += length + LENGTH_BYTES
+                position, low = end, base_offset + delta + 1
 
 
 def _sound_batches(view: memoryview, base_offset: int, verify: bool) -> Iterator[BatchHeader]:

@@ -7,19 +7,23 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from actors.log.segment import BatchAt, Segment
+from actors.log.segment import BatchAt, BrokenChainError, Segment
 from actors.records.batch import BatchHeader
 
 _MAX_HINTS: Final = 128
 
 
 class Place(NamedTuple):
-    """Whole batches in one segment; the next read goes on at `next_offset`."""
+    """Whole batches in one segment; the next read goes on at `next_offset`.
+
+    `exact`: whether the first batch follows the one before the offset that was asked for. Else it may hold that offset.
+    """
 
     segment: Segment
     position: int
     size_bytes: int
     next_offset: int
+    exact: bool = False
 
 
 class Segments:
@@ -77,6 +81,13 @@ class Segments:
         """The end offset of the closed segment `number`, which is the base offset of the next one."""
         return self._bases[number + 1]
 
+    def end_offset(self, segment: Segment, log_end_offset: int) -> int | None:
+        """Before which offset a segment ends; None if it is none of these."""
+        number = self.index_of(segment.base_offset)
+        if self._segments[number] is not segment:
+            return None
+        return log_end_offset if segment is self.active else self._bases[number + 1]
+
     def index_of(self, offset: int) -> int:
         """The number of the segment that has `offset`; 0 if it is before all segments."""
         return max(bisect_right(self._bases, offset) - 1, 0)
@@ -97,7 +108,7 @@ class Segments:
         if segment is None:
             return None
         end, next_offset = self._end(segment, max_offset, log_end_offset)
-        limit = position + max_bytes
+        limit, exact = position + max_bytes, first is None
         if limit < end:
             last = segment.last_batch_until(limit, position)
             if last is None:
@@ -109,7 +120,7 @@ class Segments:
         if end <= position:
             return None
         self._remember(next_offset, segment, end)
-        return Place(segment, position, end - position, next_offset)
+        return Place(segment, position, end - position, next_offset, exact)
 
     def _start(self, offset: int) -> tuple[Segment | None, int, BatchAt | None]:
         hint = self._hints.get(offset)
@@ -130,7 +141,13 @@ class Segments:
             return segment.size_bytes, segment_end
         known = self._end_of
         if known is None or known[0] != max_offset or known[1] is not segment:
-            batch = segment.find(max_offset)
+            try:
+                batch = segment.find(max_offset)
+            except BrokenChainError as error:  # reading ends there, if it begins before
+                batch = segment.last_batch_until(error.position)
+                if batch is None:
+                    raise
+                return batch.end, batch.last_offset + 1
             known = (max_offset, segment, batch.position if batch else segment.size_bytes)
             self._end_of = known
         return known[2], max_offset

@@ -5,21 +5,29 @@ The parts read the fields. Only the methods here change them, so that what belon
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
+from actors.log.checking import Bounds
 from actors.log.checkpoint import save_checkpoint
 from actors.log.config import LogConfig
+from actors.log.damage import Damages
 from actors.log.errors import StorageError
 from actors.log.files import FileWriter, Hold
 from actors.log.producer_state import ProducerStates
 from actors.log.recovery import OpenedLog
+from actors.log.segment import Segment
 from actors.log.segments import Segments
 from actors.records.batch import BatchHeader
+
+MAX_EPOCH: Final = 2**31 - 1
 
 
 class LogState:
     """The state of one log. `start`, `end` and `watermark` are offsets; the next record gets `end`."""
 
-    def __init__(self, directory: Path, config: LogConfig, opened: OpenedLog, writer: FileWriter) -> None:
+    def __init__(
+        self, directory: Path, config: LogConfig, opened: OpenedLog, writer: FileWriter, damages: Damages
+    ) -> None:
         self.directory = directory
         self.writer = writer
         self.config = config
@@ -31,6 +39,7 @@ class LogState:
         self.start = opened.checkpoint.log_start_offset
         self.end = opened.log_end_offset
         self.watermark = opened.checkpoint.high_watermark
+        self.damages = damages
         self.hold = Hold()
         self.failure: str | None = None
         """Why the log takes no appends until it is repaired or opened again; None if it does."""
@@ -65,6 +74,19 @@ class LogState:
     def end_repair(self) -> None:
         """The repair has run, whether it succeeded or not."""
         self.in_repair = False
+
+    # -- what may lie in it
+
+    def bounds_of(self, segment: Segment) -> Bounds | None:
+        """Which offsets and epochs the batches of a segment may have; None if it is no longer the log's."""
+        end = self.segments.end_offset(segment, self.end)
+        return None if end is None else Bounds(segment.base_offset, end, segment.size_bytes, self.newest_epoch)
+
+    @property
+    def newest_epoch(self) -> int:
+        """The newest leader epoch that a batch can have."""
+        latest = self.epochs.latest
+        return latest if latest >= 0 else MAX_EPOCH
 
     # -- growing
 

@@ -19,6 +19,9 @@ Family = tuple[str, Iterable[Row]]
 _Brokers = list[tuple[str, BrokerObserved]]
 _BOUNDS: Final = (*(str(each / 1000) for each in LATENCY_BOUNDS_MS), "+Inf")
 COUNTERS: Final = {
+    "coterie_damaged_batches_total": ("damaged",),
+    "coterie_mended_batches_total": ("mended",),
+    "coterie_scrubbed_bytes_total": ("scrubbed_bytes",),
     "coterie_shard_loads_total": ("loads",),
     "coterie_shard_sleeps_total": ("sleeps",),
     "coterie_shard_wakes_total": ("wakes",),

@@ -90,6 +90,11 @@ _OF_BROKERS: Final = (
     _counter("Brokers", "kafka_server_replicamanager_isrexpands_total", _BROKER, "Partitions seen with a larger one."),
     _gauge("Brokers", "kafka_server_socket_server_metrics_connection_count", _BROKER, "Connections of clients."),
     _gauge("Brokers", "coterie_broker_logs", _BROKER, "Logs that are open."),
+    _counter(
+        "Brokers", "coterie_damaged_batches_total", _BROKER, "Finds of damaged batches in its logs. None was given out."
+    ),
+    _counter("Brokers", "coterie_scrubbed_bytes_total", _BROKER, "Bytes of followed logs that were looked through."),
+    _counter("Brokers", "coterie_mended_batches_total", _BROKER, "Those for which another replica had sound ones."),
     _counter("Brokers", "coterie_loop_stalls_total", _BROKER, "Turns of its loop that took longer than 100 ms."),
     _counter("Brokers", "coterie_loop_stall_seconds_total", _BROKER, "How long these took together."),
     _gauge("Brokers", "coterie_loop_longest_turn_seconds", _BROKER, "The longest turn since its start."),

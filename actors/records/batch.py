@@ -133,6 +133,11 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return BatchHeader._make(HEADER.unpack_from(buffer, position))
 
 
+def read_base_offset(buffer: Buffer, position: int = 0) -> int:
+    """The base offset of the batch at `position`, unchecked."""
+    return cast(int, _BASE_OFFSET.unpack_from(buffer, position)[0])
+
+
 def split_batches(buffer: Buffer) -> list[tuple[int, int, BatchHeader]]:
     """All whole batches as (start, end, header); an incomplete last one is left out.
 
@@ -158,6 +163,15 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[int, int, BatchHeader]]:
 def crc_matches(batch: Buffer, crc: int) -> bool:
     """Whether one whole batch still has the checksum its header states."""
     return cast(int, crc32c.crc32c(memoryview(batch)[_ATTRIBUTES_AT:])) == crc
+
+
+NO_CRC: Final = 0
+"""The checksum of no bytes."""
+
+
+def crc_continued(chunk: Buffer, crc: int, *, begins: bool) -> int:
+    """The checksum of a batch up to the end of this chunk, by that of those before. The first one has the header."""
+    return cast(int, crc32c.crc32c(memoryview(chunk)[_ATTRIBUTES_AT:] if begins else chunk, crc))
 
 
 def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int, position: int = 0) -> None:

@@ -471,6 +471,14 @@ _OWN: Final = (
         "A coordinator process whose groups have no members is given back when nobody has asked for it for this long. "
         "The next request, expiry or deletion of one of its topics wakes the partition. With 0 none is given back.",
     ),
+    _long(
+        "coterie.scrub.bytes.per.second",
+        2 << 20,
+        0,
+        "How fast a broker looks through the logs that it follows, for batches that its disk has damaged. With 0 it "
+        "does not look.",
+        dynamic=True,
+    ),
     _bool(
         "coterie.monitor",
         True,

@@ -158,7 +158,7 @@ def test_a_follower_hears_nothing_of_who_has_not_said_which_broker_it_is() -> No
         return ()
 
     listener: Any = FollowerListener(
-        0, lambda: 3, lambda: b"", REAL.chance, take, lambda sent: Pong(sent, (0, 0), True)
+        0, lambda: 3, lambda: b"", REAL.chance, take, lambda sent: Pong(sent, (0, 0), True), batches=None
     )
     for message in (Pushes(()), Ping(1.0)):
         stranger = _Link()

@@ -18,6 +18,7 @@ from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoin
 from actors.broker.handlers.rights import CLUSTER_ACTION, READ_TOPIC
 from actors.broker.led import LogAccessError
 from actors.broker.turns import PLACES_A_TURN
+from actors.log.damage import DamagedBatchError
 from actors.log.partition_log import PartitionLog
 from actors.log.reading import Extent
 from actors.records.errors import LogError
@@ -282,6 +283,8 @@ class _Fetch:
                 records = partition_log.read_or_locate(asked.fetch_offset, room, at_once, self._read == 0)
         except LogAccessError as error:
             return self._refused(topic, asked.partition, error.code)
+        except DamagedBatchError as error:
+            return self._refused(topic, asked.partition, self._code_of(topic, asked.partition, error))
         except LogError as error:
             return self._refused(topic, asked.partition, error.error_code)
         except OSError as error:
@@ -299,6 +302,13 @@ class _Fetch:
             aborted_transactions=[] if self._message.isolation_level == _READ_COMMITTED else None,
             records=records,  # type: ignore[arg-type]  # which the encoder only passes on
         )
+
+    def _code_of(self, topic: str | None, index: int, error: DamagedBatchError) -> int:
+        """While another replica may have the batch, clients ask again by themselves."""
+        partition = self._context.broker.metadata.partition(topic or "", index)
+        alone = partition is None or len(partition.isr) < 2
+        beyond = alone or error.damage in self._context.broker.beyond_mending
+        return error.error_code if beyond else ErrorCode.KAFKA_STORAGE_ERROR
 
     def _refused(self, topic: str | None, index: int, code: int) -> Partition:
         self._enough = True

@@ -15,16 +15,19 @@ from contextlib import suppress
 from typing import Protocol
 
 from actors.links.acceptance import listen_for_links
+from actors.links.codec import NotSpokenError
 from actors.links.connection import ControlProtocol, Message, dial
 from actors.links.replication import (
     Acks,
     FollowerHello,
+    FoundBatches,
     LeaderHello,
     PartitionAck,
     PartitionPush,
     Ping,
     Pong,
     Pushes,
+    WantBatches,
 )
 from actors.links.secret import Secrets
 from actors.links.unproved import Unproved
@@ -44,6 +47,14 @@ _OWN = LinkStores()  # certificates that processes make themselves
 _NOBODY = (-1, -1)  # an end that has proved itself, and not said which broker it is
 
 
+class Batches(Protocol):
+    """Who gives brokers batches that they want, and takes those that it wants from them."""
+
+    def wanted(self, want: WantBatches) -> FoundBatches: ...
+
+    def found(self, broker: int, found: FoundBatches) -> None: ...
+
+
 class Links(Protocol):
     """What a link tells its owner."""
 
@@ -56,6 +67,9 @@ class Links(Protocol):
     def ponged(self, link: FollowerLink, pong: Pong) -> None: ...
 
     def has_room(self, link: FollowerLink) -> None: ...
+
+    @property
+    def batches(self) -> Batches: ...
 
 
 class FollowerLink:
@@ -151,6 +165,10 @@ class FollowerLink:
         elif isinstance(message, Pong):
             self.heard_at = message.sent
             self._owner.ponged(self, message)
+        elif isinstance(message, WantBatches):
+            protocol.send(self._owner.batches.wanted(message))
+        elif isinstance(message, FoundBatches):
+            self._owner.batches.found(self.broker_id, message)
         elif isinstance(message, FollowerHello):
             if message.broker_id != self.broker_id:
                 log.error(
@@ -198,6 +216,10 @@ class FollowerLink:
                 self._in_flight += size
             self._protocol.send(Pushes(tuple(pushes)))
 
+    def want(self, want: WantBatches) -> bool:
+        """Ask for batches. Whether that was possible."""
+        return self.ready and _ask(self._protocol, want)
+
     def ping(self) -> None:
         """Ask for a sign of life."""
         if self._protocol is not None and self.ready:
@@ -224,6 +246,7 @@ class FollowerListener:
         chance: Chance,
         take: Callable[[int, Sequence[PartitionPush]], tuple[PartitionAck, ...]],
         pong: Callable[[float], Pong],
+        batches: Batches,
         *,
         security: LinkSecurity = LinkSecurity.PROOF,
         stores: LinkStores = _OWN,
@@ -236,6 +259,7 @@ class FollowerListener:
         self._chance = chance
         self._take = take
         self._pong = pong
+        self._batches = batches
         self._server: asyncio.AbstractServer | None = None
         self._unproved: Unproved | None = None
         self.paused = False
@@ -268,6 +292,10 @@ class FollowerListener:
             self._introduce(protocol, message.broker_id)
         elif leader < 0:
             protocol.close()  # it has not said who it is
+        elif isinstance(message, WantBatches):
+            protocol.send(self._batches.wanted(message))
+        elif isinstance(message, FoundBatches):
+            self._batches.found(leader, message)
         elif isinstance(message, Pushes):
             protocol.send(Acks(self._take(leader, message.pushes)))
         elif isinstance(message, Ping) and told == self._epoch():
@@ -285,6 +313,11 @@ class FollowerListener:
 
     def _on_lost(self, protocol: ControlProtocol) -> None:
         self._protocols.pop(protocol, None)
+
+    def want(self, leader: int, want: WantBatches) -> bool:
+        """Ask a leader for batches. Whether that was possible."""
+        asked = [protocol for protocol, (broker, _) in self._protocols.items() if broker == leader]
+        return bool(asked) and _ask(asked[-1], want)
 
     def pause(self) -> None:
         """Close all connections, and new ones at once, until `paused` is False again. The port is kept."""
@@ -308,6 +341,16 @@ class FollowerListener:
             self._unproved.close()
         for protocol in list(self._protocols):
             protocol.close()
+
+
+def _ask(protocol: ControlProtocol | None, want: WantBatches) -> bool:
+    try:
+        if protocol is None:
+            return False
+        protocol.send(want)
+    except NotSpokenError:
+        return False  # an older build, which has sound batches but does not give them
+    return True
 
 
 def set_options(transport: asyncio.BaseTransport) -> None:

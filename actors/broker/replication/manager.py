@@ -4,7 +4,7 @@
     pushes.py      what is sent to followers     proposals.py   in-sync sets, to the controller
     followers.py   partitions led elsewhere      losses.py      logs that our disk has damaged
     links.py       connections between brokers   waiting.py     who waits for an offset
-    throttle.py    how fast others are filled
+    throttle.py    how fast others are filled    batches.py     sound batches for damaged ones
 
 Everything runs on the broker's loop.
 """
@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from actors.broker.context import BrokerContext
+from actors.broker.replication.batches import BatchExchange
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.leaders import Leaders
 from actors.broker.replication.lease import Lease
@@ -24,7 +25,7 @@ from actors.broker.replication.proposals import Proposals
 from actors.broker.replication.pushes import Pushes
 from actors.broker.replication.waiting import Key, Waiter
 from actors.broker.rhythm import Rhythm, heartbeat_seconds
-from actors.links.replication import PartitionAck, PartitionPush, Pong
+from actors.links.replication import PartitionAck, PartitionPush, Pong, WantBatches
 from actors.links.secret import Secrets
 from actors.log.replication import Ack, LeaderReplica, Push
 from actors.runtime.logs import about, at
@@ -60,6 +61,8 @@ class ReplicaManager:
         lag_seconds = context.config.integer("replica.lag.time.max.ms") / 1000  # pings keep idle followers in sync
         self._pings = Rhythm(min(heartbeat_seconds(context.config), lag_seconds / 3), tick_seconds)
         self._chance = context.environment.chance
+        self.batches = BatchExchange(context, self)
+        """Where sound batches are asked for, in the place of damaged ones."""
         self._listener = FollowerListener(
             context.broker_id,
             broker_epoch,
@@ -67,6 +70,7 @@ class ReplicaManager:
             self._chance,
             self._take_pushes,
             self._lease.pong,
+            self.batches,
             security=context.config.link_security,
             stores=context.config.link_stores,
         )
@@ -266,6 +270,11 @@ class ReplicaManager:
         self._pushes.note(broker, key)
         if broker not in leader.isr:
             self._proposals.consider(key)
+
+    def want(self, broker: int, want: WantBatches) -> bool:
+        """Ask a broker that follows or leads a partition of ours for batches. Whether that was possible."""
+        link = self._links.get(broker)
+        return (link is not None and link.want(want)) or self._listener.want(broker, want)
 
     # --- leaders of ours ---
 

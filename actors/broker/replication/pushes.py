@@ -10,6 +10,7 @@ from actors.broker.replication.links import FollowerLink
 from actors.broker.replication.throttle import Throttle
 from actors.broker.replication.waiting import Key
 from actors.links.replication import PartitionPush
+from actors.log.damage import DamagedBatchError
 from actors.log.replication import LeaderReplica, Push
 from actors.records.errors import LogError
 from actors.runtime.logs import at
@@ -98,6 +99,9 @@ class Pushes:
             return None
         try:
             push = leader.take_push(broker, room, now_ms, idle=self._telling)
+        except DamagedBatchError:  # which has been told
+            leader.unread(broker, now_ms)
+            return None
         except (LogError, OSError) as error:
             log.error(
                 "%s-%d cannot be read for broker %d: %s", *key, broker, error, extra=at(*key, peer=f"broker {broker}")

@@ -18,6 +18,7 @@ _STATE_ORDER: Final = ("Stable", "PreparingRebalance", "CompletingRebalance", "E
 _NODE_NAME: Final = 8
 """Characters of a Ray node's id that are shown."""
 _TONES: Final = {
+    "damage": "bad",
     "death": "bad",
     "expelled": "bad",
     "offline": "bad",

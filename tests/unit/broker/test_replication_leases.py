@@ -357,7 +357,13 @@ class _Link:
 
 def _listener(epochs: list[int]) -> FollowerListener:
     return FollowerListener(
-        0, lambda: epochs[-1], lambda: b"", REAL.chance, lambda pushes: (), lambda sent: Pong(sent, (0, 0), True)
+        0,
+        lambda: epochs[-1],
+        lambda: b"",
+        REAL.chance,
+        lambda pushes: (),
+        lambda sent: Pong(sent, (0, 0), True),
+        batches=None,
     )
 
 

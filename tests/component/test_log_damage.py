@@ -1,0 +1,300 @@
+"""Bytes of a log that have changed on the disk: no read gives them out, and each find is told."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from actors.log.damage import Damage, DamagedBatchError
+from actors.log.errors import StorageError
+from actors.log.files import REAL_WRITER
+from actors.log.partition_log import PartitionLog
+from actors.log.reading import Extent
+from actors.records.batch import iter_batches
+from tests.support.log_helpers import (
+    NOW_MS,
+    all_bytes,
+    append,
+    batch_bounds,
+    clean,
+    config,
+    content,
+    open_log,
+    values,
+)
+
+EPOCH = range(12, 16)
+"""The bytes of a batch's leader epoch. A lower one passes: no checksum has it, and no neighbour contradicts it."""
+
+
+def made(path: Path, batches: int = 40, each: int = 100, **settings: str) -> bytes:
+    """Make a log, close it in order, and return what is in it."""
+    log = open_log(path, **{"segment_bytes": "3000", "index_interval_bytes": "500", **settings})
+    rng = random.Random(7)
+    for _ in range(batches):
+        append(log, values(*(rng.randbytes(each) for _ in range(rng.randint(1, 3)))))
+    data = all_bytes(log)
+    log.close()
+    return data
+
+
+def opened(path: Path, found: list[Damage] | None = None, **settings: str) -> PartitionLog:
+    """The log after a clean stop, of which nothing is known to be right."""
+    told = found if found is not None else []
+    return PartitionLog.open(
+        path, config(**settings), REAL_WRITER, clean_shutdown=True, now_ms=NOW_MS, damaged=told.append
+    )
+
+
+def files(path: Path) -> list[Path]:
+    return sorted(path.glob("*.log"))
+
+
+def flip(file: Path, position: int, bit: int = 0) -> None:
+    """Change one bit of a file."""
+    data = bytearray(file.read_bytes())
+    data[position] ^= 1 << bit
+    file.write_bytes(data)
+
+
+def at_once(log: PartitionLog, offset: int) -> tuple[bytes, int]:
+    return log.read_with_end(offset, 700)
+
+
+def in_pieces(log: PartitionLog, offset: int) -> tuple[bytes, int]:
+    extent = log.locate(offset, 2000)
+    assert extent is not None
+    pieces = []
+    try:
+        while len(extent):
+            pieces.append(extent.read(150))
+    except DamagedBatchError:
+        if not pieces:
+            raise
+    data = b"".join(pieces)
+    batches = list(iter_batches(data))
+    whole = batches[-1][1] if batches else 0
+    return data[:whole], batches[-1][2].next_offset if batches else offset
+
+
+READS = [at_once, in_pieces]
+
+
+def read_on(log: PartitionLog, read: object) -> Iterator[bytes]:
+    """What a reader gets that begins at the start and goes on until an error or the end."""
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data, offset = read(log, offset)  # type: ignore[operator]
+        yield data
+
+
+def until_damaged(pieces: Iterator[bytes]) -> bytes:
+    """What comes before the first damaged batch, of which there must be one."""
+    got = b""
+    try:
+        for data in pieces:
+            got += data
+    except DamagedBatchError:
+        return got
+    raise AssertionError("nothing was found to be damaged")
+
+
+@pytest.mark.parametrize("read", READS)
+def test_no_flipped_bit_is_ever_given_out(tmp_path: Path, read: object) -> None:
+    whole = made(tmp_path)
+    layout = {}
+    position = 0
+    for file in files(tmp_path)[:-1]:  # in the last one the header of the last batch alone says where the log ends
+        data = file.read_bytes()
+        for start, end, header in iter_batches(data):
+            layout[position + start] = (file, start, end, header)
+        position += len(data)
+    rng = random.Random(3)
+    for _ in range(200):
+        before, (file, start, end, header) = rng.choice(list(layout.items()))
+        at = rng.choice([rng.randrange(61), rng.randrange(end - start)])
+        if at in EPOCH:
+            continue
+        flip(file, start + at, bit := rng.randrange(8))
+        found: list[Damage] = []
+        log = opened(tmp_path, found, segment_bytes="3000", index_interval_bytes="500")
+        got = until_damaged(read_on(log, read))
+        assert got == whole[:before], f"bit {bit} of byte {at}"
+        (damage,) = found
+        assert (damage.path, damage.position, damage.first_offset) == (file, start, header.base_offset)
+        assert damage.last_offset >= header.last_offset
+        log.abandon()
+        flip(file, start + at, bit)
+
+
+@pytest.mark.parametrize("read", READS)
+def test_what_follows_a_damaged_batch_can_be_read(tmp_path: Path, read: object) -> None:
+    whole = made(tmp_path)
+    file = files(tmp_path)[1]
+    starts = [(start, header) for start, _, header in iter_batches(file.read_bytes())]
+    start, header = starts[2]
+    flip(file, start + 70)
+    log = opened(tmp_path)
+    with pytest.raises(DamagedBatchError) as caught:
+        log.read(header.base_offset, 700)
+    assert caught.value.damage.last_offset == header.last_offset
+    with pytest.raises(DamagedBatchError):
+        read(log, header.last_offset)  # type: ignore[operator]
+    data, _ = read(log, header.next_offset)  # type: ignore[operator]
+    assert data
+    assert data in whole
+    log.abandon()
+
+
+def test_a_read_ends_before_a_batch_that_is_known_to_be_damaged(tmp_path: Path) -> None:
+    made(tmp_path, segment_bytes="100000")
+    (file,) = files(tmp_path)
+    batches = list(iter_batches(file.read_bytes()))
+    flip(file, batches[5][0] + 80)
+    found: list[Damage] = []
+    log = opened(tmp_path, found)
+    extent = log.locate(0, 1 << 20)
+    assert extent is not None
+    assert extent.read(1 << 20) == file.read_bytes()[: batches[5][0]]
+    with pytest.raises(DamagedBatchError):
+        extent.read(1 << 20)
+    whole = opened(tmp_path).locate(0, 1 << 20)
+    assert whole is not None
+    with pytest.raises(DamagedBatchError):  # who takes all would take a part for it
+        whole.read()
+    extent = log.locate(0, 1 << 20)
+    assert extent is not None
+    assert (len(extent), extent.next_offset) == (batches[5][0], batches[5][2].base_offset)
+    assert len(found) == 1
+    log.abandon()
+
+
+def test_a_batch_longer_than_a_piece_is_checked_before_its_first_byte_leaves(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, values(os.urandom(10_000)))
+    append(log, values(os.urandom(10_000)))
+    log.close()
+    (file,) = files(tmp_path)
+    flip(file, file.stat().st_size - 1)
+    log = opened(tmp_path)
+    extent = log.locate(0, 1 << 20)
+    assert extent is not None
+    got = until_damaged(extent.read(1000) for _ in range(100))
+    assert got == file.read_bytes()[: file.stat().st_size // 2]
+    log.abandon()
+
+
+def test_bytes_that_were_checked_are_not_checked_again_while_they_stay_in_memory(tmp_path: Path) -> None:
+    made(tmp_path, segment_bytes="100000")
+    (file,) = files(tmp_path)
+    log = opened(tmp_path)
+    segment = log.segments.active
+    assert not segment.known.covers(0, 1)
+    size = segment.size_bytes
+    all_bytes(log)
+    assert segment.known.covers(0, size)
+    append(log, values(b"new"))
+    assert segment.known.covers(0, segment.size_bytes)
+    flip(file, 70)  # which no reader can tell from a change of the page in memory
+    assert log.read(0, 10)
+    log.abandon()
+
+
+def test_bytes_that_have_left_the_memory_are_checked_again(tmp_path: Path) -> None:
+    made(tmp_path, segment_bytes="2000000", each=10_000)
+    (file,) = files(tmp_path)
+    log = opened(tmp_path)
+    all_bytes(log)
+    flip(file, 70)
+    fd = os.open(file, os.O_RDWR)
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    try:
+        os.preadv(fd, (bytearray(1),), 0, os.RWF_NOWAIT)
+        left = False
+    except BlockingIOError:
+        left = True
+    except OSError:
+        left = False
+    os.close(fd)
+    if not left:
+        pytest.skip("this file system keeps all in memory, or cannot say what it has there")
+    os.posix_fadvise(log.segments.active.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    with pytest.raises(DamagedBatchError):
+        log.read(0, 1 << 20)
+    log.abandon()
+
+
+def test_after_an_eviction_in_the_middle_of_a_batch_reading_goes_on(tmp_path: Path) -> None:
+    whole = made(tmp_path, segment_bytes="100000")
+    log = opened(tmp_path)
+    all_bytes(log)
+    extent = log.locate(0, 1 << 20)
+    assert extent is not None
+    got = extent.read(150) + extent.read(333)
+    log.segments.active.known.forget()
+    while len(extent):
+        got += extent.read(150)
+    assert got == whole
+    log.abandon()
+
+
+def test_gaps_that_compaction_left_are_no_damage(tmp_path: Path) -> None:
+    log = open_log(tmp_path, cleanup_policy="compact", segment_bytes="200000", min_cleanable_dirty_ratio="0")
+    for number in range(20):  # batches that are too large to be merged
+        append(log, values(os.urandom(70_000), key=b"k" if number % 3 else b"k%d" % number))
+    clean(log)
+    before, bounds = content(log), batch_bounds(log)
+    assert any(later[0] > earlier[1] + 1 for earlier, later in pairwise(bounds))
+    log.close()
+    found: list[Damage] = []
+    log = opened(tmp_path, found, cleanup_policy="compact")
+    assert content(log) == before
+    assert not found
+    log.abandon()
+
+
+def test_compaction_gives_no_damaged_batch_a_checksum_that_is_right(tmp_path: Path) -> None:
+    settings = {"cleanup_policy": "compact", "segment_bytes": "2000", "min_cleanable_dirty_ratio": "0"}
+    log = open_log(tmp_path, **settings)
+    for number in range(40):
+        append(log, values(b"%02d" % number * 50, key=b"k%d" % number))
+    log.close()
+    file = files(tmp_path)[0]
+    _, end, header = list(iter_batches(file.read_bytes()))[1]
+    flip(file, end - 10)
+    log = opened(tmp_path, **settings)
+    clean(log)
+    with pytest.raises(DamagedBatchError):
+        log.read(header.base_offset, 1)
+    log.abandon()
+
+
+def test_a_file_that_has_lost_its_end_is_damaged_there(tmp_path: Path) -> None:
+    made(tmp_path)
+    file = files(tmp_path)[0]
+    batches = list(iter_batches(file.read_bytes()))
+    log = opened(tmp_path)
+    os.truncate(file, batches[2][0])
+    data, offset = log.read_with_end(0, 1 << 20)
+    assert (len(data), offset) == (batches[2][0], batches[2][2].base_offset)
+    with pytest.raises((DamagedBatchError, StorageError)):
+        log.read(offset, 1 << 20)
+    log.abandon()
+
+
+def test_an_extent_whose_segment_is_gone_says_so(tmp_path: Path) -> None:
+    made(tmp_path)
+    log = opened(tmp_path)
+    extent = log.locate(0, 1 << 20)
+    assert isinstance(extent, Extent)
+    flip(files(tmp_path)[0], 70)
+    log.reset_to(500)
+    with pytest.raises(StorageError):
+        extent.read()
+    log.abandon()
