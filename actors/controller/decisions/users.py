@@ -20,8 +20,10 @@ def alter_scram(metadata: ClusterMetadata, config: BrokerConfig, asked: AlterScr
     """Forget and keep credentials. Who had none to be forgotten is told so; the others are carried out."""
     outcomes: list[UserOutcome] = []
     records: list[Record] = []
+    known = set(metadata.scram)
     for doomed in asked.deletions:
-        if (doomed.user, doomed.mechanism) in metadata.scram:
+        if (doomed.user, doomed.mechanism) in known:
+            known.remove((doomed.user, doomed.mechanism))
             records.append(RemoveUserScramCredentialRecord(doomed.user, doomed.mechanism))
             outcomes.append(UserOutcome(doomed.user, 0, None))
         else:

@@ -64,3 +64,13 @@ def test_who_has_nothing_to_be_forgotten_is_told_so_and_the_others_are_carried_o
     result, _ = decide(metadata, AlterScram((ScramDeletion("anne", 1),)))
     assert result.users == (UserOutcome("anne", 0, None),)
     assert set(metadata.scram) == {("bert", 2)}
+
+
+def test_a_credential_that_is_to_be_forgotten_twice_is_gone_once() -> None:
+    """Brokers refuse such a request; from one that did not, it was taken for a bug."""
+    metadata = ClusterMetadata()
+    decide(metadata, AlterScram(upsertions=(ANNE,)))
+    doomed = ScramDeletion(ANNE.user, ANNE.mechanism)
+    result, _ = decide(metadata, AlterScram(deletions=(doomed, doomed)))
+    assert [user.error_code for user in result.users] == [0, 91]
+    assert not metadata.scram
