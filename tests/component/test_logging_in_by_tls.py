@@ -73,7 +73,7 @@ async def test_with_a_certificate_too_a_client_is_who_it_logs_in_as(tmp_path: Pa
 
 @pytest.mark.conformance("XA-32")
 async def test_a_handshake_alone_does_not_extend_the_time_for_the_login(tmp_path: Path) -> None:
-    async with locked(tmp_path, coterie_connection_setup_timeout_ms="300") as w:
+    async with locked(tmp_path, coterie_connection_setup_timeout_ms="1500") as w:
         silent, shaken = Client(*await raw(w)), await connect(w)
         good = await connect(w)
         assert (await scram(good, "anne", "pencil")).error_code == 0
