@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable
 
 from actors import CoterieError
 from actors.controller.broker_changes import BrokerChanges
-from actors.controller.decisions.replacement import copies_away, held_by, sole_copies
 from actors.controller.decisions.pairs import Key
+from actors.controller.decisions.replacement import copies_away, held_by, sole_copies
 from actors.controller.metadata.log import Log
 from actors.controller.sessions import Launcher
 from actors.controller.starts import Starts
@@ -147,6 +147,14 @@ class Replacing:
         self._starts.forget(broker_id)
         self._starts.again(broker_id)
 
+    def moved(self, broker_id: int) -> bool:
+        """Give the directory that is awaited another id, because it is made on another node now.
+
+        One with the former id may have been made where the broker was to start before. Its process must not come back
+        with what counts as this broker's data. False if no directory is awaited any more: then the broker stays.
+        """
+        return self._is_awaited(broker_id) and self._changes.awaits(broker_id, self._new_id()) is not None
+
     def tick(self) -> None:
         """Replace brokers whose nodes are gone for `coterie.broker.replace.after.ms`, if nothing is lost by it."""
         after_ms = self._config().integer("coterie.broker.replace.after.ms")
@@ -163,14 +171,15 @@ class Replacing:
                     self._say(broker_id, str(error))
 
     def _check_copies(self, broker_id: int) -> None:
-        """No broker is replaced by itself while what it has is nowhere else to be read: if many are away at once, it is
-        rather this controller that is cut off, or the whole cluster that starts again.
+        """Refuse a replacement by itself while what the broker has is nowhere else to be read.
+
+        If many are away at once, it is rather this controller that is cut off, or all nodes that start again.
         """
         away = copies_away(self._metadata, broker_id)
         if away:
             raise CannotReplaceError(
-                f"the other copies of {', '.join(_names(away))} are on brokers that are away, too: bring one of them back, or "
-                f"this one, or replace it by `coterie brokers replace {broker_id}`"
+                f"the other copies of {', '.join(_names(away))} are on brokers that are away, too: bring one of them "
+                f"back, or this one, or replace it by `coterie brokers replace {broker_id}`"
             )
 
     def _say(self, broker_id: int, why: str) -> None:
