@@ -84,7 +84,10 @@ def replace(
         outlook = cluster.replacement(broker_id, node_is_off=node_is_off)
         if outlook.refused is None and outlook.sole_copies:
             note(f"no other broker has everything of {', '.join(outlook.sole_copies)}")
-        if outlook.refused is None and not yes:
+        if outlook.refused is None and outlook.copies_away:
+            away = ", ".join(outlook.copies_away)
+            note(f"the other copies of {away} are on brokers that are away: they are gone if those disks are lost, too")
+        if outlook.refused is None and not yes and (accept_data_loss or not outlook.sole_copies):
             partitions = plural(outlook.partitions, "partition")
             click.confirm(f"Give up the data of broker {broker_id}, with {partitions}?", abort=True, err=True)
         with working(f"replacing broker {broker_id}"):

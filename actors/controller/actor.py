@@ -307,7 +307,8 @@ class Controller:
 
     def _place_elsewhere(self, broker_id: int) -> None:
         with self._adding:
-            self._place_brokers(0, [broker_id], may_be_away=True, elsewhere=broker_id)
+            if self._ask(self._server.replacing.moved, broker_id):
+                self._place_brokers(0, [broker_id], may_be_away=True, elsewhere=broker_id)
 
     def _place_brokers(
         self,

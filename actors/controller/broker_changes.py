@@ -27,7 +27,8 @@ from actors.controller.sessions import described
 from actors.links.control import Hello
 from actors.runtime.logs import about
 from actors.settings import BrokerConfig
-from placement.records import BrokerRecord, Record
+from placement.metadata import Directory
+from placement.records import BrokerDirectoryRecord, BrokerRecord, Record
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +86,13 @@ class BrokerChanges:
             what,
             lambda: broker_replaced(self._log.decided, broker_id, directory_id, config=self._config()),
             broker_id,
+        )
+
+    def awaits(self, broker_id: int, directory_id: str) -> Commit | None:
+        """The next process of a broker that was replaced makes this directory. None if that was not recorded."""
+        what = f"broker {broker_id} is not moved"
+        return self._make(
+            what, lambda: [BrokerDirectoryRecord(broker_id, Directory(directory_id, awaited=True))], broker_id
         )
 
     def stays(self, broker_id: int) -> None:

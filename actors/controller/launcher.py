@@ -80,6 +80,7 @@ class RayLauncher:
         self.place_elsewhere: Callable[[int], None] = lambda broker_id: None
         """Calls `add` for a broker with another node than it had."""
         self._homeless: set[int] = set()  # brokers of whose homes there was no node at the last look
+        self._looking: set[int] = set()  # those whose homes are to be looked for
         self.monitor: MonitorSpec | None = None
         """What a Monitor is told; None if none is to be started."""
         self.start_timeout_s = START_SECONDS
@@ -177,13 +178,20 @@ class RayLauncher:
         self._work.put(lambda: self.place_elsewhere(broker_id))
 
     def home_is_gone(self, broker_id: int) -> bool:
-        """Whether no node with the broker's home was there at the last look, after which there is another one."""
-        self._work.put(partial(self._look_for_home, broker_id))
-        return broker_id in self._homeless
+        """Whether no node with the broker's home was there at the last look, after which there is another one.
+
+        Each look counts once: while Ray does not answer, nothing is known, and no more looks are asked for.
+        """
+        is_gone = broker_id in self._homeless
+        self._homeless.discard(broker_id)
+        if broker_id not in self._looking:
+            self._looking.add(broker_id)
+            self._work.put(partial(self._look_for_home, broker_id))
+        return is_gone
 
     def _look_for_home(self, broker_id: int) -> None:
-        with suppress(Exception):  # Ray is away, or busy: what was seen before may not be so
-            self._homeless.discard(broker_id)
+        self._looking.discard(broker_id)
+        with suppress(Exception):  # Ray is away, or busy
             if self._home(broker_id, alive_nodes(), ())[1] is None:
                 self._homeless.add(broker_id)
 

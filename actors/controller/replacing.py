@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from actors import CoterieError
 from actors.controller.broker_changes import BrokerChanges
-from actors.controller.decisions.replacement import held_by, sole_copies
+from actors.controller.decisions.pairs import Key
+from actors.controller.decisions.replacement import copies_away, held_by, sole_copies
 from actors.controller.metadata.log import Log
 from actors.controller.sessions import Launcher
 from actors.controller.starts import Starts
@@ -73,9 +74,10 @@ class Replacing:
         """What the replacement of a broker would mean."""
         metadata = self._metadata
         alone = [] if self._is_awaited(broker_id) else sole_copies(metadata, broker_id)
-        sole = tuple(f"{topic}-{index}" for topic, index in alone)
+        away = [] if self._is_awaited(broker_id) else copies_away(metadata, broker_id)
         held = sum(1 for _ in held_by(metadata, broker_id))
-        return Outlook(broker_id, held, sole, self._why_not(broker_id, node_is_off=node_is_off))
+        why_not = self._why_not(broker_id, node_is_off=node_is_off)
+        return Outlook(broker_id, held, _names(alone), why_not, _names(away))
 
     def _why_not(self, broker_id: int, *, node_is_off: bool) -> str | None:
         metadata = self._metadata
@@ -145,6 +147,14 @@ class Replacing:
         self._starts.forget(broker_id)
         self._starts.again(broker_id)
 
+    def moved(self, broker_id: int) -> bool:
+        """Give the directory that is awaited another id, because it is made on another node now.
+
+        One with the former id may have been made where the broker was to start before. Its process must not come back
+        with what counts as this broker's data. False if no directory is awaited any more: then the broker stays.
+        """
+        return self._is_awaited(broker_id) and self._changes.awaits(broker_id, self._new_id()) is not None
+
     def tick(self) -> None:
         """Replace brokers whose nodes are gone for `coterie.broker.replace.after.ms`, if nothing is lost by it."""
         after_ms = self._config().integer("coterie.broker.replace.after.ms")
@@ -155,9 +165,22 @@ class Replacing:
             is_gone = self._launcher.home_is_gone(broker_id)  # of all, each time: no look may be old when it counts
             if is_gone and self._silent_s(broker_id) >= after_s and not self._is_awaited(broker_id):
                 try:
+                    self._check_copies(broker_id)
                     self.replace(broker_id)
                 except CannotReplaceError as error:
                     self._say(broker_id, str(error))
+
+    def _check_copies(self, broker_id: int) -> None:
+        """Refuse a replacement by itself while what the broker has is nowhere else to be read.
+
+        If many are away at once, it is rather this controller that is cut off, or all nodes that start again.
+        """
+        away = copies_away(self._metadata, broker_id)
+        if away:
+            raise CannotReplaceError(
+                f"the other copies of {', '.join(_names(away))} are on brokers that are away, too: bring one of them "
+                f"back, or this one, or replace it by `coterie brokers replace {broker_id}`"
+            )
 
     def _say(self, broker_id: int, why: str) -> None:
         """Say it once."""
@@ -169,6 +192,10 @@ class Replacing:
                 why,
                 extra=about(broker=broker_id),
             )
+
+
+def _names(keys: Iterable[Key]) -> tuple[str, ...]:
+    return tuple(f"{topic}-{index}" for topic, index in keys)
 
 
 def _sole(outlook: Outlook) -> str:

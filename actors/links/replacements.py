@@ -15,3 +15,5 @@ class Outlook:
     sole_copies: tuple[str, ...]
     """The partitions of which no other broker has everything that has committed: they would be given up."""
     refused: str | None = None
+    copies_away: tuple[str, ...] = ()
+    """The partitions whose other copies are on brokers that are away: they are gone if those disks are lost, too."""

@@ -102,7 +102,7 @@ class DataDir:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = _locked(path, lock_timeout_s)
             try:
-                if anew and (path / META_NAME).exists() and _id_in(path) != directory_id:
+                if anew and (path / META_NAME).exists() and _own_id(path, expected) != directory_id:
                     lock = _set_aside(path, lock, machine)
                 found = _check_identity(path, expected, directory_id, machine)
                 return cls(path, found, lock, _take_clean_marker(path, machine.writer), machine)
@@ -281,8 +281,11 @@ def _set_aside(path: Path, lock: FolderLock, machine: Machine) -> FolderLock:
     return fresh
 
 
-def _id_in(path: Path) -> str | None:
-    return read_properties(path / META_NAME).get(DIRECTORY_ID)
+def _own_id(path: Path, expected: Mapping[str, str]) -> str | None:
+    """The id of a directory of this broker; None if it has none. Another cluster's or broker's is left as it is."""
+    found = read_properties(path / META_NAME)
+    _compare(path, found, expected)
+    return found.get(DIRECTORY_ID)
 
 
 def _check_identity(path: Path, expected: Mapping[str, str], directory_id: str | None, machine: Machine) -> str:

@@ -499,7 +499,8 @@ _OWN: Final = (
         -1,
         "After which time a broker whose node is gone is replaced by itself: started with an empty directory on "
         "another node, and filled from the other brokers. Only if every partition of it has another copy with all that "
-        "has committed; never before `coterie.broker.isolated.ms`. -1: only by `coterie brokers replace`.",
+        "has committed, on a broker that is there; never before `coterie.broker.isolated.ms`. -1: only by `coterie "
+        "brokers replace`.",
     ),
     _int("coterie.monitor.interval.ms", 5000, 100, "How often the Monitor looks at the cluster.", high=3_600_000),
     _int(

@@ -221,6 +221,29 @@ def test_a_broker_whose_node_is_drained_waits_for_the_next_one_and_says_so_once(
     assert [launcher.node_of(0), len(ray.made), len(failed)] == [f"{7:056x}", 1, 3]
 
 
+def test_a_look_at_a_brokers_home_counts_once_and_none_pile_up_while_ray_does_not_answer(
+    tmp_path: Path, ray: FakeRay
+) -> None:
+    launcher, _ = launcher_in(tmp_path)
+    ray.alive = _NODES[1:]
+    launcher.home_is_gone(0)
+    stuck, answers, looked = threading.Event(), threading.Event(), threading.Event()
+
+    def call_of_ray() -> None:
+        stuck.set()
+        assert answers.wait(10)
+
+    launcher._work.put(call_of_ray)
+    assert stuck.wait(10)
+    assert [launcher.home_is_gone(0) for _ in range(3)] == [True, False, False]
+    assert launcher._work.qsize() == 1
+    ray.alive = _NODES
+    answers.set()
+    launcher._work.put(looked.set)
+    assert looked.wait(10)
+    assert not launcher.home_is_gone(0)
+
+
 def test_a_broker_whose_node_is_gone_has_no_home_and_goes_elsewhere_once_it_is_replaced(
     tmp_path: Path, ray: FakeRay
 ) -> None:
@@ -339,6 +362,22 @@ def test_a_controller_restarted_while_a_node_is_away_has_its_brokers_wait_for_it
     end(second)
 
 
+def test_a_broker_whose_directory_has_been_made_meanwhile_is_not_placed_elsewhere(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any]
+) -> None:
+    homes = spec_in(tmp_path).homes_file
+    homes.write_text(json.dumps({"0": ["10.0.0.0", 0, ""], "1": ["10.0.0.1", 0, ""]}))
+    ray.restarted, ray.alive = False, [*_NODES, Node(f"{7:056x}", "10.0.0.7", 2.0)]
+    controller = made()
+    controller._place_brokers(2)
+    broker = BrokerRecord(BrokerInfo(1, "10.0.0.1", 9092, None, 0))
+    controller._ask(controller._server.publisher.commit, [broker, BrokerDirectoryRecord(1, Directory("d"))])
+    controller._place_elsewhere(1)
+    assert controller._launcher.node_of(1) == _NODES[1].node_id
+    assert controller._server.decided.directories == {1: Directory("d")}
+    end(controller)
+
+
 @pytest.mark.parametrize("lost", [True, False], ids=["its node is gone", "its node is there, and said to be off"])
 def test_a_broker_that_was_replaced_is_placed_on_another_node_and_stays_there(
     tmp_path: Path, ray: FakeRay, made: Callable[[], Any], lost: bool
@@ -357,6 +396,8 @@ def test_a_broker_that_was_replaced_is_placed_on_another_node_and_stays_there(
     controller._place_elsewhere(1)
     assert controller._launcher.node_of(1) == third.node_id
     assert json.loads(homes.read_text()) == {"0": ["10.0.0.0", 0, ""], "1": ["10.0.0.7", 0, ""]}
+    moved = controller._server.decided.directories[1]
+    assert (moved.awaited, moved.id != "d") == (True, True), "one that was made where it was is not taken for it"
     ray.alive = _NODES  # the node that it was given is lost, too, before it has registered; all is started anew
     controller._place_brokers(2)
     assert controller._launcher.node_of(1) == _NODES[1].node_id

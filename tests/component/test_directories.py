@@ -150,6 +150,26 @@ async def test_a_broker_is_replaced_by_itself_once_its_node_is_gone_for_long_and
         assert caplog.text.count("alone has everything of t-") == (factor == 1)
 
 
+async def test_no_broker_is_replaced_by_itself_while_the_other_copies_are_away_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The controller is cut off, or all nodes start again one after the other: what is on their disks still counts."""
+    async with controller(tmp_path, **SETTINGS) as c:
+        one = await lost_with(c, 2)
+        one.hang_up()
+        await until(lambda: c.launcher.started == [0])
+        c.launcher.homeless = {0, 1}
+        c.clock.ahead += 1801.0
+        c.server.replacing.tick()
+        assert not any(directory.awaited for directory in c.metadata.directories.values())
+        assert "it is not replaced by itself: the other copies of t-0, t-1 are on brokers that are away" in caplog.text
+        outlook = c.server.replacing.outlook(1, node_is_off=False)
+        assert (outlook.sole_copies, outlook.copies_away, outlook.refused) == ((), ("t-0", "t-1"), None)
+        await FakeBroker(0, directory="d0").register(c.port)
+        c.server.replacing.tick()
+        assert [c.metadata.directories[broker_id].awaited for broker_id in (0, 1)] == [False, True]
+
+
 async def test_a_controller_that_stood_still_waits_anew(tmp_path: Path) -> None:
     async with controller(tmp_path, **SETTINGS) as c:
         await lost_with(c, 2)

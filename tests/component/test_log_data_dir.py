@@ -110,6 +110,16 @@ def test_the_directory_of_a_replacement_is_empty_and_what_was_there_is_set_aside
     again.close()
 
 
+@pytest.mark.parametrize("owner", ["cluster.id=c-2\nnode.id=1\n", "cluster.id=c-1\nnode.id=7\n"])
+def test_a_replacement_does_not_set_another_clusters_or_brokers_directory_aside(tmp_path, owner):
+    path = tmp_path / "broker-1"
+    path.mkdir()
+    (path / "meta.properties").write_text(f"version=1\n{owner}directory.id=old\n")
+    with pytest.raises(DataDirError, match="belongs to another cluster or broker"):
+        DataDir.open(path, "c-1", 1, machine(), directory_id="new", anew=True)
+    assert [each.name for each in tmp_path.iterdir()] == ["broker-1"]
+
+
 def test_a_crash_while_the_identity_is_written_does_not_matter(tmp_path):
     (tmp_path / ".lock").write_text("")
     (tmp_path / "meta.properties.tmp").write_text("versi")

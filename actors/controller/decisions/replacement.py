@@ -50,6 +50,19 @@ def sole_copies(metadata: ClusterMetadata, broker_id: int) -> list[Key]:
     return [key for key, partition in held_by(metadata, broker_id) if _holders(partition) == {broker_id}]
 
 
+def copies_away(metadata: ClusterMetadata, broker_id: int) -> list[Key]:
+    """The partitions of which others have everything that has committed, but none of these is alive.
+
+    Their disks may turn out to be lost, and then this broker's is the best there is, in sync or not.
+    """
+    alive = {each.id for each in metadata.alive()} - {broker_id}
+    return [
+        key
+        for key, partition in held_by(metadata, broker_id)
+        if (others := _holders(partition) - {broker_id}) and not others & alive
+    ]
+
+
 def _holders(partition: PartitionInfo) -> set[int]:
     return {*partition.isr, *partition.elr}
 

@@ -67,7 +67,8 @@ class Changes:
                 case BrokerRecord(broker):
                     yield from _broker(before if isinstance(before, BrokerInfo) else None, broker)
                 case BrokerDirectoryRecord(broker_id, Directory(_, True)):
-                    yield "replaced", f"broker {broker_id}", "Its data is gone: it is filled from other brokers."
+                    if not isinstance(before, Directory) or not before.awaited:  # else it only goes to another node
+                        yield "replaced", f"broker {broker_id}", "Its data is gone: it is filled from other brokers."
                 case PartitionRecord(topic, index, after):
                     if isinstance(before, PartitionInfo):
                         yield from _partition(f"{topic}-{index}", before, after)
@@ -90,8 +91,10 @@ class Changes:
         return now is not None and self._sizes.get(topic, index + 1) <= index == len(now.partitions) - 1
 
 
-def _before(metadata: ClusterMetadata, records: Sequence[Record]) -> Iterator[BrokerInfo | PartitionInfo | None]:
-    """The broker or the partition that each record changes: as it is, or as the records before have left it."""
+def _before(
+    metadata: ClusterMetadata, records: Sequence[Record]
+) -> Iterator[BrokerInfo | PartitionInfo | Directory | None]:
+    """What each record changes: a broker or a partition as the records before have left it, or a directory as it is."""
     changed: dict[int | tuple[str, int], BrokerInfo | PartitionInfo] = {}
     for record in records:
         match record:
@@ -101,6 +104,8 @@ def _before(metadata: ClusterMetadata, records: Sequence[Record]) -> Iterator[Br
             case PartitionRecord(topic, index, partition):
                 yield changed.get((topic, index), metadata.partition(topic, index))
                 changed[topic, index] = partition
+            case BrokerDirectoryRecord(broker_id):
+                yield metadata.directories.get(broker_id)
             case _:
                 yield None
 

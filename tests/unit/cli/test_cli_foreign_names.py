@@ -145,7 +145,7 @@ class EvilCluster:
     def restart_broker(self, *_: Any, **__: Any) -> None: ...
 
     def replacement(self, *_: Any, **__: Any) -> Outlook:
-        return Outlook(1, 3, (EVIL,))
+        return Outlook(1, 3, (EVIL,), copies_away=(EVIL,))
 
     def replace_broker(self, *_: Any, **__: Any) -> str:
         return EVIL

@@ -8,10 +8,12 @@ from placement.metadata import (
     NO_LEADER,
     BrokerInfo,
     ClusterMetadata,
+    Directory,
     PartitionInfo,
     TopicInfo,
 )
 from placement.records import (
+    BrokerDirectoryRecord,
     BrokerRecord,
     PartitionRecord,
     PartitionsRecord,
@@ -109,6 +111,12 @@ def test_of_many_partitions_one_event_tells_how_many() -> None:
     assert world.told(*records) == [
         ("election", "11 partitions", "11 partitions have another leader: t-0, t-1, t-2, and so on.")
     ]
+
+
+def test_a_replacement_is_told_once_however_often_it_goes_to_another_node() -> None:
+    world = World(BrokerDirectoryRecord(1, Directory("a")))
+    told = [world.told(BrokerDirectoryRecord(1, Directory(each, awaited=True))) for each in ("b", "c")]
+    assert told == [[("replaced", "broker 1", "Its data is gone: it is filled from other brokers.")], []]
 
 
 def test_topics_and_settings() -> None:
