@@ -298,3 +298,18 @@ def test_an_extent_whose_segment_is_gone_says_so(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         extent.read()
     log.abandon()
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_read_that_ends_with_a_batch_after_a_gap_finds_no_damage(tmp_path: Path, read: object) -> None:
+    log = open_log(tmp_path, cleanup_policy="compact", segment_bytes="2000000", min_cleanable_dirty_ratio="0")
+    for number in range(20):  # batches that are too large to be merged
+        append(log, values(os.urandom(70_000), key=b"k" if number % 3 else b"k%d" % number))
+    clean(log)
+    whole = all_bytes(log)
+    log.close()
+    found: list[Damage] = []
+    log = opened(tmp_path, found, cleanup_policy="compact")
+    assert b"".join(read_on(log, read)) == whole
+    assert not found
+    log.abandon()
