@@ -205,11 +205,19 @@ class Reader:
         limit = state.watermark if max_offset is None else min(max_offset, state.end)
         if offset >= limit:
             return None
-        try:
-            place = state.segments.locate(offset, max_bytes, limit, state.end, min_one_batch)
-        except BrokenChainError as error:
-            raise found_damaged(state, error.segment, error.position, "its header cannot be right") from error
+        place = self._locate(offset, max_bytes, limit, min_one_batch)
         return None if place is None else state.damages.undamaged(place)
+
+    def _locate(self, offset: int, max_bytes: int, limit: int, min_one_batch: bool) -> Place | None:
+        """`Segments.locate`, past damage that ends before `offset`."""
+        state = self._state
+        while True:  # damage that was found is passed the next time
+            try:
+                return state.segments.locate(offset, max_bytes, limit, state.end, min_one_batch)
+            except BrokenChainError as error:
+                found = found_damaged(state, error.segment, error.position, "its header cannot be right")
+                if not isinstance(found, DamagedBatchError) or found.damage.last_offset >= offset:
+                    raise found from error
 
     def read(self, place: Place, offset: int) -> tuple[bytes, int]:
         """The batches of a place from `offset` on, those before a damaged one, and the offset to read from next."""

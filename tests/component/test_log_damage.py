@@ -151,6 +151,61 @@ def test_what_follows_a_damaged_batch_can_be_read(tmp_path: Path, read: object) 
     log.abandon()
 
 
+@pytest.mark.parametrize("read", READS)
+def test_what_follows_a_damaged_header_can_be_read(tmp_path: Path, read: object) -> None:
+    made(tmp_path, segment_bytes="100000", index_interval_bytes="100000")
+    (file,) = files(tmp_path)
+    batches = list(iter_batches(file.read_bytes()))
+    found: list[Damage] = []
+    log = opened(tmp_path, found)
+    flip(file, batches[5][0] + 2)
+    log.segments.active.known.forget()
+    for offset in range(batches[5][2].base_offset, batches[5][2].next_offset):
+        with pytest.raises(DamagedBatchError):
+            read(log, offset)  # type: ignore[operator]
+    for _, _, header in batches[6:]:
+        assert read(log, header.base_offset)[0]  # type: ignore[operator]
+    assert len(found) == 1
+    log.abandon()
+
+
+def test_damage_goes_with_an_end_that_is_cut_off(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for number in range(3):
+        append(log, values(b"value %d" % number))
+    flip(log.segments.active.path, log.size_bytes - 1)
+    log.segments.active.known.forget()
+    with pytest.raises(DamagedBatchError):
+        log.read_with_end(2, 1000)
+    ((segment, damage),) = log.damages
+    sound = log.read_with_end(1, 1)[0]
+    log.truncate_to(1)
+    for number in range(3):
+        append(log, values(b"other %d" % number))
+    after = segment.path.read_bytes()
+    assert log.read_with_end(2, 1000)[0]
+    assert log.mend(segment, damage, sound) is damage  # an answer that came late
+    assert segment.path.read_bytes() == after
+    log.close()
+
+
+def test_a_batch_within_which_the_log_begins_is_mended(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, values(b"a", b"b", b"c"))
+    append(log, values(b"d"))
+    log.advance_high_watermark(4)
+    sound = log.read_with_end(0, 1)[0]
+    log.advance_start(1)
+    flip(log.segments.active.path, 70)
+    log.segments.active.known.forget()
+    with pytest.raises(DamagedBatchError):
+        log.read_with_end(1, 1)
+    ((segment, damage),) = log.damages
+    assert log.mend(segment, damage, sound) is None
+    assert log.read_with_end(1, 1)[0] == sound
+    log.close()
+
+
 def test_a_read_ends_before_a_batch_that_is_known_to_be_damaged(tmp_path: Path) -> None:
     made(tmp_path, segment_bytes="100000")
     (file,) = files(tmp_path)
