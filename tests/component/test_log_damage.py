@@ -189,6 +189,19 @@ def test_damage_goes_with_an_end_that_is_cut_off(tmp_path: Path) -> None:
     log.close()
 
 
+def test_a_cut_behind_a_damaged_header_leaves_no_hole(tmp_path: Path) -> None:
+    log = open_log(tmp_path, index_interval_bytes="1")
+    for number in range(5):
+        append(log, values(b"value %d" % number))
+    size = log.size_bytes // 5
+    flip(log.segments.active.path, size + 16)  # the magic of the second batch
+    log.truncate_to(3)
+    assert (log.log_end_offset, log.size_bytes) == (1, size)
+    append(log, values(b"again"))
+    assert [header.base_offset for _, _, header in iter_batches(all_bytes(log))] == [0, 1]
+    log.close()
+
+
 def test_a_batch_within_which_the_log_begins_is_mended(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, values(b"a", b"b", b"c"))
