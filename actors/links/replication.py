@@ -129,5 +129,5 @@ CODEC: Codec[ReplicationMessage] = Codec(
     "replication",
     {1: LeaderHello, 2: FollowerHello, 3: Pushes, 4: Acks, 5: Ping, 6: Pong, 7: WantBatches, 8: FoundBatches},
     quick={Pushes: (_push_rows, _pushes), Acks: (_ack_rows, _acks)},
-    since={WantBatches: 1, FoundBatches: 1},
+    since={WantBatches: 2, FoundBatches: 2},
 )

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from actors.log.segment import BatchAt, Segment
+from actors.log.segments import Place
 from actors.records.errors import CorruptBatchError
-
-if TYPE_CHECKING:
-    from actors.log.segment import Segment
-    from actors.log.segments import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +31,10 @@ class Damage:
     def end(self) -> int:
         """The position after it: the next sound batch, or the end of the file."""
         return self.position + self.size_bytes
+
+    def as_batch(self) -> BatchAt:
+        """It, as a batch would be found."""
+        return BatchAt(self.position, self.size_bytes, self.first_offset, self.last_offset)
 
     def __str__(self) -> str:
         offsets = f"offsets {self.first_offset} to {self.last_offset}"
@@ -55,7 +56,7 @@ def tell_nobody(_damage: Damage) -> None:
 class Damages:
     """The damages of one log that are known. `told` is called with each new one, in whichever thread finds it.
 
-    They belong to the segments in which they are, and go with these.
+    They belong to the segments in which they are, and go with these, or with the end that is cut off.
     """
 
     def __init__(self, told: Callable[[Damage], None] = tell_nobody) -> None:
@@ -69,11 +70,16 @@ class Damages:
     def __bool__(self) -> bool:
         return bool(self._known)
 
+    def has(self, segment: Segment, damage: Damage) -> bool:
+        """Whether a segment still has this damage."""
+        return damage in self._of(segment)
+
     def add(self, segment: Segment, damage: Damage, *, tell: bool = True) -> None:
         """A batch was found to be damaged, perhaps not for the first time."""
         known = self._known.setdefault(segment, {})
-        before = known.get(damage.position)
+        before = known.get(damage.position) if damage.position in segment.damaged else None
         known[damage.position] = damage
+        segment.damaged = {**segment.damaged, damage.position: damage.as_batch()}
         if before is None and tell:
             self._told(damage)
 
@@ -81,6 +87,7 @@ class Damages:
         """It has been mended."""
         known = self._known.get(segment, {})
         known.pop(damage.position, None)
+        segment.damaged = {at: each for at, each in segment.damaged.items() if at != damage.position}
         if not known:
             self._known.pop(segment, None)
 
@@ -100,4 +107,4 @@ class Damages:
     def _of(self, segment: Segment) -> list[Damage]:
         """In the order of the file, without those that were cut off with its end."""
         known = self._known.get(segment, {})
-        return [known[position] for position in sorted(known) if position < segment.size_bytes]
+        return [known[position] for position in sorted(known) if position in segment.damaged]

@@ -31,13 +31,14 @@ class Mending:
     def mend(self, segment: Segment, damage: Damage, records: bytes) -> Damage | None:
         """Write batches with the offsets of a damage, the first ones or all. What is left of the damage.
 
+        All of it is left if the log no longer has it: its segment was compacted or cut, or has gone.
         Raises NotFittingError if they are others, StorageError if the disk does not take them. The caller has the file
         flushed.
         """
         state = self._state
-        if state.bounds_of(segment) is None or damage.end > segment.size_bytes or state.hold.ended:
+        if state.bounds_of(segment) is None or not state.damages.has(segment, damage) or state.hold.ended:
             state.damages.forget(segment, damage)
-            return None
+            return damage
         low = self._offset_after(damage, records)
         self._write(segment, damage.position, records)
         state.damages.forget(segment, damage)
@@ -55,7 +56,7 @@ class Mending:
         if not records or outcome.size_bytes != len(records):
             raise NotFittingError(f"{damage.path}: other batches than those at {damage.first_offset}: {outcome.wrong}")
         for _, _, header in iter_batches(records):
-            if header.leader_epoch != self._state.epochs.epoch_at(header.base_offset):
+            if header.leader_epoch != self._state.epochs.epoch_at(header.last_offset):  # the log may begin within it
                 raise NotFittingError(f"{damage.path}: a batch at {header.base_offset} of epoch {header.leader_epoch}")
         ends = damage.position + len(records) == damage.end
         if not ends and outcome.low > damage.last_offset:

@@ -134,6 +134,17 @@ def _bounds(state: LogState, place: Place, offset: int) -> Bounds:
     return Bounds(offset, end, place.segment.size_bytes, state.newest_epoch, first=not place.exact)
 
 
+def _check_place(segment: Segment, data: bytes, begin: int, bounds: Bounds) -> Outcome:
+    """Check the batches of a whole place. What follows a gap at its end, only the next header in the file can tell."""
+    outcome = check(data, begin, bounds)
+    if outcome.wrong or outcome.size_bytes == len(data):
+        return outcome
+    after = bounds._replace(low=outcome.low, first=bounds.first and not outcome.size_bytes)
+    with segment.reading() as fd:
+        last = check_in_file(fd, begin + outcome.size_bytes, after)
+    return Outcome(outcome.size_bytes + last.size_bytes, last.low, last.wrong)
+
+
 def found_damaged(state: LogState, segment: Segment, position: int, why: str) -> LogError:
     """Remember that the batch at a position of a segment is damaged. The error to raise."""
     bounds = state.bounds_of(segment)
@@ -194,11 +205,19 @@ class Reader:
         limit = state.watermark if max_offset is None else min(max_offset, state.end)
         if offset >= limit:
             return None
-        try:
-            place = state.segments.locate(offset, max_bytes, limit, state.end, min_one_batch)
-        except BrokenChainError as error:
-            raise found_damaged(state, error.segment, error.position, "its header cannot be right") from error
+        place = self._locate(offset, max_bytes, limit, min_one_batch)
         return None if place is None else state.damages.undamaged(place)
+
+    def _locate(self, offset: int, max_bytes: int, limit: int, min_one_batch: bool) -> Place | None:
+        """`Segments.locate`, past damage that ends before `offset`."""
+        state = self._state
+        while True:  # damage that was found is passed the next time
+            try:
+                return state.segments.locate(offset, max_bytes, limit, state.end, min_one_batch)
+            except BrokenChainError as error:
+                found = found_damaged(state, error.segment, error.position, "its header cannot be right")
+                if not isinstance(found, DamagedBatchError) or found.damage.last_offset >= offset:
+                    raise found from error
 
     def read(self, place: Place, offset: int) -> tuple[bytes, int]:
         """The batches of a place from `offset` on, those before a damaged one, and the offset to read from next."""
@@ -207,7 +226,7 @@ class Reader:
         whole = len(data) == place.size_bytes
         if whole and segment.known.covers(begin, begin + len(data)):
             return data, place.next_offset
-        outcome = check(data, begin, _bounds(self._state, place, offset))
+        outcome = _check_place(segment, data, begin, _bounds(self._state, place, offset))
         if whole and outcome.size_bytes == len(data):
             segment.known.add(begin, begin + len(data))
             return data, place.next_offset

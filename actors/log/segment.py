@@ -104,6 +104,8 @@ class Segment:
         self.flushed = False
         self.cuts = 0
         """How often its end was cut off. What was found in it before is then no longer there."""
+        self.damaged: dict[int, BatchAt] = {}
+        """By position: what stands for bytes that are known to be damaged when the batches are walked over."""
         self.known = Known()
         """The parts of the file that need not be checked when they are read."""
         self._unindexed_bytes = 0
@@ -200,6 +202,7 @@ class Segment:
     def cut(self, position: int, interval_bytes: int) -> None:
         """Drop everything from the batch boundary `position` on. Raises OSError."""
         self.cuts += 1
+        self.damaged = {at: each for at, each in self.damaged.items() if each.end <= position}
         os.truncate(self.path, position)
         self.rebuild(interval_bytes, verify=False)
 
@@ -296,12 +299,18 @@ class Segment:
     def walk(self, position: int, relative: int = 0) -> Iterator[BatchAt]:
         """The batches from the boundary `position` on, reading ahead a little at a time.
 
-        Their offsets, relative to that of the segment, are not below `relative`. Raises BrokenChainError.
+        Their offsets, relative to that of the segment, are not below `relative`. Known damage is passed as if it were
+        one batch. Raises BrokenChainError.
         """
         with self.reading() as fd:
             chunk, chunk_at, low = b"", position, self.base_offset + relative
-            unpack, need = BRIEF.unpack_from, BRIEF.size
+            unpack, need, damaged = BRIEF.unpack_from, BRIEF.size, self.damaged
             while position + HEADER_BYTES <= self.size_bytes:
+                if damaged and position in damaged:
+                    stand_in = damaged[position]
+                    yield stand_in
+                    position, low = stand_in.end, stand_in.last_offset + 1
+                    continue
                 if position + need > chunk_at + len(chunk):
                     chunk_at = position
                     chunk = self.read_from(fd, position, min(_WALK_BYTES, self.size_bytes - position))

@@ -38,6 +38,10 @@ class Truncation:
         active.open_for_append()
         if found is not None and found[0] is active:
             active.cut(found[1].position, state.config.index_interval_bytes)
+            if active.size_bytes < found[1].position:  # a header before it is damaged: a hole must not be left there
+                last = active.last_batch()
+                end = max(last.last_offset + 1 if last else active.base_offset, state.start)
+                state.forget_after(end)
         self._settle(end)
 
     def reset_to(self, offset: int) -> None:

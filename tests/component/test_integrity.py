@@ -100,14 +100,14 @@ async def made(w: World, records: int = 5, **configs: str) -> None:
     await until(lambda: all(len(w.records(each, "t")) == records for each in w.servers))
 
 
-def damage(server: BrokerServer, number: int, *, file: Path | None = None) -> Path:
-    """Flip a bit of a record in a broker's copy of the partition, of which it knows nothing any more."""
+def damage(server: BrokerServer, number: int, *, byte: int = 70) -> Path:
+    """Flip a bit of a batch, by default of its record, in a broker's copy, of which it knows nothing any more."""
     found = server.context.data_dir.get("t", 0)
     assert found is not None
     segment = found.segments.active
     data = bytearray(segment.path.read_bytes())
     start, _, _ = list(iter_batches(data))[number]
-    data[start + 70] ^= 1
+    data[start + byte] ^= 1
     with segment.path.open("r+b") as opened:
         opened.write(data)
     segment.known.forget()
@@ -228,6 +228,38 @@ def test_batches_of_another_epoch_are_not_put_in_the_place_of_damaged_ones(tmp_p
     assert broker.context.counts.integrity == {"damaged": 1}
 
 
+def test_damage_that_nobody_can_mend_keeps_no_other_from_being_mended(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic("t", led_by(0, 1, isr=(0, 1)))
+    for value in (b"a", b"b", b"c"):
+        append(broker.context.log("t", 0), values(value))
+    found = broker.data_dir.logs["t", 0]
+    before = found.read_with_end(2, 1000)[0]
+    for number in (0, 2):
+        rotten(broker, "t", 0, found.size_bytes // 3 * number + 65)
+        with pytest.raises(DamagedBatchError):
+            found.read_with_end(number, 1)
+    asked: list[tuple[WantBatches, Callable[[bytes], None]]] = []
+
+    class Other:
+        """The other broker, which answers later."""
+
+        def ask(self, broker: int, want: WantBatches, done: Callable[[bytes], None]) -> bool:
+            asked.append((want, done))
+            return True
+
+    mending = Mending(broker.context, Other(), lambda *key: None)
+    Finds(broker.context, mending.note).tick()
+    for _ in range(3):
+        mending.tick()
+        for want, done in asked:
+            done(before if want.first == 2 else b"")
+        asked.clear()
+    assert broker.context.counts.integrity["mended"] == 1
+    assert [damage.first_offset for _, damage in found.damages] == [0]
+    assert found.read_with_end(2, 1000)[0] == before
+
+
 async def test_damage_of_a_follower_is_found_and_mended_though_nobody_reads_it(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         await made(w)
@@ -262,6 +294,16 @@ async def test_a_pass_goes_on_after_what_is_damaged_and_counts_its_bytes(tmp_pat
         await Scrubber(follower.context)._look_through(("t", 0), found)
         assert follower.context.counts.integrity["scrubbed_bytes"] == found.size_bytes
         await until(lambda: follower.context.counts.integrity["mended"] == 2)
+
+
+async def test_a_pass_goes_on_after_a_damaged_header(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        await made(w)
+        follower = w.servers[next(each for each in w.partition("t").isr if each != w.partition("t").leader)]
+        found = follower.context.data_dir.logs["t", 0]
+        damage(follower, 1, byte=2)
+        await Scrubber(follower.context)._look_through(("t", 0), found)
+        assert follower.context.counts.integrity["scrubbed_bytes"] == found.size_bytes
 
 
 async def test_a_bit_that_flipped_while_the_cluster_was_down_reaches_no_client(tmp_path: Path) -> None:

@@ -151,6 +151,74 @@ def test_what_follows_a_damaged_batch_can_be_read(tmp_path: Path, read: object) 
     log.abandon()
 
 
+@pytest.mark.parametrize("read", READS)
+def test_what_follows_a_damaged_header_can_be_read(tmp_path: Path, read: object) -> None:
+    made(tmp_path, segment_bytes="100000", index_interval_bytes="100000")
+    (file,) = files(tmp_path)
+    batches = list(iter_batches(file.read_bytes()))
+    found: list[Damage] = []
+    log = opened(tmp_path, found)
+    flip(file, batches[5][0] + 2)
+    log.segments.active.known.forget()
+    for offset in range(batches[5][2].base_offset, batches[5][2].next_offset):
+        with pytest.raises(DamagedBatchError):
+            read(log, offset)  # type: ignore[operator]
+    for _, _, header in batches[6:]:
+        assert read(log, header.base_offset)[0]  # type: ignore[operator]
+    assert len(found) == 1
+    log.abandon()
+
+
+def test_damage_goes_with_an_end_that_is_cut_off(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for number in range(3):
+        append(log, values(b"value %d" % number))
+    flip(log.segments.active.path, log.size_bytes - 1)
+    log.segments.active.known.forget()
+    with pytest.raises(DamagedBatchError):
+        log.read_with_end(2, 1000)
+    ((segment, damage),) = log.damages
+    sound = log.read_with_end(1, 1)[0]
+    log.truncate_to(1)
+    for number in range(3):
+        append(log, values(b"other %d" % number))
+    after = segment.path.read_bytes()
+    assert log.read_with_end(2, 1000)[0]
+    assert log.mend(segment, damage, sound) is damage  # an answer that came late
+    assert segment.path.read_bytes() == after
+    log.close()
+
+
+def test_a_cut_behind_a_damaged_header_leaves_no_hole(tmp_path: Path) -> None:
+    log = open_log(tmp_path, index_interval_bytes="1")
+    for number in range(5):
+        append(log, values(b"value %d" % number))
+    size = log.size_bytes // 5
+    flip(log.segments.active.path, size + 16)  # the magic of the second batch
+    log.truncate_to(3)
+    assert (log.log_end_offset, log.size_bytes) == (1, size)
+    append(log, values(b"again"))
+    assert [header.base_offset for _, _, header in iter_batches(all_bytes(log))] == [0, 1]
+    log.close()
+
+
+def test_a_batch_within_which_the_log_begins_is_mended(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, values(b"a", b"b", b"c"))
+    append(log, values(b"d"))
+    log.advance_high_watermark(4)
+    sound = log.read_with_end(0, 1)[0]
+    log.advance_start(1)
+    flip(log.segments.active.path, 70)
+    log.segments.active.known.forget()
+    with pytest.raises(DamagedBatchError):
+        log.read_with_end(1, 1)
+    ((segment, damage),) = log.damages
+    assert log.mend(segment, damage, sound) is None
+    assert log.read_with_end(1, 1)[0] == sound
+    log.close()
+
+
 def test_a_read_ends_before_a_batch_that_is_known_to_be_damaged(tmp_path: Path) -> None:
     made(tmp_path, segment_bytes="100000")
     (file,) = files(tmp_path)
@@ -297,4 +365,19 @@ def test_an_extent_whose_segment_is_gone_says_so(tmp_path: Path) -> None:
     log.reset_to(500)
     with pytest.raises(StorageError):
         extent.read()
+    log.abandon()
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_read_that_ends_with_a_batch_after_a_gap_finds_no_damage(tmp_path: Path, read: object) -> None:
+    log = open_log(tmp_path, cleanup_policy="compact", segment_bytes="2000000", min_cleanable_dirty_ratio="0")
+    for number in range(20):  # batches that are too large to be merged
+        append(log, values(os.urandom(70_000), key=b"k" if number % 3 else b"k%d" % number))
+    clean(log)
+    whole = all_bytes(log)
+    log.close()
+    found: list[Damage] = []
+    log = opened(tmp_path, found, cleanup_policy="compact")
+    assert b"".join(read_on(log, read)) == whole
+    assert not found
     log.abandon()

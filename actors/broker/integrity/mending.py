@@ -45,6 +45,8 @@ class _Patient:
     """When a broker is asked next, unless an answer comes before (loop's clock, seconds)."""
     refused: set[int] = field(default_factory=set)
     """Brokers that do not have what is damaged, or have not answered."""
+    again_at: dict[Damage, float] = field(default_factory=dict)
+    """When damage that no broker in sync can mend for now is asked for again."""
     told: set[Damage] = field(default_factory=set)
     """What was said to be damaged everywhere."""
 
@@ -69,12 +71,19 @@ class Mending:
             damaged = self._context.data_dir.get(*key)
             if damaged is None or not damaged.damages:
                 del self._patients[key]
+                self._context.beyond_mending -= patient.told
             elif now >= patient.next_at:
                 self._ask(key, damaged, patient)
 
     def _ask(self, key: TopicPartition, damaged: PartitionLog, patient: _Patient) -> None:
-        """Ask the next broker for the first damage."""
-        first = min(damaged.damages, key=lambda each: each[1].first_offset, default=None)
+        """Ask the next broker for the first damage that is not to wait."""
+        now, start = self._context.loop.time(), damaged.log_start_offset
+        due = [
+            each
+            for each in damaged.damages
+            if each[1].last_offset >= start and now >= patient.again_at.get(each[1], 0.0)
+        ]
+        first = min(due, key=lambda each: each[1].first_offset, default=None)
         partition, topic = self._context.metadata.partition(*key), self._context.metadata.topics.get(key[0])
         if first is None or partition is None or topic is None:
             return
@@ -95,9 +104,9 @@ class Mending:
             self._give_up(key, damage, patient)
 
     def _give_up(self, key: TopicPartition, damage: Damage, patient: _Patient) -> None:
-        """Nobody has it for now."""
+        """Nobody has it for now. Another damage of the log is asked for meanwhile."""
         patient.refused.clear()
-        patient.next_at = self._context.loop.time() + _AGAIN_SECONDS
+        patient.again_at[damage] = self._context.loop.time() + _AGAIN_SECONDS
         self._context.beyond_mending.add(damage)
         if damage not in patient.told:
             patient.told.add(damage)

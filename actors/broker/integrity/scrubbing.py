@@ -79,7 +79,7 @@ class Scrubber:
                 await self._context.loop.run_in_executor(None, extent.read_from_disk)
                 offset = extent.next_offset
             except DamagedBatchError as error:
-                offset = error.damage.last_offset + 1
+                offset = max(error.damage.last_offset, offset) + 1  # on, whatever the damage says of its offsets
                 size += error.damage.size_bytes - (len(extent) if extent is not None else 0)
             self._context.counts.integrity["scrubbed_bytes"] += size
             await asyncio.sleep(size / rate)

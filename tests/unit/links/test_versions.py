@@ -9,14 +9,14 @@ import msgpack
 import pytest
 
 from actors.links.calls import Calls
-from actors.links.codec import Codec
+from actors.links.codec import Codec, NotSpokenError
 from actors.links.control import CODEC, Answer, Call, Failed, Heartbeat, Join, WantSpares
 from actors.links.known_topics import KnownTopics
 from actors.links.operations import CLASSES, AllocateProducerIds, Done
 from actors.links.proof import PEERS, Role, challenge_of, is_challenge, told_in
 from actors.links.relay import HEAD, PAYLOADS, ForAll, Kind, RelayProtocol, packed_range
 from actors.links.replication import CODEC as REPLICATION
-from actors.links.replication import Ping
+from actors.links.replication import FoundBatches, Ping, WantBatches
 from actors.links.status import Load
 from actors.links.versions import FIRST, LAST, OWN, UNTOLD, Spoken, common, decoded, encoded, none_in_common
 from tests.support.control_ends import CHALLENGE, PROOF, SECRET, End, framed, framed_message, met, talk
@@ -292,3 +292,10 @@ def test_a_payload_is_encoded_in_the_version_that_both_ends_use() -> None:
         loop.turn()
         body = PAYLOADS.encode(known.message, version)
         assert transport.written == 3 * (HEAD.pack(13 + len(body), Kind.TOPICS, 0, 0) + body)
+
+
+def test_a_broker_of_an_older_build_is_not_asked_for_batches() -> None:
+    for message in (WantBatches(b"", 0, 0, 1), FoundBatches(b"", 0, 0, 1, b"")):
+        with pytest.raises(NotSpokenError):
+            REPLICATION.encode(message, 1)
+        assert REPLICATION.decode(REPLICATION.encode(message, 2)) == message
