@@ -186,9 +186,10 @@ def _await_all_handled(servers: str, patience_s: float) -> None:
     while behind := _behind(servers):
         now = time.monotonic()
         for place, offset in behind.items():
-            if done.get(place, (-1, 0.0))[0] != offset:
+            before, since = done.get(place, (None, now))
+            if before != offset:
                 done[place] = offset, now
-            elif now - done[place][1] > patience_s:
+            elif now - since > patience_s:
                 raise TimeoutError(f"waited {patience_s:.0f} s for {place[0]} to go on from {offset} of {place[1]}")
         time.sleep(0.5)
 
