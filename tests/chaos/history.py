@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +20,6 @@ from typing import IO, Any
 
 _BEHIND_S = 30.0
 """So far from a downgrade, by the log's reader, may a member hear that it was behind: shards may be away meanwhile."""
-
-_ID_LENGTH = len(f"-{uuid.UUID(int=0)}")
-"""A classic member's id is that of its client, and this."""
 
 
 class History:
@@ -217,9 +213,8 @@ def _expulsions(events: list[dict[str, Any]], outcome: Outcome) -> None:
         if event["event"] != "lost":
             continue
         for downgrade in behind:
-            group, member, at = downgrade
-            whose = (group, member[:-_ID_LENGTH]) == (event.get("group"), event["client"])
-            if whose and abs(event["at"] - at) < _BEHIND_S:
+            group, client, at = downgrade
+            if (group, client) == (event.get("group"), event["client"]) and abs(event["at"] - at) < _BEHIND_S:
                 behind.remove(downgrade)
                 outcome.left_behind += 1
                 break
@@ -229,21 +224,21 @@ def _expulsions(events: list[dict[str, Any]], outcome: Outcome) -> None:
 
 
 def _left_behind(events: list[dict[str, Any]]) -> list[tuple[str, str, float]]:
-    """Members whose epoch was lower than the generation when their group became classic: group, id, and the time."""
+    """Members whose epoch was lower than the generation when their group became classic: group, client, and time."""
     found: list[tuple[str, str, float]] = []
-    epochs: dict[tuple[str, str], int] = {}
+    known: dict[tuple[str, str], tuple[int, str]] = {}
     downgraded: set[str] = set()
     for event in events:
         match event["event"]:
             case "holds":
-                epochs[event["group"], event["member"]] = event["epoch"]
+                known[event["group"], event["member"]] = event["epoch"], event["client"]
             case "protocol":
                 (downgraded.add if event["type"] == "classic" else downgraded.discard)(event["group"])
             case "owners" if event["group"] in downgraded:
                 group, generation = event["group"], event["generation"]
                 downgraded.discard(group)
-                members = [each for each in event["members"] if epochs.get((group, each), generation) < generation]
-                found += [(group, member, event["at"]) for member in members]
+                members = [known[group, each] for each in event["members"] if (group, each) in known]
+                found += [(group, client, event["at"]) for epoch, client in members if epoch < generation]
     return found
 
 

@@ -79,6 +79,8 @@ class OwnershipWatcher(Load):
         twice = {each: sorted(shared) for each in others if (shared := _held(state, each) & mine)}
         epoch = state.current_of(change.member_id).epoch
         place = {"group": change.group_id, "member": change.member_id, "epoch": epoch}
+        member = state.metadata.get(change.member_id)
+        place["client"] = member.client_id if member is not None else ""
         self.history.note("holds", partitions=sorted(mine), twice=twice, **place)
 
 
