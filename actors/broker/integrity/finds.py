@@ -18,7 +18,7 @@ _A_TICK: Final = 100  # a disk that fails may damage very many
 
 
 class Finds:
-    """What reads of this broker's logs have found damaged since the last tick. `found` is called for each log."""
+    """The damage that reads of this broker's logs have found since the last tick. `found` is called for each log."""
 
     def __init__(self, context: BrokerContext, found: Callable[[TopicPartition], None]) -> None:
         self._context = context

@@ -48,7 +48,7 @@ class _Patient:
     again_at: dict[Damage, float] = field(default_factory=dict)
     """When damage that no broker in sync can mend for now is asked for again."""
     told: set[Damage] = field(default_factory=set)
-    """What was said to be damaged everywhere."""
+    """The damage that was said to be everywhere."""
 
 
 class Mending:

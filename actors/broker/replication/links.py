@@ -48,7 +48,7 @@ _NOBODY = (-1, -1)  # an end that has proved itself, and not said which broker i
 
 
 class Batches(Protocol):
-    """Who gives brokers batches that they want, and takes those that it wants from them."""
+    """It gives brokers the batches that they want, and takes those that it wants from them."""
 
     def wanted(self, want: WantBatches) -> FoundBatches: ...
 

@@ -20,7 +20,7 @@ class MembershipConfig:
     group_instance_id: str | None = None
     group_expected_members: int = 0
     process: str = ""
-    """What the member says of its process (`links/member_process.py`)."""
+    """The member's words about its process (`links/member_process.py`)."""
     client_rack: str | None = None
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000

@@ -21,7 +21,7 @@ class MemberConfig:
     group_remote_assignor: str | None = None
     """The coordinator's assignor that this member votes for; None: it has no wish."""
     process: str = ""
-    """What the member says of its process (`links/member_process.py`)."""
+    """The member's words about its process (`links/member_process.py`)."""
     client_rack: str | None = None
     max_poll_interval_ms: int = 300_000
     """Also the group's patience with this member: its rebalance timeout."""
