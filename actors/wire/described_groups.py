@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from actors.wire.varints import read_uvarint, skip_tags
 
 PIECE_VALUES: Final = 2_000
-"""How many members, names and topics a piece of the walk has, in all: a few milliseconds. No member is cut."""
+"""How many groups, members, names and topics a piece of the walk has, in all: a few milliseconds. No member is cut."""
 _MEMBER_TYPE_FROM: Final = 1
 _HEAD_BYTES: Final = 8
 """The length of the frame, and the correlation id; tags follow."""
@@ -35,7 +35,7 @@ class GroupBytes(NamedTuple):
 
 
 def read_groups(frame: bytes, version: int, found: list[GroupBytes]) -> Iterator[None]:
-    """Read all groups of a whole response frame into `found`. Yields after each piece but the last."""
+    """Read all groups of a whole response frame into `found`. Yields after each piece."""
     at = skip_tags(frame, _HEAD_BYTES) + 4  # the throttle time
     count, at = read_uvarint(frame, at)
     left = PIECE_VALUES
@@ -48,12 +48,16 @@ def read_groups(frame: bytes, version: int, found: list[GroupBytes]) -> Iterator
         at = _past(frame, _past(frame, at) + 8)  # state, epochs, and assignor
         members, at = read_uvarint(frame, at)
         topics: dict[bytes, str] = {}
+        left -= 1
         for _ in range(members - 1):
-            at, work = _past_member(frame, at, version, topics)
-            left -= work
             if left <= 0:
                 left = PIECE_VALUES
                 yield
+            at, work = _past_member(frame, at, version, topics)
+            left -= work
+        if left <= 0:
+            left = PIECE_VALUES
+            yield
         end = at + OPERATIONS_BYTES
         after = skip_tags(frame, end)
         names = frozenset(topics.values())

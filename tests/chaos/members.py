@@ -75,13 +75,15 @@ class Member(Load):
     def lost(self, partitions: Iterable[int]) -> None:
         """Its membership has ended without its doing."""
         self._note("lost", partitions=sorted(partitions))
-        self._heard = "", 0
 
     def handled(self, partition: int, offsets: list[int]) -> None:
         self._note("handled", partition=partition, offsets=offsets)
 
     def heard(self, member_id: str, epoch: int) -> None:
-        """It is this member of a consumer group, and its client knows of this epoch. Called after each poll."""
+        """It is this member of a consumer group, and its client knows of this epoch. Called after each poll.
+
+        librdkafka may know of it for a moment longer than it is a member: that is not noted again.
+        """
         if epoch > 0 and self._heard != (member_id, epoch):
             self._heard = member_id, epoch
             self._note("heard", member=member_id, epoch=epoch)

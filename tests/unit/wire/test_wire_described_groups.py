@@ -79,3 +79,10 @@ def test_many_members_are_read_in_pieces() -> None:
     found, pieces = cut(R(groups=[R.DescribedGroup(group_id="g", members=members)]), 1)
     assert [each.topics for each in found] == [{"t"}]
     assert 5 <= pieces <= 8
+
+
+def test_many_groups_without_members_are_read_in_pieces() -> None:
+    groups = [R.DescribedGroup(group_id=f"g-{n}", error_code=69) for n in range(3 * PIECE_VALUES)]
+    found, pieces = cut(R(groups=groups), 1)
+    assert [each.group_id for each in found] == [each.group_id for each in groups]
+    assert pieces == 4

@@ -97,11 +97,16 @@ def _merged(
     """Merge long answers of shards as `describe` merges short ones, and answer the request."""
     groups: dict[str, bytes] = {}
     refusals = {g.group_id: g for g in _refused(forbidden, ErrorCode.GROUP_AUTHORIZATION_FAILED).groups}
+    judged = 0
     for frame in frames:
         found: list[GroupBytes] = []
         yield from read_groups(frame, request.version, found)
+        yield None
         for group in found:
-            yield None
+            judged += 1 + len(group.topics)
+            if judged > PLACES_A_TURN:
+                judged = 0
+                yield None
             if (yield from _has_hidden(context, request, group.topics)):
                 refusals[group.group_id] = _hidden_group(group.group_id)
                 continue
@@ -127,9 +132,10 @@ def _has_hidden(context: HandlerContext, request: Request, topics: Iterable[str]
     """Whether a topic is among these that the client may not describe."""
     names = list(topics)
     for first in range(0, len(names), PLACES_A_TURN):
+        if first:
+            yield None
         if hidden(context, request, DESCRIBE_TOPIC, names[first : first + PLACES_A_TURN]):
             return True
-        yield None
     return False
 
 
