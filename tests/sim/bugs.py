@@ -48,10 +48,11 @@ from tests.sim.consumer_bugs import CONSUMER_BUGS
 from tests.sim.guest_bugs import GUEST_BUGS
 from tests.sim.late_log import LateLog
 from tests.sim.replacement_bugs import REPLACEMENT_BUGS
+from tests.sim.start_bugs import START_BUGS
 
 Changes = list[tuple[Any, str, Any]]
 
-BUGS: dict[str, Callable[[], Changes]] = {**GUEST_BUGS, **CONSUMER_BUGS, **REPLACEMENT_BUGS}
+BUGS: dict[str, Callable[[], Changes]] = {**GUEST_BUGS, **CONSUMER_BUGS, **REPLACEMENT_BUGS, **START_BUGS}
 
 
 def planted(name: str) -> Changes:

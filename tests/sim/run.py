@@ -24,7 +24,7 @@ from tests.sim.intruder import Intruder
 from tests.sim.lost_nodes import LostNodes
 from tests.sim.members import Lodger, Member, Observer
 from tests.sim.network import Network
-from tests.sim.scenario import LODGER, Scenario, scenario_of
+from tests.sim.scenario import LODGER, Scenario, scenario_of, started_twice
 from tests.sim.starvation import Starvation
 from tests.sim.visitor import Visitor
 from tests.sim.witness import Witness
@@ -59,7 +59,14 @@ class World:
         self.scenario = scenario
         self.history = History(sim)
         guests = (COUNTER,) if scenario.guests else ()
-        self.cluster = Cluster(sim, folder, scenario.settings(), guests, commits_late=scenario.commits_late)
+        self.cluster = Cluster(
+            sim,
+            folder,
+            scenario.settings(),
+            guests,
+            commits_late=scenario.commits_late,
+            starts_twice=scenario.starts_twice,
+        )
         self.expulsions = Expulsions(sim)
         self.witness = Witness(sim, self.cluster, self.history, scenario, self.expulsions.heard)
         self.members = self._members()
@@ -155,6 +162,7 @@ def run(
     starved: bool = False,
     guests: bool = False,
     lost: bool = False,
+    twice: bool = False,
 ) -> Outcome:
     """One run of `seed`. `bug` breaks the product: (owner, name, value) to exchange."""
     scenario = scenario or scenario_of(seed)
@@ -164,6 +172,8 @@ def run(
         scenario = replace(scenario, guests=True)
     if lost:
         scenario = replace(scenario, loses_nodes=True)
+    if twice:
+        scenario = started_twice(scenario)
     root = "/dev/shm" if os.path.isdir("/dev/shm") else None
     folder = Path(tempfile.mkdtemp(prefix="coterie-sim-", dir=root))
     sim = Simulation(seed, trace=trace)
@@ -221,9 +231,11 @@ def _exchanged(changes: list[Change]) -> Iterator[None]:
                 setattr(owner, name, value)
 
 
-def command(seed: int, bug: str = "", starved: bool = False, guests: bool = False, lost: bool = False) -> str:
+def command(
+    seed: int, bug: str = "", starved: bool = False, guests: bool = False, lost: bool = False, twice: bool = False
+) -> str:
     """The line that repeats a run."""
-    flags = {"--starved": starved, "--guests": guests, "--lost": lost}
+    flags = {"--starved": starved, "--guests": guests, "--lost": lost, "--twice": twice}
     chosen = "".join(f" {flag}" for flag, is_set in flags.items() if is_set)
     return f"python -m tests.sim --seed {seed}{f' --bug {bug}' if bug else ''}{chosen}"
 
