@@ -87,6 +87,8 @@ class ControllerSpec:
     """Settings that hold over `config` until the next change of settings (`settings_in_force`)."""
     everywhere: bool = True
     """Whether no broker runs with settings from before."""
+    former: Mapping[str, str] = field(default_factory=dict, metadata={"since": 2})
+    """Settings from before by which brokers may still go, where the controller must go by them, too."""
 
     def with_settings(self, changed: Changed) -> ControllerSpec:
         """The same with settings that were changed while the cluster runs. The port of `listeners` holds, if set."""
@@ -96,6 +98,7 @@ class ControllerSpec:
             config=dict(changed.config),
             transition=changed.transition,
             everywhere=changed.everywhere,
+            former=changed.former,
             port=port,
         )
 
@@ -103,6 +106,11 @@ class ControllerSpec:
     def effective(self) -> dict[str, str]:
         """The settings that processes are told."""
         return {**self.config, **self.transition}
+
+    @property
+    def of_controller(self) -> BrokerConfig:
+        """The settings that the controller goes by. It waits for brokers that run with those from before."""
+        return BrokerConfig.from_mapping({**self.effective, **self.former})
 
     @property
     def namespace(self) -> str:
@@ -240,7 +248,7 @@ class Controller:
             raise ClusterError(wrong)
         process = ClusterStatus("", 0, (), spec.name, spec.data_dir, os.getpid(), node_id)
         self._server = ControllerServer(
-            *(metadata_log, config, secrets, self._launcher, self._thread.loop),
+            *(metadata_log, spec.of_controller, secrets, self._launcher, self._thread.loop),
             process=process,
             restarted=self._restarted,
         )
@@ -388,11 +396,15 @@ class Controller:
         self._launcher.errors.pop(broker_id, None)
         if not known.alive:
             self._ask(self._server.start_again, broker_id)
-        else:
-            try:
-                self._thread.call(_close_broker(self._server, broker_id))
-            except (OSError, TimeoutError) as error:
-                raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
+            self._wait_for_return(broker_id, known.epoch, timeout_s)
+            process = (known.pid, known.process_started)
+            known = self._server.metadata.brokers[broker_id]
+            if (known.pid, known.process_started) != process:
+                return  # else it was cut off, and has come back as it was
+        try:
+            self._thread.call(_close_broker(self._server, broker_id))
+        except (OSError, TimeoutError) as error:
+            raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
         self._wait_for_return(broker_id, known.epoch, timeout_s)
 
     def outlook(self, broker_id: int, *, node_is_off: bool) -> Outlook:
@@ -461,7 +473,7 @@ class Controller:
         with self._adding:
             settings_in_force.keep(Path(spec.data_dir), changed)
             self._spec = spec
-            self._ask(self._server.reconfigure, config)
+            self._ask(self._server.reconfigure, spec.of_controller)
             self._launcher.tell_otherwise(partial(_told, plans, spec))
             self._launcher.monitor = _monitor_of(spec)
 
@@ -471,8 +483,10 @@ class Controller:
         with self._adding:
             changed = settings_in_force.kept(folder)
             if changed is not None:
-                settings_in_force.keep(folder, replace(changed, everywhere=True))
-                self._spec = replace(self._spec, everywhere=True)
+                changed = changed.taken_everywhere()
+                settings_in_force.keep(folder, changed)
+                self._spec = self._spec.with_settings(changed)
+                self._ask(self._server.reconfigure, self._spec.of_controller)
                 self._launcher.monitor = _monitor_of(self._spec)
                 self._on_loop(self._server.monitoring.renew)
 
