@@ -37,7 +37,7 @@ from actors.links.pool_seals import Answer, Wish
 from actors.links.pools import PoolFigures
 from actors.links.replacements import Outlook
 from actors.links.secret import Marks, Secrets, read_secrets
-from actors.links.status import ClusterStatus, ShardStatus
+from actors.links.status import ClusterStatus
 from actors.links.versions import Spoken, check_starter
 from actors.log.files import REAL_WRITER
 from actors.log.unusable import why_unusable
@@ -176,10 +176,12 @@ async def _close_broker(server: ControllerServer, broker_id: int) -> None:
     session.protocol.send(Stop())
 
 
-async def _look(server: ControllerServer) -> tuple[ClusterStatus, dict[int, tuple[ShardStatus, ...]]]:
+async def _look(server: ControllerServer) -> ClusterStatus:
+    from actors.controller.reports import with_shards
     from actors.controller.sessions import shards_of
 
-    return server.status(), await shards_of(server.brokers.values(), _SHARDS_SECONDS)
+    shards = await shards_of(server.brokers.values(), _SHARDS_SECONDS)
+    return with_shards(server.status(), server.metadata, shards, server.absence)
 
 
 async def _look_at_group(server: ControllerServer, broker_id: int, group_id: str) -> GroupStatus | None:
@@ -556,11 +558,7 @@ class Controller:
 
     def status(self) -> ClusterStatus:
         """The cluster as `coterie status` shows it."""
-        found, shards = self._thread.call(_look(self._server))
-        return replace(
-            found,
-            brokers=tuple(replace(broker, shards=shards.get(broker.id, ())) for broker in found.brokers),
-        )
+        return self._thread.call(_look(self._server))
 
     def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
         """What a broker knows of a group that it coordinates; None if it does not coordinate it."""

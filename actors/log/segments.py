@@ -158,6 +158,12 @@ class Segments:
             del hints[next(iter(hints))]
         hints[offset] = segment, position
 
+    def bytes_from(self, offset: int) -> int:
+        """The bytes from the last index entry at or before `offset` on."""
+        first, *others = self._segments[self.index_of(offset) :]
+        entry = first.offsets.floor_first(max(offset - first.base_offset, 0))
+        return first.size_bytes - (entry[1] if entry else 0) + sum(each.size_bytes for each in others)
+
     # -- timestamps
 
     def batch_with(self, timestamp_ms: int, low: int, high: int) -> tuple[Segment, BatchHeader] | None:
