@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from actors.log.segment import BatchAt, BrokenChainError, Segment
+from actors.log.segment import BrokenChainError, Segment
+from actors.log.walking import BatchAt
 from actors.records.batch import BatchHeader
 
 _MAX_HINTS: Final = 128
