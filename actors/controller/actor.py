@@ -110,7 +110,8 @@ class ControllerSpec:
     @property
     def of_controller(self) -> BrokerConfig:
         """The settings that the controller goes by. It waits for brokers that run with those from before."""
-        return BrokerConfig.from_mapping({**self.effective, **self.former})
+        former = getattr(self, "former", {})  # in an upgrade, a controller of an earlier build does not tell it
+        return BrokerConfig.from_mapping({**self.effective, **former})
 
     @property
     def namespace(self) -> str:

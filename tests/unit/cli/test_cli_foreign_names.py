@@ -138,7 +138,7 @@ class EvilCluster:
         load = Load(tls=(TlsListener(EVIL, 4.5, EVIL),))
         shards = (ShardStatus(3, 41, EVIL, 5, EVIL),)
         away = Absence(WALL_MS, node_is_gone=True, sole_copies=(EVIL,))
-        broker = BrokerStatus(0, EVIL, 9092, EVIL, 2, True, 40, load, EVIL, shards, away)
+        broker = BrokerStatus(0, EVIL, 9092, EVIL, 2, True, 40, load, EVIL, shards, absence=away)
         return {**asdict(ClusterStatus("an-id", 1, (broker,), EVIL)), "name": EVIL}
 
     def add_brokers(self, *_: Any, **__: Any) -> list[int]:

@@ -20,6 +20,7 @@ from actors.links.status import (
     Refill,
     ShardStatus,
     TlsListener,
+    plain,
 )
 from actors.runtime.priority import Priority
 
@@ -132,3 +133,12 @@ def test_a_replacement_later_than_any_date_has_the_last_one(cells: dict[str, dic
 
 def test_a_broker_that_is_filled_says_what_is_left(cells: dict[str, dict[str, str]]) -> None:
     assert cells["20"]["WHY"] == "out of sync in 12 partitions, about 3.4 MB left"
+
+
+def test_what_a_controller_of_an_earlier_build_does_not_tell_has_its_default() -> None:
+    """Ray pickles what it tells: the values of the fields that there were, in their order."""
+    told = object.__new__(BrokerStatus)
+    told.__setstate__([0, "h", 9092, None, 2, True, 40, None, "n0", SHARDS])  # type: ignore[attr-defined]
+    (row,) = plain(ClusterStatus("an-id", 1, (told,)))["brokers"]
+    assert (row["absence"], row["refill"]) == (None, None)
+    assert row == asdict(BrokerStatus(0, "h", 9092, None, 2, True, 40, None, "n0", SHARDS))

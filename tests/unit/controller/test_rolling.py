@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,14 @@ def test_a_cut_off_broker_is_waited_for_as_long_as_it_was_told_until_all_have_an
     assert (waits_ms(done), done.everywhere) == (5_000, True)
     higher = after(done, plan(done, coterie_broker_isolated_ms="90000"))
     assert waits_ms(higher) == 90_000, "before the first broker serves alone for so long"
+
+
+def test_a_controller_of_an_earlier_build_is_told_of_a_shorter_time_as_before() -> None:
+    """Ray pickles what it tells: the values of the fields that there were, in their order."""
+    whole = spec(coterie_broker_isolated_ms="60000")
+    told = object.__new__(ControllerSpec)
+    told.__setstate__([getattr(whole, each.name) for each in fields(whole)[:-1]])  # type: ignore[attr-defined]
+    assert plan(told, coterie_broker_isolated_ms="5000").changed.former == {"coterie.broker.isolated.ms": "60000"}
 
 
 LOGIN_NAMES = {name.replace(".", "_"): text for name, text in LOGIN.items()}
