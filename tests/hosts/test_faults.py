@@ -101,6 +101,7 @@ def test_groups_go_on_elsewhere_and_no_acknowledged_record_or_commit_is_lost(
                 wait_until(lambda: writer.acknowledged and committer.last, what="traffic")
                 wait_until(lambda: all(acknowledged(told, kind) for kind in KINDS), what="it inside")
                 wait_until(lambda: cluster.whole(name), what="all replicas in sync")
+                wait_until(cluster.has_spares, what="spare processes, which the fault before may have taken")
                 begun = time.monotonic()
                 change(victim)
                 commits = len(committer.times)
