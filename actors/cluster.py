@@ -12,7 +12,6 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -44,7 +43,7 @@ from actors.controller.securing import Administrator, leave_users, secured
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
 from actors.links.replacements import Outlook
-from actors.links.status import ClusterStatus
+from actors.links.status import ClusterStatus, plain
 from actors.members.deployment import names as pools
 from actors.runtime import ray_runtime
 from actors.runtime.environment import REAL
@@ -239,7 +238,7 @@ class Cluster:
 
     def status(self) -> dict[str, Any]:
         """Brokers, shard processes, their Ray nodes, pids, epochs and load: `ClusterStatus` as plain values."""
-        return asdict(self._status())
+        return plain(self._status())
 
     def _status(self) -> ClusterStatus:
         found: ClusterStatus = ray.get(self._controller.status.remote(), timeout=10)

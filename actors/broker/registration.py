@@ -238,7 +238,7 @@ class Registration:
                 await self._learn(marks)
                 return Done()
             case ListShards():
-                return Shards(tuple(self._coordinators.status(GROUPS)))
+                return Shards(tuple(self._coordinators.status(GROUPS)), self._replicas.refills())
             case LookAtGroup(group_id):
                 return GroupSeen.of(await self._coordinators[GROUPS].group_status(group_id, _LOOK_SECONDS))
             case LookAtBroker():

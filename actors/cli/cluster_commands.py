@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from actors.cli import without_ray
+from actors.cli.away import away
 from actors.cli.errors import CliError, one_line
 from actors.cli.options import F, key_values, output_format
 from actors.cli.output import emit, emit_json, note, plural, say, working
@@ -212,7 +213,8 @@ def down(name: str, ray_address: str | None, data_dir: str) -> None:
 def status(ray_address: str | None, name: str, data_dir: str, output_format: str) -> None:
     """Show brokers and partition actors: their Ray node, pid, role, epoch and load.
 
-    WHY says what keeps a partition's process, or what will wake a partition that sleeps.
+    WHY says what keeps a partition's process, or what will wake a partition that sleeps; since when a broker is away
+    and when it is replaced, or how much it has yet to be sent.
     """
     from actors.cluster import Cluster
 
@@ -270,7 +272,7 @@ def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:
         figures = f"{figures}, {failed} failed logins"
     listeners = load["tls"] if load else ()
     priority = load["priority"] if load else None
-    bad = [priority["problem"]] if priority and priority["problem"] else []
+    bad = [*away(broker), *([priority["problem"]] if priority and priority["problem"] else [])]
     bad += [f"certificates of {tls['listener']}: {tls['problem']}" for tls in listeners if tls["problem"]]
     return {
         "role": "broker",

@@ -37,7 +37,7 @@ from actors.links.pool_seals import Answer, Wish
 from actors.links.pools import PoolFigures
 from actors.links.replacements import Outlook
 from actors.links.secret import Marks, Secrets, read_secrets
-from actors.links.status import ClusterStatus, ShardStatus
+from actors.links.status import ClusterStatus
 from actors.links.versions import Spoken, check_starter
 from actors.log.files import REAL_WRITER
 from actors.log.unusable import why_unusable
@@ -87,6 +87,8 @@ class ControllerSpec:
     """Settings that hold over `config` until the next change of settings (`settings_in_force`)."""
     everywhere: bool = True
     """Whether no broker runs with settings from before."""
+    former: Mapping[str, str] = field(default_factory=dict, metadata={"since": 2})
+    """Settings from before by which brokers may still go, where the controller must go by them, too."""
 
     def with_settings(self, changed: Changed) -> ControllerSpec:
         """The same with settings that were changed while the cluster runs. The port of `listeners` holds, if set."""
@@ -96,6 +98,7 @@ class ControllerSpec:
             config=dict(changed.config),
             transition=changed.transition,
             everywhere=changed.everywhere,
+            former=changed.former,
             port=port,
         )
 
@@ -103,6 +106,12 @@ class ControllerSpec:
     def effective(self) -> dict[str, str]:
         """The settings that processes are told."""
         return {**self.config, **self.transition}
+
+    @property
+    def of_controller(self) -> BrokerConfig:
+        """The settings that the controller goes by. It waits for brokers that run with those from before."""
+        former = getattr(self, "former", {})  # in an upgrade, a controller of an earlier build does not tell it
+        return BrokerConfig.from_mapping({**self.effective, **former})
 
     @property
     def namespace(self) -> str:
@@ -168,10 +177,12 @@ async def _close_broker(server: ControllerServer, broker_id: int) -> None:
     session.protocol.send(Stop())
 
 
-async def _look(server: ControllerServer) -> tuple[ClusterStatus, dict[int, tuple[ShardStatus, ...]]]:
+async def _look(server: ControllerServer) -> ClusterStatus:
+    from actors.controller.reports import with_shards
     from actors.controller.sessions import shards_of
 
-    return server.status(), await shards_of(server.brokers.values(), _SHARDS_SECONDS)
+    shards = await shards_of(server.brokers.values(), _SHARDS_SECONDS)
+    return with_shards(server.status(), server.metadata, shards, server.absence)
 
 
 async def _look_at_group(server: ControllerServer, broker_id: int, group_id: str) -> GroupStatus | None:
@@ -240,7 +251,7 @@ class Controller:
             raise ClusterError(wrong)
         process = ClusterStatus("", 0, (), spec.name, spec.data_dir, os.getpid(), node_id)
         self._server = ControllerServer(
-            *(metadata_log, config, secrets, self._launcher, self._thread.loop),
+            *(metadata_log, spec.of_controller, secrets, self._launcher, self._thread.loop),
             process=process,
             restarted=self._restarted,
         )
@@ -388,11 +399,15 @@ class Controller:
         self._launcher.errors.pop(broker_id, None)
         if not known.alive:
             self._ask(self._server.start_again, broker_id)
-        else:
-            try:
-                self._thread.call(_close_broker(self._server, broker_id))
-            except (OSError, TimeoutError) as error:
-                raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
+            self._wait_for_return(broker_id, known.epoch, timeout_s)
+            process = (known.pid, known.process_started)
+            known = self._server.metadata.brokers[broker_id]
+            if (known.pid, known.process_started) != process:
+                return  # else it was cut off, and has come back as it was
+        try:
+            self._thread.call(_close_broker(self._server, broker_id))
+        except (OSError, TimeoutError) as error:
+            raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
         self._wait_for_return(broker_id, known.epoch, timeout_s)
 
     def outlook(self, broker_id: int, *, node_is_off: bool) -> Outlook:
@@ -461,7 +476,7 @@ class Controller:
         with self._adding:
             settings_in_force.keep(Path(spec.data_dir), changed)
             self._spec = spec
-            self._ask(self._server.reconfigure, config)
+            self._ask(self._server.reconfigure, spec.of_controller)
             self._launcher.tell_otherwise(partial(_told, plans, spec))
             self._launcher.monitor = _monitor_of(spec)
 
@@ -471,8 +486,10 @@ class Controller:
         with self._adding:
             changed = settings_in_force.kept(folder)
             if changed is not None:
-                settings_in_force.keep(folder, replace(changed, everywhere=True))
-                self._spec = replace(self._spec, everywhere=True)
+                changed = changed.taken_everywhere()
+                settings_in_force.keep(folder, changed)
+                self._spec = self._spec.with_settings(changed)
+                self._ask(self._server.reconfigure, self._spec.of_controller)
                 self._launcher.monitor = _monitor_of(self._spec)
                 self._on_loop(self._server.monitoring.renew)
 
@@ -542,11 +559,7 @@ class Controller:
 
     def status(self) -> ClusterStatus:
         """The cluster as `coterie status` shows it."""
-        found, shards = self._thread.call(_look(self._server))
-        return replace(
-            found,
-            brokers=tuple(replace(broker, shards=shards.get(broker.id, ())) for broker in found.brokers),
-        )
+        return self._thread.call(_look(self._server))
 
     def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
         """What a broker knows of a group that it coordinates; None if it does not coordinate it."""

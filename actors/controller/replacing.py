@@ -2,6 +2,10 @@
 
 A broker that nobody can reach may serve on alone for `coterie.broker.isolated.ms`: no replacement begins before that,
 unless a person says that its node is off. Times count from the last sign of life, and anew for each controller.
+
+One sole copy keeps a broker from being replaced by itself, whatever else it has. The replacement gives its partitions
+another directory to wait for, and the former one is never taken back: so it would lose what is on a disk that may only
+have been without power. That is a person's word.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from actors.controller.metadata.log import Log
 from actors.controller.sessions import Launcher
 from actors.controller.starts import Starts
 from actors.links.replacements import Outlook
+from actors.links.status import Absence
 from actors.runtime.logs import about
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata
@@ -55,6 +60,7 @@ class Replacing:
         self._begun = loop.time()
         self._heard: dict[int, float] = {}
         self._said: dict[int, str] = {}  # why one is not replaced by itself
+        self._homeless: set[int] = set()  # those whose nodes were gone at the last look
 
     @property
     def _metadata(self) -> ClusterMetadata:
@@ -64,6 +70,7 @@ class Replacing:
         """A broker gave a sign of life at this time (of the loop): it may be its last."""
         self._heard[broker_id] = at
         self._said.pop(broker_id, None)
+        self._homeless.discard(broker_id)
 
     def wait_anew(self) -> None:
         """This controller stood still and may have missed signs of life: all that are away have as long again."""
@@ -104,12 +111,35 @@ class Replacing:
         config = self._config()
         return max(config.integer("coterie.broker.isolated.ms"), config.integer("broker.session.timeout.ms")) / 1000
 
+    @property
+    def _after_s(self) -> float | None:
+        """After how long a silent broker is replaced by itself; None if never."""
+        after_ms = self._config().integer("coterie.broker.replace.after.ms")
+        return None if after_ms < 0 else max(after_ms / 1000, self._alone_s)
+
     def _silent_s(self, broker_id: int) -> float:
         return self._loop.time() - self._heard.get(broker_id, self._begun)
 
     def _is_awaited(self, broker_id: int) -> bool:
         directory = self._metadata.directories.get(broker_id)
         return directory is not None and directory.awaited
+
+    def absence(self, broker_id: int, now_ms: int) -> Absence | None:
+        """Since when a broker is away, and what becomes of it; None if it is there. `now_ms` is wall time."""
+        if broker_id not in self._away():
+            return None
+        outlook = self.outlook(broker_id, node_is_off=True)
+        since_ms = now_ms - round(self._silent_s(broker_id) * 1000)
+        after_s, is_awaited = self._after_s, self._is_awaited(broker_id)
+        kept = outlook.sole_copies or outlook.copies_away or outlook.refused or is_awaited
+        return Absence(
+            since_ms=since_ms,
+            node_is_gone=broker_id in self._homeless,
+            replaced=is_awaited,
+            replaced_at_ms=None if kept or after_s is None else since_ms + round(after_s * 1000),
+            sole_copies=outlook.sole_copies,
+            copies_away=outlook.copies_away,
+        )
 
     # --- the replacement ---
 
@@ -157,13 +187,13 @@ class Replacing:
 
     def tick(self) -> None:
         """Replace brokers whose nodes are gone for `coterie.broker.replace.after.ms`, if nothing is lost by it."""
-        after_ms = self._config().integer("coterie.broker.replace.after.ms")
-        if after_ms < 0:
-            return
-        after_s = max(after_ms / 1000, self._alone_s)
+        after_s = self._after_s
         for broker_id in sorted(self._away()):
-            is_gone = self._launcher.home_is_gone(broker_id)  # of all, each time: no look may be old when it counts
-            if is_gone and self._silent_s(broker_id) >= after_s and not self._is_awaited(broker_id):
+            if not self._launcher.home_is_gone(broker_id):  # of all, each time: no look may be old when it counts
+                continue
+            self._homeless.add(broker_id)
+            is_time = after_s is not None and self._silent_s(broker_id) >= after_s
+            if is_time and not self._is_awaited(broker_id):
                 try:
                     self._check_copies(broker_id)
                     self.replace(broker_id)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from actors.controller.sessions import Session
-from actors.links.operations import Observer, Quorum
-from actors.links.status import BrokerStatus, ClusterStatus
-from placement.metadata import BrokerInfo, ClusterMetadata
+from actors.links.operations import Observer, Quorum, Shards
+from actors.links.status import Absence, BrokerStatus, ClusterStatus, Refill
+from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo
 
 
 def cluster_status(
@@ -28,6 +29,35 @@ def cluster_status(
         controller_epoch=metadata.controller_epoch,
         brokers=tuple(row(broker) for _, broker in sorted(metadata.brokers.items())),
     )
+
+
+def with_shards(
+    found: ClusterStatus,
+    metadata: ClusterMetadata,
+    told: Mapping[int, Shards],
+    absence: Callable[[int], Absence | None],
+) -> ClusterStatus:
+    """The same with what brokers have told of themselves and others, who is away, and who has yet to catch up."""
+    behind = Counter(broker for partition in _partitions(metadata) for broker in _out_of_sync(partition))
+    left = Counter[int]()
+    for each in told.values():
+        left.update({refill.broker_id: refill.size_bytes for refill in each.refills})
+
+    def row(broker: BrokerStatus) -> BrokerStatus:
+        shards = told[broker.id].shards if broker.id in told else ()
+        fills = broker.alive and behind[broker.id] > 0
+        refill = Refill(broker.id, behind[broker.id], left[broker.id]) if fills else None
+        return replace(broker, shards=shards, absence=absence(broker.id), refill=refill)
+
+    return replace(found, brokers=tuple(map(row, found.brokers)))
+
+
+def _partitions(metadata: ClusterMetadata) -> Iterable[PartitionInfo]:
+    return (partition for topic in metadata.topics.values() for partition in topic.partitions)
+
+
+def _out_of_sync(partition: PartitionInfo) -> Iterable[int]:
+    return set(partition.replicas).difference(partition.isr)
 
 
 def described_quorum(

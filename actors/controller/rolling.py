@@ -28,6 +28,7 @@ _OF_A_START: Final = {
     "coterie.secret.file": "the controller is not started again",
 }
 """Settings of a whole cluster, and why brokers cannot take them one after the other."""
+_ALONE: Final = "coterie.broker.isolated.ms"
 _SLACK_SECONDS: Final = 60.0
 _ANSWER_SECONDS: Final = 30.0
 _LEARN_SECONDS: Final = 120.0
@@ -65,7 +66,8 @@ def planned(
     settings, notes = effective_config({name: text for name, text in asked.items() if text is not None}, brokers)
     before, after = BrokerConfig.from_mapping(spec.effective), BrokerConfig.from_mapping(settings)
     _refuse_of_a_start(before, after)
-    changed = Changed(settings, _transition(spec, before.link_security, after.link_security))
+    transition = _transition(spec, before.link_security, after.link_security)
+    changed = Changed(settings, transition, former=_former(spec, after))
     present = plan_doors(before, spec.host, None if LISTENERS in before.explicit else spec.port)
     doors = plan_doors(after, spec.host, None if LISTENERS in after.explicit else spec.port)
     new = tuple(door for door in doors if not any(_alike(door, other) for other in present))
@@ -96,6 +98,12 @@ def _transition(spec: ControllerSpec, before: LinkSecurity, after: LinkSecurity)
     return {LINKS: str(LinkSecurity.BOTH)} if opposites or under_way else {}
 
 
+def _former(spec: ControllerSpec, after: BrokerConfig) -> dict[str, str]:
+    """A broker that is cut off serves alone for as long as it was told to, even if others are told less."""
+    longest = spec.of_controller.integer(_ALONE)
+    return {_ALONE: str(longest)} if longest > after.integer(_ALONE) else {}
+
+
 def _alike(one: DoorPlan, other: DoorPlan) -> bool:
     return (one.protocol, one.host, one.port, one.asks) == (other.protocol, other.host, other.port, other.asks)
 
@@ -119,19 +127,20 @@ class Roll:
 
     def restart(self, *broker_ids: int) -> None:
         """Restart brokers, or all that run if none is named. Raises ClusterError."""
-        for broker_id in broker_ids or self._in_turn(alive=True):
+        for broker_id in broker_ids or [broker_id for alive, broker_id in self._brokers() if alive]:
             self._ask("restart_broker", broker_id, self._timeout_s, timeout_s=self._timeout_s + _SLACK_SECONDS)
             self._told(broker_id)
         self._ask("elect_preferred", timeout_s=_ANSWER_SECONDS)
 
     def restart_all(self) -> None:
         """Restart all brokers: first those that do not run. Raises ClusterError."""
-        self.restart(*self._in_turn(alive=False), *self._in_turn(alive=True))
+        self.restart(*(broker_id for _, broker_id in self._brokers()))
         self._ask("restarted_all", timeout_s=_ANSWER_SECONDS)
 
-    def _in_turn(self, *, alive: bool) -> list[int]:
+    def _brokers(self) -> list[tuple[bool, int]]:
+        """Whether each runs, and its id: those first that do not. One look, so that none is missed that dies now."""
         status: ClusterStatus = self._ask("status", timeout_s=_ANSWER_SECONDS)
-        return sorted(broker.id for broker in status.brokers if broker.alive is alive)
+        return sorted((broker.alive, broker.id) for broker in status.brokers)
 
     def new_secret(self) -> tuple[str, ...]:
         """Have the cluster prove itself by a new secret; notes for the user. Raises ClusterError."""

@@ -55,7 +55,7 @@ from actors.links.operations import (
     Result,
 )
 from actors.links.secret import Secrets
-from actors.links.status import ClusterStatus
+from actors.links.status import Absence, ClusterStatus
 from actors.links.unproved import Unproved
 from actors.links.versions import at_level
 from actors.runtime.environment import REAL, Environment, new_uuid
@@ -432,6 +432,10 @@ class ControllerServer:
         """What the controller knows of its brokers."""
         here = replace(self._process, monitor=self.monitoring.status)
         return cluster_status(here, self.metadata, self._brokers, self._launcher.node_of)
+
+    def absence(self, broker_id: int) -> Absence | None:
+        """Since when a broker is away, and what becomes of it; None if it is there."""
+        return self.replacing.absence(broker_id, self._environment.clock.wall_ms())
 
     def quorum(self, now_ms: int) -> Quorum:
         """Where the metadata log ends, and how far each connected broker has it. `now_ms` is wall time."""

@@ -11,8 +11,8 @@ from typing import Protocol
 from actors.links.calls import Calls
 from actors.links.connection import ControlProtocol
 from actors.links.control import Hello, Stop
-from actors.links.operations import ListShards
-from actors.links.status import Load, ShardStatus
+from actors.links.operations import ListShards, Shards
+from actors.links.status import Load
 from actors.runtime.liveness import Sight, Silence
 from placement.metadata import BrokerInfo
 
@@ -109,12 +109,12 @@ def described(hello: Hello, epoch: int) -> BrokerInfo:
     )
 
 
-async def shards_of(sessions: Iterable[Session], timeout_s: float) -> dict[int, tuple[ShardStatus, ...]]:
+async def shards_of(sessions: Iterable[Session], timeout_s: float) -> dict[int, Shards]:
     """The shards of each broker, by its id; brokers that do not answer within `timeout_s` are left out."""
 
-    async def shards(session: Session) -> tuple[ShardStatus, ...] | None:
+    async def shards(session: Session) -> Shards | None:
         try:
-            return (await session.calls.ask(ListShards(), timeout_s)).shards
+            return await session.calls.ask(ListShards(), timeout_s)
         except (OSError, TimeoutError):
             return None
 

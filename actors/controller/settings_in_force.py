@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,22 +22,31 @@ class Changed:
     """The settings that brokers are started with from now on.
 
     `transition` holds over `config` until the next change: for what not all brokers can begin at the same time. Until
-    `everywhere`, some brokers may run with settings from before.
+    `everywhere`, some brokers may run with settings from before; `former` are those by which the controller must go
+    until then.
     """
 
     config: Mapping[str, str]
     transition: Mapping[str, str] = field(default_factory=dict)
     everywhere: bool = False
+    former: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def effective(self) -> dict[str, str]:
         """What processes are told."""
         return {**self.config, **self.transition}
 
+    def taken_everywhere(self) -> Changed:
+        """The same once every broker that runs has them."""
+        return replace(self, everywhere=True, former={})
+
 
 def keep(folder: Path, changed: Changed) -> None:
     """Have them on disk, in the data directory of the controller. Raises OSError."""
-    REAL_WRITER.write_atomically(folder / _FILE, json.dumps(asdict(changed), indent=1).encode())
+    told = asdict(changed)
+    if not changed.former:
+        del told["former"]  # which earlier builds do not know
+    REAL_WRITER.write_atomically(folder / _FILE, json.dumps(told, indent=1).encode())
 
 
 def kept(folder: Path) -> Changed | None:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from actors.links.group_status import ClassicStatus, GroupStatus, PlainStatus
 from actors.links.secret import Marks
-from actors.links.status import ShardStatus
+from actors.links.status import Refill, ShardStatus
 
 R_co = TypeVar("R_co", bound="Result", covariant=True)
 
@@ -457,14 +457,15 @@ class LearnSecrets(Operation[Done]):
 
 @dataclass(frozen=True, slots=True)
 class Shards(Result):
-    """The shards of a broker, spares last."""
+    """The shards of a broker, spares last; and the followers that it leads and that are out of sync."""
 
     shards: tuple[ShardStatus, ...]
+    refills: tuple[Refill, ...] = field(default=(), metadata={"since": 2})
 
 
 @dataclass(frozen=True, slots=True)
 class ListShards(Operation[Shards]):
-    """Ask which shards the broker has."""
+    """Ask which shards the broker has, and what it has yet to send to followers out of sync."""
 
 
 @dataclass(frozen=True, slots=True)

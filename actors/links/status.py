@@ -6,8 +6,9 @@ Brokers tell the controller over the control link; a driver asks the controller 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Final
 
 from actors.links.codec import since
 from actors.links.relay import Figures
@@ -98,6 +99,34 @@ class ShardStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Absence:
+    """A broker of the cluster that gives no sign of life. Times are wall time, in ms."""
+
+    since_ms: int
+    """Its last sign of life; if this controller has seen none, when that one started."""
+    node_is_gone: bool = False
+    """Whether Ray had no node with its home at the last look."""
+    replaced: bool = False
+    """Whether it has been replaced, and its next process begins with an empty directory."""
+    replaced_at_ms: int | None = None
+    """When it is replaced by itself, if its node stays away; None if it is not."""
+    sole_copies: tuple[str, ...] = ()
+    """The partitions of which no other broker has everything: they keep it from being replaced by itself."""
+    copies_away: tuple[str, ...] = ()
+    """The partitions whose other copies are on brokers that are away, too: so do they."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refill:
+    """A broker that is not in sync everywhere, and what it is still to be sent."""
+
+    broker_id: int
+    partitions: int
+    size_bytes: int
+    """As far as the leaders of these partitions know, to a few kilobytes for each."""
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerStatus:
     """A broker as the controller knows it, and its shards, if it said which it has."""
 
@@ -112,6 +141,10 @@ class BrokerStatus:
     node_id: str = ""
     """Of its Ray node."""
     shards: tuple[ShardStatus, ...] = ()
+    absence: Absence | None = since(2, None)
+    """None if it is there, or not to be started. Monitors are not told."""
+    refill: Refill | None = since(2, None)
+    """None if it is in sync everywhere, or does not run. Monitors are not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +168,19 @@ class ClusterStatus:
     controller_node_id: str = ""
     monitor: MonitorStatus | None = None
     """None if coterie.monitor=false."""
+
+
+def plain(status: ClusterStatus) -> dict[str, Any]:
+    """A status as plain values. In an upgrade, what a controller of an earlier build did not tell has its default."""
+    found: dict[str, Any] = _plain(status)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name, each.default)) for each in fields(value)}
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return value

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from actors.log.checking import Bounds, check_in_file
 from actors.log.damage import Damage
 from actors.log.segment import BrokenChainError, Segment
-from actors.records.batch import HEADER_BYTES, read_base_offset, read_header
+from actors.records.batch import HEADER_BYTES, MIN_LENGTH, read_base_offset, read_header
 
 
 def assess(segment: Segment, position: int, why: str, bounds: Bounds) -> Damage:
@@ -39,6 +39,6 @@ def _offset_before(segment: Segment, position: int) -> int:
 def _candidates(segment: Segment, fd: int, position: int) -> Iterator[int]:
     """Where the next sound batch may begin."""
     header = read_header(os.pread(fd, HEADER_BYTES, position).ljust(HEADER_BYTES, b"\0"))
-    if header.is_sound:
+    if header.length >= MIN_LENGTH:
         yield position + header.size_bytes
     yield from (indexed for _, indexed in segment.offsets if indexed > position)

@@ -187,10 +187,12 @@ def _wrong_fields(header: BatchHeader, position: int, bounds: Bounds) -> str:
 
 
 def _wrong_gap(header: BatchHeader, low: int, next_base: int) -> str:
-    """Compaction leaves gaps between offsets, but none that the next batch contradicts."""
-    if next_base < header.next_offset or next_base == low + header.last_offset_delta + 1:
-        return f"offset {header.base_offset} is out of order"
-    return ""
+    return f"offset {header.base_offset} is out of order" if contradicted(header, low, next_base) else ""
+
+
+def contradicted(header: BatchHeader, low: int, next_base: int) -> bool:
+    """Whether the next batch's offset says that the gap before a batch, from `low` on, is none of compaction's."""
+    return next_base < header.next_offset or next_base == low + header.last_offset_delta + 1
 
 
 def _wrong_checksum(fd: int, position: int, end: int, crc: int) -> str:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from actors.log.files import FileWriter, remove_files
-from actors.log.segment import MAX_RELATIVE_OFFSET, Segment
+from actors.log.segment import Segment
+from actors.log.walking import MAX_RELATIVE_OFFSET
 from actors.records.batch import (
     CODEC_MASK,
     HEADER_BYTES,

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from actors.log.segment import BatchAt, Segment
+from actors.log.segment import Segment
 from actors.log.segments import Place
+from actors.log.walking import BatchAt
 from actors.records.errors import CorruptBatchError
 
 

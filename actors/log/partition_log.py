@@ -263,6 +263,10 @@ class PartitionLog:
         place = self._reader.place(offset, max_bytes, None, True)
         return place.size_bytes if place else 0
 
+    def bytes_from(self, offset: int) -> int:
+        """How many bytes there are from `offset` on, to an entry of the index. No file is read."""
+        return self._state.segments.bytes_from(offset) if offset < self.log_end_offset else 0
+
     def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
         """Whole batches from `offset` on, committed or not, and the offset to read from next: for followers.
 

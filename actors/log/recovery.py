@@ -68,7 +68,7 @@ def rebuild_producers(
     ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
     for segment, end in zip(segments, ends, strict=True):
         if end > start and segment not in without:
-            for header in segment.headers_from(start):
+            for header in segment.headers_from(start, past_damage=True):
                 if header.producer_id >= 0 and not header.is_control:
                     producers.record(header, header.base_offset, now_ms)
     return producers
@@ -180,7 +180,7 @@ class _Opening:
                     self._drop(segments[number + 1 :])
                     return segments[: number + 1]
             elif not segment.load():
-                self._reindex(segment)
+                self._reindex(segment, self._checkpoint.recovery_point if end is None else end)
             else:
                 segment.flushed = not last
             if not last:
@@ -196,7 +196,13 @@ class _Opening:
     def _recover(self, segment: Segment) -> bool:
         """Check every batch, and cut the segment at the first bad one. Whether something was cut."""
         seen = self._seen[segment] = _Seen()
-        length = segment.rebuild(self._config.index_interval_bytes, verify=True, on_batch=seen.note)
+        length = segment.rebuild(
+            self._config.index_interval_bytes,
+            verify=True,
+            on_batch=seen.note,
+            flushed_to=self._checkpoint.recovery_point,
+        )
+        _tell_of_damage(segment)
         for epoch, offset in seen.epochs.items():
             self._epochs.assign(epoch, offset)
         if segment.size_bytes == length:
@@ -210,10 +216,11 @@ class _Opening:
         segment.cut(segment.size_bytes, self._config.index_interval_bytes)
         return True
 
-    def _reindex(self, segment: Segment) -> None:
+    def _reindex(self, segment: Segment, end: int) -> None:
         """Make the indexes of a flushed segment anew from its file, because they are missing or broken."""
         logger.info("%s: rebuilding its indexes", segment.path)
-        length = segment.rebuild(self._config.index_interval_bytes, verify=False)
+        length = segment.rebuild(self._config.index_interval_bytes, verify=False, flushed_to=end)
+        _tell_of_damage(segment)
         if segment.size_bytes != length:
             logger.error("%s is damaged after byte %d: the rest is skipped", segment.path, segment.size_bytes)
 
@@ -238,7 +245,7 @@ class _Opening:
     def _settle_epochs(self, segments: list[Segment], start: int, end: int) -> None:
         if not self._epochs_known and not self._seen.keys() >= set(segments):
             for segment in segments:
-                for header in segment.headers_from(segment.base_offset):
+                for header in segment.headers_from(segment.base_offset, past_damage=True):
                     self._epochs.assign(header.leader_epoch, header.base_offset)
         self._epochs.truncate_end(end + 1)
         self._epochs.truncate_start(start)
@@ -253,3 +260,15 @@ def _ends_whole(segment: Segment) -> bool:
     except StorageError:
         return False
     return segment.size_bytes == (last.end if last else 0)
+
+
+def _tell_of_damage(segment: Segment) -> None:
+    for each in segment.damaged.values():
+        logger.error(
+            "%s: offsets %d to %d are damaged, %d bytes at byte %d; what follows them is kept",
+            segment.path,
+            each.base_offset,
+            each.last_offset,
+            each.size_bytes,
+            each.position,
+        )

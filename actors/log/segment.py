@@ -10,19 +10,19 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from actors.log.checking import Known, in_memory
 from actors.log.errors import StorageError
 from actors.log.files import read_exactly
 from actors.log.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
+from actors.log.walking import BatchAt, Walk
 from actors.records.batch import (
     HEADER_BYTES,
     LENGTH_BYTES,
     MIN_LENGTH,
     NO_TIMESTAMP,
     BatchHeader,
-    crc_matches,
     read_header,
 )
 from actors.records.glances import BRIEF
@@ -34,27 +34,12 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 DELETED_SUFFIX: Final = ".deleted"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
-MAX_RELATIVE_OFFSET: Final = 2**31 - 1
-
 _WALK_BYTES: Final = 8192
 
 
 def file_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
     """Kafka's name of a file that begins at `base_offset`."""
     return f"{base_offset:020d}{suffix}"
-
-
-class BatchAt(NamedTuple):
-    """Where in its segment a batch is."""
-
-    position: int
-    size_bytes: int
-    base_offset: int
-    last_offset: int
-
-    @property
-    def end(self) -> int:
-        return self.position + self.size_bytes
 
 
 class BrokenChainError(StorageError):
@@ -180,10 +165,13 @@ class Segment:
         *,
         verify: bool,
         on_batch: Callable[[BatchHeader], None] | None = None,
+        flushed_to: int = 0,
     ) -> int:
         """Read the file batch by batch and make its indexes anew. Stops at the first bad batch.
 
         Returns the file's length: if `size_bytes` is less, the rest has to be cut. `verify`: check the checksums too.
+        Damage before offset `flushed_to` was not left by a crash: if sound batches follow it is passed over, and noted
+        in `damaged`.
         """
         self._forget()
         with self.reading() as fd:
@@ -191,13 +179,22 @@ class Segment:
             if length == 0:
                 return 0
             with mmap.mmap(fd, length, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
-                for header in _sound_batches(view, self.base_offset, verify):
+                walk = Walk(content, view, self.base_offset, verify, flushed_to, self.damaged)
+                for header in walk:
+                    self._pass_over(walk.passed, interval_bytes)
                     self.added(header.base_offset, header.size_bytes, header.max_timestamp, interval_bytes)
                     if on_batch is not None:
                         on_batch(header)
+                self._pass_over(walk.passed, interval_bytes)
         if not verify:
             self.known.forget()
         return length
+
+    def _pass_over(self, passed: list[BatchAt], interval_bytes: int) -> None:
+        for damaged in passed:
+            self.damaged = {**self.damaged, damaged.position: damaged}
+            self.size_bytes = damaged.end
+            self._unindexed_bytes = interval_bytes  # so that the next batch is found without what comes before it
 
     def cut(self, position: int, interval_bytes: int) -> None:
         """Drop everything from the batch boundary `position` on. Raises OSError."""
@@ -256,14 +253,17 @@ class Segment:
         with self.reading() as fd:
             return read_header(read_exactly(fd, HEADER_BYTES, position))
 
-    def headers_from(self, offset: int) -> Iterator[BatchHeader]:
-        """The headers of the batches from the one that holds `offset` on."""
+    def headers_from(self, offset: int, *, past_damage: bool = False) -> Iterator[BatchHeader]:
+        """The headers of the batches from the one that holds `offset` on; if so wanted, without those in `damaged`."""
         entry = self.offsets.floor_first(max(offset - self.base_offset, 0))
         if self.size_bytes == 0:
             return
         with self.reading() as fd, mmap.mmap(fd, self.size_bytes, access=mmap.ACCESS_READ) as content:
             position = entry[1] if entry else 0
             while position + HEADER_BYTES <= self.size_bytes:
+                if past_damage and position in self.damaged:
+                    position = self.damaged[position].end
+                    continue
                 header = read_header(content, position)  # type: ignore[arg-type]
                 if header.length < MIN_LENGTH:
                     raise BrokenChainError(self, position)
@@ -322,21 +322,3 @@ class Segment:
                     raise BrokenChainError(self, position)
                 yield BatchAt(position, length + LENGTH_BYTES, base_offset, base_offset + delta)
                 position, low = end, base_offset + delta + 1
-
-
-def _sound_batches(view: memoryview, base_offset: int, verify: bool) -> Iterator[BatchHeader]:
-    """The headers of the batches at the beginning of a file, up to the first one that is cut off or damaged."""
-    position, next_offset = 0, base_offset
-    while position + HEADER_BYTES <= len(view):
-        header = read_header(view, position)
-        end = position + header.size_bytes
-        if not header.is_sound or end > len(view):
-            return
-        if header.base_offset < next_offset or header.last_offset_delta < 0:
-            return
-        if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
-            return
-        if verify and not crc_matches(view[position:end], header.crc):
-            return
-        yield header
-        position, next_offset = end, header.next_offset

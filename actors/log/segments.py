@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from actors.log.segment import BatchAt, BrokenChainError, Segment
+from actors.log.segment import BrokenChainError, Segment
+from actors.log.walking import BatchAt
 from actors.records.batch import BatchHeader
 
 _MAX_HINTS: Final = 128
@@ -157,6 +158,12 @@ class Segments:
         if len(hints) >= _MAX_HINTS and offset not in hints:
             del hints[next(iter(hints))]
         hints[offset] = segment, position
+
+    def bytes_from(self, offset: int) -> int:
+        """The bytes from the last index entry at or before `offset` on."""
+        first, *others = self._segments[self.index_of(offset) :]
+        entry = first.offsets.floor_first(max(offset - first.base_offset, 0))
+        return first.size_bytes - (entry[1] if entry else 0) + sum(each.size_bytes for each in others)
 
     # -- timestamps
 

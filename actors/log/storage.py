@@ -8,8 +8,9 @@ from pathlib import Path
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.flush import Flushing
-from actors.log.segment import DELETED_SUFFIX, MAX_RELATIVE_OFFSET, SNAPSHOT_SUFFIX, Segment, file_name
+from actors.log.segment import DELETED_SUFFIX, SNAPSHOT_SUFFIX, Segment, file_name
 from actors.log.state import LogState
+from actors.log.walking import MAX_RELATIVE_OFFSET
 from actors.records.batch import Buffer
 
 

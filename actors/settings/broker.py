@@ -491,7 +491,8 @@ _OWN: Final = (
         1000,
         "For how long a broker without a controller goes on with the partitions that nobody else can lead. Then it "
         "serves no more, so that it can be replaced; no broker is replaced earlier, unless a person says that its node "
-        "is off. Longer than the longest outage of Ray's head that clients should not notice.",
+        "is off. Longer than the longest outage of Ray's head that clients should not notice. If it is changed while "
+        "the cluster runs, the longer time counts until all brokers have been restarted.",
     ),
     _long(
         "coterie.broker.replace.after.ms",

@@ -668,6 +668,50 @@ def test_what_was_changed_while_a_cluster_ran_holds_until_it_is_started_as_a_who
     end(anew)
 
 
+def test_the_controller_waits_for_a_cut_off_broker_as_long_as_that_was_told_before_a_roll(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any]
+) -> None:
+    name = "coterie.broker.isolated.ms"
+    controller = made()
+
+    def waits_ms(controller: Any) -> int:
+        return int(controller._server.config.integer(name))
+
+    controller.reconfigure(Changed({name: "5000"}, former={name: "60000"}))
+    assert waits_ms(controller) == 60_000
+    end(controller)
+    ray.restarted = True
+    again = made()
+    assert waits_ms(again) == 60_000, "its next process, too"
+    again.restarted_all()
+    assert waits_ms(again) == 5_000
+    end(again)
+
+
+def test_a_broker_that_was_cut_off_and_comes_back_as_it_was_is_restarted_all_the_same(
+    ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for one that had started with the new settings."""
+    controller = made()
+    of_before = BrokerInfo(0, "h", 1, None, 0, pid=7, process_started=1)
+
+    def commit(broker: BrokerInfo) -> None:
+        controller._server.publisher.commit([BrokerRecord(broker)])
+
+    controller._ask(commit, replace(of_before, alive=False))
+    closed: list[int] = []
+
+    async def close(server: ControllerServer, broker_id: int) -> None:
+        closed.append(broker_id)
+        commit(replace(of_before, epoch=2, pid=8))
+
+    exchange(monkeypatch, "_close_broker", close)
+    monkeypatch.setattr(ControllerServer, "start_again", lambda *_: commit(replace(of_before, epoch=1)))
+    controller.restart_broker(0, 60.0)
+    assert closed == [0]
+    end(controller)
+
+
 @pytest.mark.conformance("XE-03")
 def test_links_do_not_change_to_certificates_that_the_controller_cannot_read(
     tmp_path: Path, ray: FakeRay, made: Callable[[], Any]

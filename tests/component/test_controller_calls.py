@@ -54,7 +54,7 @@ async def test_a_broker_that_does_not_answer_is_left_out(tmp_path: Path) -> None
         silent, brisk = [await FakeBroker(broker_id).register(c.port) for broker_id in range(2)]
         asked = asyncio.create_task(shards_of(c.server.brokers.values(), 0.2))
         brisk.send(Answer((await brisk.hear(Call)).number, Shards((ROW,))))
-        assert await asked == {1: (ROW,)}
+        assert await asked == {1: Shards((ROW,))}
         assert len(silent.of(Call)) == 1
 
 

@@ -177,3 +177,51 @@ async def test_a_controller_that_stood_still_waits_anew(tmp_path: Path) -> None:
         c.server.replacing.wait_anew()
         with pytest.raises(CannotReplaceError, match="900 s more"):
             c.server.replacing.replace(1)
+
+
+async def test_a_status_says_since_when_a_broker_is_away_and_when_it_is_replaced(tmp_path: Path) -> None:
+    async with controller(tmp_path, **SETTINGS) as c:
+        await lost_with(c, 2)
+        assert c.server.absence(0) is None
+        absence = c.server.absence(1)
+        assert absence is not None
+        assert (absence.node_is_gone, absence.replaced, absence.sole_copies) == (False, False, ())
+        assert absence.replaced_at_ms == absence.since_ms + 1_800_000
+        c.clock.ahead += 900.0
+        c.launcher.homeless = {1}
+        c.server.replacing.tick()
+        later = c.server.absence(1)
+        assert later is not None
+        assert later.node_is_gone
+        assert abs(later.since_ms + 900_000 - absence.since_ms) < 60_000, "wall time, which stood still here"
+        c.server.replacing.replace(1, node_is_off=True)
+        await until(lambda: c.launcher.started == [1])
+        replaced = c.server.absence(1)
+        assert replaced is not None
+        assert (replaced.replaced, replaced.replaced_at_ms) == (True, None)
+        await FakeBroker(1, directory=c.metadata.directories[1].id).register(c.port)
+        assert c.server.absence(1) is None
+
+
+@pytest.mark.parametrize("after_ms", [1_800_000, -1])
+async def test_a_status_names_the_partitions_that_keep_a_broker_from_being_replaced(
+    tmp_path: Path, after_ms: int
+) -> None:
+    settings = {**SETTINGS, "coterie_broker_replace_after_ms": str(after_ms)}
+    async with controller(tmp_path, **settings) as c:
+        await lost_with(c, 1)
+        c.launcher.homeless = {1}
+        c.server.replacing.tick()
+        index = next(i for i in (0, 1) if c.leader("t", i).replicas == (1,))
+        absence = c.server.absence(1)
+        assert absence is not None
+        assert (absence.node_is_gone, absence.replaced_at_ms) == (True, None)
+        assert (absence.sole_copies, absence.copies_away) == ((f"t-{index}",), ())
+    (tmp_path / "away").mkdir()
+    async with controller(tmp_path / "away", **settings) as c:
+        one = await lost_with(c, 2)
+        one.hang_up()
+        await until(lambda: c.launcher.started == [0])
+        absence = c.server.absence(1)
+        assert absence is not None
+        assert (absence.sole_copies, absence.copies_away, absence.replaced_at_ms) == ((), ("t-0", "t-1"), None)

@@ -57,6 +57,16 @@ def layout(big):
     return found
 
 
+def test_bytes_from_an_offset_are_told_to_an_entry_of_the_index(big, layout):
+    total = sum(size for _, _, size in layout)
+    assert big.bytes_from(0) == total
+    assert big.bytes_from(big.log_end_offset) == 0
+    passed = 0
+    for base, last, size in layout[:-1]:
+        passed += size
+        assert 0 <= big.bytes_from(last + 1) - (total - passed) < 1000 + 5 * 700 + 100, base
+
+
 def expected_first(layout, offset):
     return layout[bisect_right(layout, (offset, 1 << 62, 0)) - 1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -49,6 +50,14 @@ class OnHosts:
         found = [self._told(name) for name in (topic, OFFSETS_TOPIC)]
         parts = [part for each in found if each is not None for part in each.partitions.values()]
         return None not in found and all(len(part.isrs) == len(part.replicas) == 3 for part in parts)
+
+    def has_spares(self) -> bool:
+        """Whether each broker has a process at hand for the next partition that it is to coordinate.
+
+        Without one a partition waits until a process has started, which on a busy machine takes many times a lease.
+        """
+        brokers = json.loads(self.command("status", "--format", "json"))["brokers"]
+        return all(any(shard["state"] == "Spare" for shard in broker["shards"]) for broker in brokers)
 
     def coordinated_by_a_worker(self, name: str) -> tuple[str, Host]:
         """A group whose coordinator is not on the first host, and the host of that one.

@@ -1,7 +1,8 @@
 """A client on a host: `inside.py SERVERS GROUP TOPIC`. It produces and commits until it is killed.
 
 It writes a line for each acknowledgement, with the machine's monotonic time: `commit OFFSET TIME`, `record VALUE TIME`.
-The commits are for partition 1.
+The commits are for partition 1. `single VALUE TIME` is a record in the topic TOPIC-single that the leader alone has
+acknowledged (acks=1): it may be lost, but nobody who has a successor may give that word.
 """
 
 from __future__ import annotations
@@ -18,18 +19,16 @@ def told(kind: str, what: object) -> None:
     sys.stdout.flush()
 
 
-def produce(servers: str, topic: str) -> None:
-    settings = {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "log_level": 0}
-    producer = Producer(settings)
+def produce(servers: str, topic: str, kind: str, **settings: object) -> None:
+    def delivered(error: object, message: object) -> None:
+        if error is None:
+            told(kind, message.value().decode())  # type: ignore[attr-defined]
+
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0, **settings})
     for number in range(1_000_000):
-        value = f"{topic}-inside-{number}"
-        producer.produce(topic, key=value, value=value, on_delivery=_delivered)
+        value = f"{topic}-{kind}-{number}"
+        producer.produce(topic, key=value, value=value, on_delivery=delivered)
         producer.poll(0.02)
-
-
-def _delivered(error: object, message: object) -> None:
-    if error is None:
-        told("record", message.value().decode())  # type: ignore[attr-defined]
 
 
 def commit(servers: str, group: str, topic: str) -> None:
@@ -45,5 +44,7 @@ def commit(servers: str, group: str, topic: str) -> None:
 
 if __name__ == "__main__":
     _, to, by, name = sys.argv
-    threading.Thread(target=produce, args=(to, name), daemon=True).start()
+    kinds = (("record", name, {"acks": "all", "enable.idempotence": True}), ("single", f"{name}-single", {"acks": 1}))
+    for kind, where, settings in kinds:
+        threading.Thread(target=produce, args=(to, where, kind), kwargs=settings, daemon=True).start()
     commit(to, by, name)

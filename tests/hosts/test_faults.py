@@ -25,6 +25,7 @@ from tests.ray.traffic import Committer, Writer
 pytestmark = pytest.mark.timeout(400)
 
 Change = Callable[[Host], None]
+KINDS = ("commit", "record", "single")
 IMPATIENT = {"socket.timeout.ms": 2000}
 """A client that asks a host which is cut off waits a minute for its answer by default."""
 
@@ -91,14 +92,16 @@ def test_groups_go_on_elsewhere_and_no_acknowledged_record_or_commit_is_lost(
     cluster: OnHosts, tmp_path: Path, change: Change
 ) -> None:
     name, servers, told = change.__name__, cluster.servers, tmp_path / "told"
-    topic(servers, name, 3, 3)
+    for each in (name, f"{name}-single"):
+        topic(servers, each, 3, 3)
     group, victim = cluster.coordinated_by_a_worker(name)
     with contextlib.closing(consumer(servers, group, **IMPATIENT)) as client:
         with Writer(servers, name, **IMPATIENT) as writer, Committer(client, name) as committer:
             with client_inside(victim, cluster, group, name, told):
                 wait_until(lambda: writer.acknowledged and committer.last, what="traffic")
-                wait_until(lambda: all(acknowledged(told, kind) for kind in ("commit", "record")), what="it inside")
+                wait_until(lambda: all(acknowledged(told, kind) for kind in KINDS), what="it inside")
                 wait_until(lambda: cluster.whole(name), what="all replicas in sync")
+                wait_until(cluster.has_spares, what="spare processes, which the fault before may have taken")
                 begun = time.monotonic()
                 change(victim)
                 commits = len(committer.times)
@@ -116,7 +119,7 @@ def test_groups_go_on_elsewhere_and_no_acknowledged_record_or_commit_is_lost(
             writer.end()
             committer.end()
         assert writer.failed == 0
-        alone = [at for kind in ("commit", "record") for _, at in acknowledged(told, kind) if elsewhere < at < healed]
+        alone = [at for kind in KINDS for _, at in acknowledged(told, kind) if elsewhere < at < healed]
         assert alone == [], "the host that was alone went on beside its successors"
         offsets = [TopicPartition(name, 0), TopicPartition(name, 1)]
         outer, inner = patient(lambda: client.committed(offsets, timeout=10))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 
@@ -11,6 +12,7 @@ from actors.broker.replication.followers import Followers
 from actors.broker.replication.links import FollowerLink
 from actors.broker.replication.pushes import Pushes
 from actors.broker.replication.waiting import Key, Waiting
+from actors.links.status import Refill
 from actors.log.replication import LeaderLog, LeaderReplica, NoLog
 from actors.records.errors import LogError
 from actors.runtime.logs import at
@@ -157,6 +159,16 @@ class Leaders:
         self._pushes.forget_follower(broker)
         for leader in self.replicas.values():
             leader.disconnect(broker)
+
+    def refills(self) -> tuple[Refill, ...]:
+        """The followers that are out of sync, and what they have yet to be sent. No file is read."""
+        partitions, left = Counter[int](), Counter[int]()
+        for leader in self.replicas.values():
+            if len(leader.isr) <= len(leader.followers):
+                for broker in set(leader.followers).difference(leader.isr):
+                    partitions[broker] += 1
+                    left[broker] += leader.bytes_left(broker)
+        return tuple(Refill(broker, count, left[broker]) for broker, count in sorted(partitions.items()))
 
     # --- offsets ---
 

@@ -27,6 +27,7 @@ from actors.broker.replication.waiting import Key, Waiter
 from actors.broker.rhythm import Rhythm, heartbeat_seconds
 from actors.links.replication import PartitionAck, PartitionPush, Pong, WantBatches
 from actors.links.secret import Secrets
+from actors.links.status import Refill
 from actors.log.replication import Ack, LeaderReplica, Push
 from actors.runtime.logs import about, at
 from actors.wire.errors import ErrorCode
@@ -224,6 +225,10 @@ class ReplicaManager:
         """For `coterie status`: how many partitions are led here, and how many of them have a replica out of sync."""
         led = self._leaders.replicas.values()
         return {"led": len(led), "under_replicated": sum(len(each.isr) <= len(each.followers) for each in led)}
+
+    def refills(self) -> tuple[Refill, ...]:
+        """What is yet to be sent to followers out of sync, for each of them."""
+        return self._leaders.refills()
 
     # --- followers of ours ---
 

@@ -195,6 +195,11 @@ class LeaderReplica:
         """The brokers whose log ends the watermark waits for."""
         return self.isr | self._proposed if self._proposed is not None else self.isr
 
+    def bytes_left(self, broker: int) -> int:
+        """About how many bytes a follower lacks; all that is here, if nothing is known of its log."""
+        follower = self._followers[broker]
+        return self.log.bytes_from(max(follower.acked, self.log.log_start_offset))
+
     def advance(self) -> bool:
         """Move the high watermark as far as it may go. Whether it moved.
 

@@ -24,6 +24,7 @@ class LeaderLog(Protocol):
     def epoch_at(self, offset: int) -> int: ...
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]: ...
     def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]: ...
+    def bytes_from(self, offset: int) -> int: ...
 
 
 class ReplicaLog(LeaderLog, Protocol):
@@ -63,6 +64,9 @@ class NoLog:
 
     def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
         return b"", 0
+
+    def bytes_from(self, offset: int) -> int:
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

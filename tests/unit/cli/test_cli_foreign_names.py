@@ -32,7 +32,7 @@ from actors.client.errors import KafkaError
 from actors.client.records import Node
 from actors.cluster import Cluster
 from actors.links.replacements import Outlook
-from actors.links.status import BrokerStatus, ClusterStatus, Load, ShardStatus, TlsListener
+from actors.links.status import Absence, BrokerStatus, ClusterStatus, Load, ShardStatus, TlsListener
 from actors.links.views import ClassicRebalanceView, Event, GroupHistory, LagPoint, Waited
 from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
 from actors.members.logs.journal import MemberLine
@@ -136,7 +136,9 @@ class EvilCluster:
 
     def status(self) -> dict[str, Any]:
         load = Load(tls=(TlsListener(EVIL, 4.5, EVIL),))
-        broker = BrokerStatus(0, EVIL, 9092, EVIL, 2, True, 40, load, EVIL, (ShardStatus(3, 41, EVIL, 5, EVIL),))
+        shards = (ShardStatus(3, 41, EVIL, 5, EVIL),)
+        away = Absence(WALL_MS, node_is_gone=True, sole_copies=(EVIL,))
+        broker = BrokerStatus(0, EVIL, 9092, EVIL, 2, True, 40, load, EVIL, shards, absence=away)
         return {**asdict(ClusterStatus("an-id", 1, (broker,), EVIL)), "name": EVIL}
 
     def add_brokers(self, *_: Any, **__: Any) -> list[int]:

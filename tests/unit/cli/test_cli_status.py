@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,17 @@ from click.testing import CliRunner
 
 from actors.cli.main import cli
 from actors.cluster import Cluster
-from actors.links.status import ASLEEP, BrokerStatus, ClusterStatus, Load, ShardStatus, TlsListener
+from actors.links.status import (
+    ASLEEP,
+    Absence,
+    BrokerStatus,
+    ClusterStatus,
+    Load,
+    Refill,
+    ShardStatus,
+    TlsListener,
+    plain,
+)
 from actors.runtime.priority import Priority
 
 SHARDS = (
@@ -26,6 +36,19 @@ BROKERS = (
     BrokerStatus(1, "127.0.0.1", 9093, None, 2, True, 50, Load(tls=TLS, priority=Priority(-5)), "n0", ()),
     BrokerStatus(2, "127.0.0.1", 9094, None, 2, True, 60, Load(priority=WHY_NOT), "n0", ()),
 )
+NOON_MS = 1_795_435_200_000  # 2026-11-23 12:00:00Z
+ABSENT = Absence(NOON_MS, node_is_gone=True)
+AWAY = (
+    replace(ABSENT, node_is_gone=False),
+    replace(ABSENT, replaced_at_ms=NOON_MS + 1_800_000),
+    replace(ABSENT, sole_copies=("t-0", "t-1", "t-2", "u-0")),
+    replace(ABSENT, copies_away=("t-0",)),
+    ABSENT,
+    replace(ABSENT, replaced=True),
+    replace(ABSENT, replaced_at_ms=2**63),
+)
+BROKERS += tuple(BrokerStatus(i, "h", 1, None, 2, False, None, None, absence=each) for i, each in enumerate(AWAY, 10))
+BROKERS += (BrokerStatus(20, "h", 1, None, 2, True, 60, None, refill=Refill(20, 12, 3_400_000)),)
 FOUND = ClusterStatus("an-id", 1, BROKERS, "here")
 
 
@@ -67,3 +90,55 @@ def test_a_broker_says_which_certificates_it_does_not_take(cells: dict[str, dict
 
 def test_a_broker_says_why_it_has_no_priority(cells: dict[str, dict[str, str]]) -> None:
     assert cells["2"]["WHY"] == "niceness -5 was not to be had: Permission denied"
+
+
+@pytest.mark.parametrize(
+    ("broker", "what"),
+    [
+        (
+            "11",
+            "it is replaced by itself at 2026-11-23 12:30:00Z, or now by coterie brokers replace 11 --node-is-off",
+        ),
+        (
+            "12",
+            "it is not replaced by itself, for it alone has everything of t-0, t-1, t-2 and 1 more: bring its node or "
+            "its disk back, or type coterie brokers replace 12 --accept-data-loss",
+        ),
+        (
+            "13",
+            "it is not replaced by itself while the other copies of t-0 are away: bring one of them back, or type "
+            "coterie brokers replace 13",
+        ),
+        ("14", "it is not replaced by itself: type coterie brokers replace 14"),
+    ],
+    ids=["in time", "a sole copy", "the others are away", "never by itself"],
+)
+def test_a_broker_whose_node_is_gone_says_since_when_and_what_becomes_of_it(
+    cells: dict[str, dict[str, str]], broker: str, what: str
+) -> None:
+    assert cells[broker]["STATE"] == "Dead"
+    assert cells[broker]["WHY"] == f"its node is gone, since 2026-11-23 12:00:00Z; {what}"
+
+
+def test_a_broker_that_is_away_says_since_when(cells: dict[str, dict[str, str]]) -> None:
+    assert cells["10"]["WHY"] == "away since 2026-11-23 12:00:00Z"
+    assert cells["15"]["WHY"] == (
+        "replaced: it is started with an empty directory, and is away since 2026-11-23 12:00:00Z"
+    )
+
+
+def test_a_replacement_later_than_any_date_has_the_last_one(cells: dict[str, dict[str, str]]) -> None:
+    assert "replaced by itself at 9999-12-31" in cells["16"]["WHY"]
+
+
+def test_a_broker_that_is_filled_says_what_is_left(cells: dict[str, dict[str, str]]) -> None:
+    assert cells["20"]["WHY"] == "out of sync in 12 partitions, about 3.4 MB left"
+
+
+def test_what_a_controller_of_an_earlier_build_does_not_tell_has_its_default() -> None:
+    """Ray pickles what it tells: the values of the fields that there were, in their order."""
+    told = object.__new__(BrokerStatus)
+    told.__setstate__([0, "h", 9092, None, 2, True, 40, None, "n0", SHARDS])  # type: ignore[attr-defined]
+    (row,) = plain(ClusterStatus("an-id", 1, (told,)))["brokers"]
+    assert (row["absence"], row["refill"]) == (None, None)
+    assert row == asdict(BrokerStatus(0, "h", 9092, None, 2, True, 40, None, "n0", SHARDS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,34 @@ def test_from_plaintext_to_sasl_ssl_in_two_steps() -> None:
     assert BrokerConfig.from_mapping(last.changed.effective).link_security == "tls"
     back = plan(replace(after(middle, last), everywhere=True), listeners=None, sasl_enabled_mechanisms=None)
     assert back.changed.effective[LINKS] == "both"
+
+
+def test_a_cut_off_broker_is_waited_for_as_long_as_it_was_told_until_all_have_another_value() -> None:
+    """The controller went by the new value at once: a broker that still served alone was replaced."""
+    name = "coterie.broker.isolated.ms"
+
+    def waits_ms(of: ControllerSpec) -> int:
+        return of.of_controller.integer(name)
+
+    before = spec(coterie_broker_isolated_ms="60000")
+    lower = plan(before, coterie_broker_isolated_ms="5000")
+    assert lower.changed.effective[name] == "5000", "brokers are told the new value"
+    under_way = after(before, lower)
+    assert waits_ms(under_way) == 60_000
+    again = after(under_way, plan(under_way, coterie_broker_isolated_ms="20000"))
+    assert waits_ms(again) == 60_000, "one from before both may be cut off"
+    done = under_way.with_settings(lower.changed.taken_everywhere())
+    assert (waits_ms(done), done.everywhere) == (5_000, True)
+    higher = after(done, plan(done, coterie_broker_isolated_ms="90000"))
+    assert waits_ms(higher) == 90_000, "before the first broker serves alone for so long"
+
+
+def test_a_controller_of_an_earlier_build_is_told_of_a_shorter_time_as_before() -> None:
+    """Ray pickles what it tells: the values of the fields that there were, in their order."""
+    whole = spec(coterie_broker_isolated_ms="60000")
+    told = object.__new__(ControllerSpec)
+    told.__setstate__([getattr(whole, each.name) for each in fields(whole)[:-1]])  # type: ignore[attr-defined]
+    assert plan(told, coterie_broker_isolated_ms="5000").changed.former == {"coterie.broker.isolated.ms": "60000"}
 
 
 LOGIN_NAMES = {name.replace(".", "_"): text for name, text in LOGIN.items()}
@@ -120,8 +148,9 @@ def test_what_was_changed_is_told_to_who_starts_the_cluster_without_it(tmp_path:
     (tmp_path / "controller").mkdir()
     assert settings_in_force.kept(tmp_path) is None
     changed = Changed({"listeners": "SSL://:1", "num.partitions": "3"}, {LINKS: "both"})
-    settings_in_force.keep(tmp_path, changed)
-    assert settings_in_force.kept(tmp_path) == changed
+    for each in (replace(changed, former={"a": "1"}), changed):
+        settings_in_force.keep(tmp_path, each)
+        assert settings_in_force.kept(tmp_path) == each
     assert settings_in_force.forgotten(tmp_path, {"listeners": "SSL://:1", "num.partitions": "3"}) == []
     (note,) = settings_in_force.forgotten(tmp_path, {"listeners": "PLAINTEXT://:1", "max.connections": "2"})
     assert note == "not as they were changed while the cluster ran: listeners, max.connections, num.partitions"
@@ -164,6 +193,22 @@ RESTARTS = [
 
 def test_who_does_not_run_comes_first() -> None:
     assert rolled(Asked()) == RESTARTS
+
+
+def test_a_broker_that_dies_while_the_order_is_made_is_restarted_too() -> None:
+    class Dying(Asked):
+        looks = 0
+
+        def __call__(self, method: str, *arguments: Any, timeout_s: float) -> Any:
+            found = super().__call__(method, *arguments, timeout_s=timeout_s)
+            if method != "status":
+                return found
+            self.looks += 1
+            return replace(found, brokers=tuple(replace(b, alive=b.id == 0 or self.looks == 1) for b in found.brokers))
+
+    asked = Dying()
+    Roll(asked, lambda _: None, 5.0).restart_all()
+    assert sorted(each[1] for each in asked.done if each[0] == "restart_broker") == [0, 1, 2]
 
 
 @pytest.mark.conformance("XE-06")

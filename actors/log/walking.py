@@ -1,0 +1,131 @@
+"""A walk over a segment's file when its indexes are made anew: the sound batches, and what is damaged between them."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from actors.log.checking import contradicted
+from actors.records.batch import (
+    HEADER_BYTES,
+    MAGIC,
+    MIN_LENGTH,
+    BatchHeader,
+    crc_matches,
+    read_base_offset,
+    read_header,
+)
+
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+_MAGIC: Final = bytes([MAGIC])
+_MAGIC_AT: Final = 16  # in a batch
+
+
+class BatchAt(NamedTuple):
+    """Where in its segment a batch is."""
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size_bytes
+
+
+class Walk:
+    """The headers of the batches from the beginning of a file on, up to the first one that is cut off or damaged.
+
+    Damage that is known, or that begins and ends before offset `flushed_to`, is passed over if a sound batch follows.
+    `passed` is what was passed over before the header that was given last; after the walk, what was behind that.
+    """
+
+    def __init__(
+        self,
+        content: mmap.mmap,
+        view: memoryview,
+        base_offset: int,
+        verify: bool,
+        flushed_to: int,
+        known: Mapping[int, BatchAt],
+    ) -> None:
+        self._content = content
+        self._view = view
+        self._base_offset = base_offset
+        self._verify = verify
+        self._flushed_to = flushed_to
+        self._known = known
+        self.passed: list[BatchAt] = []
+
+    def __iter__(self) -> Iterator[BatchHeader]:
+        position, low = 0, self._base_offset
+        while position + HEADER_BYTES <= len(self._view):
+            damaged = self._known.get(position)
+            header = self._sound(position, low, verify=self._verify) if damaged is None else None
+            if header is not None:
+                yield header
+                self.passed.clear()
+                position, low = position + header.size_bytes, header.next_offset
+                continue
+            damaged = damaged or self._damage(position, low)
+            if damaged is None:
+                return
+            self.passed.append(damaged)
+            position, low = damaged.end, damaged.last_offset + 1
+
+    def _sound(self, position: int, low: int, *, verify: bool) -> BatchHeader | None:
+        """The header of the batch at a position, after which all offsets below `low` come; None if it is not sound."""
+        view = self._view
+        header = read_header(view, position)
+        end = position + header.size_bytes
+        if not header.is_sound or end > len(view):
+            return None
+        if header.base_offset < low or header.last_offset_delta < 0:
+            return None
+        if header.last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
+            return None
+        has_gap = low < min(header.base_offset, self._flushed_to) and end + HEADER_BYTES <= len(view)
+        if has_gap and contradicted(header, low, read_base_offset(view, end)):
+            return None
+        if verify and not crc_matches(view[position:end], header.crc):
+            return None
+        return header
+
+    def _damage(self, position: int, low: int) -> BatchAt | None:
+        """What is damaged from a position on, where `low` is the next offset; None if that may be a crash's doing."""
+        if low >= self._flushed_to:
+            return None
+        for candidate in self._candidates(position):
+            first = read_base_offset(self._view, candidate)
+            if low < first <= self._flushed_to and self._is_followed(candidate, first):
+                return BatchAt(position, candidate - position, low, first - 1)
+        return None
+
+    def _candidates(self, position: int) -> Iterator[int]:
+        """Where the next sound batch may begin: there is room for a header."""
+        header, last = read_header(self._view, position), len(self._view) - HEADER_BYTES
+        if header.length >= MIN_LENGTH and position + header.size_bytes <= last:
+            yield position + header.size_bytes
+        end = last + _MAGIC_AT + 1
+        found = self._content.find(_MAGIC, position + 1 + _MAGIC_AT, end)
+        while found >= 0:
+            yield found - _MAGIC_AT
+            found = self._content.find(_MAGIC, found + 1, end)
+
+    def _is_followed(self, position: int, first: int) -> bool:
+        """Whether there is a sound batch, after which another one comes or the file ends.
+
+        A record may hold the bytes of a batch. But more bytes of the record follow these.
+        """
+        header = self._sound(position, first, verify=True)
+        if header is None:
+            return False
+        end = position + header.size_bytes
+        if end == len(self._view):
+            return True
+        if end + HEADER_BYTES > len(self._view):
+            return False
+        after = read_header(self._view, end)
+        return after.is_sound and after.base_offset >= header.next_offset
