@@ -43,6 +43,7 @@ from actors.controller.rolling import Roll
 from actors.controller.securing import Administrator, leave_users, secured
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
+from actors.links.removals import RemovalOutlook, RemovalStatus
 from actors.links.replacements import Outlook
 from actors.links.status import ClusterStatus
 from actors.members.deployment import names as pools
@@ -65,6 +66,17 @@ DEFAULT_NAME = "default"
 _CHECK_SECONDS = 1.0
 _VIEW_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
+_ANSWER_SECONDS = 10.0
+_FOLLOW_SECONDS = 0.5  # between two looks how far the controller is
+
+
+def _left_out(removed: Sequence[int], started: int) -> tuple[str, ...]:
+    """A note of the brokers of a start that were removed; none if none was."""
+    if not removed:
+        return ()
+    which = f"broker {removed[0]} was" if len(removed) == 1 else f"brokers {', '.join(map(str, removed))} were"
+    made = f"the cluster has {started} broker{'s' if started > 1 else ''}"
+    return (f"{which} removed, and not started: {made}; coterie brokers add makes more, with new ids",)
 
 
 class Cluster:
@@ -171,6 +183,7 @@ class Cluster:
         if owns_ray and embedded:
             (data.place / ray_runtime.ADDRESS_FILE).unlink(missing_ok=True)
             write_private(data.place / ray_runtime.ADDRESS_FILE, cluster.ray_address)
+        cluster.notes += _left_out(ray.get(controller.left_out.remote()), len(addresses))
         cluster._homecoming = bring_pools_back(controller, cluster.bootstrap_servers, folder)
         return cluster
 
@@ -340,6 +353,53 @@ class Cluster:
         host, port = self._ask(asked, timeout_s + 10)
         self._addresses = ray.get(self._controller.addresses.remote(), timeout=10)
         return f"{host}:{port}"
+
+    def removal(self, broker_id: int) -> RemovalOutlook:
+        """What the removal of a broker would mean: its moves, or why it cannot be; or how far it is."""
+        found: RemovalOutlook = self._insist(lambda: self._controller.removal.remote(broker_id))
+        return found
+
+    def remove_broker(
+        self,
+        broker_id: int,
+        *,
+        throttle: int | None = None,
+        told: Callable[[RemovalStatus], None] | None = None,
+    ) -> None:
+        """Remove a broker for good: others lead, what it holds moves to them, and it is unregistered and ends.
+
+        Returns when it is gone. The cluster goes on with it if this call is broken off, and another call follows it.
+        `throttle` bounds what each broker sends to followers out of sync meanwhile, in bytes a second (0: no bound).
+        `told` hears again and again how far it is. Raises ClusterError if it cannot be, or is called off.
+        """
+        self._insist(lambda: self._controller.remove_broker.remote(broker_id, throttle))
+        while not (found := self.removal(broker_id)).removed:
+            if found.status is None:
+                raise ClusterError(
+                    f"the removal of broker {broker_id} was called off: it stays, with what it still has"
+                )
+            if told is not None:
+                told(found.status)
+            time.sleep(_FOLLOW_SECONDS)
+        self._addresses = self._insist(lambda: self._controller.addresses.remote())
+
+    def call_off_removal(self, broker_id: int) -> None:
+        """Have a broker stay that is being removed, with what it still has. Raises ClusterError if it is not."""
+        self._insist(lambda: self._controller.call_off_removal.remote(broker_id))
+
+    def _insist(self, ask: Callable[[], Any]) -> Any:
+        """Ask the controller, and the next one if it dies meanwhile. Asking twice must do no harm."""
+        begun = time.monotonic()
+        while True:
+            try:
+                return self._ask(ask(), _ANSWER_SECONDS)
+            except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+                if time.monotonic() - begun > _SILENCE_SECONDS or isinstance(error, ray.exceptions.ActorDiedError):
+                    raise ClusterError(
+                        f"the controller of cluster {self.name!r} does not answer ({type(error).__name__}): what has "
+                        "begun goes on when it is there again"
+                    ) from None
+            time.sleep(_FOLLOW_SECONDS)
 
     def _ask(self, ref: Any, timeout_s: float) -> Any:
         try:

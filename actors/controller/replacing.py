@@ -163,6 +163,8 @@ class Replacing:
         after_s = max(after_ms / 1000, self._alone_s)
         for broker_id in sorted(self._away()):
             is_gone = self._launcher.home_is_gone(broker_id)  # of all, each time: no look may be old when it counts
+            if broker_id in self._metadata.removals:
+                continue  # what it had is moved to other brokers instead
             if is_gone and self._silent_s(broker_id) >= after_s and not self._is_awaited(broker_id):
                 try:
                     self._check_copies(broker_id)

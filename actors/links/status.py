@@ -11,6 +11,7 @@ from typing import Final
 
 from actors.links.codec import since
 from actors.links.relay import Figures
+from actors.links.removals import RemovalStatus
 from actors.runtime.priority import Priority
 
 ASLEEP: Final = "Asleep"
@@ -112,6 +113,8 @@ class BrokerStatus:
     node_id: str = ""
     """Of its Ray node."""
     shards: tuple[ShardStatus, ...] = ()
+    removal: RemovalStatus | None = None
+    """How far its removal is; None if it stays."""
 
 
 @dataclass(frozen=True, slots=True)
