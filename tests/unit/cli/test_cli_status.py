@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from actors.cli.main import cli
 from actors.cluster import Cluster
+from actors.links.removals import RemovalStatus
 from actors.links.status import ASLEEP, BrokerStatus, ClusterStatus, Load, ShardStatus, TlsListener
 from actors.runtime.priority import Priority
 
@@ -25,6 +26,7 @@ BROKERS = (
     BrokerStatus(0, "127.0.0.1", 9092, None, 2, True, 40, None, "n0", SHARDS),
     BrokerStatus(1, "127.0.0.1", 9093, None, 2, True, 50, Load(tls=TLS, priority=Priority(-5)), "n0", ()),
     BrokerStatus(2, "127.0.0.1", 9094, None, 2, True, 60, Load(priority=WHY_NOT), "n0", ()),
+    BrokerStatus(5, "127.0.0.1", 9097, None, 2, True, 70, None, "n0", (), RemovalStatus(40, 12, 4, 0, 0, 30.4)),
 )
 FOUND = ClusterStatus("an-id", 1, BROKERS, "here")
 
@@ -67,3 +69,7 @@ def test_a_broker_says_which_certificates_it_does_not_take(cells: dict[str, dict
 
 def test_a_broker_says_why_it_has_no_priority(cells: dict[str, dict[str, str]]) -> None:
     assert cells["2"]["WHY"] == "niceness -5 was not to be had: Permission denied"
+
+
+def test_a_broker_that_is_being_removed_says_how_far_that_is(cells: dict[str, dict[str, str]]) -> None:
+    assert cells["5"]["WHY"] == "being removed: 12 of 40 partitions left, 4 under way, about 30 s"
