@@ -47,11 +47,17 @@ from placement.metadata import NO_LEADER, PartitionInfo, changed
 from tests.sim.consumer_bugs import CONSUMER_BUGS
 from tests.sim.guest_bugs import GUEST_BUGS
 from tests.sim.late_log import LateLog
+from tests.sim.removal_bugs import REMOVAL_BUGS
 from tests.sim.replacement_bugs import REPLACEMENT_BUGS
 
 Changes = list[tuple[Any, str, Any]]
 
-BUGS: dict[str, Callable[[], Changes]] = {**GUEST_BUGS, **CONSUMER_BUGS, **REPLACEMENT_BUGS}
+BUGS: dict[str, Callable[[], Changes]] = {
+    **GUEST_BUGS,
+    **CONSUMER_BUGS,
+    **REPLACEMENT_BUGS,
+    **REMOVAL_BUGS,
+}
 
 
 def planted(name: str) -> Changes:

@@ -24,6 +24,7 @@ from tests.sim.intruder import Intruder
 from tests.sim.lost_nodes import LostNodes
 from tests.sim.members import Lodger, Member, Observer
 from tests.sim.network import Network
+from tests.sim.removals import Removals
 from tests.sim.scenario import LODGER, Scenario, scenario_of
 from tests.sim.starvation import Starvation
 from tests.sim.visitor import Visitor
@@ -59,7 +60,11 @@ class World:
         self.scenario = scenario
         self.history = History(sim)
         guests = (COUNTER,) if scenario.guests else ()
-        self.cluster = Cluster(sim, folder, scenario.settings(), guests, commits_late=scenario.commits_late)
+        self.cluster = Cluster(
+            *(sim, folder, scenario.settings(), guests),
+            commits_late=scenario.commits_late,
+            brokers=4 if scenario.removes_brokers else 3,
+        )
         self.expulsions = Expulsions(sim)
         self.witness = Witness(sim, self.cluster, self.history, scenario, self.expulsions.heard)
         self.members = self._members()
@@ -78,12 +83,15 @@ class World:
         self.history.claims.holds = self.witness.logs.groups.holds
         self.counting = Counting(self) if scenario.guests else None
         self.losses = LostNodes(self)
+        self.removals = Removals(self)
         self.faults = Faults(self)
 
     def figures(self) -> dict[str, Any]:
         figures = self.history.figures() | self.faults.figures() | self.witness.logs.groups.happened
         if self.scenario.loses_nodes:
             figures |= self.losses.figures()
+        if self.scenario.removes_brokers:
+            figures |= self.removals.figures()
         return figures if self.counting is None else figures | self.counting.figures()
 
     def _members(self) -> list[Member]:
@@ -155,6 +163,7 @@ def run(
     starved: bool = False,
     guests: bool = False,
     lost: bool = False,
+    removals: bool = False,
 ) -> Outcome:
     """One run of `seed`. `bug` breaks the product: (owner, name, value) to exchange."""
     scenario = scenario or scenario_of(seed)
@@ -164,6 +173,8 @@ def run(
         scenario = replace(scenario, guests=True)
     if lost:
         scenario = replace(scenario, loses_nodes=True)
+    if removals:
+        scenario = replace(scenario, removes_brokers=True)
     root = "/dev/shm" if os.path.isdir("/dev/shm") else None
     folder = Path(tempfile.mkdtemp(prefix="coterie-sim-", dir=root))
     sim = Simulation(seed, trace=trace)
@@ -179,7 +190,8 @@ def run(
         counting = world.counting.hooks if world.counting is not None else list[Change]
         with ExitStack() as exchanged:
             losses = world.losses.hooks if scenario.loses_nodes else list[Change]
-            for changes in (lambda: bug or [], world.witness.hooks, world.expulsions.hooks, counting, losses):
+            removed = world.removals.hooks if scenario.removes_brokers else list[Change]
+            for changes in (lambda: bug or [], world.witness.hooks, world.expulsions.hooks, counting, losses, removed):
                 exchanged.enter_context(_exchanged(changes()))
             try:
                 world.run()
@@ -221,9 +233,16 @@ def _exchanged(changes: list[Change]) -> Iterator[None]:
                 setattr(owner, name, value)
 
 
-def command(seed: int, bug: str = "", starved: bool = False, guests: bool = False, lost: bool = False) -> str:
+def command(
+    seed: int,
+    bug: str = "",
+    starved: bool = False,
+    guests: bool = False,
+    lost: bool = False,
+    removals: bool = False,
+) -> str:
     """The line that repeats a run."""
-    flags = {"--starved": starved, "--guests": guests, "--lost": lost}
+    flags = {"--starved": starved, "--guests": guests, "--lost": lost, "--removals": removals}
     chosen = "".join(f" {flag}" for flag, is_set in flags.items() if is_set)
     return f"python -m tests.sim --seed {seed}{f' --bug {bug}' if bug else ''}{chosen}"
 
