@@ -7,8 +7,7 @@ finds there; so it goes on after the death of the controller, of any broker, or 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Set
 
 from actors import CoterieError
 from actors.controller.broker_changes import BrokerChanges
@@ -28,7 +27,10 @@ class CannotRemoveError(CoterieError):
 
 
 class Removing:
-    """Removes brokers. `gone` hears of each that has been unregistered; `wall_ms` is wall time."""
+    """Removes brokers. `gone` hears of each that has been unregistered and is among those `wanted`.
+
+    `wall_ms` is wall time.
+    """
 
     def __init__(
         self,
@@ -36,12 +38,14 @@ class Removing:
         changes: BrokerChanges,
         config: Callable[[], BrokerConfig],
         wall_ms: Callable[[], int],
+        wanted: Callable[[], Set[int]],
         gone: Callable[[int], None],
     ) -> None:
         self._log = metadata_log
         self._changes = changes
         self._config = config
         self._wall_ms = wall_ms
+        self._wanted = wanted
         self._gone = gone
 
     @property
@@ -111,14 +115,11 @@ class Removing:
 
     def tick(self) -> None:
         """Go on with all removals, as far as nothing has to be waited for."""
-        before = self._metadata.removed
-        if not self._metadata.removals:
-            return
-        commit = self._changes.removals_go_on()
-        if commit is not None:
-            for broker_id in sorted(self._metadata.removed - before):
-                commit.then(partial(self._is_gone, broker_id))
+        if self._metadata.removals and (commit := self._changes.removals_go_on()) is not None:
+            commit.then(self._let_go)
+        self._let_go()
 
-    def _is_gone(self, broker_id: int) -> None:
-        log.warning("broker %d was removed: it holds nothing any more", broker_id, extra=about(broker=broker_id))
-        self._gone(broker_id)
+    def _let_go(self) -> None:
+        for broker_id in sorted(self._log.committed.removed & self._wanted()):
+            log.warning("broker %d was removed: it holds nothing any more", broker_id, extra=about(broker=broker_id))
+            self._gone(broker_id)

@@ -120,7 +120,9 @@ class ControllerServer:
             new_id=lambda: new_uuid(environment.chance).hex,
         )
         self.removing = Removing(
-            *(metadata_log, self._changes, lambda: self.config, environment.clock.wall_ms), gone=self._removed
+            *(metadata_log, self._changes, lambda: self.config, environment.clock.wall_ms),
+            wanted=lambda: self._starts.wanted,
+            gone=self._removed,
         )
         self._operations = Operations(self.publisher, self._decide, self._acked, loop, ack_wait_s, faults)
         self.monitoring = Monitoring(

@@ -131,3 +131,15 @@ async def test_one_that_is_being_removed_is_not_replaced_by_itself(tmp_path: Pat
         c.clock.ahead += 3600
         c.server.replacing.tick()
         assert not c.metadata.directories[2].awaited
+
+
+async def test_one_that_a_client_unregisters_is_let_go_too(tmp_path: Path) -> None:
+    async with controller(tmp_path, lease_ms=2_000, **SETTINGS) as c:
+        brokers = await three(c)
+        told = await brokers[0].call("unregister_broker", 1, broker_id=2)
+        assert told["result"] == {"error_code": 0, "error_message": None}
+        await brokers[2].hear(Stop)
+        assert c.metadata.removed == {2}
+        brokers[2].hang_up()
+        await until(lambda: c.launcher.killed == [2])
+        assert c.launcher.started == []

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from actors.controller.decisions.decision import RefusedError
+from actors.controller.decisions.decision import Decision, NewId, RefusedError
 from actors.controller.decisions.elections import ground_of, min_insync
 from actors.controller.decisions.pairs import Ground, Key, led_together, records_of
 from actors.controller.decisions.reassignments import moved
 from actors.controller.decisions.replacement import held_by, sole_copies
-from actors.links.operations import Reassignment
+from actors.links.operations import BrokerUnregistered, Reassignment, UnregisterBroker
 from actors.settings import BrokerConfig
+from actors.wire.errors import ErrorCode
 from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo, Removal, changed
 from placement.reassignment import without
 from placement.records import REMOVALS, BrokerRemovalRecord, Record, UnregisterBrokerRecord
@@ -100,6 +101,24 @@ def _racks_refused(metadata: ClusterMetadata, broker_id: int, left: set[int]) ->
                 "--all-topics --brokers ...`)"
             )
     return None
+
+
+def unregister_broker(
+    metadata: ClusterMetadata, config: BrokerConfig, asked: UnregisterBroker, new_id: NewId
+) -> Decision:
+    """Unregister a broker that holds nothing, as Kafka's tool asks for it, or refuse it."""
+    broker_id = asked.broker_id
+    if broker_id not in metadata.brokers:
+        text = f"broker {broker_id} is not registered"
+        return BrokerUnregistered(ErrorCode.BROKER_ID_NOT_REGISTERED, text), []
+    held = sum(1 for _ in held_by(metadata, broker_id))
+    refused = removal_refused(metadata, config, broker_id)
+    if refused is None and held:
+        which = f"{held} partition{'s' if held > 1 else ''}"
+        refused = f"broker {broker_id} is a replica of {which}: `coterie brokers remove {broker_id}` moves what it has"
+    if refused is not None:
+        return BrokerUnregistered(ErrorCode.INVALID_REQUEST, refused), []
+    return BrokerUnregistered(ErrorCode.NONE, None), [UnregisterBrokerRecord(broker_id)]
 
 
 # --- beginning and end ------------------------------------------------------------------------------------------

@@ -413,6 +413,36 @@ def test_what_it_alone_had_is_waited_for_if_it_dies_meanwhile() -> None:
     assert GONE in cluster.metadata.brokers
 
 
+# --- UnregisterBroker ---------------------------------------------------------------------------------------------
+
+
+def test_kafkas_tool_unregisters_a_broker_that_holds_nothing() -> None:
+    cluster = Removal()
+    cluster.hold("t", PartitionInfo(0, 0, (0, 3), (0, 3)))
+    (code, text) = cluster.do("unregister_broker", broker_id=GONE).values()
+    assert (code, text) == (
+        ErrorCode.INVALID_REQUEST,
+        "broker 3 is a replica of 1 partition: `coterie brokers remove 3` moves what it has",
+    )
+    assert cluster.do("unregister_broker", broker_id=2)["error_code"] == 0
+    assert cluster.metadata.removed == {2}
+
+
+def test_a_broker_that_is_not_registered_is_not_unregistered() -> None:
+    cluster = Removal()
+    cluster.begin()
+    cluster.settle()
+    for broker_id in (GONE, 7, -1):
+        assert cluster.do("unregister_broker", broker_id=broker_id)["error_code"] == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_what_could_not_be_kept_is_refused_there_too() -> None:
+    cluster = Removal(3)
+    found = cluster.do("unregister_broker", broker_id=2)
+    assert found["error_code"] == ErrorCode.INVALID_REQUEST
+    assert found["error_message"].startswith("offsets.topic.replication.factor=3, and 2 brokers would be left")
+
+
 # --- afterwards -------------------------------------------------------------------------------------------------
 
 
