@@ -12,7 +12,6 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -45,7 +44,7 @@ from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
 from actors.links.removals import RemovalOutlook, RemovalStatus
 from actors.links.replacements import Outlook
-from actors.links.status import ClusterStatus
+from actors.links.status import ClusterStatus, plain
 from actors.members.deployment import names as pools
 from actors.runtime import ray_runtime
 from actors.runtime.environment import REAL
@@ -67,6 +66,7 @@ _CHECK_SECONDS = 1.0
 _VIEW_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
 _ANSWER_SECONDS = 10.0
+_DIED_SECONDS = 5.0
 _FOLLOW_SECONDS = 0.5  # between two looks how far the controller is
 
 
@@ -252,7 +252,7 @@ class Cluster:
 
     def status(self) -> dict[str, Any]:
         """Brokers, shard processes, their Ray nodes, pids, epochs and load: `ClusterStatus` as plain values."""
-        return asdict(self._status())
+        return plain(self._status())
 
     def _status(self) -> ClusterStatus:
         found: ClusterStatus = ray.get(self._controller.status.remote(), timeout=10)
@@ -356,7 +356,7 @@ class Cluster:
 
     def removal(self, broker_id: int) -> RemovalOutlook:
         """What the removal of a broker would mean: its moves, or why it cannot be; or how far it is."""
-        found: RemovalOutlook = self._insist(lambda: self._controller.removal.remote(broker_id))
+        found: RemovalOutlook = self._insist("removal", broker_id)
         return found
 
     def remove_broker(
@@ -372,7 +372,7 @@ class Cluster:
         `throttle` bounds what each broker sends to followers out of sync meanwhile, in bytes a second (0: no bound).
         `told` hears again and again how far it is. Raises ClusterError if it cannot be, or is called off.
         """
-        self._insist(lambda: self._controller.remove_broker.remote(broker_id, throttle))
+        self._insist("remove_broker", broker_id, throttle)
         while not (found := self.removal(broker_id)).removed:
             if found.status is None:
                 raise ClusterError(
@@ -381,20 +381,27 @@ class Cluster:
             if told is not None:
                 told(found.status)
             time.sleep(_FOLLOW_SECONDS)
-        self._addresses = self._insist(lambda: self._controller.addresses.remote())
+        self._addresses = self._insist("addresses")
 
     def call_off_removal(self, broker_id: int) -> None:
         """Have a broker stay that is being removed, with what it still has. Raises ClusterError if it is not."""
-        self._insist(lambda: self._controller.call_off_removal.remote(broker_id))
+        self._insist("call_off_removal", broker_id)
 
-    def _insist(self, ask: Callable[[], Any]) -> Any:
+    def _insist(self, method: str, *arguments: Any) -> Any:
         """Ask the controller, and the next one if it dies meanwhile. Asking twice must do no harm."""
+        ask = getattr(self._controller, method, None)
+        if ask is None:  # Ray brings the methods of the process that started it
+            raise ClusterError(
+                f"the controller of cluster {self.name!r} was first started by a release that cannot do this, and its "
+                "commands stay those until the cluster is stopped and started"
+            )
         begun = time.monotonic()
         while True:
             try:
-                return self._ask(ask(), _ANSWER_SECONDS)
+                return self._ask(ask.remote(*arguments), _ANSWER_SECONDS)
             except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
-                if time.monotonic() - begun > _SILENCE_SECONDS or isinstance(error, ray.exceptions.ActorDiedError):
+                died = isinstance(error, ray.exceptions.ActorDiedError)  # for good, if it is said again
+                if time.monotonic() - begun > (_DIED_SECONDS if died else _SILENCE_SECONDS):
                     raise ClusterError(
                         f"the controller of cluster {self.name!r} does not answer ({type(error).__name__}): what has "
                         "begun goes on when it is there again"

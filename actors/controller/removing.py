@@ -54,23 +54,24 @@ class Removing:
 
     def outlook(self, broker_id: int) -> RemovalOutlook:
         """What the removal of a broker would mean, or how far it is."""
-        metadata = self._metadata
+        metadata = self._log.committed
         if broker_id in metadata.removed:
             return RemovalOutlook(broker_id, removed=True)
         status = self.status(broker_id)
-        refused = removal_refused(metadata, self._config(), broker_id) if status is None else None
-        moves = [] if refused is not None else self._moves(broker_id)
-        return RemovalOutlook(broker_id, refused, tuple(moves), status)
+        if status is not None:
+            return RemovalOutlook(broker_id, status=status)
+        refused = removal_refused(metadata, self._config(), broker_id)
+        return RemovalOutlook(broker_id, refused, () if refused else tuple(self._moves(broker_id)))
 
     def _moves(self, broker_id: int) -> list[PlannedMove]:
-        metadata = self._metadata
+        metadata = self._log.committed
         held = dict(held_by(metadata, broker_id))
         planned = planned_moves(metadata, also=broker_id)
         return [PlannedMove(*key, held[key].replicas, new) for key, new in planned.items() if key in held]
 
     def status(self, broker_id: int) -> RemovalStatus | None:
         """How far the removal of a broker is; None if it is not being removed."""
-        metadata = self._metadata
+        metadata = self._log.committed
         removal = metadata.removals.get(broker_id)
         if removal is None:
             return None

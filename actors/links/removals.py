@@ -48,7 +48,7 @@ class RemovalOutlook:
     refused: str | None = None
     """Why it cannot begin; None if it can, or has."""
     moves: tuple[PlannedMove, ...] = ()
-    """The moves that are still to begin, as they would be planned now."""
+    """What would move, if it began now; nothing once it has begun."""
     status: RemovalStatus | None = None
     """How far it is; None if it has not begun."""
     removed: bool = False

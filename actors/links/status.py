@@ -6,8 +6,9 @@ Brokers tell the controller over the control link; a driver asks the controller 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Final
 
 from actors.links.codec import since
 from actors.links.relay import Figures
@@ -138,3 +139,19 @@ class ClusterStatus:
     controller_node_id: str = ""
     monitor: MonitorStatus | None = None
     """None if coterie.monitor=false."""
+
+
+def plain(status: ClusterStatus) -> dict[str, Any]:
+    """A status as plain values. In an upgrade, what a controller of an earlier build did not tell has its default."""
+    found: dict[str, Any] = _plain(status)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name, each.default)) for each in fields(value)}
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return value

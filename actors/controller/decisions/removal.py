@@ -250,9 +250,9 @@ def _target(partition: PartitionInfo) -> tuple[int, ...]:
 
 
 def _is_moving(ground: Ground, partition: PartitionInfo) -> bool:
-    """Whether a replica moves away from a broker that is being removed, to brokers that are there to take it."""
+    """Whether a replica moves away from a broker that is being removed, and all are there that have a part in it."""
     leaves = not ground.metadata.removals.keys().isdisjoint(partition.removing)
-    return leaves and ground.alive.issuperset(partition.adding)
+    return leaves and ground.alive.issuperset((partition.leader, *partition.adding))
 
 
 def _names(keys: Sequence[Key]) -> str:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from actors.cli.main import cli
 from actors.cluster import Cluster
 from actors.links.removals import RemovalStatus
-from actors.links.status import ASLEEP, BrokerStatus, ClusterStatus, Load, ShardStatus, TlsListener
+from actors.links.status import ASLEEP, BrokerStatus, ClusterStatus, Load, ShardStatus, TlsListener, plain
 from actors.runtime.priority import Priority
 
 SHARDS = (
@@ -73,3 +73,12 @@ def test_a_broker_says_why_it_has_no_priority(cells: dict[str, dict[str, str]]) 
 
 def test_a_broker_that_is_being_removed_says_how_far_that_is(cells: dict[str, dict[str, str]]) -> None:
     assert cells["5"]["WHY"] == "being removed: 12 of 40 partitions left, 4 under way, about 30 s"
+
+
+def test_what_a_controller_of_an_earlier_build_does_not_tell_has_its_default() -> None:
+    """Ray pickles what it tells: the values of the fields that there were, in their order."""
+    told = object.__new__(BrokerStatus)
+    told.__setstate__([0, "h", 9092, None, 2, True, 40, None, "n0", SHARDS])  # type: ignore[attr-defined]
+    (row,) = plain(ClusterStatus("an-id", 1, (told,)))["brokers"]
+    assert row["removal"] is None
+    assert row == asdict(BrokerStatus(0, "h", 9092, None, 2, True, 40, None, "n0", SHARDS))

@@ -408,6 +408,9 @@ def test_what_it_alone_had_is_waited_for_if_it_dies_meanwhile() -> None:
     cluster.begin()
     cluster.lose(GONE)
     cluster.step()
+    cluster.hold("u", *[PartitionInfo(0, 0, (0, 3), (0,))] * WAVE)
+    cluster.step()
+    assert all(each.adding for each in cluster.partitions("u")), "others go on"
     assert cluster.partitions("t")[0].leader == NO_LEADER
     assert waits_for(cluster.metadata, cluster.config, GONE) == "t-0 has no leader, and broker 3 could be it"
     assert GONE in cluster.metadata.brokers
