@@ -67,7 +67,7 @@ _VIEW_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
 _ANSWER_SECONDS = 10.0
 _DIED_SECONDS = 5.0
-_FOLLOW_SECONDS = 0.5  # between two looks how far the controller is
+_FOLLOW_SECONDS = 1.0  # between two looks how far the controller is
 
 
 def _left_out(removed: Sequence[int], started: int) -> tuple[str, ...]:

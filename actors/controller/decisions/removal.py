@@ -166,6 +166,8 @@ def _led_elsewhere(metadata: ClusterMetadata, config: BrokerConfig) -> list[Reco
 def _next_wave(metadata: ClusterMetadata, config: BrokerConfig) -> list[Record]:
     ground = ground_of(metadata, config)
     room = WAVE - sum(1 for _, partition in _partitions(metadata) if _is_moving(ground, partition))
+    if room <= 0:
+        return []
     outcomes: dict[Key, Outcome] = {}
     begun = 0
     for key, replicas in planned_moves(metadata).items():
@@ -213,15 +215,16 @@ def under_way(metadata: ClusterMetadata, broker_id: int) -> int:
 
 def waits_for(metadata: ClusterMetadata, config: BrokerConfig, broker_id: int) -> str | None:
     """What a removal waits for that does not come by itself; None if nothing keeps it from going on."""
-    ground, moves = ground_of(metadata, config), planned_moves(metadata)
+    ground = ground_of(metadata, config)
+    takers = [broker.id for broker in metadata.placeable()]
     for key, partition in held_by(metadata, broker_id):
-        why = _why_waits(ground, key, partition, moves.get(led_together(metadata, key)[0]))
+        why = _why_waits(ground, key, partition, takers)
         if why is not None:
             return f"{key[0]}-{key[1]} {why}"
     return None
 
 
-def _why_waits(ground: Ground, key: Key, partition: PartitionInfo, target: Sequence[int] | None) -> str | None:
+def _why_waits(ground: Ground, key: Key, partition: PartitionInfo, takers: Sequence[int]) -> str | None:
     away = [broker for broker in partition.adding if broker not in ground.alive]
     if partition.leader not in ground.alive:
         return f"has no leader, and {_ids(partition.isr)} could be it"
@@ -229,10 +232,13 @@ def _why_waits(ground: Ground, key: Key, partition: PartitionInfo, target: Seque
         return f"moves to broker {away[0]}, which is away"
     if set(partition.removing) & ground.metadata.removals.keys():
         return None
-    if target is None:
-        return f"needs {len(_target(partition))} brokers that are alive and stay"
+    former = _target(partition)
+    rest = without(former, ground.metadata.removals)
+    target = (*rest, *without(takers, rest))[: len(former)]  # or others: what keeps one waiting keeps them all
+    if len(target) < len(former):
+        return f"needs {len(former)} brokers that are alive and stay"
     try:
-        moved(ground, Reassignment(*led_together(ground.metadata, key)[0], tuple(target)), allow_factor_change=False)
+        moved(ground, Reassignment(*led_together(ground.metadata, key)[0], target), allow_factor_change=False)
     except RefusedError as refusal:
         return f"cannot move: {refusal}"
     return None
