@@ -48,7 +48,8 @@ def test_a_broker_is_removed_under_load_though_the_controller_dies_and_nothing_i
         topic(servers, f"{name}-three", 1, factor=3)
         with pytest.raises(ClusterError, match=f"topic {name}-three has replication factor 3, and 2 brokers would be"):
             cluster.remove_broker(0)
-        AdminClient({"bootstrap.servers": servers}).delete_topics([f"{name}-three"])[f"{name}-three"].result(60)
+        admin = AdminClient({"bootstrap.servers": servers})
+        admin.delete_topics([f"{name}-three"])[f"{name}-three"].result(60)
         produce(servers, name, [b"%d-%s" % (number, bytes(1_000)) for number in range(500)])
         group = f"g-{name}"
         with Writer(servers, name) as writer, Committer(consumer(servers, group), name) as committer:

@@ -37,9 +37,3 @@ def id_used_again() -> Changes:
         return max(self._starts.wanted | self.decided.brokers.keys(), default=-1) + 1
 
     return [(ControllerServer, "next_id", next_id)]
-
-
-@bug
-def placed_on_one_that_leaves() -> Changes:
-    """New replicas go to any broker that is alive."""
-    return [(ClusterMetadata, "placeable", ClusterMetadata.alive)]

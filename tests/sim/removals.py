@@ -35,7 +35,7 @@ class Removals:
 
     def kinds(self) -> list[Any]:
         """What happens, as often as it is in this list."""
-        return [self.broker_is_removed] * 5 + [self.broker_is_added] * 2 + [self.removal_is_called_off]
+        return [self.broker_is_removed, self.broker_is_added] * 6 + [self.removal_is_called_off] * 3
 
     def figures(self) -> dict[str, int]:
         return {"removals": self.begun, "removed": self.removed, "called_off": self._called_off}
