@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import actors.controller.decisions.removal
 from actors.controller.metadata.publisher import Publisher
 from actors.controller.removing import CannotRemoveError
 from actors.controller.server import ControllerServer
 from placement.metadata import ClusterMetadata
 from placement.records import BrokerRecord, Record, UnregisterBrokerRecord
+from tests.sim.engine import MS
 
 if TYPE_CHECKING:
     from tests.sim.run import World
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _MOST = 4
 """So many brokers there are at most at a time."""
 _THROTTLES = (None, None, 20_000, 0)
+_CHANGES_HIS_MIND = 0.3
 
 
 class Removals:
@@ -35,7 +38,7 @@ class Removals:
 
     def kinds(self) -> list[Any]:
         """What happens, as often as it is in this list."""
-        return [self.broker_is_removed, self.broker_is_added] * 6 + [self.removal_is_called_off] * 3
+        return [self.broker_is_removed, self.broker_is_added] * 6
 
     def figures(self) -> dict[str, int]:
         return {"removals": self.begun, "removed": self.removed, "called_off": self._called_off}
@@ -56,13 +59,11 @@ class Removals:
         else:
             self.begun += 1
             self.sim.say(f"broker {broker_id} is to be removed")
+            if self.sim.random.random() < _CHANGES_HIS_MIND:
+                self.sim.after(self.sim.random.randint(50, 3_000) * MS, self._removal_is_called_off, broker_id)
 
-    def removal_is_called_off(self) -> bool:
-        under_way = sorted(self.cluster.truth.removals)
-        if not under_way or self.sim.random.random() < 0.5:
-            return False
-        broker_id = self.sim.random.choice(under_way)
-        return self._at_the_controller(lambda server: self._call_off(server, broker_id))
+    def _removal_is_called_off(self, broker_id: int) -> None:
+        self._at_the_controller(lambda server: self._call_off(server, broker_id))
 
     def _call_off(self, server: ControllerServer, broker_id: int) -> None:
         try:
@@ -97,7 +98,8 @@ class Removals:
 
     def hooks(self) -> list[tuple[Any, str, Any]]:
         """What is exchanged in the product for the length of the run."""
-        return [(Publisher, "commit", self._watch_commits(Publisher.commit))]
+        few_at_a_time = (actors.controller.decisions.removal, "WAVE", 1)  # else one wave is all of it
+        return [few_at_a_time, (Publisher, "commit", self._watch_commits(Publisher.commit))]
 
     def _watch_commits(self, product: Any) -> Any:
         def commit(publisher: Publisher, records: Sequence[Record], **options: Any) -> Any:
