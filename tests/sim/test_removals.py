@@ -19,4 +19,13 @@ def test_brokers_are_removed_and_nothing_acknowledged_is_lost() -> None:
     assert f"{_SEEDS} seeds, 0 failed" in done.stdout
     totals = {name: int(count) for name, count in re.findall(r"'(\w+)': (\d+)", done.stdout)}
     assert totals["removed"] > 10
+    assert totals["called_off"] > 3
     assert totals["broker_is_added"] > 5
+
+
+def test_brokers_are_removed_while_others_are_replaced() -> None:
+    done = simulate("--seeds", "0-9", "--removals", "--lost")
+    assert done.returncode == 0, done.stdout + done.stderr
+    totals = {name: int(count) for name, count in re.findall(r"'(\w+)': (\d+)", done.stdout)}
+    assert totals["removed"] > 4
+    assert totals["replaced"] > 1
