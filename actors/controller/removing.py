@@ -29,7 +29,8 @@ class CannotRemoveError(CoterieError):
 class Removing:
     """Removes brokers. `gone` hears of each that has been unregistered and is among those `wanted`.
 
-    `wall_ms` is wall time.
+    While brokers still come to a controller that has just begun, it is not `settled`: those that came first would get
+    all that moves. `wall_ms` is wall time.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Removing:
         config: Callable[[], BrokerConfig],
         wall_ms: Callable[[], int],
         wanted: Callable[[], Set[int]],
+        settled: Callable[[], bool],
         gone: Callable[[int], None],
     ) -> None:
         self._log = metadata_log
@@ -46,6 +48,7 @@ class Removing:
         self._config = config
         self._wall_ms = wall_ms
         self._wanted = wanted
+        self._settled = settled
         self._gone = gone
 
     @property
@@ -116,8 +119,10 @@ class Removing:
 
     def tick(self) -> None:
         """Go on with all removals, as far as nothing has to be waited for."""
-        if self._metadata.removals and (commit := self._changes.removals_go_on()) is not None:
-            commit.then(self._let_go)
+        if self._metadata.removals and self._settled():
+            commit = self._changes.removals_go_on()
+            if commit is not None:
+                commit.then(self._let_go)
         self._let_go()
 
     def _let_go(self) -> None:

@@ -122,6 +122,7 @@ class ControllerServer:
         self.removing = Removing(
             *(metadata_log, self._changes, lambda: self.config, environment.clock.wall_ms),
             wanted=lambda: self._starts.wanted,
+            settled=self._settled,
             gone=self._removed,
         )
         self._operations = Operations(self.publisher, self._decide, self._acked, loop, ack_wait_s, faults)
@@ -212,6 +213,10 @@ class ControllerServer:
             session.protocol.send(Stop())
         else:
             self._launcher.kill_broker(broker_id)
+
+    def _settled(self) -> bool:
+        """Whether all brokers have registered with this controller, or had a lease for it."""
+        return self._starts.wanted <= self._brokers.keys() or self._loop.time() - self._started > self._lease
 
     def _is_missing(self, broker_id: int) -> bool:
         return not self.stopping and broker_id in self._starts.wanted and broker_id not in self._brokers

@@ -31,7 +31,7 @@ from actors.security.tls import TlsError
 from actors.settings import LINKS, OWN_STORE, OWN_TRUST, BrokerConfig, LinkSecurity
 from placement.metadata import BrokerInfo, Directory
 from placement.nodes import Node, PlacementError
-from placement.records import BrokerDirectoryRecord, BrokerRecord
+from placement.records import BrokerDirectoryRecord, BrokerRecord, UnregisterBrokerRecord
 
 _NODES = [Node(f"{i:056x}", f"10.0.0.{i}", 2.0) for i in range(2)]
 
@@ -549,6 +549,8 @@ def test_a_broker_that_was_removed_is_in_no_later_start_and_its_id_is_not_used_a
     config = BrokerConfig.from_mapping({"offsets.topic.replication.factor": "1"})
     controller._ask(controller._server.reconfigure, config)
     controller.remove_broker(2, None)
+    assert controller.removal(2).status is not None, "it waits for the brokers to register"
+    controller._ask(commit, [UnregisterBrokerRecord(2)])
     assert controller.removal(2).removed
     end(controller)
     monkeypatch.setattr(ControllerServer, "ready", lambda *_: True)

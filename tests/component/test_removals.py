@@ -9,6 +9,8 @@ import pytest
 from actors.controller.removing import CannotRemoveError
 from actors.links.control import Heartbeat, Image, Stop
 from actors.links.status import Load
+from placement.metadata import Removal
+from placement.records import BrokerRemovalRecord
 from tests.support.controller_world import Controller, controller, create
 from tests.support.runtime_helpers import FakeBroker, until
 
@@ -83,14 +85,31 @@ async def test_the_next_controller_goes_on_where_the_last_one_ended(tmp_path: Pa
         assert all(len(each.replicas) == 2 for each in c.metadata.topics["t"].partitions)
 
 
+async def test_a_controller_that_has_just_begun_waits_until_all_brokers_are_there(tmp_path: Path) -> None:
+    async with controller(tmp_path, **SETTINGS) as c:
+        brokers = await three(c)
+        await create(brokers[0], "t", 3, 2)
+        c.server.publisher.commit([BrokerRemovalRecord(2, Removal(0, 2))])
+    async with controller(tmp_path, **SETTINGS) as c:
+        c.server.start([0, 1, 2])
+        await FakeBroker(0, directory="d0").register(c.port)
+        await FakeBroker(2, directory="d2").register(c.port)
+        c.server.removing.tick()
+        assert not any(each.adding for each in c.metadata.topics["t"].partitions), "all would go to broker 0"
+        await FakeBroker(1, directory="d1").register(c.port)
+        for _ in range(2):  # leaders first
+            c.server.removing.tick()
+        assert sum(bool(each.adding) for each in c.metadata.topics["t"].partitions) == 2
+
+
 async def test_one_that_is_away_is_unregistered_and_its_actor_ended(tmp_path: Path) -> None:
     async with controller(tmp_path, lease_ms=2_000, **SETTINGS) as c:
         brokers = await three(c)
         brokers[2].hang_up()
         await until(lambda: c.launcher.started == [2])
         c.server.removing.begin(2)
+        await until(lambda: c.metadata.removed == {2})
         assert c.launcher.killed == [2, 2]
-        assert c.metadata.removed == {2}
         c.server.start_failed(2)
         assert c.launcher.started == [2], "its start has failed since, and is not tried again"
 

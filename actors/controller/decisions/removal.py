@@ -10,7 +10,7 @@ Functions of the cluster's metadata: they return records, and apply nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from actors.controller.decisions.decision import Decision, NewId, RefusedError
@@ -184,14 +184,20 @@ def _next_wave(metadata: ClusterMetadata, config: BrokerConfig) -> list[Record]:
 def planned_moves(metadata: ClusterMetadata, also: int | None = None) -> Mapping[Key, tuple[int, ...]]:
     """The replicas that partitions are still to be given, because brokers are being removed, or `also` this one is.
 
-    Those for which too few brokers are alive are left out, and so are those that move with others.
+    Those for which brokers that they need are not alive are left out, and so are those that move with others.
     """
     gone = metadata.removals.keys() if also is None else metadata.removals.keys() | {also}
     placed = {key: _target(partition) for key, partition in _partitions(metadata)}
+    found = _vacated(metadata, placed, gone)
+    return {key: replicas for key, replicas in found.items() if led_together(metadata, key)[0] == key}
+
+
+def _vacated(
+    metadata: ClusterMetadata, placed: Mapping[Key, Sequence[int]], gone: Collection[int]
+) -> dict[Key, tuple[int, ...]]:
     takers = [broker.id for broker in metadata.placeable()]
     racks = {broker.id: broker.rack for broker in metadata.brokers.values()}
-    found = vacated(placed, gone, takers, racks)
-    return {key: replicas for key, replicas in found.items() if led_together(metadata, key)[0] == key}
+    return vacated(placed, gone, takers, racks)
 
 
 def _unregistered(metadata: ClusterMetadata) -> list[Record]:
@@ -216,15 +222,14 @@ def under_way(metadata: ClusterMetadata, broker_id: int) -> int:
 def waits_for(metadata: ClusterMetadata, config: BrokerConfig, broker_id: int) -> str | None:
     """What a removal waits for that does not come by itself; None if nothing keeps it from going on."""
     ground = ground_of(metadata, config)
-    takers = [broker.id for broker in metadata.placeable()]
     for key, partition in held_by(metadata, broker_id):
-        why = _why_waits(ground, key, partition, takers)
+        why = _why_waits(ground, key, partition)
         if why is not None:
             return f"{key[0]}-{key[1]} {why}"
     return None
 
 
-def _why_waits(ground: Ground, key: Key, partition: PartitionInfo, takers: Sequence[int]) -> str | None:
+def _why_waits(ground: Ground, key: Key, partition: PartitionInfo) -> str | None:
     away = [broker for broker in partition.adding if broker not in ground.alive]
     if partition.leader not in ground.alive:
         return f"has no leader, and {_ids(partition.isr)} could be it"
@@ -233,15 +238,19 @@ def _why_waits(ground: Ground, key: Key, partition: PartitionInfo, takers: Seque
     if set(partition.removing) & ground.metadata.removals.keys():
         return None
     former = _target(partition)
-    rest = without(former, ground.metadata.removals)
-    target = (*rest, *without(takers, rest))[: len(former)]  # or others: what keeps one waiting keeps them all
-    if len(target) < len(former):
-        return f"needs {len(former)} brokers that are alive and stay"
+    target = _vacated(ground.metadata, {key: former}, ground.metadata.removals).get(key)  # or one that is as good
+    if target is None:
+        return f"needs {len(former)} brokers that are alive and stay{_in_racks(ground.metadata)}"
     try:
         moved(ground, Reassignment(*led_together(ground.metadata, key)[0], target), allow_factor_change=False)
     except RefusedError as refusal:
         return f"cannot move: {refusal}"
     return None
+
+
+def _in_racks(metadata: ClusterMetadata) -> str:
+    has_racks = None not in {broker.rack for broker in metadata.brokers.values()}
+    return ", in as many racks as now" if has_racks else ""
 
 
 def _partitions(metadata: ClusterMetadata) -> Iterator[tuple[Key, PartitionInfo]]:

@@ -390,6 +390,19 @@ def test_too_few_that_are_alive_are_waited_for_by_name() -> None:
     assert cluster.metadata.removed == {GONE}
 
 
+def test_the_only_other_broker_of_a_rack_is_waited_for() -> None:
+    cluster = Removal(racks=("a", "a", "b", "b"))
+    cluster.hold("t", PartitionInfo(0, 0, (0, 3), (0, 3)))
+    cluster.lose(2)
+    cluster.begin()
+    assert cluster.step() == []
+    text = "t-0 needs 2 brokers that are alive and stay, in as many racks as now"
+    assert waits_for(cluster.metadata, cluster.config, GONE) == text
+    cluster.metadata.apply(BrokerRecord(BrokerInfo(2, "host2", 9092, "b", 1)))
+    cluster.settle()
+    assert cluster.partitions("t")[0].replicas == (0, 2)
+
+
 def test_a_broker_that_died_while_it_was_filled_is_waited_for_by_name_and_keeps_nothing_else_waiting() -> None:
     cluster = Removal()
     cluster.hold("t", *[PartitionInfo(0, 0, (0, 1, 3), (0, 1, 3))] * WAVE)

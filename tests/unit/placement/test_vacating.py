@@ -42,6 +42,13 @@ def test_a_rack_of_a_broker_that_is_away_counts() -> None:
     assert vacated(placed, {2}, [1, 3], racks) == {("t", 0): (0, 3)}
 
 
+def test_a_partition_waits_for_the_rack_of_a_broker_that_stays_and_is_no_taker_now() -> None:
+    racks = {0: "a", 1: "a", 2: "b", 3: "b"}
+    placed = {("t", 0): (0, 2), ("one", 0): (2,)}
+    assert vacated(placed, {2}, [0, 1], racks) == {("one", 0): (1,)}
+    assert vacated(placed, {2, 3}, [0, 1], racks).keys() == placed.keys(), "there is no other in that rack"
+
+
 def test_two_that_go_at_once_are_replaced_at_once() -> None:
     placed = {("t", 0): (1, 2, 0)}
     assert vacated(placed, {1, 2}, [0, 2, 3, 4], NO_RACKS) == {("t", 0): (0, 3, 4)}
