@@ -92,8 +92,8 @@ def _racks_refused(metadata: ClusterMetadata, broker_id: int, left: set[int]) ->
         replicas = _target(partition)
         others = {racks[broker] for broker in replicas if broker in left}
         can_come = {racks[broker] for broker in left if broker not in replicas} - others
-        now, room = {racks[broker] for broker in replicas if broker in racks}, len(replicas) - len(others)
-        if len(now) > len(others) + min(len(can_come), room):
+        now = {racks[broker] for broker in replicas if broker in racks}
+        if len(now) > len(others) + len(can_come):
             return (
                 f"{topic}-{index} is in {len(now)} racks ({', '.join(sorted(map(str, now)))}), and the brokers that "
                 f"would be left have no other for it than {', '.join(sorted(map(str, others | can_come)))}: add a "
