@@ -17,6 +17,7 @@ from actors.broker.commits import Commits
 from actors.broker.counts import Counts
 from actors.broker.fetches import ParkedFetches
 from actors.broker.quotas import Quotas
+from actors.broker.slots import Slot
 from actors.broker.turns import Turns
 from actors.coordinator.groups.messages import ListedGroup
 from actors.coordinator_kinds.kind import CoordinatorKind
@@ -60,6 +61,11 @@ class Shards(Protocol):
         self, partition: int, message: ApiMessage, version: int, correlation_id: int, done: Callable[[bytes], None]
     ) -> None:
         """As `ask`; `done` gets the answer's whole frame, which has this correlation id."""
+
+    def ask_for(
+        self, slot: Slot, partition: int, message: ApiMessage, version: int, done: Callable[[bytes], None]
+    ) -> None:
+        """As `ask_encoded`, for the request of this slot: if its client goes, the shard is told, and `done` is not."""
 
     def await_serving(self, partition: int, done: Callable[[ErrorCode], None]) -> None:
         """Start the shard; `done` is called with NONE when it serves, or with the reason why it does not."""

@@ -60,25 +60,31 @@ class Told:
         """The whole answer, when the last members have come with it."""
         self.add(core.MembersDescribed(None, tuple((place, g.members) for place, g in enumerate(r.groups))))
         bare = answer(m, replace(r, groups=tuple(replace(g, members=()) for g in r.groups)), self._version, Topics())
-        parts = [_HEAD, uvarint(len(r.groups) + 1)]
+        groups: list[bytes] = []
         for place, group in enumerate(bare.groups):
-            whole = _encoded(group, self._version)
+            whole = encoded_group(group, self._version)
             if group.error_code:  # the shard was unloaded meanwhile
-                parts.append(whole)
+                groups.append(whole)
                 continue
-            parts += [whole[: -_TAIL - 1], uvarint(self._counts[place] + 1), *self._members[place], whole[-_TAIL:]]
-        return b"".join([*parts, _NO_TAGS])
+            head, count = whole[: -_TAIL - 1], uvarint(self._counts[place] + 1)
+            groups.append(b"".join([head, count, *self._members[place], whole[-_TAIL:]]))
+        return body_of(groups)
 
 
-def _encoded(group: _Group, version: int) -> bytes:
+def body_of(groups: Sequence[bytes]) -> bytes:
+    """A whole answer of groups that are encoded already."""
+    return b"".join([_HEAD, uvarint(len(groups) + 1), *groups, _NO_TAGS])
+
+
+def encoded_group(group: _Group, version: int) -> bytes:
     """A group as it stands in an answer: behind the head and the length of the list, and before the tags."""
     return ConsumerGroupDescribeResponse(groups=[group]).encode(version)[len(_HEAD) + 1 : -len(_NO_TAGS)]
 
 
 def _encoded_members(members: Sequence[core.DescribedMember], version: int) -> bytes:
     """Members as they stand in a group: after the length of their list, and before what a group ends with."""
-    before = len(_encoded(_Group(), version)) - _TAIL - 1
-    whole = _encoded(_Group(members=[_member(each) for each in members]), version)
+    before = len(encoded_group(_Group(), version)) - _TAIL - 1
+    whole = encoded_group(_Group(members=[_member(each) for each in members]), version)
     return whole[before + len(uvarint(len(members) + 1)) : -_TAIL]
 
 

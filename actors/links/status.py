@@ -114,7 +114,7 @@ class BrokerStatus:
     node_id: str = ""
     """Of its Ray node."""
     shards: tuple[ShardStatus, ...] = ()
-    removal: RemovalStatus | None = None
+    removal: RemovalStatus | None = since(3, None)
     """How far its removal is; None if it stays."""
 
 

@@ -3,9 +3,9 @@
 Events: `sent`/`acked` of records, `committing`/`committed`/`read` of offsets, `handled` records, those of a partition
 that was in hand elsewhere (`two_at_once`), `deadly` ones that were begun and end their process, those that were
 `set_aside`, `fault` and `healed`. Of members: what each `took` and `gave` up or has `lost` with its membership, when it
-has `left`, and what it knows to be committed (`kept`); by the log, `owners` of a classic group's generation, and what a
-member of a consumer group `holds`; and that a group has another `protocol`. Times are monotonic seconds since the run
-began.
+has `left`, what it knows to be committed (`kept`), and which epoch of a consumer group it has `heard` last; by the log,
+`owners` of a classic group's generation, what a member of a consumer group `holds`, and that it has `ended`; and that a
+group has another `protocol`. Times are monotonic seconds since the run began.
 """
 
 from __future__ import annotations
@@ -27,13 +27,17 @@ class History:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._begun = time.monotonic()
+        self._begun, self._begun_at = time.monotonic(), time.time()
         self._lock = threading.Lock()
         self._file: IO[str] = path.open("w")
 
     def now(self) -> float:
         """Seconds since the run began."""
         return time.monotonic() - self._begun
+
+    def at(self, timestamp_ms: int) -> float:
+        """When a record was written, in seconds since the run began: all of a run is on one machine."""
+        return round(timestamp_ms / 1000 - self._begun_at, 4)
 
     def note(self, event: str, **more: Any) -> None:
         """Write an event."""
@@ -76,6 +80,8 @@ class Outcome:
     false_expulsions: int = 0
     left_behind: int = 0
     """Classic members that lost their partitions since their group became a classic one of a later generation."""
+    fallen_behind: int = 0
+    """Members of consumer groups that were fenced because answers that told them of two steps were lost."""
     kept: int = 0
     """Acknowledged commits of members."""
     changed_over: int = 0
@@ -207,10 +213,17 @@ def _uses(events: list[dict[str, Any]], outcome: Outcome) -> None:
 
 
 def _expulsions(events: list[dict[str, Any]], outcome: Outcome) -> None:
-    """Nobody loses its membership but a classic member that a downgrade leaves behind, once (22, K-E-47)."""
-    behind = _left_behind(events)
-    for event in events:
+    """Nobody loses its membership but by the two rules of Kafka that the log can show to have applied.
+
+    A classic member that a downgrade leaves behind gets 22, once (K-E-47). A member of a consumer group whose epoch is
+    neither the one that the coordinator has of it nor the one before is fenced (110, K-A-42).
+    """
+    behind, fallen = _left_behind(events), _fallen_behind(events)
+    for place, event in enumerate(events):
         if event["event"] != "lost":
+            continue
+        if place in fallen:
+            outcome.fallen_behind += 1
             continue
         for downgrade in behind:
             group, client, at = downgrade
@@ -221,6 +234,31 @@ def _expulsions(events: list[dict[str, Any]], outcome: Outcome) -> None:
         else:
             outcome.false_expulsions += 1
             outcome.violations.append(f"at {event['at']:.1f} s {event['client']} lost its membership, never silent")
+
+
+def _fallen_behind(events: list[dict[str, Any]]) -> set[int]:
+    """The places of `lost` events whose members had to be fenced, by the records written before.
+
+    The last record of such a member says that it is a member, and has neither as its epoch nor as its previous epoch
+    the one that the member heard last. Each answer that a member hears excuses one loss at most.
+    """
+    written: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for event in events:
+        if event["event"] in ("holds", "ended"):
+            written[event["group"], event["member"]].append(event)
+    found: set[int] = set()
+    heard: dict[tuple[str, str], dict[str, Any]] = {}
+    for place, event in enumerate(events):
+        match event["event"]:
+            case "heard":
+                heard[event["group"], event["client"]] = event
+            case "left":
+                heard.pop((event["group"], event["client"]), None)
+            case "lost" if last := heard.pop((event.get("group", ""), event["client"]), None):
+                before = [each for each in written[event["group"], last["member"]] if each["written"] <= event["at"]]
+                if before and before[-1]["event"] == "holds" and last["epoch"] < before[-1]["previous"]:
+                    found.add(place)
+    return found
 
 
 def _left_behind(events: list[dict[str, Any]]) -> list[tuple[str, str, float]]:

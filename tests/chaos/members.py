@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import struct
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
@@ -41,6 +42,7 @@ class Member(Load):
         super().__init__(name, history, servers)
         self.topic, self.role = topic, role
         self._until = 0.0
+        self._heard: tuple[str, int] = "", 0
 
     def run(self) -> None:
         for protocol in itertools.cycle(self.role.protocols):
@@ -76,6 +78,15 @@ class Member(Load):
 
     def handled(self, partition: int, offsets: list[int]) -> None:
         self._note("handled", partition=partition, offsets=offsets)
+
+    def heard(self, member_id: str, epoch: int) -> None:
+        """It is this member of a consumer group, and its client knows of this epoch. Called after each poll.
+
+        librdkafka may know of it for a moment longer than it is a member: that is not noted again.
+        """
+        if epoch > 0 and self._heard != (member_id, epoch):
+            self._heard = member_id, epoch
+            self._note("heard", member=member_id, epoch=epoch)
 
     def kept(self, offsets: Mapping[int, int]) -> None:
         """A commit was acknowledged."""
@@ -116,12 +127,25 @@ class OwnMember(Member):
             while self.goes_on:
                 for tp, records in consumer.poll(200).items():
                     self.handled(tp.partition, [record.offset for record in records])
+                if protocol == CONSUMER:
+                    known = consumer.group_metadata()
+                    self.heard(known.member_id, known.generation_id)
                 with contextlib.suppress(KafkaError):
                     consumer.commit_async(callback=self._committed)
 
     def _committed(self, offsets: Mapping[TopicPartition, Any], error: BaseException | None) -> None:
         if error is None:
             self.kept({tp.partition: meta.offset for tp, meta in offsets.items()})
+
+
+def epoch_of(metadata: bytes) -> tuple[str, int]:
+    """The member id and the epoch that librdkafka's opaque metadata of a group has: magic, epoch, and three texts."""
+    magic = b"CGMDv2:"
+    if not metadata.startswith(magic):
+        raise ValueError(f"metadata of a group of another version: {metadata!r}")
+    (epoch,) = struct.unpack_from("=i", metadata, len(magic))
+    _, member_id, _ = metadata[len(magic) + 4 :].split(b"\0", 2)
+    return member_id.decode(), epoch
 
 
 class ConfluentMember(Member):
@@ -152,6 +176,8 @@ class ConfluentMember(Member):
             for message in consumer.consume(500, 0.2):
                 if message.error() is None:
                     self.handled(message.partition(), [message.offset()])
+            if protocol == CONSUMER:
+                self.heard(*epoch_of(consumer.consumer_group_metadata()))
             if not self._is_committing:
                 with contextlib.suppress(KafkaException):
                     consumer.commit(asynchronous=True)

@@ -37,9 +37,9 @@ class OwnershipWatcher(Load):
             while not self.stopping.is_set():
                 for records in reader.poll(500, max_records=5000).values():
                     for record in records:
-                        self._read(record.key, record.value)
+                        self._read(record.key, record.value, self.history.at(record.timestamp))
 
-    def _read(self, key: bytes | None, value: bytes | None) -> None:
+    def _read(self, key: bytes | None, value: bytes | None, written: float) -> None:
         change = GROUP_RECORDS.decode(key, value) if key is not None else None
         if change is None or isinstance(change, OffsetsPut | OffsetsDeleted) or change.group_id not in self._groups:
             return
@@ -47,8 +47,10 @@ class OwnershipWatcher(Load):
         self._note_type(change.group_id)
         if isinstance(change, GroupPut):
             self._note_generation(change.group_id, change.metadata)
-        elif isinstance(change, CurrentAssignment) and not change.is_tombstone:
-            self._note_holder(change)
+        elif isinstance(change, CurrentAssignment) and change.is_tombstone:
+            self.history.note("ended", group=change.group_id, member=change.member_id, written=written)
+        elif isinstance(change, CurrentAssignment):
+            self._note_holder(change, written)
 
     def _note_type(self, group: str) -> None:
         """A group that changes its protocol is of none for a moment."""
@@ -69,7 +71,7 @@ class OwnershipWatcher(Load):
         if metadata.members:
             self.history.note("owners", group=group, generation=metadata.generation_id, members=members)
 
-    def _note_holder(self, change: CurrentAssignment) -> None:
+    def _note_holder(self, change: CurrentAssignment, written: float) -> None:
         """What a member holds now, what it has yet to give back included; and who else does so of that."""
         found = self._state.get(change.group_id)
         state = found.persisted if found is not None else None
@@ -77,11 +79,12 @@ class OwnershipWatcher(Load):
             return
         mine, others = _held(state, change.member_id), [each for each in state.current if each != change.member_id]
         twice = {each: sorted(shared) for each in others if (shared := _held(state, each) & mine)}
-        epoch = state.current_of(change.member_id).epoch
-        place = {"group": change.group_id, "member": change.member_id, "epoch": epoch}
+        current = state.current_of(change.member_id)
+        place = {"group": change.group_id, "member": change.member_id, "written": written}
+        epochs = {"epoch": current.epoch, "previous": current.previous_epoch}
         member = state.metadata.get(change.member_id)
         place["client"] = member.client_id if member is not None else ""
-        self.history.note("holds", partitions=sorted(mine), twice=twice, **place)
+        self.history.note("holds", partitions=sorted(mine), twice=twice, **place, **epochs)
 
 
 def _held(state: ConsumerState, member_id: str) -> frozenset[int]:

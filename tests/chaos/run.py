@@ -274,6 +274,7 @@ def report(console: Console, outcome: Outcome) -> None:
         "processes that they have ended": outcome.deaths,
         "false expulsions": outcome.false_expulsions,
         "members that a downgrade left behind": outcome.left_behind,
+        "members that lost the answers of two steps": outcome.fallen_behind,
         "longest unavailability of a group": f"{outcome.longest_gap_s:.2f} s",
     }
     for name, value in rows.items():

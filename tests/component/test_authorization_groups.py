@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ from actors.runtime.logs import AUDIT
 from actors.security.acl import AclOperation, PatternType
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
-from actors.wire.framing import decode_response
+from actors.wire.framing import decode_response, encode_response
+from actors.wire.operations import GROUP_OPERATIONS
 from tests.support.acl_requests import commit
 from tests.support.acl_world import RELAYED, World, name_id
+from tests.support.acl_world import answer as made_answer
 from tests.support.acls import CLUSTER, GROUP, TOPIC, allowed, forbidden
 
 READ, DELETE, DESCRIBE, ALL = AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE, AclOperation.ALL
 DENIED_TOPIC, DENIED_GROUP = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
+PREFIXED = PatternType.PREFIXED
 NOT_ASKED = -(2**31)
 
 
@@ -271,28 +275,101 @@ def test_a_description_was_made_for_a_client_that_had_gone(tmp_path: Path, autho
 def test_a_long_description_of_one_group_was_decoded_and_encoded_again(tmp_path: Path) -> None:
     """In one turn of the broker's loop, a quarter of a second for some hundred thousand partitions."""
     sees_all = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "*")])
-    judged = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "long")])
-    for world, goes_on in ((without_acls(tmp_path), True), (sees_all, True), (judged, False)):
+    for world in (without_acls(tmp_path), sees_all):
         answer = world.bytes_for(m.ConsumerGroupDescribeRequest(group_ids=["with-long"]), 1)
         assert isinstance(answer, bytes)
-        assert world.shards.frames == ([answer] if goes_on else [])
+        assert world.shards.frames == [answer]
         assert decode_response(m.ConsumerGroupDescribeResponse, 1, answer[4:])[0] == 7
     (group,) = without_acls(tmp_path).ask(m.ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
     assert (group.group_id, group.group_state) == ("g", "Stable")
-    asked = m.ConsumerGroupDescribeRequest(group_ids=["with-long"], include_authorized_operations=True)
-    (group,) = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "*")]).ask(asked, 1).groups
-    assert group.authorized_operations != NOT_ASKED, "which only the broker knows"
+
+
+def in_pieces(world: World, version: int, *groups: str, also: bool = False) -> tuple[Any, int]:
+    """A description, and how many turns of the loop it takes."""
+    asked = m.ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=also)
+    written = world.connection.transport.written  # type: ignore[union-attr]
+    before, turns = len(written), 0
+    world.bytes_for(asked, version)
+    while len(written) == before:
+        turns += 1
+        assert turns < 1000
+        world.broker.loop.turn()
+    world.broker.loop.turn()  # in which its client is read again
+    (answer,) = written[before:]
+    return decode_response(m.ConsumerGroupDescribeResponse, version, answer[4:])[1], turns
+
+
+def whole(version: int, *groups: str, also: bool) -> Any:
+    """What shards answer."""
+    asked = m.ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=also)
+    return made_answer(asked, version)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_long_description_that_has_to_be_judged_was_one_piece_of_work(tmp_path: Path, version: int) -> None:
+    """60 ms of the broker's loop for some thousand members, which it decoded, judged and encoded again."""
+    acls = [allowed(DESCRIBE, GROUP, "*"), allowed(DESCRIBE, TOPIC, "t", pattern=PatternType.PREFIXED)]
+    world = World(tmp_path, acls)
+    for also in (False, True):
+        found, turns = in_pieces(world, version, "with-many", "with-t", also=also)
+        wanted = whole(version, "with-many", "with-t", also=also)
+        for each in wanted.groups:
+            each.authorized_operations = 1 << 8 if also else NOT_ASKED
+        assert (
+            found
+            == decode_response(m.ConsumerGroupDescribeResponse, version, encode_response(wanted, version, 7)[4:])[1]
+        )
+        assert turns > 6, "members, and then names"
+    assert len(world.broker.context.turns) == 0
+    assert world.connection.transport.reading  # type: ignore[union-attr]
+
+
+def test_a_long_description_without_acls_is_merged_in_pieces(tmp_path: Path) -> None:
+    found, turns = in_pieces(without_acls(tmp_path), 1, "with-many", "g", also=True)
+    assert [(g.group_id, len(g.members), g.authorized_operations) for g in found.groups] == [
+        ("with-many", 6_000, GROUP_OPERATIONS),
+        ("g", 1, GROUP_OPERATIONS),
+    ]
+    assert turns > 3
+
+
+def test_refusals_have_their_places_in_a_long_description_and_are_counted(tmp_path: Path) -> None:
+    acls = [allowed(ALL, GROUP, "with-", pattern=PatternType.PREFIXED), allowed(ALL, TOPIC, "t", pattern=PREFIXED)]
+    world = World(tmp_path, acls)
+    found, _ = in_pieces(world, 1, "no", "with-secret", "with-many", "with-t")
+    assert [(g.group_id, g.error_code, len(g.members)) for g in found.groups] == [
+        ("no", DENIED_GROUP, 0),
+        ("with-secret", DENIED_TOPIC, 0),
+        ("with-many", 0, 6_000),
+        ("with-t", 0, 1),
+    ]
+    assert found.groups[1].error_message
+    hidden = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "t-1", pattern=PREFIXED)])
+    (group,) = in_pieces(hidden, 1, "with-many")[0].groups
+    assert (group.error_code, group.members) == (DENIED_TOPIC, [])
+    for each in (world, hidden):
+        (figures,) = [row for row in each.broker.context.counts.requests.figures(Counter()) if row.api_key == 69]
+        assert figures.errors == 1
+
+
+def test_a_long_description_was_judged_to_the_end_for_a_client_that_had_gone(tmp_path: Path) -> None:
+    world = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "t", pattern=PREFIXED)])
+    world.bytes_for(m.ConsumerGroupDescribeRequest(group_ids=["with-many"]), 1)
+    assert len(world.broker.context.turns) == 1
+    world.connection.connection_lost(None)
+    world.broker.loop.turn()
+    assert len(world.broker.context.turns) == 0
 
 
 def test_a_long_description_of_one_classic_group_was_decoded_and_encoded_again(tmp_path: Path) -> None:
     asked = m.DescribeGroupsRequest(groups=["with-long"])
-    for world in (without_acls(tmp_path), World(tmp_path, [allowed(DESCRIBE, GROUP, "with-long")])):
+    judged = World(tmp_path, [allowed(DESCRIBE, GROUP, "with-long")])
+    for world, may_do in ((without_acls(tmp_path), GROUP_OPERATIONS), (judged, 1 << 8)):
         answer = world.bytes_for(asked, 5)
         assert isinstance(answer, bytes)
         assert world.shards.frames == [answer]
         also = m.DescribeGroupsRequest(groups=["with-long"], include_authorized_operations=True)
-        assert world.ask(also, 5).groups[0].authorized_operations != NOT_ASKED
-        assert len(world.shards.frames) == 1, "what the client may do only the broker knows"
+        assert world.ask(also, 5).groups[0].authorized_operations == may_do, "which only the broker knows"
     denied = World(tmp_path, [allowed(DESCRIBE, GROUP, "other")]).ask(asked, 5).groups
     assert [(g.group_id, g.error_code) for g in denied] == [("with-long", DENIED_GROUP)]
 

@@ -67,6 +67,35 @@ def test_cooperative_members_read_what_they_keep_throughout(kafka):
         assert reader.assignment() == {T0}
 
 
+def test_what_a_round_has_given_was_not_read_until_the_next_round_was_over(kafka):
+    """Its committed offset was asked for behind the JoinGroup, which waits for the slowest of the group's handlers.
+
+    Nobody answered that within `request_timeout_ms`, and then the connection was closed, and the JoinGroup with it.
+    """
+    recorder = Recorder()
+    settings = {"partition_assignment_strategy": ["cooperative-sticky"], "heartbeat_interval_ms": 50}
+    kafka.append("t", 1, b"new")
+    kafka.give = lambda member_id: [T0]
+    with consumer(kafka, group_id="g", **settings) as reader:
+        reader.subscribe(["t"], listener=recorder)
+        poll_until(reader, lambda: reader.assignment() == {T0})
+        release = threading.Event()
+
+        def slowly(request: Any) -> Any:
+            release.wait(60)
+
+        kafka.give = lambda member_id: [T1]
+        kafka.script(m.JoinGroupRequest, lambda request: None, slowly)
+        kafka.script(m.HeartbeatRequest, m.HeartbeatResponse(error_code=27))
+        poll_until(reader, lambda: kafka.order(m.JoinGroupRequest, m.SyncGroupRequest)[-1] == "JoinGroupRequest")
+        assert [r.value for r in read(reader, 1)] == [b"new"]
+        assert reader.committed(T1) is None
+        assert kafka.order(m.JoinGroupRequest, m.SyncGroupRequest)[-1] == "JoinGroupRequest", "the round goes on"
+        release.set()
+        poll_until(reader, lambda: kafka.order(m.JoinGroupRequest, m.SyncGroupRequest)[-1] == "SyncGroupRequest")
+    assert ("lost", [T1]) not in recorder.calls
+
+
 @pytest.mark.conformance("E-22")
 def test_a_topic_made_before_joining_is_part_of_the_pattern_and_a_later_one_joins_in(kafka):
     with consumer(kafka, group_id="g", metadata_max_age_ms=100) as reader:

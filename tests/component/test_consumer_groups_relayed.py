@@ -5,6 +5,7 @@ In the first half a test plays the shard process, in the second half the broker.
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from actors.broker.authorization import Authorization
 from actors.broker.coordinators.visible import VisibleTopics
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
+from actors.coordinator.records import encode
 from actors.coordinator_kinds.groups import GROUPS
+from actors.group_api.consumer_group_describe import Told
 from actors.links.known_topics import KnownTopics, TopicNames, TopicRacks
 from actors.links.relay import PAYLOADS, Assignment, Greeting, Kind, packed_range
 from actors.links.versions import OWN, UNTOLD, Spoken, encoded
+from actors.records.building import build_batch
 from actors.records.reading import iter_key_values
 from actors.security.acl import AclOperation, PatternType
 from actors.wire import messages as m
@@ -25,6 +29,7 @@ from placement.infos import AclRow, BrokerInfo
 from placement.metadata import PartitionInfo, TopicInfo
 from placement.records import BrokerRecord, GroupConfigsRecord, TopicRecord
 from tests.support.acls import TOPIC, allowed
+from tests.support.consumer_groups import GROUP, records_of
 from tests.support.handler_helpers import AUTHORIZER
 from tests.support.runtime_helpers import until
 from tests.support.shard_broker import FakeBroker, process
@@ -208,6 +213,28 @@ async def test_an_expression_of_a_client_that_has_gone_is_resolved_for_the_next_
         await broker.answer(broker.ask(beat(joined.member_epoch), 1, 10))
         connection, _, _ = await broker.hear(Kind.MATCHED, 2)
         assert (connection, resolved(broker)) == (10, [])
+
+
+async def test_a_description_ends_with_its_client_and_nothing_is_kept_of_it(tmp_path: Path) -> None:
+    """What had been encoded of it stayed until the partition moved."""
+    members = [(key, value, (), 0) for key, value in encode(records_of(2_000))]
+    ask = m.ConsumerGroupDescribeRequest(group_ids=[GROUP])
+    async with process(tmp_path) as broker:
+        broker.log = [(bytes(build_batch(members)), len(members))]
+        broker.end = len(members)
+        await served(broker)
+        gone = [broker.ask(ask, 1, 9) for _ in range(3)]
+        await until(told_of)
+        broker.link.send(Kind.CLOSE, 9)
+        answer = await broker.answer(broker.ask(ask, 1, 10))
+        assert len(answer.groups[0].members) == 2_000
+        assert not any(map(broker.answered, gone))
+        await until(lambda: not told_of())
+
+
+def told_of() -> list[Told]:
+    """The descriptions that are under way in this process."""
+    return [each for each in gc.get_objects() if type(each) is Told]
 
 
 async def test_a_consumer_groups_member_keeps_its_shard_awake_and_an_empty_group_does_not(tmp_path: Path) -> None:

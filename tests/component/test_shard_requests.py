@@ -9,17 +9,20 @@ from typing import Any
 
 import pytest
 
+from actors.broker.handlers.context import Request
+from actors.broker.handlers.group_requests import consumer_groups
 from actors.links.group_status import ClassicStatus, RebalanceEvent
 from actors.links.relay import PAYLOADS, Kind
 from actors.log.errors import StorageError
 from actors.wire import messages
+from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
-from actors.wire.framing import encode_request
+from actors.wire.framing import RequestHeader, encode_request
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC, PartitionInfo
-from placement.records import PartitionRecord
+from placement.records import METADATA_LEVELS, METADATA_VERSION, FeatureLevelRecord, PartitionRecord
 from tests.support.runtime_helpers import until
-from tests.support.shard_world import GROUP, OTHER, PARTITIONS, Client, Heartbeat, batch, heartbeat, world
+from tests.support.shard_world import GROUP, OTHER, PARTITIONS, Client, Heartbeat, World, batch, heartbeat, world
 
 # --- requests ---
 
@@ -112,6 +115,49 @@ async def test_a_client_that_goes_is_forgotten_by_the_shards_it_talked_to(tmp_pa
         one.answer(slot, frame, messages.HeartbeatResponse())
         await until(lambda: other.written)
         assert client.written == b""
+
+
+def describe(client: Client, w: World, *groups: str) -> None:
+    """A description as its handler has it made."""
+    message = messages.ConsumerGroupDescribeRequest(group_ids=list(groups))
+    header = RequestHeader(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, 8, "tests", 0)
+    slot = client.connection.slots.open(99, header.api_key, 1, 8)
+    consumer_groups.describe(w.handlers, Request(header, message, client.connection, slot))
+
+
+async def test_a_description_went_on_for_a_client_that_had_gone(tmp_path: Path) -> None:
+    """Its shards were not told. One that is not serving yet is not asked any more."""
+    async with world(tmp_path) as w:
+        w.context.metadata.apply(FeatureLevelRecord(METADATA_VERSION, METADATA_LEVELS[-1]))
+        one = await w.serving(1)
+        client = Client(w.coordinators, 5)
+        describe(client, w, GROUP, OTHER)
+        assert (await one.hear(Kind.OPEN))[0] == 5
+        assert (await one.hear(Kind.REQUEST))[:2] == (5, 99)
+        client.go()
+        assert await one.hear(Kind.CLOSE) == (5, 0, b"")
+        assert w.hub.partitions.links[1].pending == {}
+        assert w.coordinators.waiting == 0
+        two = await w.serving(2)
+        other = Client(w.coordinators, 6)
+        describe(other, w, OTHER)
+        assert (await two.hear(Kind.REQUEST))[0] == 6
+        assert (len(one.of(Kind.REQUEST)), len(two.of(Kind.REQUEST))) == (1, 1)
+
+
+async def test_a_description_is_answered_by_its_shards(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        w.context.metadata.apply(FeatureLevelRecord(METADATA_VERSION, METADATA_LEVELS[-1]))
+        shards = [await w.serving(1), await w.serving(2)]
+        client = Client(w.coordinators, 5)
+        describe(client, w, OTHER, GROUP)
+        for shard, group in zip(shards, (GROUP, OTHER), strict=True):
+            _, slot, frame = await shard.hear(Kind.REQUEST)
+            row = messages.ConsumerGroupDescribeResponse.DescribedGroup(group_id=group)
+            shard.answer(slot, frame, messages.ConsumerGroupDescribeResponse(groups=[row]))
+        await until(lambda: client.written)
+        (answer,) = client.answers((messages.ConsumerGroupDescribeRequest, 1))
+        assert [(each.group_id, each.error_code) for each in answer.groups] == [(OTHER, 0), (GROUP, 0)]
 
 
 async def test_questions_of_the_brokers_own_are_answered_by_the_shard_or_for_it(tmp_path: Path) -> None:

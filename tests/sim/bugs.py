@@ -49,6 +49,7 @@ from tests.sim.guest_bugs import GUEST_BUGS
 from tests.sim.late_log import LateLog
 from tests.sim.removal_bugs import REMOVAL_BUGS
 from tests.sim.replacement_bugs import REPLACEMENT_BUGS
+from tests.sim.start_bugs import START_BUGS
 
 Changes = list[tuple[Any, str, Any]]
 
@@ -57,6 +58,7 @@ BUGS: dict[str, Callable[[], Changes]] = {
     **CONSUMER_BUGS,
     **REPLACEMENT_BUGS,
     **REMOVAL_BUGS,
+    **START_BUGS,
 }
 
 

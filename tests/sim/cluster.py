@@ -115,6 +115,8 @@ class SimBroker:
         """The kernel closes a dead process's files. Whoever has it started hears if it had not begun to serve."""
         if process is not self.process:
             return  # of a machine that is not the broker's any more
+        if self.cluster.starts_twice:
+            self.cluster.sim.after(MS, self.start)
         if self.server is not None:
             self.server = None
         elif self.process is not None and launcher is not None and not self.ended_on_purpose:
@@ -233,8 +235,10 @@ class Cluster:
         *,
         commits_late: bool = False,
         brokers: int = len(BROKERS),
+        starts_twice: bool = False,
     ) -> None:
         self.sim = sim
+        self.starts_twice = starts_twice
         self.guests = guests
         self.folder = folder
         self.settings = settings

@@ -52,4 +52,5 @@ KNOWN = {
     "upgraded-member-forgotten-by-a-reload": 54,
     "upgraded-member-not-loaded": 30,
     "given-up-in-words-only": 4,
+    "leads-before-it-registers": 3,
 }

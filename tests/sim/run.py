@@ -25,7 +25,7 @@ from tests.sim.lost_nodes import LostNodes
 from tests.sim.members import Lodger, Member, Observer
 from tests.sim.network import Network
 from tests.sim.removals import Removals
-from tests.sim.scenario import LODGER, Scenario, scenario_of
+from tests.sim.scenario import LODGER, Scenario, scenario_of, started_twice
 from tests.sim.starvation import Starvation
 from tests.sim.visitor import Visitor
 from tests.sim.witness import Witness
@@ -64,6 +64,7 @@ class World:
             *(sim, folder, scenario.settings(), guests),
             commits_late=scenario.commits_late,
             brokers=4 if scenario.removes_brokers else 3,
+            starts_twice=scenario.starts_twice,
         )
         self.expulsions = Expulsions(sim)
         self.witness = Witness(sim, self.cluster, self.history, scenario, self.expulsions.heard)
@@ -164,6 +165,7 @@ def run(
     guests: bool = False,
     lost: bool = False,
     removals: bool = False,
+    twice: bool = False,
 ) -> Outcome:
     """One run of `seed`. `bug` breaks the product: (owner, name, value) to exchange."""
     scenario = scenario or scenario_of(seed)
@@ -175,6 +177,8 @@ def run(
         scenario = replace(scenario, loses_nodes=True)
     if removals:
         scenario = replace(scenario, removes_brokers=True)
+    if twice:
+        scenario = started_twice(scenario)
     root = "/dev/shm" if os.path.isdir("/dev/shm") else None
     folder = Path(tempfile.mkdtemp(prefix="coterie-sim-", dir=root))
     sim = Simulation(seed, trace=trace)
@@ -240,9 +244,10 @@ def command(
     guests: bool = False,
     lost: bool = False,
     removals: bool = False,
+    twice: bool = False,
 ) -> str:
     """The line that repeats a run."""
-    flags = {"--starved": starved, "--guests": guests, "--lost": lost, "--removals": removals}
+    flags = {"--starved": starved, "--guests": guests, "--lost": lost, "--removals": removals, "--twice": twice}
     chosen = "".join(f" {flag}" for flag, is_set in flags.items() if is_set)
     return f"python -m tests.sim --seed {seed}{f' --bug {bug}' if bug else ''}{chosen}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -94,6 +94,8 @@ class Scenario:
     """Brokers are removed and added: there are four at first, and at most."""
     commits_late: bool = False
     """Changes of the metadata commit a while after they were decided, as on several nodes."""
+    starts_twice: bool = False
+    """A second process of each broker waits for its files, and begins anew as soon as the first one has ended."""
     faults_us: int = 10 * SECOND
     groups: tuple[Group, ...] = field(default_factory=tuple)
     lodger: bool = False
@@ -163,6 +165,12 @@ class Scenario:
     @property
     def flushes(self) -> bool:
         return self.flush_messages == 1
+
+
+def started_twice(scenario: Scenario) -> Scenario:
+    """The same with a second process of each broker. What a broker holds it holds alone, and decisions take a while."""
+    alone = replace(scenario, name="started twice", replicas=1, min_insync=1, machines_crash=False, disks_fail=False)
+    return replace(alone, flush_messages=None, commits_late=True, starts_twice=True)
 
 
 def scenario_of(seed: int) -> Scenario:

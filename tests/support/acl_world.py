@@ -55,7 +55,7 @@ class Shards:
         self.asked: list[ApiMessage] = []
         self.versions: list[int] = []
         self.frames: list[bytes] = []
-        """The answers that were wanted as they are."""
+        """The answers that were wanted as bytes."""
         self.holds = False
         """Whether questions are not answered before `release`."""
         self.held: list[Callable[[], None]] = []
@@ -99,6 +99,9 @@ class Shards:
             done(self.frames[-1])
 
         self.ask(partition, message, version, encoded)
+
+    def ask_for(self, slot: Slot, partition: int, message: Any, version: int, done: Callable[[bytes], None]) -> None:
+        self.ask_encoded(partition, message, version, slot.correlation_id, done)
 
     def _listed(self, partition: int) -> ListGroupsResponse:
         return ListGroupsResponse(
@@ -174,19 +177,28 @@ def answer(m: Any, version: int) -> ApiMessage:
     raise AssertionError(m)
 
 
-CONSUMED = {"with-t": "t", "with-secret": "secret", "with-long": "t" * (1 << 16)}
-"""Consumer groups that have a member with a topic. A broker decodes answers that are shorter than the last name."""
+CONSUMED = {
+    "with-t": ["t"],
+    "with-secret": ["secret"],
+    "with-long": ["t" * (1 << 16)],
+    "with-many": [f"t-{n}" for n in range(6_000)],
+}
+"""Consumer groups whose members have a topic each. A broker decodes answers that are shorter than the last ones."""
 
 
 def _consumer_group(group_id: str, m: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse.DescribedGroup:
     r = ConsumerGroupDescribeResponse
-    names = [CONSUMED[group_id]] if group_id in CONSUMED else []
-    rows = [r.TopicPartitions(topic_id=name_id(name), topic_name=name, partitions=[0]) for name in names]
-    made = r.Assignment(topic_partitions=rows)
+    targets = [
+        r.Assignment(topic_partitions=[r.TopicPartitions(topic_id=name_id(name), topic_name=name, partitions=[0])])
+        for name in CONSUMED.get(group_id, ())
+    ]
     return r.DescribedGroup(
         group_id=group_id,
         group_state="Stable",
-        members=[r.Member(member_id="m", assignment=r.Assignment(), target_assignment=made)],
+        members=[
+            r.Member(member_id="m", assignment=r.Assignment(), target_assignment=each)
+            for each in targets or [r.Assignment()]
+        ],
         authorized_operations=3400 if m.include_authorized_operations else -(2**31),
     )
 

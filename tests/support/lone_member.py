@@ -259,6 +259,10 @@ class LoneMember:
     def commits_from(self) -> int:
         return 9
 
+    @property
+    def awaits_others(self) -> bool:
+        return False
+
     def commits_as(self, now_ms: int) -> Generation:
         return self.generation
 

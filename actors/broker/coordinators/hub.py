@@ -136,16 +136,40 @@ class ShardHub:
         self, partition: int, message: ApiMessage, version: int, correlation_id: int, done: Callable[[bytes], None]
     ) -> None:
         """The same; `done` gets the answer's whole frame."""
-        frame = encode_request(message, version, correlation_id, "coterie")[4:]
-        rouses = message.api_key not in self.kind.requests.rouse_nobody
-        question = Question(type(message).__name__, done, rouses=rouses)
+        question, frame = self._question(message, version, correlation_id, done)
         number = self._number()
 
+        def send() -> None:
+            self._relaying.ask(self.partitions.links[partition], number, question, frame)
+
+        self._ask_when_it_serves(partition, number, question, frame, send)
+
+    def ask_for(
+        self, slot: Slot, partition: int, message: ApiMessage, version: int, done: Callable[[bytes], None]
+    ) -> None:
+        """As `ask_encoded`, for the request of this slot: if its client goes, the shard is told, and `done` is not."""
+        question, frame = self._question(message, version, slot.correlation_id, done)
+
+        def send() -> None:
+            self._relaying.ask_for(self.partitions.links[partition], slot, question, frame)
+
+        self._ask_when_it_serves(partition, slot.id, question, frame, send)
+
+    def _question(
+        self, message: ApiMessage, version: int, correlation_id: int, done: Callable[[bytes], None]
+    ) -> tuple[Question, bytes]:
+        frame = encode_request(message, version, correlation_id, "coterie")[4:]
+        rouses = message.api_key not in self.kind.requests.rouse_nobody
+        return Question(type(message).__name__, done, rouses=rouses), frame
+
+    def _ask_when_it_serves(
+        self, partition: int, number: int, question: Question, frame: bytes, send: Callable[[], None]
+    ) -> None:
         def settled(code: ErrorCode) -> None:
             if code:
                 self._relaying.answer(self.kind, question, frame, code)
             else:
-                self._relaying.ask(self.partitions.links[partition], number, question, frame)
+                send()
 
         self._readiness.wait(partition, number, len(frame), settled)
 

@@ -53,6 +53,18 @@ class Relaying:
         link.pending[number] = (question, frame)
         link.protocol.send(_REQUEST, 0, number, frame)
 
+    def ask_for(self, link: ShardLink, slot: Slot, question: Question, frame: bytes) -> None:
+        """Send a request of the broker's own by the slot that it is for: as soon as its client goes, it is dropped."""
+        connection = slot.queue.connection
+        if connection is None or connection.transport is None:
+            return
+        if connection.id not in link.opened:
+            link.opened[connection.id] = connection
+            link.protocol.send(Kind.OPEN, connection.id, 0, connection.peer.encode())
+        link.sent += question.rouses
+        link.pending[slot.id] = (question, frame)
+        link.protocol.send(_REQUEST, connection.id, slot.id, frame)
+
     def disconnected(self, connection: Connection, unanswered: list[Slot], links: Iterable[ShardLink]) -> None:
         """A client has gone: its shards drop its open requests."""
         for link in links:

@@ -75,9 +75,11 @@ class Request:
             self.slot.finish(encode_large_response(response, self.header.api_version, self.header.correlation_id))
             self.connection.flush()
 
-    def reply_frame(self, frame: bytes) -> None:
-        """Answer a parked request with the whole frame of an answer without errors."""
+    def reply_frame(self, frame: bytes, refusals: ApiMessage | None = None) -> None:
+        """Answer a parked request with the whole frame of an answer. `refusals` has the errors in it, if any."""
         if self.slot is not None and self.slot.answer is None:
+            if refusals is not None:
+                self.answered(self.header.api_key, refusals)
             self.slot.finish(frame)
             self.connection.flush()
 

@@ -249,7 +249,11 @@ class Driver:
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets; None where there is none. Raises the last error."""
+        """The group's committed offsets; None where there is none. Raises the last error.
+
+        While a rebalance waits for others, they are asked for aside: a member keeps its partitions, and may have got
+        more just before (KIP-429), so that it reads them meanwhile.
+        """
         wanted = list(partitions)
         deadline, attempt = self.network.now_ms() + timeout_ms, 0
         while True:
@@ -258,18 +262,19 @@ class Driver:
             again = False
             with self._changes.lock:
                 place, lowest = self.member.fetches_as(), self.member.commits_from
+                aside = self.member.awaits_others
             request = fetch_request(self.member.group_id, wanted, ids, place)
             try:
                 response = await self.network.ask(
                     node,
                     request,
-                    coordinator=True,
+                    coordinator=not aside,
                     min_version=lowest if place.member_id else 0,
                     max_version=request.max_version if ids else None,
                 )
             except KafkaError as failure:
                 error = failure
-                if failure.retriable:
+                if failure.retriable and not aside:
                     self._lost(node)
             else:
                 fetched = judge_fetch(self.member.group_id, response, ids)

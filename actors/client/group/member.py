@@ -177,6 +177,13 @@ class Committer(Group, Protocol):
         """Is told when the coordinator has answered."""
 
     @property
+    def awaits_others(self) -> bool:
+        """Whether the coordinator has a request that it answers when other members have sent theirs.
+
+        What goes over the same connection is answered after that, if the broker is Kafka's or ours.
+        """
+
+    @property
     def instance_id(self) -> str | None:
         """The id of a static member (KIP-345)."""
 

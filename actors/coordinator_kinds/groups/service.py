@@ -141,9 +141,8 @@ class GroupService:
         self._clients: dict[int, Client] = {}  # by connection
         self._errors: Counter[int] = Counter()  # answers to clients, by API key
         self._news = RebalanceNews()
-        self._told: dict[object, consumer_group_describe.Told] = {}
-        """Of long descriptions what has been described so far, by the request's token. The broker asks for them, and
-        they are made to the end: it does not say when its client has gone."""
+        self._told: dict[_Asked, consumer_group_describe.Told] = {}
+        """Of long descriptions what has been described so far, by the request's token."""
         self._resolving = Resolving(shard, around, _connection_of)
 
     # --- topics and settings ---
@@ -225,6 +224,7 @@ class GroupService:
     def _close(self, connection: int, _b: int, _payload: bytes, _now: Now) -> None:
         client = self._clients.pop(connection, None)
         self._shard.drop(lambda token: isinstance(token, _Asked) and token.client is client)
+        self._told = {asked: told for asked, told in self._told.items() if asked.client is not client}
 
     def peer(self, connection: int) -> str:
         """The client at the other end of a connection, for people; empty if it is not known."""
@@ -272,6 +272,8 @@ class GroupService:
     def _take_piece(self, piece: MembersDescribed) -> None:
         asked = piece.token
         assert isinstance(asked, _Asked)
+        if self._clients.get(asked.client.connection) is not asked.client:
+            return  # it has gone in this turn
         if asked not in self._told:
             self._told[asked] = consumer_group_describe.Told(asked.header.api_version)
         self._told[asked].add(piece)

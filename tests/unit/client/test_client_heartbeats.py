@@ -252,6 +252,65 @@ def test_heartbeats_aside_prove_the_session_and_decide_nothing_else(code):
     assert script.member.coordinator == NODE
 
 
+def until_due(script: Script) -> None:
+    """Time passes until something is due."""
+    due = script.member.next_deadline()
+    assert due is not None
+    script.tick(max(0, due - script.now))
+
+
+def failed(**settings: Any) -> Script:
+    """The same, after the coordinator's broker went down with the JoinGroup; the program is long at its records."""
+    script = waiting(**settings)
+    script.fail("JoinGroup")
+    assert (script.member.join, script.member.coordinator) == (None, None)
+    return script
+
+
+def test_a_member_whose_join_had_failed_sent_no_heartbeat_until_its_next_poll():
+    """A handler that took longer than the session then cost the member its partitions."""
+    script = failed()
+    until_due(script)
+    script.found()
+    for _ in range(10):
+        until_due(script)
+        (beat,) = script.unanswered(ASIDE)
+        assert beat.request.generation_id == 1
+        script.answer(ASIDE, HeartbeatResponse())
+        assert script.member.may_deliver(script.now)
+    assert script.count("JoinGroup") == 2
+    script.poll()
+    assert script.count("JoinGroup") == 3
+
+
+@pytest.mark.parametrize("code", [15, 16, None])
+def test_a_heartbeat_after_a_failed_join_looks_for_the_coordinator_that_it_does_not_find(code):
+    script = failed()
+    until_due(script)
+    script.found()
+    until_due(script)
+    if code is None:
+        script.fail(ASIDE)
+    else:
+        script.answer(ASIDE, HeartbeatResponse(error_code=code))
+    assert script.member.coordinator is None
+    until_due(script)
+    assert script.unanswered("FindCoordinator")
+
+
+def test_a_program_that_hangs_after_a_failed_join_leaves():
+    script = failed(max_poll_interval_ms=20_000)
+    until_due(script)
+    script.found()
+    polled = script.member.live.last_poll_ms
+    while script.now < polled + 20_000:
+        until_due(script)
+        if script.unanswered(ASIDE):
+            script.answer(ASIDE, HeartbeatResponse())
+    assert script.now == polled + 20_000
+    assert (script.count("LeaveGroup"), script.member.state) == (1, MemberState.UNJOINED)
+
+
 def test_a_late_answer_to_a_heartbeat_aside_brings_no_lost_membership_back():
     script = waiting()
     script.tick(3_000)

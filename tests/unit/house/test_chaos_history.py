@@ -13,6 +13,12 @@ def event(at: float, name: str, /, **more: Any) -> dict[str, Any]:
     return {"at": at, "event": name, **more}
 
 
+def holds(at: float, client: str, epoch: int, previous: int) -> dict[str, Any]:
+    """A record of a member's epochs, which the reader of the log sees 0.1 s after it was written."""
+    member = {"member": "x", "client": client, "written": at - 0.1, "epoch": epoch, "previous": previous}
+    return event(at, "holds", group="c", partitions=[0], twice={}, **member)
+
+
 FINE = [
     event(0.0, "acked", id="a", partition=0, offset=0),
     event(0.1, "handled", group="g", partition=0, offsets=[0]),
@@ -23,7 +29,7 @@ FINE = [
     event(0.6, "owners", group="g", generation=1, members={"m": [0], "n": [1]}),
     event(0.7, "protocol", group="c", type="consumer"),
     event(0.7, "took", group="c", client="m", partitions=[0]),
-    event(0.7, "holds", group="c", member="m", client="m", epoch=2, partitions=[0], twice={}),
+    holds(0.7, "m", 2, 0),
     event(0.7, "handled", group="c", client="m", partition=0, offsets=[0]),
     event(0.7, "kept", group="c", client="m", offsets={"0": 1}),
     event(0.8, "gave", group="c", client="m", partitions=[0]),
@@ -48,7 +54,7 @@ def test_a_good_run_has_no_violation() -> None:
 
 
 DOWNGRADE = [
-    event(2.0, "holds", group="c", member="x", client="own-1", epoch=4, partitions=[0], twice={}),
+    holds(2.0, "own-1", 4, 3),
     event(3.0, "protocol", group="c", type="consumer"),
     event(4.0, "protocol", group="c", type="classic"),
     event(4.0, "owners", group="c", generation=5, members={"x": [0]}),
@@ -78,6 +84,43 @@ def test_who_was_behind_when_its_group_became_a_classic_one_was_not_expelled() -
     ],
 )
 def test_a_downgrade_excuses_no_other_loss(events: list[dict[str, Any]]) -> None:
+    assert "lost its membership" in " ".join(judge([*FINE, *events]).violations)
+
+
+FENCED = [
+    holds(2.0, "own-1", 3, 2),
+    event(2.1, "heard", group="c", client="own-1", member="x", epoch=3),
+    holds(2.6, "own-1", 4, 3),
+    holds(2.7, "own-1", 5, 4),
+]
+
+
+def test_a_member_that_lost_the_answers_of_two_steps_was_fenced_by_the_rules() -> None:
+    outcome = judge([*FINE, *FENCED, LOST])
+    assert (outcome.violations, outcome.fallen_behind, outcome.false_expulsions) == ([], 1, 0)
+    outcome = judge([*FINE, *FENCED[:2], LOST, *FENCED[2:]])  # it heard of it before the reader of the log did
+    assert (outcome.violations, outcome.fallen_behind) == ([], 1)
+    at_its_epoch = FENCED[3] | {"epoch": 4, "previous": 4}  # a step that leaves a member at its epoch
+    assert judge([*FINE, *FENCED[:3], at_its_epoch, LOST]).violations == []
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*FENCED, LOST, LOST],
+        [*FENCED, LOST | {"group": "g"}],
+        [*FENCED, LOST | {"client": "own-11"}],
+        [*FENCED[:3], LOST],
+        [*FENCED[:3], FENCED[3] | {"epoch": 6, "previous": 3}, LOST],
+        [*FENCED[:3], FENCED[3] | {"written": 5.1}, LOST],
+        [*FENCED[:3], FENCED[3] | {"member": "y"}, LOST],
+        [FENCED[0], *FENCED[2:], LOST],
+        [*FENCED, FENCED[1] | {"epoch": 4}, LOST],
+        [*FENCED, event(2.8, "ended", group="c", member="x", written=2.7), LOST],
+        [*FENCED, event(2.8, "left", group="c", client="own-1"), LOST],
+    ],
+)
+def test_nobody_else_is_fenced(events: list[dict[str, Any]]) -> None:
     assert "lost its membership" in " ".join(judge([*FINE, *events]).violations)
 
 

@@ -52,24 +52,45 @@ class Cut:
         for index, (partition, message) in enumerate(self.parts):
             shards.ask(partition, message, version, collect(index))
 
+    def describe(
+        self, context: HandlerContext, request: Request, merge_long: Callable[[list[bytes]], None] | None = None
+    ) -> None:
+        """Ask all shards, and answer the request when all have answered. If its client goes, the shards stop.
+
+        Answers that are long are not decoded if there is `merge_long`, which is given their frames and answers itself.
+        """
+        slot = request.slot
+        if slot is None or not self.parts:
+            request.reply(self.merge([]))
+            return
+        frames: list[bytes] = [b""] * len(self.parts)
+        missing = len(self.parts)
+
+        def collect(index: int) -> Callable[[bytes], None]:
+            def done(frame: bytes) -> None:
+                nonlocal missing
+                frames[index] = frame
+                missing -= 1
+                if missing or request.is_moot:
+                    return
+                if merge_long is not None and sum(map(len, frames)) > _LONG_BYTES:
+                    merge_long(frames)
+                else:
+                    response = response_class(request.header.api_key)
+                    answers = [decode_response(response, request.version, each[4:])[1] for each in frames]
+                    request.reply(self.merge(answers))
+
+            return done
+
+        for index, (partition, message) in enumerate(self.parts):
+            context.coordinators[GROUPS].ask_for(slot, partition, message, request.version, collect(index))
+
     def pass_on(self, context: HandlerContext, request: Request) -> None:
-        """Ask the only shard. If its answer is long, it leaves as it is.
+        """Describe by the only shard. If its answer is long, it leaves as it is.
 
         Then it may neither have to be changed, nor have an error in it, which would have to be counted.
         """
-        ((partition, message),) = self.parts
-        response = response_class(message.api_key)
-
-        def done(frame: bytes) -> None:
-            if request.is_moot:
-                return
-            if len(frame) > _LONG_BYTES:
-                request.reply_frame(frame)
-            else:
-                request.reply(self.merge([decode_response(response, request.version, frame[4:])[1]]))
-
-        correlation_id = request.header.correlation_id
-        context.coordinators[GROUPS].ask_encoded(partition, message, request.version, correlation_id, done)
+        self.describe(context, request, lambda frames: request.reply_frame(frames[0]))
 
 
 def by_partition(context: HandlerContext, groups: Iterable[str]) -> dict[int, list[str]]:

@@ -58,7 +58,7 @@ def describe_groups(context: HandlerContext, request: Request) -> None:
     if len(named) == len(parts) == 1 and not also:
         cut.pass_on(context, request)  # a group without members, as one with an error, is short
     else:
-        cut.ask(context, request)
+        cut.describe(context, request)
 
 
 def delete_groups(context: HandlerContext, request: Request) -> None:

@@ -30,8 +30,9 @@ program counts as hung, and the member leaves; a rebalance waits for a member as
 **Eager and cooperative** (KIP-429). Under the eager protocol each member gives up all it owns before it joins. Under
 the cooperative one it keeps its partitions through the round and gives up only those that move. A round in which
 something was given up is followed by another, which hands it on. Records of kept partitions are delivered meanwhile,
-so the session must not lapse while JoinGroup is out. Heartbeats go aside then, over another connection, because a
-Kafka broker answers the requests of a connection one after the other.
+so the session must not lapse while JoinGroup is out, or has failed and awaits the next poll. Heartbeats go aside then,
+over another connection, because a Kafka broker answers the requests of a connection one after the other; and so do
+lookups of committed offsets, for what the round before has given out.
 
 **Static members** (KIP-345). With a `group_instance_id` a member does not leave when it closes. If it is back within
 its session, it has its partitions again without a rebalance. A second member of the same instance id fences the first.

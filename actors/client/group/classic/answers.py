@@ -160,10 +160,19 @@ class Answers:
         self._live.heartbeat_failed(now_ms)
 
     def _on_aside(self, pending: Pending, response: HeartbeatResponse, now_ms: int) -> None:
-        """A heartbeat beside a JoinGroup is answered. It extends the session; JoinGroup's answer says the rest."""
+        """A heartbeat beside a JoinGroup is answered. It extends the session; JoinGroup's answer says the rest.
+
+        Once JoinGroup has failed, the next one says it, if it finds the coordinator.
+        """
         counted = response.error_code in (Code.NONE, Code.REBALANCE_IN_PROGRESS)
         if counted and pending.generation == self._standing.generation:
             self._live.counted_in(pending.sent_ms)
+        elif response.error_code in (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR):
+            self._aside_failed(pending, now_ms)
+
+    def _aside_failed(self, pending: Pending, now_ms: int) -> None:
+        if self._joining.join is None:
+            self._outbox.coordinator_lost(pending.node, now_ms, drop=True)
 
     # --- LeaveGroup, and no answer at all ---------------------------------------------------------------------------
 
@@ -182,6 +191,8 @@ class Answers:
             # It could not be sent, or its answer could not be read: the next one would fare no better.
             joining.error = joining.error or error
         if pending.kind is Kind.ASIDE:
+            if error.retriable:
+                self._aside_failed(pending, now_ms)
             return
         if error.retriable:
             self._outbox.coordinator_lost(pending.node, now_ms, drop=True)

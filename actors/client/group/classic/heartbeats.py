@@ -40,8 +40,8 @@ class Heartbeats:
     def on_time(self, now_ms: int) -> None:
         """Do what is due: look for the coordinator, leave after too long without a poll, heartbeat."""
         if not self._standing.heartbeating:
-            if self._waits_with_partitions and now_ms >= self._live.next_heartbeat_ms:
-                self._beat(Kind.ASIDE, now_ms)
+            if self._keeps_partitions:
+                self._look_after_kept(now_ms)
             return
         if self._lookup.coordinator is None:
             self._outbox.find_coordinator(now_ms)
@@ -49,11 +49,27 @@ class Heartbeats:
             self._outbox.coordinator_lost(self._lookup.coordinator, now_ms, drop=True)
             self._outbox.find_coordinator(now_ms)
         elif now_ms >= self._live.poll_deadline_ms:
-            self._stats.poll_timeouts += 1
-            self._joining.leave(now_ms, "no poll within max.poll.interval.ms")
+            self._leave_unpolled(now_ms)
         elif now_ms >= self._live.next_heartbeat_ms and not self._outbox.in_flight(Kind.HEARTBEAT):
             self._stats.heartbeats += 1
             self._beat(Kind.HEARTBEAT, now_ms)
+
+    def _look_after_kept(self, now_ms: int) -> None:
+        """Heartbeat aside. Once JoinGroup has failed, nobody else looks for the coordinator, or a program that hangs.
+
+        The program may be long at its records before its next poll sends another one.
+        """
+        waits = self._joining.join is not None
+        if self._lookup.coordinator is None:
+            self._outbox.find_coordinator(now_ms)
+        elif not waits and now_ms >= self._live.poll_deadline_ms:
+            self._leave_unpolled(now_ms)
+        elif now_ms >= self._live.next_heartbeat_ms and not self._outbox.in_flight(Kind.ASIDE):
+            self._beat(Kind.ASIDE, now_ms)
+
+    def _leave_unpolled(self, now_ms: int) -> None:
+        self._stats.poll_timeouts += 1
+        self._joining.leave(now_ms, "no poll within max.poll.interval.ms")
 
     def _beat(self, kind: Kind, now_ms: int) -> None:
         self._live.next_heartbeat_ms = now_ms + self._config.heartbeat_interval_ms
@@ -62,19 +78,26 @@ class Heartbeats:
     def next_deadline(self) -> int | None:
         """When to call `on_time` next; None while heartbeats are off."""
         if not self._standing.heartbeating:
-            return self._live.next_heartbeat_ms if self._waits_with_partitions else None
+            return self._next_aside() if self._keeps_partitions else None
         if self._lookup.coordinator is None:
             return self._lookup.next_ms
         due = min(self._live.search_at_ms, self._live.poll_deadline_ms)
         return due if self._outbox.in_flight(Kind.HEARTBEAT) else min(due, self._live.next_heartbeat_ms)
 
+    def _next_aside(self) -> int | None:
+        if self._lookup.coordinator is None:
+            return self._lookup.next_ms
+        beat = None if self._outbox.in_flight(Kind.ASIDE) else self._live.next_heartbeat_ms
+        if self._joining.join is not None:
+            return beat
+        return self._live.poll_deadline_ms if beat is None else min(beat, self._live.poll_deadline_ms)
+
     @property
-    def _waits_with_partitions(self) -> bool:
-        """Whether a JoinGroup is out while partitions are kept, and their records delivered (KIP-429).
+    def _keeps_partitions(self) -> bool:
+        """Whether JoinGroup is out, or has failed, while partitions are kept, and their records delivered (KIP-429).
 
         The coordinator answers it when all have joined, which may take much longer than a session; and a Kafka
         broker looks at nothing else on its connection until then.
         """
-        waits = self._standing.state is MemberState.PREPARING_REBALANCE and self._joining.join is not None
-        counted = self._standing.counted and self._lookup.coordinator is not None
-        return waits and counted and bool(self._holdings.owned) and not self._outbox.in_flight(Kind.ASIDE)
+        preparing = self._standing.state is MemberState.PREPARING_REBALANCE
+        return preparing and self._standing.counted and bool(self._holdings.owned)

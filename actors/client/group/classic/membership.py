@@ -190,6 +190,10 @@ class Membership:
     def asks_coordinator(self) -> bool:
         return self._outbox.asks_coordinator
 
+    @property
+    def awaits_others(self) -> bool:
+        return self._outbox.in_flight(Kind.JOIN, Kind.SYNC)
+
     # --- the user's intents ---------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:

@@ -167,6 +167,11 @@ class Membership:
     def asks_coordinator(self) -> bool:
         return self._outbox.asks_coordinator
 
+    @property
+    def awaits_others(self) -> bool:
+        """Never: the coordinator answers heartbeats at once."""
+        return False
+
     # --- the user's intents ---------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:
