@@ -42,6 +42,7 @@ from actors.controller.rolling import Roll
 from actors.controller.securing import Administrator, leave_users, secured
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
+from actors.links.removals import RemovalOutlook, RemovalStatus
 from actors.links.replacements import Outlook
 from actors.links.status import ClusterStatus, plain
 from actors.members.deployment import names as pools
@@ -64,6 +65,18 @@ DEFAULT_NAME = "default"
 _CHECK_SECONDS = 1.0
 _VIEW_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
+_ANSWER_SECONDS = 10.0
+_DIED_SECONDS = 5.0
+_FOLLOW_SECONDS = 1.0  # between two looks how far the controller is
+
+
+def _left_out(removed: Sequence[int], started: int) -> tuple[str, ...]:
+    """A note of the brokers of a start that were removed; none if none was."""
+    if not removed:
+        return ()
+    which = f"broker {removed[0]} was" if len(removed) == 1 else f"brokers {', '.join(map(str, removed))} were"
+    made = f"the cluster has {started} broker{'s' if started > 1 else ''}"
+    return (f"{which} removed, and not started: {made}; coterie brokers add makes more, with new ids",)
 
 
 class Cluster:
@@ -170,6 +183,7 @@ class Cluster:
         if owns_ray and embedded:
             (data.place / ray_runtime.ADDRESS_FILE).unlink(missing_ok=True)
             write_private(data.place / ray_runtime.ADDRESS_FILE, cluster.ray_address)
+        cluster.notes += _left_out(ray.get(controller.left_out.remote()), len(addresses))
         cluster._homecoming = bring_pools_back(controller, cluster.bootstrap_servers, folder)
         return cluster
 
@@ -339,6 +353,60 @@ class Cluster:
         host, port = self._ask(asked, timeout_s + 10)
         self._addresses = ray.get(self._controller.addresses.remote(), timeout=10)
         return f"{host}:{port}"
+
+    def removal(self, broker_id: int) -> RemovalOutlook:
+        """What the removal of a broker would mean: its moves, or why it cannot be; or how far it is."""
+        found: RemovalOutlook = self._insist("removal", broker_id)
+        return found
+
+    def remove_broker(
+        self,
+        broker_id: int,
+        *,
+        throttle: int | None = None,
+        told: Callable[[RemovalStatus], None] | None = None,
+    ) -> None:
+        """Remove a broker for good: others lead, what it holds moves to them, and it is unregistered and ends.
+
+        Returns when it is gone. The cluster goes on with it if this call is broken off, and another call follows it.
+        `throttle` bounds what each broker sends to followers out of sync meanwhile, in bytes a second (0: no bound).
+        `told` hears again and again how far it is. Raises ClusterError if it cannot be, or is called off.
+        """
+        self._insist("remove_broker", broker_id, throttle)
+        while not (found := self.removal(broker_id)).removed:
+            if found.status is None:
+                raise ClusterError(
+                    f"the removal of broker {broker_id} was called off: it stays, with what it still has"
+                )
+            if told is not None:
+                told(found.status)
+            time.sleep(_FOLLOW_SECONDS)
+        self._addresses = self._insist("addresses")
+
+    def call_off_removal(self, broker_id: int) -> None:
+        """Have a broker stay that is being removed, with what it still has. Raises ClusterError if it is not."""
+        self._insist("call_off_removal", broker_id)
+
+    def _insist(self, method: str, *arguments: Any) -> Any:
+        """Ask the controller, and the next one if it dies meanwhile. Asking twice must do no harm."""
+        ask = getattr(self._controller, method, None)
+        if ask is None:  # Ray brings the methods of the process that started it
+            raise ClusterError(
+                f"the controller of cluster {self.name!r} was first started by a release that cannot do this, and its "
+                "commands stay those until the cluster is stopped and started"
+            )
+        begun = time.monotonic()
+        while True:
+            try:
+                return self._ask(ask.remote(*arguments), _ANSWER_SECONDS)
+            except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+                died = isinstance(error, ray.exceptions.ActorDiedError)  # for good, if it is said again
+                if time.monotonic() - begun > (_DIED_SECONDS if died else _SILENCE_SECONDS):
+                    raise ClusterError(
+                        f"the controller of cluster {self.name!r} does not answer ({type(error).__name__}): what has "
+                        "begun goes on when it is there again"
+                    ) from None
+            time.sleep(_FOLLOW_SECONDS)
 
     def _ask(self, ref: Any, timeout_s: float) -> Any:
         try:

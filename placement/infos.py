@@ -106,6 +106,23 @@ class Directory:
     awaited: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A broker that is being removed, with all that is remembered of it until it is gone."""
+
+    begun_ms: int
+    """When it began, by the controller's wall clock."""
+    partitions: int
+    """How many partitions the broker was a replica of then."""
+    throttle: int = 0
+    """The bytes a second that each broker sends to followers out of sync meanwhile; 0: as many as else."""
+
+
+def was_removed(broker_id: int) -> str:
+    """Why a process that calls itself this broker has no place in the cluster."""
+    return f"broker {broker_id} was removed from the cluster, and its id is never used again"
+
+
 class AclRow(NamedTuple):
     """An ACL; types, operations and permissions by Kafka's codes (KIP-11, KIP-290)."""
 

@@ -26,7 +26,9 @@ from placement.infos import Directory as Directory
 from placement.infos import Endpoint as Endpoint
 from placement.infos import PartitionInfo as PartitionInfo
 from placement.infos import QuotaEntity as QuotaEntity
+from placement.infos import Removal as Removal
 from placement.infos import TopicInfo as TopicInfo
+from placement.infos import was_removed as was_removed
 from placement.names import topic_name_error as topic_name_error
 from placement.pairs import Pairs
 from placement.records import (
@@ -36,6 +38,7 @@ from placement.records import (
     BrokerConfigsRecord,
     BrokerDirectoryRecord,
     BrokerRecord,
+    BrokerRemovalRecord,
     ClientQuotaRecord,
     ClusterRecord,
     ClusterWideRecord,
@@ -56,6 +59,7 @@ from placement.records import (
     SecurityRecord,
     TopicConfigsRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
     UserScramCredentialRecord,
     read_image,
     write_image,
@@ -77,6 +81,10 @@ class ClusterMetadata:
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     directories: dict[int, Directory] = field(default_factory=dict)
     """By broker id. One whose directory has not been told is not here."""
+    removals: dict[int, Removal] = field(default_factory=dict)
+    """By broker id: those that are being removed."""
+    removed: frozenset[int] = frozenset()
+    """The ids of brokers that were removed, which are never used again."""
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     """By group id. A group without settings of its own is not here."""
@@ -151,6 +159,10 @@ class ClusterMetadata:
                 self.brokers[broker.id] = broker
             case BrokerDirectoryRecord(broker_id, directory):
                 self.directories[broker_id] = directory
+            case BrokerRemovalRecord(broker_id, removal):
+                self._set_removal(broker_id, removal)
+            case UnregisterBrokerRecord(broker_id):
+                self._unregister(broker_id)
             case BrokerConfigsRecord(name, configs):
                 self.broker_configs[name] = dict(configs)
             case GroupConfigsRecord(name, configs):
@@ -199,6 +211,18 @@ class ClusterMetadata:
             case _:
                 assert_never(record)
 
+    def _set_removal(self, broker_id: int, removal: Removal | None) -> None:
+        if removal is not None:
+            self.removals[broker_id] = removal
+        else:
+            self.removals.pop(broker_id, None)
+
+    def _unregister(self, broker_id: int) -> None:
+        for of_brokers in (self.brokers, self.directories, self.removals):
+            of_brokers.pop(broker_id, None)
+        self.broker_configs.pop(str(broker_id), None)
+        self.removed |= {broker_id}
+
     def _set_group_configs(self, name: str, configs: Mapping[str, str]) -> None:
         if configs:
             self.group_configs[name] = dict(configs)
@@ -245,6 +269,10 @@ class ClusterMetadata:
         """Living brokers by id."""
         return [self.brokers[i] for i in sorted(self.brokers) if self.brokers[i].alive]
 
+    def placeable(self) -> list[BrokerInfo]:
+        """Living brokers by id that replicas may be placed on."""
+        return [broker for broker in self.alive() if broker.id not in self.removals]
+
     # --- copies and images ---
 
     def copy(self) -> ClusterMetadata:
@@ -253,6 +281,7 @@ class ClusterMetadata:
             self,
             brokers=dict(self.brokers),
             directories=dict(self.directories),
+            removals=dict(self.removals),
             topics=dict(self.topics),
             broker_configs=dict(self.broker_configs),
             group_configs=dict(self.group_configs),
@@ -281,6 +310,8 @@ class ClusterMetadata:
             pairs=tuple(self.pairs),
             group_configs=self.group_configs,
             directories=tuple(BrokerDirectoryRecord(*each) for each in self.directories.items()),
+            removals=tuple(BrokerRemovalRecord(*each) for each in self.removals.items()),
+            removed=tuple(sorted(self.removed)),
         )
         if not self.whole:
             return made
@@ -309,6 +340,8 @@ class ClusterMetadata:
             group_configs={name: dict(configs) for name, configs in image.group_configs.items()},
             next_producer_id=image.next_producer_id,
             directories={each.broker_id: each.directory for each in image.directories},
+            removals={each.broker_id: each.removal for each in image.removals if each.removal is not None},
+            removed=frozenset(image.removed),
             names={topic.id: topic.name for topic in image.topics},
             scram_secret=image.scram_secret,
             features=dict(image.features),

@@ -116,8 +116,11 @@ def place_brokers(
     *,
     may_be_away: bool = False,
     leaving: Collection[str] = (),
+    removed: Collection[int] = (),
 ) -> dict[int, Node]:
     """A node for each broker from 0 to count-1: the one with its data, or for a new broker the least used one.
+
+    Those that were `removed` have none, and no data either.
 
     Of several least used nodes it is one that is not Ray's head, then one in the least used rack; none whose id is in
     `leaving`, unless there is no other. `homes` has, by broker id, the node that had the broker's data, or its address.
@@ -129,6 +132,8 @@ def place_brokers(
     in_rack: Counter[str | None] = Counter()
     placed: dict[int, Node] = {}
     for broker_id, noted in homes.items():
+        if broker_id in removed:
+            continue
         home = Node("", noted, 0.0) if isinstance(noted, str) else noted
         # Several Ray nodes can share a machine, and then they share its files.
         node = min(with_disk_of(home, nodes), key=lambda n: used[n.node_id], default=None)
@@ -138,7 +143,7 @@ def place_brokers(
         placed[broker_id] = node
         used[node.node_id] += 1
         in_rack[node.rack] += 1
-    new = [broker_id for broker_id in range(count) if broker_id not in placed]
+    new = [broker_id for broker_id in range(count) if broker_id not in placed and broker_id not in removed]
     candidates = [node for node in nodes if node.node_id not in leaving] or nodes
     return placed | dict(zip(new, _spread(candidates, len(new), used, in_rack), strict=True))
 

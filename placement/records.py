@@ -23,21 +23,23 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias, get_args
 
 from actors import CoterieError
 from placement.arrays import IN_PLACE, ArrayError, Arrays
-from placement.infos import AclRow, BrokerInfo, Directory, PartitionInfo, QuotaEntity, TopicInfo
+from placement.infos import AclRow, BrokerInfo, Directory, PartitionInfo, QuotaEntity, Removal, TopicInfo
 from placement.pairs import Pair
 from placement.sealed_pools import PoolRecord
 
 METADATA_VERSION: Final = "metadata.version"
 """The feature whose level says what may be written to the metadata log. Without a record of it the level is 1."""
-METADATA_LEVELS: Final = range(1, 4)
+METADATA_LEVELS: Final = range(1, 5)
 """1: layouts without versions. 2: records with versions, written as entries that have an epoch and an index.
 
-3: the ids of brokers' data directories, without which no broker can be replaced.
+3: the ids of brokers' data directories, without which no broker can be replaced. 4: brokers that are removed.
 """
 VERSIONED: Final = 2
 """The level from which on a record has its version with it."""
 DIRECTORIES: Final = 3
 """The level from which on brokers' data directories are recorded: all brokers then tell theirs."""
+REMOVALS: Final = 4
+"""The level from which on brokers can be removed: all brokers then know that they may be."""
 
 
 class UnknownRecordError(CoterieError, ValueError):
@@ -99,6 +101,27 @@ class BrokerDirectoryRecord:
 
     broker_id: int
     directory: Directory
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRemovalRecord:
+    """A broker is being removed: nothing is placed on it any more, and what it has moves away. None: it stays."""
+
+    KIND: ClassVar = "broker_removal"
+    VERSION: ClassVar = 0
+
+    broker_id: int
+    removal: Removal | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBrokerRecord:
+    """A broker was removed, with all that is known of it. Its id is never used again."""
+
+    KIND: ClassVar = "unregister_broker"
+    VERSION: ClassVar = 0
+
+    broker_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +311,8 @@ ClusterWideRecord: TypeAlias = (
     | FeatureLevelRecord
     | BrokerRecord
     | BrokerDirectoryRecord
+    | BrokerRemovalRecord
+    | UnregisterBrokerRecord
     | BrokerConfigsRecord
     | GroupConfigsRecord
     | ProducerIdsRecord
@@ -338,6 +363,8 @@ class MetadataImage:
     pairs: tuple[Pair, ...] = ()
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     directories: tuple[BrokerDirectoryRecord, ...] = ()
+    removals: tuple[BrokerRemovalRecord, ...] = ()
+    removed: tuple[int, ...] = ()
 
 
 def one_by_one(records: Iterable[Record]) -> Iterator[Record]:

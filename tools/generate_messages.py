@@ -84,6 +84,7 @@ APIS = [
     "push_telemetry",
     "list_config_resources",
     "describe_topic_partitions",
+    "unregister_broker",
 ]
 
 _PYTHON = {

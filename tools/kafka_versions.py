@@ -26,7 +26,6 @@ LEFT_OUT: Final[dict[ApiKey, tuple[int, int, str]]] = {
     ApiKey.RENEW_DELEGATION_TOKEN: (1, 2, _TOKENS),
     ApiKey.EXPIRE_DELEGATION_TOKEN: (1, 2, _TOKENS),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: (1, 3, _TOKENS),
-    ApiKey.UNREGISTER_BROKER: (0, 0, "the controller starts brokers, and knows which there are"),
     ApiKey.ADD_RAFT_VOTER: (0, 1, _QUORUM),
     ApiKey.REMOVE_RAFT_VOTER: (0, 0, _QUORUM),
     ApiKey.UNREGISTER_CONTROLLER: (0, 0, _QUORUM),

@@ -44,7 +44,7 @@ from actors.log.data_dir import was_replaced
 from actors.runtime.environment import Chance
 from actors.security.tls import TlsError
 from actors.settings import LinkStores
-from placement.metadata import ClusterMetadata
+from placement.metadata import ClusterMetadata, was_removed
 
 R = TypeVar("R", bound=Result)
 FindController: TypeAlias = Callable[[], tuple[str, int, Secrets]]
@@ -283,8 +283,12 @@ class Registration:
                 return
 
     def _is_replaced(self, joined: Joined) -> bool:
-        """Whether this broker was replaced while it was away: then it stops, for what it holds counts no longer."""
+        """Whether it was replaced or removed while it was away: then it stops, for what it holds counts no longer."""
         data_dir, broker_id = self._context.data_dir, self._spec.broker_id
+        if broker_id in joined.metadata.removed:
+            log.error("fenced: %s", was_removed(broker_id))
+            self.stop_wanted.set()
+            return True
         directory = joined.metadata.directories.get(broker_id)
         if directory is None or directory.id == data_dir.directory_id:
             return False

@@ -53,7 +53,7 @@ from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.priority import Priority
 from actors.runtime.private import private_folder
 from actors.settings import BrokerConfig
-from placement.metadata import ClusterMetadata
+from placement.metadata import ClusterMetadata, was_removed
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +150,8 @@ class BrokerServer:
         try:
             joined = await contact.join_first()
             metadata = joined.metadata
+            if spec.broker_id in metadata.removed:
+                raise StartError(was_removed(spec.broker_id))
             config = with_dynamic(settings, metadata, spec.broker_id)
             _check_authorizer(spec.broker_id, config, joined.authorizer)
             recovers = loop.create_task(contact.show_recovery())

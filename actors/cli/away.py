@@ -15,19 +15,19 @@ _LAST_DATE_MS: Final = 253_402_300_799_000  # the year 9999: settings may be lon
 def away(broker: dict[str, Any]) -> Iterator[str]:
     """What is to be said of a broker of `Cluster.status`; nothing if it is there and in sync everywhere."""
     if broker["absence"]:
-        yield from _absent(broker["id"], broker["absence"])
+        yield from _absent(broker["id"], broker["absence"], leaves=broker["removal"] is not None)
     if refill := broker["refill"]:
         left = size(refill["size_bytes"])
         yield f"out of sync in {plural(refill['partitions'], 'partition')}, about {left} left"
 
 
-def _absent(broker_id: int, absence: dict[str, Any]) -> Iterator[str]:
+def _absent(broker_id: int, absence: dict[str, Any], *, leaves: bool) -> Iterator[str]:
     since = _time(absence["since_ms"])
     if absence["replaced"]:
         yield f"replaced: it is started with an empty directory, and is away since {since}"
         return
     yield f"its node is gone, since {since}" if absence["node_is_gone"] else f"away since {since}"
-    if not absence["node_is_gone"]:
+    if leaves or not absence["node_is_gone"]:
         return
     command = f"coterie brokers replace {broker_id}"
     if alone := absence["sole_copies"]:

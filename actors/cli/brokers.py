@@ -1,6 +1,10 @@
-"""`coterie brokers`: more brokers, restarts that clients do not notice, replacements of lost ones, other settings."""
+"""`coterie brokers`: more brokers, fewer, restarts that clients do not notice, lost ones replaced, other settings."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
 
 import click
 
@@ -11,8 +15,12 @@ from actors.cli.cluster_commands import (
     ray_address_option,
     warnings_as_notes,
 )
-from actors.cli.options import F
-from actors.cli.output import note, plural, say, working
+from actors.cli.errors import CliError
+from actors.cli.options import F, output_format
+from actors.cli.output import emit, note, plural, say, working
+from actors.links.removals import PlannedMove, RemovalOutlook, RemovalStatus
+
+_TOLD_SECONDS: Final = 5.0
 
 
 def _which(command: F) -> F:
@@ -23,7 +31,7 @@ def _which(command: F) -> F:
 
 @click.group()
 def brokers() -> None:
-    """Add brokers to a running cluster, restart or replace them, or have them take other settings."""
+    """Add brokers to a running cluster, remove, restart or replace them, or have them take other settings."""
 
 
 @brokers.command()
@@ -97,6 +105,80 @@ def replace(
         say(f"replaced {broker_id} at={at} bootstrap.servers={cluster.bootstrap_servers}")
         if outlook.partitions:
             note("its partitions are filled: coterie topics describe --under-replicated-partitions shows what is left")
+
+
+@brokers.command()
+@click.argument("broker_id", metavar="ID", type=int)
+@_which
+@click.option(
+    "--throttle",
+    metavar="RATE",
+    type=click.IntRange(min=0),
+    help="Bytes a second that each broker sends to brokers that are filled, until it is done; 0: as many as it can.",
+)
+@click.option("--dry-run", is_flag=True, help="Show which partitions would move where, and change nothing.")
+@click.option("--cancel", is_flag=True, help="Have it stay, with what it still has.")
+@output_format
+def remove(
+    broker_id: int,
+    ray_address: str | None,
+    name: str,
+    data_dir: str,
+    throttle: int | None,
+    dry_run: bool,
+    cancel: bool,
+    output_format: str,
+) -> None:
+    """Remove broker ID for good: others lead, its replicas move to them, and it ends. Its id is never used again.
+
+    Returns when it is gone. The cluster goes on should this command be ended; the same command follows it again.
+    """
+    from actors.cluster import Cluster
+
+    if cancel and (dry_run or throttle is not None):
+        raise click.UsageError("--cancel cannot be given with --dry-run or --throttle")
+    with Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster:
+        if cancel:
+            cluster.call_off_removal(broker_id)
+            say(f"called off: {broker_id} stays")
+            return
+        outlook = cluster.removal(broker_id)
+        if outlook.refused is not None:
+            raise CliError(outlook.refused)
+        if dry_run:
+            _show_plan(outlook, output_format)
+            return
+        with working(f"removing broker {broker_id}"):
+            cluster.remove_broker(broker_id, throttle=throttle, told=Told(broker_id))
+        say(f"removed {broker_id} bootstrap.servers={cluster.bootstrap_servers}")
+
+
+def _show_plan(outlook: RemovalOutlook, output_format: str) -> None:
+    emit([move._asdict() for move in outlook.moves], PlannedMove._fields, output_format)
+    if outlook.removed:
+        note(f"broker {outlook.broker_id} was removed already")
+    elif outlook.status is not None:
+        note(f"broker {outlook.broker_id} is being removed: {outlook.status}")
+    else:
+        moving = plural(len(outlook.moves), "partition")
+        note(f"{moving} to move; nothing was changed: this was a dry run")
+
+
+class Told:
+    """Says how far a removal is: at once, then when it waits for something else, and every few seconds."""
+
+    def __init__(self, broker_id: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._broker_id = broker_id
+        self._clock = clock
+        self._said_at: float | None = None
+        self._waits_for: str | None = None
+
+    def __call__(self, status: RemovalStatus) -> None:
+        now = self._clock()
+        due = self._said_at is None or now - self._said_at >= _TOLD_SECONDS
+        if due or status.waits_for != self._waits_for:
+            note(f"broker {self._broker_id}: {status}")
+            self._said_at, self._waits_for = now, status.waits_for
 
 
 @brokers.command()

@@ -35,6 +35,7 @@ from actors.links.group_status import GroupStatus
 from actors.links.operations import HandOver, LookAtGroup, Operation, Result
 from actors.links.pool_seals import Answer, Wish
 from actors.links.pools import PoolFigures
+from actors.links.removals import RemovalOutlook
 from actors.links.replacements import Outlook
 from actors.links.secret import Marks, Secrets, read_secrets
 from actors.links.status import ClusterStatus
@@ -87,7 +88,7 @@ class ControllerSpec:
     """Settings that hold over `config` until the next change of settings (`settings_in_force`)."""
     everywhere: bool = True
     """Whether no broker runs with settings from before."""
-    former: Mapping[str, str] = field(default_factory=dict, metadata={"since": 2})
+    former: Mapping[str, str] = field(default_factory=dict, metadata={"since": 3})
     """Settings from before by which brokers may still go, where the controller must go by them, too."""
 
     def with_settings(self, changed: Changed) -> ControllerSpec:
@@ -348,7 +349,12 @@ class Controller:
         leaving = set(self._launcher.leaving(alive))
         if elsewhere is not None and (former := known.pop(elsewhere, None)) is not None:
             leaving |= {node.node_id for node in with_disk_of(former, alive)}
-        nodes = place_brokers(alive, known, max(count, len(homes)), may_be_away=may_be_away, leaving=leaving)
+        nodes = place_brokers(
+            *(alive, known, max([count, *(int(broker_id) + 1 for broker_id in homes)])),
+            may_be_away=may_be_away,
+            leaving=leaving,
+            removed=self._server.decided.removed,
+        )
         for broker_id, node in nodes.items():
             if only is not None and broker_id not in only:
                 continue
@@ -428,6 +434,23 @@ class Controller:
         self._wait_for(broker_id, lambda: self._serves(broker_id, known.epoch if known else -1), timeout_s)
         broker = self._server.metadata.brokers[broker_id]
         return broker.host, broker.port
+
+    def removal(self, broker_id: int) -> RemovalOutlook:
+        """What the removal of a broker would mean, or how far it is."""
+        return self._ask(self._server.removing.outlook, broker_id)
+
+    def remove_broker(self, broker_id: int, throttle: int | None) -> None:
+        """Begin to remove a broker; nothing new if that has begun. Raises CannotRemoveError."""
+        begin = partial(self._server.removing.begin, broker_id, throttle)
+        self._thread.call(self._server.committed(begin))
+
+    def call_off_removal(self, broker_id: int) -> None:
+        """Have a broker stay that is being removed. Raises CannotRemoveError."""
+        self._thread.call(self._server.committed(partial(self._server.removing.call_off, broker_id)))
+
+    def left_out(self) -> list[int]:
+        """The brokers that the start was to have, and that were removed."""
+        return sorted(self._server.decided.removed & set(range(self._spec.brokers)))
 
     def _serves(self, broker_id: int, since_epoch: int) -> bool:
         broker = self._server.metadata.brokers[broker_id]

@@ -24,6 +24,7 @@ from actors.links.operations import (
     Operation,
     RaiseMetadataVersion,
     ReplicaTorn,
+    UnregisterBroker,
 )
 from actors.links.quota_operations import AlterQuotas
 from actors.links.reading import ForBroker, ReadHeads, ReadLog, ReadPartitions
@@ -33,6 +34,7 @@ _OF_CLIENTS: Final = (
     *(CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, CreateOffsetsTopic),
     *(AlterReassignments, ElectLeaders, AlterScram, CreateAcls, DeleteAcls),
     *(AlterQuotas, DescribeQuorum, AllocateProducerIds, RaiseMetadataVersion, CreateStatePartition),
+    UnregisterBroker,
 )
 """What clients want, for the most part. The broker has judged whether they may have it."""
 

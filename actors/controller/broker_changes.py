@@ -18,6 +18,7 @@ from actors.controller.decisions.elections import (
     leadership_balanced,
     preferred_elected,
 )
+from actors.controller.decisions.removal import removal_begun, removal_called_off, removals_go_on
 from actors.controller.decisions.replacement import broker_replaced, directory_told
 from actors.controller.faults import Faults
 from actors.controller.metadata.commits import Commit, NotControllerError
@@ -94,6 +95,20 @@ class BrokerChanges:
         return self._make(
             what, lambda: [BrokerDirectoryRecord(broker_id, Directory(directory_id, awaited=True))], broker_id
         )
+
+    def removal_begun(self, broker_id: int, now_ms: int, throttle: int | None) -> Commit | None:
+        """A broker is to be removed, with this throttle. None if that could not be recorded."""
+        what = f"broker {broker_id} is not removed"
+        return self._make(what, lambda: removal_begun(self._log.decided, broker_id, now_ms, throttle), broker_id)
+
+    def removal_called_off(self, broker_id: int) -> Commit | None:
+        """A broker is not to be removed any more. None if that could not be recorded."""
+        what = f"the removal of broker {broker_id} is not called off"
+        return self._make(what, lambda: removal_called_off(self._log.decided, broker_id), broker_id)
+
+    def removals_go_on(self) -> Commit | None:
+        """Take the next step of all removals. None if that could not be recorded: the next call takes it."""
+        return self._make("removals stand still", lambda: removals_go_on(self._log.decided, self._config()))
 
     def stays(self, broker_id: int) -> None:
         """A broker does not leave. If this cannot be recorded, its next heartbeat says it again."""

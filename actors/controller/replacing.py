@@ -131,7 +131,8 @@ class Replacing:
         outlook = self.outlook(broker_id, node_is_off=True)
         since_ms = now_ms - round(self._silent_s(broker_id) * 1000)
         after_s, is_awaited = self._after_s, self._is_awaited(broker_id)
-        kept = outlook.sole_copies or outlook.copies_away or outlook.refused or is_awaited
+        leaves = broker_id in self._metadata.removals
+        kept = outlook.sole_copies or outlook.copies_away or outlook.refused or is_awaited or leaves
         return Absence(
             since_ms=since_ms,
             node_is_gone=broker_id in self._homeless,
@@ -192,6 +193,8 @@ class Replacing:
             if not self._launcher.home_is_gone(broker_id):  # of all, each time: no look may be old when it counts
                 continue
             self._homeless.add(broker_id)
+            if broker_id in self._metadata.removals:
+                continue  # what it had is moved to other brokers instead
             is_time = after_s is not None and self._silent_s(broker_id) >= after_s
             if is_time and not self._is_awaited(broker_id):
                 try:

@@ -8,12 +8,17 @@ from dataclasses import replace
 
 from actors.controller.sessions import Session
 from actors.links.operations import Observer, Quorum, Shards
+from actors.links.removals import RemovalStatus
 from actors.links.status import Absence, BrokerStatus, ClusterStatus, Refill
 from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo
 
 
 def cluster_status(
-    here: ClusterStatus, metadata: ClusterMetadata, brokers: Mapping[int, Session], node_of: Callable[[int], str]
+    here: ClusterStatus,
+    metadata: ClusterMetadata,
+    brokers: Mapping[int, Session],
+    node_of: Callable[[int], str],
+    removal_of: Callable[[int], RemovalStatus | None],
 ) -> ClusterStatus:
     """All brokers of the metadata. `here` says what is known of the controller's process; `brokers` are registered."""
 
@@ -21,7 +26,10 @@ def cluster_status(
         session = brokers.get(broker.id)
         pid, load = (None, None) if session is None else (session.pid, session.load)
         address = (broker.host, broker.port, broker.rack)
-        return BrokerStatus(broker.id, *address, broker.epoch, broker.alive, pid, load, node_of(broker.id))
+        return BrokerStatus(
+            *(broker.id, *address, broker.epoch, broker.alive, pid, load, node_of(broker.id)),
+            removal=removal_of(broker.id),
+        )
 
     return replace(
         here,

@@ -26,6 +26,7 @@ from actors.controller.metadata.log import Log
 from actors.controller.metadata.publisher import Publisher
 from actors.controller.monitoring import Monitoring
 from actors.controller.operations import Operations
+from actors.controller.removing import Removing
 from actors.controller.replacing import Replacing
 from actors.controller.reports import cluster_status, described_quorum
 from actors.controller.sessions import Launcher, Session
@@ -44,6 +45,7 @@ from actors.links.control import (
     Hello,
     Join,
     Joined,
+    Stop,
     WantSpares,
     Welcome,
 )
@@ -117,6 +119,12 @@ class ControllerServer:
             away=lambda: self._starts.wanted - self._brokers.keys() - self._recovering(),
             new_id=lambda: new_uuid(environment.chance).hex,
         )
+        self.removing = Removing(
+            *(metadata_log, self._changes, lambda: self.config, environment.clock.wall_ms),
+            wanted=lambda: self._starts.wanted,
+            settled=self._settled,
+            gone=self._removed,
+        )
         self._operations = Operations(self.publisher, self._decide, self._acked, loop, ack_wait_s, faults)
         self.monitoring = Monitoring(
             self,
@@ -175,13 +183,17 @@ class ControllerServer:
         )
 
     def expect(self, broker_ids: list[int]) -> None:
-        """Count these brokers as the cluster's. One that does not register within a lease is started again."""
+        """Count these brokers as the cluster's, but for those that were removed.
+
+        One that does not register within a lease is started again.
+        """
         self._starts.wanted.update(broker_ids)
+        self._starts.wanted -= self.decided.removed
 
     def start(self, broker_ids: list[int]) -> None:
         """Start a cluster's brokers. None of an earlier run is alive, whatever the log says."""
         self.expect(broker_ids)
-        self._changes.stopped().then(lambda: self._starts.begin(broker_ids))
+        self._changes.stopped().then(lambda: self._starts.begin(sorted(self._starts.wanted)))
 
     def start_failed(self, broker_id: int) -> None:
         """A broker's process ended before it registered, or could not begin: try again."""
@@ -192,6 +204,19 @@ class ControllerServer:
             self._changes.lost(broker_id)
         if self._is_missing(broker_id):
             self._starts.again(broker_id, at_least_s=_RETRY_SECONDS)
+
+    def _removed(self, broker_id: int) -> None:
+        """A broker was unregistered: its process closes its logs and ends, and is not started again."""
+        self._starts.want_no_more(broker_id)
+        session = self._brokers.get(broker_id)
+        if session is not None:
+            session.protocol.send(Stop())
+        else:
+            self._launcher.kill_broker(broker_id)
+
+    def _settled(self) -> bool:
+        """Whether all brokers have registered with this controller, or had a lease for it."""
+        return self._starts.wanted <= self._brokers.keys() or self._loop.time() - self._started > self._lease
 
     def _is_missing(self, broker_id: int) -> bool:
         return not self.stopping and broker_id in self._starts.wanted and broker_id not in self._brokers
@@ -330,6 +355,8 @@ class ControllerServer:
     def _broker_lost(self, broker_id: int) -> None:
         lost = self._changes.lost(broker_id)
         self._operations.release_acked()
+        if broker_id in self.decided.removed:
+            self._launcher.kill_broker(broker_id)
         if broker_id not in self._starts.wanted:
             return
         if lost is None:
@@ -390,6 +417,7 @@ class ControllerServer:
                 self._deaths.settled(broker_id)
                 self._broker_lost(broker_id)
         self.replacing.tick()
+        self.removing.tick()
         self._balance(now)
 
     def _recovering(self) -> set[int]:
@@ -431,7 +459,7 @@ class ControllerServer:
     def status(self) -> ClusterStatus:
         """What the controller knows of its brokers."""
         here = replace(self._process, monitor=self.monitoring.status)
-        return cluster_status(here, self.metadata, self._brokers, self._launcher.node_of)
+        return cluster_status(here, self.metadata, self._brokers, self._launcher.node_of, self.removing.status)
 
     def absence(self, broker_id: int) -> Absence | None:
         """Since when a broker is away, and what becomes of it; None if it is there."""
@@ -448,8 +476,8 @@ class ControllerServer:
         return bool(asked) and all(b in self._brokers and self._brokers[b].acked_version >= version for b in asked)
 
     def next_id(self) -> int:
-        """The first broker id above all that have been given out."""
-        return max(self._starts.wanted | self.decided.brokers.keys(), default=-1) + 1
+        """The first broker id above all that have ever been given out."""
+        return max(self._starts.wanted | self.decided.brokers.keys() | self.decided.removed, default=-1) + 1
 
     def in_sync_everywhere(self, broker_id: int) -> bool:
         """Whether a broker is in the in-sync set of every partition it holds."""

@@ -38,6 +38,12 @@ class Starts:
         self._launcher.kill_broker(broker_id)
         self._loop.call_later(max(delay, at_least_s), self._start_if_missing, broker_id)
 
+    def want_no_more(self, broker_id: int) -> None:
+        """The broker was removed: it is not started again."""
+        self.wanted.discard(broker_id)
+        self.starting.discard(broker_id)
+        self.forget(broker_id)
+
     def forget(self, broker_id: int) -> None:
         """The next start of this broker has no pause before it."""
         self._recent.pop(broker_id, None)

@@ -416,6 +416,21 @@ class DescribeQuorum(Operation[Quorum]):
     """Ask how far each broker has the metadata log."""
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerUnregistered(Result):
+    """What became of it."""
+
+    error_code: int
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBroker(Operation[BrokerUnregistered]):
+    """Remove a broker that holds nothing."""
+
+    broker_id: int
+
+
 # --- what lives beside a partition's log ------------------------------------------------------------------------
 
 
@@ -460,7 +475,7 @@ class Shards(Result):
     """The shards of a broker, spares last; and the followers that it leads and that are out of sync."""
 
     shards: tuple[ShardStatus, ...]
-    refills: tuple[Refill, ...] = field(default=(), metadata={"since": 2})
+    refills: tuple[Refill, ...] = field(default=(), metadata={"since": 3})
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,6 +530,7 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     115: AlterScram,
     119: LearnSecrets,
     123: RaiseMetadataVersion,
+    124: UnregisterBroker,
     150: CreateStatePartition,
     200: CreatedTopics,
     201: OffsetsTopicCreated,
@@ -532,6 +548,7 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     213: AlteredScram,
     219: Faulted,
     223: MetadataVersionRaised,
+    224: BrokerUnregistered,
     250: StatePartitionCreated,
 }
 """Tags on the control link: operations from 100 on, results from 200 on."""
@@ -542,5 +559,7 @@ SINCE: dict[type[Operation[Result]] | type[Result], int] = {
     MetadataVersionRaised: 1,
     CreateStatePartition: 1,
     StatePartitionCreated: 1,
+    UnregisterBroker: 3,
+    BrokerUnregistered: 3,
 }
 """The version of our protocols that these came with (`versions`); all others were in the first one."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from actors.links.codec import since
 from actors.links.relay import Figures
+from actors.links.removals import RemovalStatus
 from actors.runtime.priority import Priority
 
 ASLEEP: Final = "Asleep"
@@ -141,10 +142,12 @@ class BrokerStatus:
     node_id: str = ""
     """Of its Ray node."""
     shards: tuple[ShardStatus, ...] = ()
-    absence: Absence | None = since(2, None)
+    absence: Absence | None = since(3, None)
     """None if it is there, or not to be started. Monitors are not told."""
-    refill: Refill | None = since(2, None)
+    refill: Refill | None = since(3, None)
     """None if it is in sync everywhere, or does not run. Monitors are not told."""
+    removal: RemovalStatus | None = since(3, None)
+    """How far its removal is; None if it stays."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ ends say so, with both ranges and both builds, and the connection ends. A proces
 | 0 | nothing is said of versions; arrays have exact lengths, and messages of other kinds end a connection |
 | 1 | versions are told; unknown fields are ignored, and unknown kinds refused by name |
 | 2 | brokers tell which data directory they have, and ask each other for sound batches in the place of damaged ones |
+| 3 | brokers know that they may be removed, and ask for it where a client does; they tell what followers still lack |
 
 The level of the feature `metadata.version` says in which formats the metadata may be written, in the log and in images.
 A level is raised only when all brokers speak a version that knows it; from then on the controller speaks no older one.
@@ -27,9 +28,9 @@ from actors import __version__
 from actors.links.codec import Codec, LinkError
 
 FIRST: Final = 0
-LAST: Final = 2
+LAST: Final = 3
 _BUILD_MAX: Final = 32
-_METADATA_LEVELS: Final = (1, 2, 3)
+_METADATA_LEVELS: Final = (1, 2, 3, 4)
 """The highest level of the metadata that a build knows, by the last version that it speaks."""
 
 

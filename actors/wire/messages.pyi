@@ -1858,3 +1858,13 @@ class DescribeTopicPartitionsResponse(ApiMessage):
     topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic]
     next_cursor: DescribeTopicPartitionsResponse.Cursor | None
     def __init__(self, *, throttle_time_ms: int = ..., topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = ..., next_cursor: DescribeTopicPartitionsResponse.Cursor | None = ...) -> None: ...
+
+class UnregisterBrokerRequest(ApiMessage):
+    broker_id: int
+    def __init__(self, *, broker_id: int = ...) -> None: ...
+
+class UnregisterBrokerResponse(ApiMessage):
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from actors.broker.controller_link import ControllerLink
+from actors.broker.server import BrokerServer
+from actors.broker.spec import StartError
 from actors.controller.server import ControllerServer
 from actors.links.connection import ControlProtocol, Message
 from actors.links.control import Confirmed, Heartbeat, Stop
@@ -19,7 +21,7 @@ from actors.runtime.environment import REAL
 from actors.wire import messages
 from actors.wire.messages import ApiMessage
 from placement.metadata import Directory, PartitionInfo
-from placement.records import BrokerDirectoryRecord, PartitionRecord
+from placement.records import BrokerDirectoryRecord, PartitionRecord, UnregisterBrokerRecord
 from tests.support.one_broker import VERSIONS, World, create, delete, world
 from tests.support.runtime_helpers import SECRET, until
 
@@ -59,6 +61,22 @@ async def test_a_broker_that_was_replaced_while_it_was_away_stops_and_says_so(
         await asyncio.wait_for(w.server.registration.stop_wanted.wait(), 30)
         assert f"has directory.id={own}, but broker 0 was replaced and has directory.id=another now" in caplog.text
         assert not controller.brokers
+
+
+async def test_a_broker_that_was_removed_while_it_was_away_stops_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world(tmp_path) as w:
+        w.stop_controller()
+        await until(lambda: not w.server.registration.link.connected)
+        controller = await w.start_controller()
+        controller.publisher.commit([UnregisterBrokerRecord(0)], tell=False)
+        await asyncio.wait_for(w.server.registration.stop_wanted.wait(), 30)
+        text = "broker 0 was removed from the cluster, and its id is never used again"
+        assert f"fenced: {text}" in caplog.text
+        assert not controller.brokers
+        with pytest.raises(StartError, match=text):
+            await BrokerServer.open(w.server.spec, w.find_controller)
 
 
 async def test_a_controller_that_dies_again_and_again_leaves_one_connection_not_several(tmp_path: Path) -> None:

@@ -28,10 +28,10 @@ from actors.runtime.logs import LogPlace
 from actors.runtime.process import code_version
 from actors.runtime.ray_connection import ClusterError
 from actors.security.tls import TlsError
-from actors.settings import LINKS, OWN_STORE, OWN_TRUST, LinkSecurity
+from actors.settings import LINKS, OWN_STORE, OWN_TRUST, BrokerConfig, LinkSecurity
 from placement.metadata import BrokerInfo, Directory
 from placement.nodes import Node, PlacementError
-from placement.records import BrokerDirectoryRecord, BrokerRecord
+from placement.records import BrokerDirectoryRecord, BrokerRecord, UnregisterBrokerRecord
 
 _NODES = [Node(f"{i:056x}", f"10.0.0.{i}", 2.0) for i in range(2)]
 
@@ -536,6 +536,31 @@ def test_brokers_added_have_ids_of_their_own_and_fail_for_their_own_reasons(
     with pytest.raises(RuntimeError, match=r"^no$"):
         controller.add_brokers(1, 1.0)
     assert sorted(json.loads(spec_in(tmp_path).homes_file.read_text())) == [str(i) for i in range(7)]
+    end(controller)
+
+
+def test_a_broker_that_was_removed_is_in_no_later_start_and_its_id_is_not_used_again(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = made()
+    controller._ask(controller._server.expect, controller._place_brokers(3))
+    commit = controller._server.publisher.commit
+    controller._ask(commit, [BrokerRecord(BrokerInfo(i, "h", 9092 + i, None, 0)) for i in range(3)])
+    config = BrokerConfig.from_mapping({"offsets.topic.replication.factor": "1"})
+    controller._ask(controller._server.reconfigure, config)
+    controller.remove_broker(2, None)
+    assert controller.removal(2).status is not None, "it waits for the brokers to register"
+    controller._ask(commit, [UnregisterBrokerRecord(2)])
+    assert controller.removal(2).removed
+    end(controller)
+    monkeypatch.setattr(ControllerServer, "ready", lambda *_: True)
+    controller = made()
+    controller._spec = replace(controller._spec, brokers=3)
+    controller.start_brokers(1.0)
+    assert controller._ask(lambda: controller._server._starts.wanted) == {0, 1}
+    assert controller.left_out() == [2]
+    assert controller.add_brokers(1, 1.0) == [3]
+    assert sorted(json.loads(spec_in(tmp_path).homes_file.read_text())) == ["0", "1", "3"]
     end(controller)
 
 

@@ -24,6 +24,9 @@ def main() -> int:
     parser.add_argument("--starved", action="store_true", help="with --seed and --seeds: starve the processes first")
     parser.add_argument("--guests", action="store_true", help="with --seed and --seeds: counters live beside the logs")
     parser.add_argument("--lost", action="store_true", help="with --seed and --seeds: nodes are lost for good")
+    parser.add_argument(
+        "--removals", action="store_true", help="with --seed and --seeds: brokers are removed and added"
+    )
     parser.add_argument("--twice", action="store_true", help="with --seed and --seeds: brokers are started twice")
     parser.add_argument("--log", type=Path, help="with --seeds: append progress to this file")
     chosen = parser.parse_args()
@@ -37,21 +40,13 @@ def main() -> int:
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     gc.collect()
     gc.freeze()
+    flags = {name: getattr(chosen, name) for name in ("starved", "guests", "lost", "removals", "twice")}
     if chosen.bugs:
         return _bugs(chosen.known, chosen.most, chosen.bug)
     if chosen.seeds:
         first, _, last = chosen.seeds.partition("-")
-        return _seeds(
-            int(first),
-            int(last or first),
-            chosen.bug,
-            chosen.log,
-            chosen.starved,
-            chosen.guests,
-            chosen.lost,
-            chosen.twice,
-        )
-    return _seed(chosen.seed or 0, chosen.bug, chosen.trace, chosen.starved, chosen.guests, chosen.lost, chosen.twice)
+        return _seeds(int(first), int(last or first), chosen.bug, chosen.log, flags)
+    return _seed(chosen.seed or 0, chosen.bug, chosen.trace, flags)
 
 
 def _write(text: str, log: Path | None = None) -> None:
@@ -62,31 +57,29 @@ def _write(text: str, log: Path | None = None) -> None:
             file.write(text + "\n")
 
 
-def _seed(seed: int, bug: str, trace: bool, starved: bool, guests: bool, lost: bool, twice: bool) -> int:
+def _seed(seed: int, bug: str, trace: bool, flags: dict[str, bool]) -> int:
     from tests.sim.bugs import planted
     from tests.sim.run import command, run
 
-    outcome = run(seed, trace=trace, bug=planted(bug), starved=starved, guests=guests, lost=lost, twice=twice)
+    outcome = run(seed, trace=trace, bug=planted(bug), **flags)
     _write(f"seed {seed} ({outcome.scenario}): trace {outcome.digest:08x}, {outcome.figures}")
     if outcome.failure:
-        _write(f"{outcome.failure} -- {command(seed, bug, starved, guests, lost, twice)}")
+        _write(f"{outcome.failure} -- {command(seed, bug, **flags)}")
     return 1 if outcome.failure else 0
 
 
-def _seeds(
-    first: int, last: int, bug: str, log: Path | None, starved: bool, guests: bool, lost: bool, twice: bool
-) -> int:
+def _seeds(first: int, last: int, bug: str, log: Path | None, flags: dict[str, bool]) -> int:
     from tests.sim.bugs import planted
     from tests.sim.run import command, run
 
     changes = planted(bug)
     failed, began, totals = 0, time.monotonic(), Counter[str]()
     for seed in range(first, last + 1):
-        outcome = run(seed, bug=changes, starved=starved, guests=guests, lost=lost, twice=twice)
+        outcome = run(seed, bug=changes, **flags)
         totals.update({key: value for key, value in outcome.figures.items() if isinstance(value, int)})
         if outcome.failure:
             failed += 1
-            _write(f"{outcome.failure} -- {command(seed, bug, starved, guests, lost, twice)}", log)
+            _write(f"{outcome.failure} -- {command(seed, bug, **flags)}", log)
         done = seed - first + 1
         if done % 100 == 0 or seed == last:
             spent = time.monotonic() - began
@@ -96,7 +89,7 @@ def _seeds(
 
 
 def _bugs(known: bool, most: int, only: str) -> int:
-    from tests.sim.bugs import BUGS, GUEST_BUGS, REPLACEMENT_BUGS, START_BUGS, planted
+    from tests.sim.bugs import BUGS, GUEST_BUGS, REMOVAL_BUGS, REPLACEMENT_BUGS, START_BUGS, planted
     from tests.sim.known_seeds import KNOWN
     from tests.sim.run import command, run
 
@@ -104,12 +97,15 @@ def _bugs(known: bool, most: int, only: str) -> int:
     for name in [only] if only else BUGS:
         first = KNOWN.get(name, 0) if known else 0
         for seed in range(first, first + most):
-            guests = name in GUEST_BUGS
-            lost = name in REPLACEMENT_BUGS
-            twice = name in START_BUGS
-            outcome = run(seed, bug=planted(name), guests=guests, lost=lost, twice=twice)
+            flags = {
+                "guests": name in GUEST_BUGS,
+                "lost": name in REPLACEMENT_BUGS,
+                "removals": name in REMOVAL_BUGS,
+                "twice": name in START_BUGS,
+            }
+            outcome = run(seed, bug=planted(name), **flags)
             if outcome.failure:
-                again = command(seed, name, guests=guests, lost=lost, twice=twice)
+                again = command(seed, name, **flags)
                 _write(f"{name:32} {seed - first + 1:5} seeds  {outcome.failure[:150]} -- {again}")
                 break
         else:

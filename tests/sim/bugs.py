@@ -47,12 +47,19 @@ from placement.metadata import NO_LEADER, PartitionInfo, changed
 from tests.sim.consumer_bugs import CONSUMER_BUGS
 from tests.sim.guest_bugs import GUEST_BUGS
 from tests.sim.late_log import LateLog
+from tests.sim.removal_bugs import REMOVAL_BUGS
 from tests.sim.replacement_bugs import REPLACEMENT_BUGS
 from tests.sim.start_bugs import START_BUGS
 
 Changes = list[tuple[Any, str, Any]]
 
-BUGS: dict[str, Callable[[], Changes]] = {**GUEST_BUGS, **CONSUMER_BUGS, **REPLACEMENT_BUGS, **START_BUGS}
+BUGS: dict[str, Callable[[], Changes]] = {
+    **GUEST_BUGS,
+    **CONSUMER_BUGS,
+    **REPLACEMENT_BUGS,
+    **REMOVAL_BUGS,
+    **START_BUGS,
+}
 
 
 def planted(name: str) -> Changes:

@@ -29,6 +29,7 @@ from tests.sim.late_log import LateLog
 from tests.sim.processes import look
 
 BROKERS = (0, 1, 2)
+"""Those of most runs."""
 SECRET = Secrets(b"the simulated cluster's")
 CLIENT_PORT = 9092
 _CONTROLLER_HOST = "controller"
@@ -233,6 +234,7 @@ class Cluster:
         guests: Sequence[GuestKind] = (),
         *,
         commits_late: bool = False,
+        brokers: int = len(BROKERS),
         starts_twice: bool = False,
     ) -> None:
         self.sim = sim
@@ -245,7 +247,8 @@ class Cluster:
         self.machine.disk = Disk(sim, folder / _CONTROLLER_HOST)
         self.controller: ControllerServer | None = None
         self.controller_process: Process | None = None
-        self.brokers = [SimBroker(self, broker) for broker in BROKERS]
+        self.brokers = [SimBroker(self, broker) for broker in range(brokers)]
+        """All there ever were, by their ids."""
         self.truth = ClusterMetadata()
         """The controller's metadata, also while there is none."""
         self.log: MetadataLog | None = None
@@ -276,10 +279,10 @@ class Cluster:
         self.truth = log.committed
         self._address = (_CONTROLLER_HOST, port)
         if self._started:
-            server.expect(list(BROKERS))
+            server.expect([broker.id for broker in self.brokers])
         else:
             self._started = True
-            server.start(list(BROKERS))
+            server.start([broker.id for broker in self.brokers])
 
     def _open_log(self, process: Process) -> Log:
         path, writer = self.machine.disk.folder / "metadata.log", SimFileWriter(self.machine.disk)
@@ -374,13 +377,25 @@ class Cluster:
 
     # -- what is true
 
+    @property
+    def present(self) -> list[SimBroker]:
+        """The brokers that were not removed."""
+        return [broker for broker in self.brokers if broker.id not in self.truth.removed]
+
+    def add_broker(self) -> None:
+        """There is another machine for a broker."""
+        broker = SimBroker(self, len(self.brokers))
+        self.brokers.append(broker)
+        self.sim.network.machines.append(broker.machine)
+        self.sim.say(f"broker {broker.id} is added")
+
     def partition(self, topic: str, index: int) -> PartitionInfo | None:
         """The partition as the controller has it."""
         return self.truth.partition(topic, index)
 
     def ready(self) -> bool:
         """Whether every broker serves and knows of the others."""
-        return self.controller is not None and self.controller.ready() and all(b.server for b in self.brokers)
+        return self.controller is not None and self.controller.ready() and all(b.server for b in self.present)
 
     def bootstrap(self) -> tuple[tuple[str, int], ...]:
         return tuple((broker.host, CLIENT_PORT) for broker in self.brokers)

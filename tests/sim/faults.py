@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from actors.controller.server import ControllerServer
 from actors.links.operations import AlterReassignments, Reassignment
-from tests.sim.cluster import BROKERS, SimBroker
+from tests.sim.cluster import SimBroker
 from tests.sim.engine import MS, SECOND, Machine, Process
 from tests.sim.scenario import Speaks
 from tests.sim.topics import Topics
@@ -69,6 +69,8 @@ class Faults:
 
         if world.scenario.loses_nodes:
             self._kinds += [world.losses.lose] * 6
+        if world.scenario.removes_brokers:
+            self._kinds += world.removals.kinds()
         if world.scenario.changes_topics:
             topics = Topics(world)
             self._kinds += [topics.topic_grows, topics.topic_comes_or_goes] * 2
@@ -109,7 +111,7 @@ class Faults:
     # -- who
 
     def _broker(self) -> SimBroker:
-        return self.sim.random.choice(self.cluster.brokers)
+        return self.sim.random.choice(self.cluster.present)
 
     def _for_a_while(self, most_ms: int = 3_500) -> int:
         return self.sim.random.randint(50, most_ms) * MS
@@ -198,7 +200,8 @@ class Faults:
         topic = chance.choice(sorted(server.metadata.topics))
         index = chance.randrange(len(server.metadata.topics[topic].partitions))
         count = 1 if scenario.replicas == 1 else chance.randint(scenario.min_insync, scenario.replicas)
-        target = None if chance.random() < 0.2 else tuple(chance.sample(BROKERS, count))
+        ids = [broker.id for broker in self.cluster.present]
+        target = None if chance.random() < 0.2 else tuple(chance.sample(ids, count))
         self.sim.say(f"{topic}-{index} moves to {target}")
         self.sim.at(self.sim.now, process, self._move, server, Reassignment(topic, index, target))
         return True

@@ -69,6 +69,8 @@ class Inspector:
     def _missing(self, members: list[Member]) -> str:
         if not self.cluster.ready():
             return "not all brokers are here"
+        if self.cluster.truth.removals:
+            return f"{self.cluster.truth.removals} have yet to be removed"
         for topic in self.cluster.truth.topics.values():
             for index, partition in enumerate(topic.partitions):
                 moves = partition.adding or partition.removing

@@ -35,6 +35,8 @@ KNOWN = {
     "old-directory-taken": 2,
     "throttle-ignored": 2,
     "isolated-sole-copy-serves-on": 4,
+    "removal-with-replicas-left": 1,
+    "id-used-again": 4,
     "state-elected-elsewhere": 10,
     "elected-for-its-data-alone": 125,
     "guest-answers-before-commit": 2,

@@ -45,8 +45,8 @@ class LostNodes:
     def lose(self) -> bool:
         """One node at a time. What is on it is on others, too; if not, it comes back in the end."""
         chance = self.sim.random
-        broker = chance.choice(self.cluster.brokers)
-        if any(each.lost or not each.machine.up for each in self.cluster.brokers):
+        broker = chance.choice(self.cluster.present)
+        if any(each.lost or not each.machine.up for each in self.cluster.present):
             return False
         if not self.has_copies:
             away_us = chance.randint(ALONE_MS + 1_000, ALONE_MS + 4_000) * MS

@@ -24,6 +24,7 @@ from tests.sim.intruder import Intruder
 from tests.sim.lost_nodes import LostNodes
 from tests.sim.members import Lodger, Member, Observer
 from tests.sim.network import Network
+from tests.sim.removals import Removals
 from tests.sim.scenario import LODGER, Scenario, scenario_of, started_twice
 from tests.sim.starvation import Starvation
 from tests.sim.visitor import Visitor
@@ -60,11 +61,9 @@ class World:
         self.history = History(sim)
         guests = (COUNTER,) if scenario.guests else ()
         self.cluster = Cluster(
-            sim,
-            folder,
-            scenario.settings(),
-            guests,
+            *(sim, folder, scenario.settings(), guests),
             commits_late=scenario.commits_late,
+            brokers=4 if scenario.removes_brokers else 3,
             starts_twice=scenario.starts_twice,
         )
         self.expulsions = Expulsions(sim)
@@ -85,12 +84,15 @@ class World:
         self.history.claims.holds = self.witness.logs.groups.holds
         self.counting = Counting(self) if scenario.guests else None
         self.losses = LostNodes(self)
+        self.removals = Removals(self)
         self.faults = Faults(self)
 
     def figures(self) -> dict[str, Any]:
         figures = self.history.figures() | self.faults.figures() | self.witness.logs.groups.happened
         if self.scenario.loses_nodes:
             figures |= self.losses.figures()
+        if self.scenario.removes_brokers:
+            figures |= self.removals.figures()
         return figures if self.counting is None else figures | self.counting.figures()
 
     def _members(self) -> list[Member]:
@@ -162,6 +164,7 @@ def run(
     starved: bool = False,
     guests: bool = False,
     lost: bool = False,
+    removals: bool = False,
     twice: bool = False,
 ) -> Outcome:
     """One run of `seed`. `bug` breaks the product: (owner, name, value) to exchange."""
@@ -172,6 +175,8 @@ def run(
         scenario = replace(scenario, guests=True)
     if lost:
         scenario = replace(scenario, loses_nodes=True)
+    if removals:
+        scenario = replace(scenario, removes_brokers=True)
     if twice:
         scenario = started_twice(scenario)
     root = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -189,7 +194,8 @@ def run(
         counting = world.counting.hooks if world.counting is not None else list[Change]
         with ExitStack() as exchanged:
             losses = world.losses.hooks if scenario.loses_nodes else list[Change]
-            for changes in (lambda: bug or [], world.witness.hooks, world.expulsions.hooks, counting, losses):
+            removed = world.removals.hooks if scenario.removes_brokers else list[Change]
+            for changes in (lambda: bug or [], world.witness.hooks, world.expulsions.hooks, counting, losses, removed):
                 exchanged.enter_context(_exchanged(changes()))
             try:
                 world.run()
@@ -232,10 +238,16 @@ def _exchanged(changes: list[Change]) -> Iterator[None]:
 
 
 def command(
-    seed: int, bug: str = "", starved: bool = False, guests: bool = False, lost: bool = False, twice: bool = False
+    seed: int,
+    bug: str = "",
+    starved: bool = False,
+    guests: bool = False,
+    lost: bool = False,
+    removals: bool = False,
+    twice: bool = False,
 ) -> str:
     """The line that repeats a run."""
-    flags = {"--starved": starved, "--guests": guests, "--lost": lost, "--twice": twice}
+    flags = {"--starved": starved, "--guests": guests, "--lost": lost, "--removals": removals, "--twice": twice}
     chosen = "".join(f" {flag}" for flag, is_set in flags.items() if is_set)
     return f"python -m tests.sim --seed {seed}{f' --bug {bug}' if bug else ''}{chosen}"
 

@@ -90,6 +90,8 @@ class Scenario:
     """Something lives beside the logs of the topic that clients use."""
     loses_nodes: bool = False
     """Nodes are lost for good, or so it seems, and brokers are replaced by themselves."""
+    removes_brokers: bool = False
+    """Brokers are removed and added: there are four at first, and at most."""
     commits_late: bool = False
     """Changes of the metadata commit a while after they were decided, as on several nodes."""
     starts_twice: bool = False

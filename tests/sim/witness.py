@@ -415,6 +415,9 @@ class Witness(Inspector):
         truth = self.cluster.truth
         partitions = [p for topic in truth.topics.values() for p in topic.partitions]
         for torn, epoch in list(self._torn.items()):
+            if torn in truth.removed:
+                del self._torn[torn]
+                continue
             back = truth.brokers[torn].alive and truth.brokers[torn].epoch > epoch
             if back and all(torn in p.isr for p in partitions):
                 del self._torn[torn]

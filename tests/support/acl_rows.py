@@ -558,6 +558,11 @@ ROWS = [
     Row(Key.SASL_AUTHENTICATE, lambda _: m.SaslAuthenticateRequest(auth_bytes=b""), nothing),
     Row(Key.DESCRIBE_QUORUM, quorum, cluster_right("DESCRIBE Cluster", CLUSTER)),
     Row(Key.UPDATE_FEATURES, update_features, cluster_right("ALTER Cluster", CLUSTER)),
+    Row(
+        Key.UNREGISTER_BROKER,
+        lambda _: m.UnregisterBrokerRequest(broker_id=7),
+        cluster_right("ALTER Cluster", CLUSTER),
+    ),
     Row(Key.DESCRIBE_CLUSTER, lambda _: m.DescribeClusterRequest(endpoint_type=1), nothing),
     Row(Key.DESCRIBE_PRODUCERS, describe_producers, topic_right("READ Topic")),
     Row(Key.LIST_TRANSACTIONS, lambda _: m.ListTransactionsRequest(), nothing),

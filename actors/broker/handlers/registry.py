@@ -51,6 +51,7 @@ from actors.broker.handlers import (
     produce,
     sasl_authenticate,
     sasl_handshake,
+    unregister_broker,
     update_features,
 )
 from actors.broker.handlers.authorization import guarded
@@ -230,6 +231,7 @@ _ROWS = (
     _own(describe_cluster, NOTHING),
     _decided(describe_quorum, DESCRIBE_CLUSTER),
     _decided(update_features, ALTER_CLUSTER),
+    _decided(unregister_broker, ALTER_CLUSTER),
     _own(describe_log_dirs, DESCRIBE_CLUSTER),
     _own(alter_replica_log_dirs, ALTER_CLUSTER),
     _own(describe_acls, DESCRIBE_CLUSTER),

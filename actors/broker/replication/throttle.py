@@ -2,6 +2,8 @@
 
 Followers in sync are not slowed, for commits wait for them. Where Kafka has a list of replicas that the rate is for
 (`leader.replication.throttled.replicas`), it is for every follower out of sync here.
+
+A broker's removal may have a lower rate of its own. It ends with the removal, so nobody has to take it back.
 """
 
 from __future__ import annotations
@@ -41,5 +43,6 @@ class Throttle:
 
     @property
     def _rate(self) -> int | None:
-        rate = self._context.config.integer(RATE)
+        rates = [removal.throttle for removal in self._context.metadata.removals.values() if removal.throttle]
+        rate = min(self._context.config.integer(RATE), *rates, MAX_LONG)
         return None if rate == MAX_LONG else rate

@@ -198,8 +198,8 @@ def _noted_leaving(metadata: ClusterMetadata, broker_id: int, leaving: bool) -> 
 
 def preferred_elected(metadata: ClusterMetadata, *, config: BrokerConfig | None = None) -> list[Record]:
     """Make the first replica of each partition its leader, if that one is alive and in sync."""
-    alive = _alive(metadata)
-    return _changes(ground_of(metadata, config), lambda topic, partition: preferred(partition, alive))
+    able = may_be_preferred(metadata)
+    return _changes(ground_of(metadata, config), lambda topic, partition: preferred(partition, able))
 
 
 def leadership_balanced(
@@ -209,7 +209,7 @@ def leadership_balanced(
 
     A broker should lead the partitions whose first replica it has (Kafka's leader.imbalance.per.broker.percentage).
     """
-    alive = _alive(metadata)
+    able = may_be_preferred(metadata)
     meant: Counter[int] = Counter()
     elsewhere: Counter[int] = Counter()
     for _, _, partition in _partitions(metadata):
@@ -219,15 +219,23 @@ def leadership_balanced(
 
     def change(topic: str, partition: PartitionInfo) -> Outcome:
         moving = partition.adding or partition.removing
-        return partition if moving or partition.replicas[0] not in short else preferred(partition, alive)
+        return partition if moving or partition.replicas[0] not in short else preferred(partition, able)
 
     return _changes(ground_of(metadata, config), change)
 
 
-def preferred(partition: PartitionInfo, alive: frozenset[int]) -> PartitionInfo:
-    """The partition with its first replica as leader; unchanged if that one leads already, or cannot."""
+def may_be_preferred(metadata: ClusterMetadata) -> frozenset[int]:
+    """The brokers that lead again because they are first replicas: those that are alive and stay."""
+    return frozenset(broker.id for broker in metadata.placeable())
+
+
+def preferred(partition: PartitionInfo, able: frozenset[int]) -> PartitionInfo:
+    """The partition with its first replica as leader; unchanged if that one leads already, or is not able or in sync.
+
+    The in-sync set stays as it is.
+    """
     first = partition.replicas[0]
-    if partition.leader == first or first not in alive or first not in partition.isr:
+    if partition.leader == first or first not in able or first not in partition.isr:
         return partition
     return changed(partition, leader=first, leader_epoch=partition.leader_epoch + 1)
 

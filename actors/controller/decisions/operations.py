@@ -12,6 +12,7 @@ from actors.controller.decisions.elections import alter_partitions, leave, repli
 from actors.controller.decisions.producer_ids import allocate_producer_ids
 from actors.controller.decisions.quotas import alter_quotas
 from actors.controller.decisions.reassignments import alter_reassignments, elect_leaders
+from actors.controller.decisions.removal import unregister_broker
 from actors.controller.decisions.state_partitions import create_state_partition
 from actors.controller.decisions.topics import create_offsets_topic, create_partitions, create_topics, delete_topics
 from actors.controller.decisions.users import alter_scram
@@ -32,6 +33,7 @@ from actors.links.operations import (
     Operation,
     ReplicaTorn,
     Result,
+    UnregisterBroker,
 )
 from actors.links.quota_operations import AlterQuotas
 from actors.settings import BrokerConfig
@@ -57,6 +59,7 @@ OPERATIONS: Final[Mapping[type[Operation[Result]], Decide]] = {
     AlterScram: alter_scram,
     AlterQuotas: alter_quotas,
     CreateStatePartition: create_state_partition,
+    UnregisterBroker: unregister_broker,
 }
 
 

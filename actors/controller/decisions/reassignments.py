@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.controller.decisions.decision import Decision, NewId, RefusedError
-from actors.controller.decisions.elections import ground_of, preferred
+from actors.controller.decisions.elections import ground_of, may_be_preferred, preferred
 from actors.controller.decisions.pairs import Ground, Key, led_together, records_of
 from actors.links.operations import (
     AlteredReassignments,
@@ -51,7 +51,7 @@ def alter_reassignments(
     ground = ground_of(metadata, config)
     for move in asked.partitions:
         try:
-            outcomes |= _moved(ground, move, allow_factor_change=asked.allow_factor_change)
+            outcomes |= moved(ground, move, allow_factor_change=asked.allow_factor_change)
         except RefusedError as refusal:
             results.append(_row(move.topic, move.index, refusal))
             continue
@@ -59,8 +59,11 @@ def alter_reassignments(
     return AlteredReassignments(tuple(results)), records_of(ground, outcomes, moves_end=True)
 
 
-def _moved(ground: Ground, move: Reassignment, *, allow_factor_change: bool) -> dict[Key, Outcome]:
-    """A partition, and those that are led together with it, at the beginning or end of a move of one of them."""
+def moved(ground: Ground, move: Reassignment, *, allow_factor_change: bool) -> dict[Key, Outcome]:
+    """A partition, and those that are led together with it, at the beginning or end of a move of one of them.
+
+    Raises RefusedError.
+    """
     _partition(ground.metadata, move.topic, move.index)
     data, *states = led_together(ground.metadata, (move.topic, move.index))
     before = ground.partition(data)
@@ -80,10 +83,13 @@ def _check_target(
 ) -> None:
     why = None
     unknown = [broker for broker in target if broker not in metadata.brokers]
+    leaving = [broker for broker in target if broker in metadata.removals]
     if not target or len(set(target)) != len(target):
         why = "is empty or names a broker twice"
     elif unknown:
         why = f"names unknown broker {unknown[0]}"
+    elif leaving:
+        why = f"names broker {leaving[0]}, which is being removed"
     if why is not None:
         raise RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replica assignment {list(target)} {why}")
     factor = len(without(partition.replicas, partition.removing))  # the present one, or that of the move under way
@@ -172,8 +178,9 @@ def _elected(ground: Ground, key: Key, kind: int) -> list[Record]:
         raise RefusedError(ErrorCode.ELECTION_NOT_NEEDED, f"{key[0]}-{key[1]} is led with {data[0]}-{data[1]}")
     if partition.leader == partition.replicas[0]:
         raise RefusedError(ErrorCode.ELECTION_NOT_NEEDED, "the first replica leads already")
-    text = f"broker {partition.replicas[0]} is not alive and in sync"
-    outcome = preferred(partition, ground.alive)
+    first = partition.replicas[0]
+    text = f"broker {first} is {'being removed' if first in ground.metadata.removals else 'not alive and in sync'}"
+    outcome = preferred(partition, may_be_preferred(ground.metadata))
     return _records(ground, key, outcome, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
 
 

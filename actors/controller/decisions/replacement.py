@@ -16,13 +16,15 @@ from dataclasses import replace
 from actors.controller.decisions.elections import ground_of
 from actors.controller.decisions.pairs import Ground, Key, records_of
 from actors.settings import BrokerConfig
-from placement.metadata import NO_LEADER, ClusterMetadata, Directory, PartitionInfo, changed
+from placement.metadata import NO_LEADER, ClusterMetadata, Directory, PartitionInfo, changed, was_removed
 from placement.records import DIRECTORIES, BrokerDirectoryRecord, BrokerRecord, Record
 from placement.together import Election, Outcome
 
 
 def directory_refused(metadata: ClusterMetadata, broker_id: int, told: str) -> str | None:
-    """Why a broker with this directory may not register; None if it may."""
+    """Why a broker with this directory may not register; None if it may. One that was removed may with none."""
+    if broker_id in metadata.removed:
+        return was_removed(broker_id)
     known = metadata.directories.get(broker_id)
     if known is None or known.id == told:
         return None
@@ -34,6 +36,8 @@ def directory_told(metadata: ClusterMetadata, broker_id: int, told: str) -> list
     directory = Directory(told)
     if metadata.level < DIRECTORIES or not told or metadata.directories.get(broker_id) == directory:
         return []
+    if broker_id in metadata.removed:
+        return []  # its process is about to stop
     return [BrokerDirectoryRecord(broker_id, directory)]
 
 

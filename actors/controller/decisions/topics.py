@@ -126,8 +126,8 @@ def _new_partitions(
 
 
 def _spread(metadata: ClusterMetadata, count: int, factor: int, start: int) -> list[PartitionInfo]:
-    """New partitions, spread over the brokers that are alive."""
-    alive = metadata.alive()
+    """New partitions, spread over the brokers that are alive and stay."""
+    alive = metadata.placeable()
     if factor < 1:
         raise RefusedError(ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor} must be at least 1")
     try:
@@ -135,9 +135,14 @@ def _spread(metadata: ClusterMetadata, count: int, factor: int, start: int) -> l
     except NotEnoughBrokersError:
         raise RefusedError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {factor} is larger than the {len(alive)} broker(s) alive",
+            f"replication factor {factor} is larger than the {len(alive)} broker(s) alive{_but_leaving(metadata)}",
         ) from None
     return [PartitionInfo(line[0], 0, line, line) for line in lines]
+
+
+def _but_leaving(metadata: ClusterMetadata) -> str:
+    leaving = ", ".join(map(str, sorted(metadata.removals)))
+    return f" that stay: {leaving} is being removed" if leaving else ""
 
 
 def _assigned(
@@ -156,6 +161,9 @@ def _assigned(
         unknown = [broker for broker in replicas if broker not in metadata.brokers]
         if unknown:
             raise _bad_assignment(replicas, f"names unknown broker {unknown[0]}")
+        leaving = [broker for broker in replicas if broker in metadata.removals]
+        if leaving:
+            raise _bad_assignment(replicas, f"names broker {leaving[0]}, which is being removed")
         alive = tuple(broker for broker in replicas if metadata.brokers[broker].alive)
         if not alive:
             raise _bad_assignment(replicas, "names no broker that is alive")

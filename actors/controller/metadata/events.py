@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, Directory, PartitionInfo
+from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, Directory, PartitionInfo, Removal
 from placement.records import (
     BrokerConfigsRecord,
     BrokerDirectoryRecord,
     BrokerRecord,
+    BrokerRemovalRecord,
     PartitionRecord,
     Record,
     RemoveTopicRecord,
     TopicConfigsRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
     one_by_one,
 )
 
@@ -69,6 +71,10 @@ class Changes:
                 case BrokerDirectoryRecord(broker_id, Directory(_, True)):
                     if not isinstance(before, Directory) or not before.awaited:  # else it only goes to another node
                         yield "replaced", f"broker {broker_id}", "Its data is gone: it is filled from other brokers."
+                case BrokerRemovalRecord(broker_id, removal):
+                    yield from _removal(f"broker {broker_id}", before if isinstance(before, Removal) else None, removal)
+                case UnregisterBrokerRecord(broker_id):
+                    yield "removed", f"broker {broker_id}", "It was removed, and its id is never used again."
                 case PartitionRecord(topic, index, after):
                     if isinstance(before, PartitionInfo):
                         yield from _partition(f"{topic}-{index}", before, after)
@@ -93,8 +99,8 @@ class Changes:
 
 def _before(
     metadata: ClusterMetadata, records: Sequence[Record]
-) -> Iterator[BrokerInfo | PartitionInfo | Directory | None]:
-    """What each record changes: a broker or a partition as the records before have left it, or a directory as it is."""
+) -> Iterator[BrokerInfo | PartitionInfo | Directory | Removal | None]:
+    """What each record changes: a broker or a partition as the records before have left it, or all else as it is."""
     changed: dict[int | tuple[str, int], BrokerInfo | PartitionInfo] = {}
     for record in records:
         match record:
@@ -106,6 +112,8 @@ def _before(
                 changed[topic, index] = partition
             case BrokerDirectoryRecord(broker_id):
                 yield metadata.directories.get(broker_id)
+            case BrokerRemovalRecord(broker_id):
+                yield metadata.removals.get(broker_id)
             case _:
                 yield None
 
@@ -128,6 +136,13 @@ def _broker(before: BrokerInfo | None, after: BrokerInfo) -> Iterator[Said]:
         yield "start", subject, f"The broker serves at epoch {after.epoch}, as process {after.pid}."
     elif before is not None and after.leaving and not before.leaving:
         yield "leaving", subject, "The broker hands over what it leads, to stop or be restarted."
+
+
+def _removal(subject: str, before: Removal | None, after: Removal | None) -> Iterator[Said]:
+    if before is None and after is not None:
+        yield "removal", subject, f"It is being removed: {_partitions(after.partitions)} move to other brokers."
+    elif before is not None and after is None:
+        yield "removal", subject, "Its removal was called off: it stays, with what it still has."
 
 
 def _subject(kind: str, number: int) -> str:

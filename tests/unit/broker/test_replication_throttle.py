@@ -10,8 +10,8 @@ import pytest
 from actors.broker.replication.pushes import Pushes
 from actors.log.replication import Ack, LeaderReplica, Outcome
 from actors.settings import BrokerConfig
-from placement.metadata import ClusterMetadata, PartitionInfo, TopicInfo
-from placement.records import TopicRecord
+from placement.metadata import ClusterMetadata, PartitionInfo, Removal, TopicInfo
+from placement.records import BrokerRemovalRecord, TopicRecord, UnregisterBrokerRecord
 from tests.support.replica_log import MemoryLog, leading
 
 RATE = 10_000
@@ -73,6 +73,18 @@ def test_a_follower_out_of_sync_is_filled_at_the_rate_and_one_in_sync_at_once(se
         assert world.links[2].sent <= RATE * (1 + tick * TICK) + 2 * BATCH + RATE * TICK
     assert world.links[2].sent >= RATE * seconds * 0.9
     assert world.links[1].sent > BATCHES * BATCH
+
+
+@pytest.mark.parametrize("rate", [None, 100 * RATE])
+def test_a_removal_has_a_rate_of_its_own_for_as_long_as_it_lasts(rate: int | None) -> None:
+    world = World(rate)
+    for broker_id, throttle in ((3, 0), (4, RATE)):
+        world.context.metadata.apply(BrokerRemovalRecord(broker_id, Removal(0, 1, throttle)))
+    world.pass_time(8)
+    assert world.links[2].sent <= RATE * (1 + 8 * TICK) + 2 * BATCH + RATE * TICK
+    world.context.metadata.apply(UnregisterBrokerRecord(4))
+    world.pass_time(200)
+    assert world.links[2].sent > BATCHES * BATCH
 
 
 def test_without_a_rate_both_get_all_at_once_and_a_rate_can_be_set_and_taken_back() -> None:

@@ -8,7 +8,7 @@ import io
 import json
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.client.errors import KafkaError
 from actors.client.records import Node
 from actors.cluster import Cluster
+from actors.links.removals import PlannedMove, RemovalOutlook, RemovalStatus
 from actors.links.replacements import Outlook
 from actors.links.status import Absence, BrokerStatus, ClusterStatus, Load, ShardStatus, TlsListener
 from actors.links.views import ClassicRebalanceView, Event, GroupHistory, LagPoint, Waited
@@ -152,6 +153,14 @@ class EvilCluster:
     def replace_broker(self, *_: Any, **__: Any) -> str:
         return EVIL
 
+    def removal(self, *_: Any, **__: Any) -> RemovalOutlook:
+        return RemovalOutlook(1, None, (PlannedMove(EVIL, 0, (0, 1), (0, 2)),))
+
+    def remove_broker(self, *_: Any, told: Callable[[RemovalStatus], None], **__: Any) -> None:
+        told(RemovalStatus(3, 2, 1, 0, waits_for=EVIL))
+
+    def call_off_removal(self, *_: Any) -> None: ...
+
     def roll(self, *_: Any, **__: Any) -> None: ...
 
     def disconnect(self) -> None: ...
@@ -180,6 +189,7 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "status": ((), ("--format", "json")),
     "top": (("--once",), ("--format", "json")),
     "brokers add": ((),),
+    "brokers remove": (("1",), ("1", "--dry-run"), ("1", "--dry-run", "--format", "json"), ("1", "--cancel")),
     "brokers replace": (("1", "--yes"), ("1",)),
     "brokers restart": (("1",),),
     "brokers roll": ((),),

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from actors.cli.main import cli
 from actors.cluster import Cluster
+from actors.links.removals import RemovalStatus
 from actors.links.status import (
     ASLEEP,
     Absence,
@@ -35,6 +36,7 @@ BROKERS = (
     BrokerStatus(0, "127.0.0.1", 9092, None, 2, True, 40, None, "n0", SHARDS),
     BrokerStatus(1, "127.0.0.1", 9093, None, 2, True, 50, Load(tls=TLS, priority=Priority(-5)), "n0", ()),
     BrokerStatus(2, "127.0.0.1", 9094, None, 2, True, 60, Load(priority=WHY_NOT), "n0", ()),
+    BrokerStatus(5, "127.0.0.1", 9097, None, 2, True, 70, None, "n0", (), removal=RemovalStatus(40, 12, 4, 0, 0, 30.4)),
 )
 NOON_MS = 1_795_435_200_000  # 2026-11-23 12:00:00Z
 ABSENT = Absence(NOON_MS, node_is_gone=True)
@@ -135,10 +137,14 @@ def test_a_broker_that_is_filled_says_what_is_left(cells: dict[str, dict[str, st
     assert cells["20"]["WHY"] == "out of sync in 12 partitions, about 3.4 MB left"
 
 
+def test_a_broker_that_is_being_removed_says_how_far_that_is(cells: dict[str, dict[str, str]]) -> None:
+    assert cells["5"]["WHY"] == "being removed: 12 of 40 partitions left, 4 under way, about 30 s"
+
+
 def test_what_a_controller_of_an_earlier_build_does_not_tell_has_its_default() -> None:
     """Ray pickles what it tells: the values of the fields that there were, in their order."""
     told = object.__new__(BrokerStatus)
     told.__setstate__([0, "h", 9092, None, 2, True, 40, None, "n0", SHARDS])  # type: ignore[attr-defined]
     (row,) = plain(ClusterStatus("an-id", 1, (told,)))["brokers"]
-    assert (row["absence"], row["refill"]) == (None, None)
+    assert (row["absence"], row["refill"], row["removal"]) == (None, None, None)
     assert row == asdict(BrokerStatus(0, "h", 9092, None, 2, True, 40, None, "n0", SHARDS))

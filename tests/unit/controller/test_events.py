@@ -10,17 +10,20 @@ from placement.metadata import (
     ClusterMetadata,
     Directory,
     PartitionInfo,
+    Removal,
     TopicInfo,
 )
 from placement.records import (
     BrokerDirectoryRecord,
     BrokerRecord,
+    BrokerRemovalRecord,
     PartitionRecord,
     PartitionsRecord,
     Record,
     RemoveTopicRecord,
     TopicConfigsRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 
 THREE = PartitionInfo(0, 4, (0, 1, 2), (0, 1, 2))
@@ -117,6 +120,22 @@ def test_a_replacement_is_told_once_however_often_it_goes_to_another_node() -> N
     world = World(BrokerDirectoryRecord(1, Directory("a")))
     told = [world.told(BrokerDirectoryRecord(1, Directory(each, awaited=True))) for each in ("b", "c")]
     assert told == [[("replaced", "broker 1", "Its data is gone: it is filled from other brokers.")], []]
+
+
+def test_a_removal_is_told_at_its_beginning_and_its_end_and_when_it_is_called_off() -> None:
+    world = World()
+    removal = Removal(1, 12)
+    assert world.told(BrokerRemovalRecord(1, removal)) == [
+        ("removal", "broker 1", "It is being removed: 12 partitions move to other brokers.")
+    ]
+    assert world.told(BrokerRemovalRecord(1, Removal(1, 12, throttle=100))) == [], "another throttle is no news"
+    assert world.told(BrokerRemovalRecord(1, None)) == [
+        ("removal", "broker 1", "Its removal was called off: it stays, with what it still has.")
+    ]
+    world.told(BrokerRemovalRecord(1, removal))
+    assert world.told(UnregisterBrokerRecord(1)) == [
+        ("removed", "broker 1", "It was removed, and its id is never used again.")
+    ]
 
 
 def test_topics_and_settings() -> None:

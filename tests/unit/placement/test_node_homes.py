@@ -211,6 +211,11 @@ def test_a_broker_with_data_is_placed_there_though_the_node_is_drained() -> None
     assert place_brokers([node("1"), node("2")], {0: "10.0.0.1"}, 1, leaving=(id_of(1),))[0].node_id == id_of(1)
 
 
+def test_brokers_that_were_removed_are_placed_nowhere_and_their_homes_are_forgotten() -> None:
+    nodes = [node("1"), node("2")]
+    assert place_brokers(nodes, {0: "10.0.0.1", 1: "10.0.0.9"}, 4, removed={1, 2}).keys() == {0, 3}
+
+
 def test_of_nodes_that_share_a_machine_the_successor_is_one_that_stays() -> None:
     first, second = node("1", "127.0.0.1"), node("2", "127.0.0.1")
     assert successor(first, [first, second]) == first

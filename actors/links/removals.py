@@ -1,0 +1,55 @@
+"""What the removal of a broker would mean, and how far one is, as commands show it. It goes through Ray, pickled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalStatus:
+    """A removal that is under way."""
+
+    partitions: int
+    """How many the broker held when it began."""
+    left: int
+    """How many it holds still."""
+    under_way: int
+    """How many of these are being moved."""
+    begun_ms: int
+    throttle: int = 0
+    """The bytes a second that each broker sends to followers out of sync meanwhile; 0: as many as else."""
+    seconds_left: float | None = None
+    """How long it will take if it goes on as until now; None before a partition has moved."""
+    waits_for: str | None = None
+    """What has to happen before it can go on, for people; None if it goes on by itself."""
+
+    def __str__(self) -> str:
+        text = f"{self.left:,} of {self.partitions:,} partitions left, {self.under_way:,} under way"
+        if self.waits_for is not None:
+            return f"{text}; {self.waits_for}"
+        return text if self.seconds_left is None else f"{text}, about {self.seconds_left:,.0f} s"
+
+
+class PlannedMove(NamedTuple):
+    """A partition, its replicas, and those that it is to have."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    new_replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalOutlook:
+    """A broker's removal: before it is decided, while it is under way, or done."""
+
+    broker_id: int
+    refused: str | None = None
+    """Why it cannot begin; None if it can, or has."""
+    moves: tuple[PlannedMove, ...] = ()
+    """What would move, if it began now; nothing once it has begun."""
+    status: RemovalStatus | None = None
+    """How far it is; None if it has not begun."""
+    removed: bool = False
+    """Whether the broker is gone."""
