@@ -17,6 +17,7 @@ from actors.log.files import FileWriter, remove_files
 from actors.log.producer_state import ProducerStates
 from actors.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from actors.log.swap import MANIFEST, recover
+from actors.log.walking import BatchAt
 from actors.records.batch import BatchHeader
 
 logger = logging.getLogger(__name__)
@@ -219,10 +220,14 @@ class _Opening:
     def _reindex(self, segment: Segment, end: int) -> None:
         """Make the indexes of a flushed segment anew from its file, because they are missing or broken."""
         logger.info("%s: rebuilding its indexes", segment.path)
-        length = segment.rebuild(self._config.index_interval_bytes, verify=False, flushed_to=end)
+        seen, interval = _Seen(next_offset=segment.base_offset), self._config.index_interval_bytes
+        length = segment.rebuild(interval, verify=False, on_batch=seen.note, flushed_to=end)
+        if segment.size_bytes != length and seen.next_offset < end:
+            rest = length - segment.size_bytes
+            segment.pass_over(BatchAt(segment.size_bytes, rest, seen.next_offset, end - 1), interval)
         _tell_of_damage(segment)
         if segment.size_bytes != length:
-            logger.error("%s is damaged after byte %d: the rest is skipped", segment.path, segment.size_bytes)
+            logger.error("%s has more than its offsets after byte %d: skipped", segment.path, segment.size_bytes)
 
     def _drop(self, segments: list[Segment]) -> None:
         for segment in segments:

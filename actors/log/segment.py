@@ -181,20 +181,22 @@ class Segment:
             with mmap.mmap(fd, length, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
                 walk = Walk(content, view, self.base_offset, verify, flushed_to, self.damaged)
                 for header in walk:
-                    self._pass_over(walk.passed, interval_bytes)
+                    for damaged in walk.passed:
+                        self.pass_over(damaged, interval_bytes)
                     self.added(header.base_offset, header.size_bytes, header.max_timestamp, interval_bytes)
                     if on_batch is not None:
                         on_batch(header)
-                self._pass_over(walk.passed, interval_bytes)
+                for damaged in walk.passed:
+                    self.pass_over(damaged, interval_bytes)
         if not verify:
             self.known.forget()
         return length
 
-    def _pass_over(self, passed: list[BatchAt], interval_bytes: int) -> None:
-        for damaged in passed:
-            self.damaged = {**self.damaged, damaged.position: damaged}
-            self.size_bytes = damaged.end
-            self._unindexed_bytes = interval_bytes  # so that the next batch is found without what comes before it
+    def pass_over(self, damaged: BatchAt, interval_bytes: int) -> None:
+        """Damaged bytes are at the end of what is known of the file: go on behind them."""
+        self.damaged = {**self.damaged, damaged.position: damaged}
+        self.size_bytes = damaged.end
+        self._unindexed_bytes = interval_bytes  # so that the next batch is found without what comes before it
 
     def cut(self, position: int, interval_bytes: int) -> None:
         """Drop everything from the batch boundary `position` on. Raises OSError."""
