@@ -166,12 +166,13 @@ class Segment:
         verify: bool,
         on_batch: Callable[[BatchHeader], None] | None = None,
         flushed_to: int = 0,
+        end: int | None = None,
     ) -> int:
         """Read the file batch by batch and make its indexes anew. Stops at the first bad batch.
 
         Returns the file's length: if `size_bytes` is less, the rest has to be cut. `verify`: check the checksums too.
         Damage before offset `flushed_to` was not left by a crash: if sound batches follow it is passed over, and noted
-        in `damaged`.
+        in `damaged`. `end`: the offset before which all of the file is, if that is known.
         """
         self._forget()
         with self.reading() as fd:
@@ -179,7 +180,7 @@ class Segment:
             if length == 0:
                 return 0
             with mmap.mmap(fd, length, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
-                walk = Walk(content, view, self.base_offset, verify, flushed_to, self.damaged)
+                walk = Walk(content, view, self.base_offset, verify, flushed_to, self.damaged, end)
                 for header in walk:
                     for damaged in walk.passed:
                         self.pass_over(damaged, interval_bytes)

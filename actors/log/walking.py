@@ -39,6 +39,7 @@ class Walk:
     """The headers of the batches from the beginning of a file on, up to the first one that is cut off or damaged.
 
     Damage that is known, or that begins and ends before offset `flushed_to`, is passed over if a sound batch follows.
+    `end`: the offset before which all of the file is, if that is known.
     `passed` is what was passed over before the header that was given last; after the walk, what was behind that.
     """
 
@@ -50,6 +51,7 @@ class Walk:
         verify: bool,
         flushed_to: int,
         known: Mapping[int, BatchAt],
+        end: int | None = None,
     ) -> None:
         self._content = content
         self._view = view
@@ -57,6 +59,7 @@ class Walk:
         self._verify = verify
         self._flushed_to = flushed_to
         self._known = known
+        self._limit = base_offset + MAX_RELATIVE_OFFSET + 1 if end is None else end
         self.passed: list[BatchAt] = []
 
     def __iter__(self) -> Iterator[BatchHeader]:
@@ -84,7 +87,7 @@ class Walk:
             return None
         if header.base_offset < low or header.last_offset_delta < 0:
             return None
-        if header.last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
+        if header.last_offset >= self._limit:
             return None
         has_gap = low < min(header.base_offset, self._flushed_to) and end + HEADER_BYTES <= len(view)
         if has_gap and self._contradicts(end, header, low):
