@@ -199,12 +199,15 @@ class Segment:
         self.size_bytes = damaged.end
         self._unindexed_bytes = interval_bytes  # so that the next batch is found without what comes before it
 
-    def cut(self, position: int, interval_bytes: int) -> None:
-        """Drop everything from the batch boundary `position` on. Raises OSError."""
+    def cut(self, position: int, interval_bytes: int, *, written_to: int = 0) -> None:
+        """Drop everything from the batch boundary `position` on. Raises OSError.
+
+        Damage before offset `written_to` is passed over, as in `rebuild`.
+        """
         self.cuts += 1
         self.damaged = {at: each for at, each in self.damaged.items() if each.end <= position}
         os.truncate(self.path, position)
-        self.rebuild(interval_bytes, verify=False)
+        self.rebuild(interval_bytes, verify=False, flushed_to=written_to)
 
     def load(self) -> bool:
         """Load the indexes of a closed segment. False if they do not fit its file."""

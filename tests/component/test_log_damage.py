@@ -195,11 +195,28 @@ def test_a_cut_behind_a_damaged_header_leaves_no_hole(tmp_path: Path) -> None:
     for number in range(5):
         append(log, values(b"value %d" % number))
     size = log.size_bytes // 5
-    flip(log.segments.active.path, size + 16)  # the magic of the second batch
+    flip(log.segments.active.path, 2 * size + 16)  # the magic of the third batch
     log.truncate_to(3)
-    assert (log.log_end_offset, log.size_bytes) == (1, size)
+    assert (log.log_end_offset, log.size_bytes) == (2, 2 * size)
     append(log, values(b"again"))
-    assert [header.base_offset for _, _, header in iter_batches(all_bytes(log))] == [0, 1]
+    assert [header.base_offset for _, _, header in iter_batches(all_bytes(log))] == [0, 1, 2]
+    log.close()
+
+
+def test_a_cut_takes_no_sound_batch_between_a_damaged_header_and_the_cut(tmp_path: Path) -> None:
+    """They may have committed, and this replica is in sync: it must not lead without them."""
+    log = open_log(tmp_path, index_interval_bytes="1")
+    for number in range(5):
+        append(log, values(b"value %d" % number))
+    whole = all_bytes(log)
+    size = log.size_bytes // 5
+    flip(log.segments.active.path, size + 16)
+    log.truncate_to(4)
+    assert (log.log_end_offset, log.size_bytes) == (4, 4 * size)
+    assert append(log, values(b"again")) == 4
+    assert after(log, 2)[: 2 * size] == whole[2 * size : 4 * size]
+    with pytest.raises(DamagedBatchError):
+        log.read_with_end(1, 1)
     log.close()
 
 
