@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 from actors import CoterieError
 from actors.controller.broker_changes import BrokerChanges
@@ -29,6 +31,9 @@ from placement.metadata import ClusterMetadata
 from placement.records import DIRECTORIES
 
 log = logging.getLogger(__name__)
+
+_A_LOOK_TICKS: Final = 5
+"""For how many ticks a node that was gone is said to be, if no look finds it so again."""
 
 
 class CannotReplaceError(CoterieError):
@@ -60,7 +65,7 @@ class Replacing:
         self._begun = loop.time()
         self._heard: dict[int, float] = {}
         self._said: dict[int, str] = {}  # why one is not replaced by itself
-        self._homeless: set[int] = set()  # those whose nodes were gone at the last look
+        self._homeless = Counter[int]()  # for how many ticks it still counts that a look found no node
 
     @property
     def _metadata(self) -> ClusterMetadata:
@@ -70,7 +75,7 @@ class Replacing:
         """A broker gave a sign of life at this time (of the loop): it may be its last."""
         self._heard[broker_id] = at
         self._said.pop(broker_id, None)
-        self._homeless.discard(broker_id)
+        self._homeless.pop(broker_id, None)
 
     def wait_anew(self) -> None:
         """This controller stood still and may have missed signs of life: all that are away have as long again."""
@@ -135,7 +140,7 @@ class Replacing:
         kept = outlook.sole_copies or outlook.copies_away or outlook.refused or is_awaited or leaves
         return Absence(
             since_ms=since_ms,
-            node_is_gone=broker_id in self._homeless,
+            node_is_gone=self._homeless[broker_id] > 0,
             replaced=is_awaited,
             replaced_at_ms=None if kept or after_s is None else since_ms + round(after_s * 1000),
             sole_copies=outlook.sole_copies,
@@ -191,8 +196,9 @@ class Replacing:
         after_s = self._after_s
         for broker_id in sorted(self._away()):
             if not self._launcher.home_is_gone(broker_id):  # of all, each time: no look may be old when it counts
+                self._homeless[broker_id] -= 1  # the node is back, or Ray is slow
                 continue
-            self._homeless.add(broker_id)
+            self._homeless[broker_id] = _A_LOOK_TICKS
             if broker_id in self._metadata.removals:
                 continue  # what it had is moved to other brokers instead
             is_time = after_s is not None and self._silent_s(broker_id) >= after_s

@@ -106,7 +106,7 @@ class Absence:
     since_ms: int
     """Its last sign of life; if this controller has seen none, when that one started."""
     node_is_gone: bool = False
-    """Whether Ray had no node with its home at the last look."""
+    """Whether Ray had no node with its home at one of the last looks."""
     replaced: bool = False
     """Whether it has been replaced, and its next process begins with an empty directory."""
     replaced_at_ms: int | None = None

@@ -44,6 +44,7 @@ META_VERSION: Final = 1
 DIRECTORY_ID: Final = "directory.id"
 PARTITION_META_VERSION: Final = 0
 NO_TOPIC_ID: Final = bytes(16)
+_NO_BOOT: Final = b"records were lost"
 
 _FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 
@@ -60,7 +61,11 @@ class DataDir:
         self.was_clean = was_clean
         """Whether the last owner closed everything; if not, what was not flushed has to be checked."""
         self.intact = was_clean or _same_boot(path, machine)
-        """Whether all that was written is here. If not, replicas come back outside the in-sync sets."""
+        """Whether all that was written is here. If not, replicas come back outside the in-sync sets.
+
+        Once its logs are loaded, it says so of them, too: no log ends before what is known to have been on disk.
+        """
+        self._loss_is_told = False
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self.not_opened: set[TopicPartition] = set()
@@ -73,6 +78,7 @@ class DataDir:
 
     def note_boot(self) -> None:
         """Note the machine's present boot. To be called when the controller knows what may have been lost before it."""
+        self._loss_is_told = True
         try:
             self._writer.write_atomically(self.path / BOOT_NAME, self._machine.boot())
         except OSError as error:
@@ -112,6 +118,16 @@ class DataDir:
         except OSError as error:
             raise DataDirError(why_unusable(path, error)) from error
 
+    def _note_loss(self, log: PartitionLog) -> None:
+        """A log has lost records. The mark has a successor tell it if we cannot; then the log may forget it."""
+        was_intact, self.intact = self.intact, False
+        try:
+            if was_intact:
+                self._writer.write_atomically(self.path / BOOT_NAME, _NO_BOOT)
+            log.write_checkpoint(durable=True)
+        except (OSError, LogError) as error:
+            logger.warning("%s: cannot note that records are lost: %s", self.path, error)
+
     # -- logs
 
     def load(self, config_of: Callable[[str], LogConfig], now_ms: int) -> list[str]:
@@ -133,7 +149,9 @@ class DataDir:
                 continue
             topic, partition = found["topic"], int(found["partition"])
             try:
-                self._open(folder, (topic, partition), config_of(topic), now_ms)
+                log = self._open(folder, (topic, partition), config_of(topic), now_ms)
+                if log.is_short:
+                    self._note_loss(log)
             except LogError as error:
                 logger.error("%s", error)
                 odd.append(name)
@@ -220,9 +238,9 @@ class DataDir:
         """Close all logs, and mark the stop as clean if every one could be closed. Releases the lock.
 
         Errors of the disk are logged. Without the mark, the next opening checks all logs as after a crash. Nor is there
-        a mark if a log that had to be checked could not be opened.
+        a mark if a log that had to be checked could not be opened, or the controller does not know what was lost.
         """
-        clean = self.was_clean or not self.not_opened
+        clean = (self.was_clean or not self.not_opened) and (self.intact or self._loss_is_told)
         for log in self.logs.values():
             try:
                 clean = clean and log.failure is None

@@ -56,6 +56,8 @@ class PartitionLog:
         self._cleaning = Cleaning(state, storage, flushing)
         self._repairs = Repairs(state, flushing)
         self._mending = Mending(state)
+        self.is_short = opened.is_short
+        """Whether records that had been on disk were gone from its end when it was opened."""
 
     @classmethod
     def open(

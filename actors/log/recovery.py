@@ -17,6 +17,7 @@ from actors.log.files import FileWriter, remove_files
 from actors.log.producer_state import ProducerStates
 from actors.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from actors.log.swap import MANIFEST, recover
+from actors.log.walking import BatchAt
 from actors.records.batch import BatchHeader
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ class OpenedLog:
     epochs: LeaderEpochs
     producers: ProducerStates
     log_end_offset: int
+    is_short: bool
+    """Whether it ends before the recovery point: records are gone that were on disk."""
 
 
 def open_directory(
@@ -126,6 +129,11 @@ class _Opening:
         self._remove_orphans(segments, names)
         segments = self._load(segments)
         end = self._end_offset(segments[-1], self._seen.get(segments[-1]))
+        is_short = end < self._checkpoint.recovery_point
+        if is_short:
+            logger.error(
+                "%s ends at %d, but was on disk up to %d", self._directory, end, self._checkpoint.recovery_point
+            )
         start = max(self._checkpoint.log_start_offset, segments[0].base_offset)
         if start > end:
             logger.warning("%s ends at %d, before its start %d: begun anew", self._directory, end, start)
@@ -143,7 +151,7 @@ class _Opening:
             high_watermark=watermark,
             recovery_point=min(self._checkpoint.recovery_point, end),
         )
-        return OpenedLog(segments, checkpoint, self._checkpoint, self._epochs, producers, end)
+        return OpenedLog(segments, checkpoint, self._checkpoint, self._epochs, producers, end, is_short)
 
     def _settle_folder(self) -> list[str]:
         """Remove leftovers, and settle a compaction's swap that was interrupted. The names of the files that stay."""
@@ -191,7 +199,7 @@ class _Opening:
         """Whether the segment may hold batches a crash has damaged."""
         if not self._clean:
             return end is None or end > self._checkpoint.recovery_point
-        return end is None and not _ends_whole(segment)
+        return end is None and not _ends_whole(segment, self._checkpoint.recovery_point)
 
     def _recover(self, segment: Segment) -> bool:
         """Check every batch, and cut the segment at the first bad one. Whether something was cut."""
@@ -201,6 +209,7 @@ class _Opening:
             verify=True,
             on_batch=seen.note,
             flushed_to=self._checkpoint.recovery_point,
+            end=self._checkpoint.recovery_point if self._clean else None,
         )
         _tell_of_damage(segment)
         for epoch, offset in seen.epochs.items():
@@ -219,10 +228,14 @@ class _Opening:
     def _reindex(self, segment: Segment, end: int) -> None:
         """Make the indexes of a flushed segment anew from its file, because they are missing or broken."""
         logger.info("%s: rebuilding its indexes", segment.path)
-        length = segment.rebuild(self._config.index_interval_bytes, verify=False, flushed_to=end)
+        seen, interval = _Seen(next_offset=segment.base_offset), self._config.index_interval_bytes
+        length = segment.rebuild(interval, verify=False, on_batch=seen.note, flushed_to=end, end=end)
+        if segment.size_bytes != length and seen.next_offset < end:
+            rest = length - segment.size_bytes
+            segment.pass_over(BatchAt(segment.size_bytes, rest, seen.next_offset, end - 1), interval)
         _tell_of_damage(segment)
         if segment.size_bytes != length:
-            logger.error("%s is damaged after byte %d: the rest is skipped", segment.path, segment.size_bytes)
+            logger.error("%s has more than its offsets after byte %d: skipped", segment.path, segment.size_bytes)
 
     def _drop(self, segments: list[Segment]) -> None:
         for segment in segments:
@@ -251,15 +264,17 @@ class _Opening:
         self._epochs.truncate_start(start)
 
 
-def _ends_whole(segment: Segment) -> bool:
-    """Whether an active segment's indexes load and its file ends with a whole batch."""
+def _ends_whole(segment: Segment, end: int) -> bool:
+    """Whether an active segment's indexes load, and its file ends with a whole batch, at the offset where it did."""
     if not segment.load():
         return False
     try:
         last = segment.last_batch()
     except StorageError:
         return False
-    return segment.size_bytes == (last.end if last else 0)
+    if last is None:
+        return segment.size_bytes == 0
+    return (segment.size_bytes, end) == (last.end, last.last_offset + 1)
 
 
 def _tell_of_damage(segment: Segment) -> None:

@@ -166,12 +166,13 @@ class Segment:
         verify: bool,
         on_batch: Callable[[BatchHeader], None] | None = None,
         flushed_to: int = 0,
+        end: int | None = None,
     ) -> int:
         """Read the file batch by batch and make its indexes anew. Stops at the first bad batch.
 
         Returns the file's length: if `size_bytes` is less, the rest has to be cut. `verify`: check the checksums too.
         Damage before offset `flushed_to` was not left by a crash: if sound batches follow it is passed over, and noted
-        in `damaged`.
+        in `damaged`. `end`: the offset before which all of the file is, if that is known.
         """
         self._forget()
         with self.reading() as fd:
@@ -179,29 +180,34 @@ class Segment:
             if length == 0:
                 return 0
             with mmap.mmap(fd, length, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
-                walk = Walk(content, view, self.base_offset, verify, flushed_to, self.damaged)
+                walk = Walk(content, view, self.base_offset, verify, flushed_to, self.damaged, end)
                 for header in walk:
-                    self._pass_over(walk.passed, interval_bytes)
+                    for damaged in walk.passed:
+                        self.pass_over(damaged, interval_bytes)
                     self.added(header.base_offset, header.size_bytes, header.max_timestamp, interval_bytes)
                     if on_batch is not None:
                         on_batch(header)
-                self._pass_over(walk.passed, interval_bytes)
+                for damaged in walk.passed:
+                    self.pass_over(damaged, interval_bytes)
         if not verify:
             self.known.forget()
         return length
 
-    def _pass_over(self, passed: list[BatchAt], interval_bytes: int) -> None:
-        for damaged in passed:
-            self.damaged = {**self.damaged, damaged.position: damaged}
-            self.size_bytes = damaged.end
-            self._unindexed_bytes = interval_bytes  # so that the next batch is found without what comes before it
+    def pass_over(self, damaged: BatchAt, interval_bytes: int) -> None:
+        """Damaged bytes are at the end of what is known of the file: go on behind them."""
+        self.damaged = {**self.damaged, damaged.position: damaged}
+        self.size_bytes = damaged.end
+        self._unindexed_bytes = interval_bytes  # so that the next batch is found without what comes before it
 
-    def cut(self, position: int, interval_bytes: int) -> None:
-        """Drop everything from the batch boundary `position` on. Raises OSError."""
+    def cut(self, position: int, interval_bytes: int, *, written_to: int = 0) -> None:
+        """Drop everything from the batch boundary `position` on. Raises OSError.
+
+        Damage before offset `written_to` is passed over, as in `rebuild`.
+        """
         self.cuts += 1
         self.damaged = {at: each for at, each in self.damaged.items() if each.end <= position}
         os.truncate(self.path, position)
-        self.rebuild(interval_bytes, verify=False)
+        self.rebuild(interval_bytes, verify=False, flushed_to=written_to)
 
     def load(self) -> bool:
         """Load the indexes of a closed segment. False if they do not fit its file."""

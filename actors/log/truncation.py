@@ -37,8 +37,8 @@ class Truncation:
         active = kept[-1]
         active.open_for_append()
         if found is not None and found[0] is active:
-            active.cut(found[1].position, state.config.index_interval_bytes)
-            if active.size_bytes < found[1].position:  # a header before it is damaged: a hole must not be left there
+            active.cut(found[1].position, state.config.index_interval_bytes, written_to=end)
+            if active.size_bytes < found[1].position:  # the header before it is damaged: no hole may be left there
                 last = active.last_batch()
                 end = max(last.last_offset + 1 if last else active.base_offset, state.start)
                 state.forget_after(end)

@@ -39,6 +39,7 @@ class Walk:
     """The headers of the batches from the beginning of a file on, up to the first one that is cut off or damaged.
 
     Damage that is known, or that begins and ends before offset `flushed_to`, is passed over if a sound batch follows.
+    `end`: the offset before which all of the file is, if that is known.
     `passed` is what was passed over before the header that was given last; after the walk, what was behind that.
     """
 
@@ -50,6 +51,7 @@ class Walk:
         verify: bool,
         flushed_to: int,
         known: Mapping[int, BatchAt],
+        end: int | None = None,
     ) -> None:
         self._content = content
         self._view = view
@@ -57,6 +59,7 @@ class Walk:
         self._verify = verify
         self._flushed_to = flushed_to
         self._known = known
+        self._limit = base_offset + MAX_RELATIVE_OFFSET + 1 if end is None else end
         self.passed: list[BatchAt] = []
 
     def __iter__(self) -> Iterator[BatchHeader]:
@@ -84,47 +87,54 @@ class Walk:
             return None
         if header.base_offset < low or header.last_offset_delta < 0:
             return None
-        if header.last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
+        if header.last_offset >= self._limit:
             return None
         has_gap = low < min(header.base_offset, self._flushed_to) and end + HEADER_BYTES <= len(view)
-        if has_gap and contradicted(header, low, read_base_offset(view, end)):
+        if has_gap and self._contradicts(end, header, low):
             return None
         if verify and not crc_matches(view[position:end], header.crc):
             return None
         return header
 
+    def _contradicts(self, end: int, header: BatchHeader, low: int) -> bool:
+        """Whether the next batch says that there is no gap. What a crash has torn says nothing."""
+        after = read_header(self._view, end)
+        return after.is_sound and contradicted(header, low, after.base_offset)
+
     def _damage(self, position: int, low: int) -> BatchAt | None:
         """What is damaged from a position on, where `low` is the next offset; None if that may be a crash's doing."""
         if low >= self._flushed_to:
             return None
-        for candidate in self._candidates(position):
+        header = read_header(self._view, position)
+        own_end = position + header.size_bytes if header.length >= MIN_LENGTH else -1
+        for candidate in self._candidates(position, own_end):
             first = read_base_offset(self._view, candidate)
-            if low < first <= self._flushed_to and self._is_followed(candidate, first):
+            if not low < first <= self._flushed_to:
+                continue
+            found = self._sound(candidate, first, verify=True)
+            if found is not None and (candidate == own_end or self._is_followed(candidate, found)):
                 return BatchAt(position, candidate - position, low, first - 1)
         return None
 
-    def _candidates(self, position: int) -> Iterator[int]:
+    def _candidates(self, position: int, own_end: int) -> Iterator[int]:
         """Where the next sound batch may begin: there is room for a header."""
-        header, last = read_header(self._view, position), len(self._view) - HEADER_BYTES
-        if header.length >= MIN_LENGTH and position + header.size_bytes <= last:
-            yield position + header.size_bytes
+        last = len(self._view) - HEADER_BYTES
+        if position < own_end <= last:
+            yield own_end
         end = last + _MAGIC_AT + 1
         found = self._content.find(_MAGIC, position + 1 + _MAGIC_AT, end)
         while found >= 0:
             yield found - _MAGIC_AT
             found = self._content.find(_MAGIC, found + 1, end)
 
-    def _is_followed(self, position: int, first: int) -> bool:
-        """Whether there is a sound batch, after which another one comes or the file ends.
+    def _is_followed(self, position: int, header: BatchHeader) -> bool:
+        """Whether another batch comes after this sound one, or the file or what was flushed ends.
 
         A record may hold the bytes of a batch. But more bytes of the record follow these.
         """
-        header = self._sound(position, first, verify=True)
-        if header is None:
-            return False
         end = position + header.size_bytes
-        if end == len(self._view):
-            return True
+        if end == len(self._view) or header.next_offset >= self._flushed_to:
+            return True  # a crash may have torn what was not flushed
         if end + HEADER_BYTES > len(self._view):
             return False
         after = read_header(self._view, end)

@@ -194,6 +194,12 @@ async def test_a_status_says_since_when_a_broker_is_away_and_when_it_is_replaced
         assert later is not None
         assert later.node_is_gone
         assert abs(later.since_ms + 900_000 - absence.since_ms) < 60_000, "wall time, which stood still here"
+        c.launcher.homeless = set()
+        for _ in range(5):
+            c.server.replacing.tick()
+        back = c.server.absence(1)
+        assert back is not None
+        assert not back.node_is_gone, "its node is back, and its broker does not start"
         c.server.replacing.replace(1, node_is_off=True)
         await until(lambda: c.launcher.started == [1])
         replaced = c.server.absence(1)

@@ -195,11 +195,28 @@ def test_a_cut_behind_a_damaged_header_leaves_no_hole(tmp_path: Path) -> None:
     for number in range(5):
         append(log, values(b"value %d" % number))
     size = log.size_bytes // 5
-    flip(log.segments.active.path, size + 16)  # the magic of the second batch
+    flip(log.segments.active.path, 2 * size + 16)  # the magic of the third batch
     log.truncate_to(3)
-    assert (log.log_end_offset, log.size_bytes) == (1, size)
+    assert (log.log_end_offset, log.size_bytes) == (2, 2 * size)
     append(log, values(b"again"))
-    assert [header.base_offset for _, _, header in iter_batches(all_bytes(log))] == [0, 1]
+    assert [header.base_offset for _, _, header in iter_batches(all_bytes(log))] == [0, 1, 2]
+    log.close()
+
+
+def test_a_cut_takes_no_sound_batch_between_a_damaged_header_and_the_cut(tmp_path: Path) -> None:
+    """They may have committed, and this replica is in sync: it must not lead without them."""
+    log = open_log(tmp_path, index_interval_bytes="1")
+    for number in range(5):
+        append(log, values(b"value %d" % number))
+    whole = all_bytes(log)
+    size = log.size_bytes // 5
+    flip(log.segments.active.path, size + 16)
+    log.truncate_to(4)
+    assert (log.log_end_offset, log.size_bytes) == (4, 4 * size)
+    assert append(log, values(b"again")) == 4
+    assert after(log, 2)[: 2 * size] == whole[2 * size : 4 * size]
+    with pytest.raises(DamagedBatchError):
+        log.read_with_end(1, 1)
     log.close()
 
 
@@ -511,4 +528,72 @@ def test_indexes_are_made_again_past_a_damaged_header(tmp_path: Path, segment: i
     assert after(log, following) == whole[layout[following][0] :]
     with pytest.raises(DamagedBatchError):
         log.read_with_end(victim, 700)
+    log.abandon()
+
+
+TAILS = [bytes(200), b"\xff" * 200, values(b"torn", base_offset=6)[:-1], values(b"torn", base_offset=6)[:30]]
+"""What a crash may leave behind the last whole batch: pages that were never written, garbage, a part of a batch."""
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_a_torn_end_says_nothing_of_a_gap_before_the_last_whole_batch(tmp_path: Path, tail: bytes) -> None:
+    """A new replica's log has the gaps of its leader's compaction, also in the segment that it writes to."""
+    log = open_log(tmp_path)
+    for base in (0, 5):
+        log.append_as_follower(values(b"value", base_offset=base, leader_epoch=0), NOW_MS)
+    log.flush()
+    whole = all_bytes(log)
+    log.abandon()
+    (file,) = files(tmp_path)
+    file.write_bytes(whole + tail)
+    log = open_log(tmp_path)
+    assert (log.log_end_offset, all_bytes(log)) == (6, whole)
+    log.abandon()
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("victim", [3, 4])
+def test_damage_right_before_the_flushed_end_does_not_go_with_what_a_crash_has_torn(
+    tmp_path: Path, victim: int, tail: bytes
+) -> None:
+    whole = flushed(tmp_path, *SIX)
+    bounds = spans(whole)
+    (file,) = files(tmp_path)
+    file.write_bytes(whole + tail)
+    flip(file, bounds[victim][0] + 16)
+    log = open_log(tmp_path)
+    assert (log.log_end_offset, log.size_bytes) == (6, len(whole))
+    assert after(log, victim + 1) == whole[bounds[victim][1] :]
+    log.abandon()
+
+
+@pytest.mark.parametrize("position", [4, 16, 20])
+def test_a_sound_batch_between_two_damaged_ones_is_kept(tmp_path: Path, position: int) -> None:
+    whole = flushed(tmp_path, *SIX)
+    bounds = spans(whole)
+    (file,) = files(tmp_path)
+    for victim in (1, 3):
+        flip(file, bounds[victim][0] + position)
+    log = open_log(tmp_path)
+    assert log.log_end_offset == 6
+    assert after(log, 4) == whole[bounds[4][0] :]
+    assert log.read_with_end(2, 1)[0] == whole[slice(*bounds[2])]
+    log.abandon()
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+@pytest.mark.parametrize("position", [8, 9, 16])
+def test_no_read_skips_the_damaged_end_of_a_closed_segment_whose_indexes_are_gone(
+    tmp_path: Path, was_clean: bool, position: int
+) -> None:
+    whole = made(tmp_path)
+    first, second = files(tmp_path)[:2]
+    begin, _, header = list(iter_batches(first.read_bytes()))[-1]
+    flip(first, begin + position)
+    first.with_suffix(".index").unlink()
+    log = open_log(tmp_path, clean=was_clean, segment_bytes="3000", index_interval_bytes="500")
+    assert until_damaged(read_on(log, at_once)) == whole[:begin]
+    with pytest.raises(DamagedBatchError):
+        log.read_with_end(header.base_offset, 1 << 20)
+    assert after(log, int(second.stem)) == whole[first.stat().st_size :]
     log.abandon()

@@ -395,3 +395,63 @@ def test_what_was_under_way_for_a_deleted_log_does_nothing_to_its_namesake(tmp_p
         failing.finish_repair(repair)
     assert files() == before
     directory.close()
+
+
+def test_a_clean_stop_before_the_controller_knows_of_a_loss_leaves_it_to_the_successor(tmp_path: Path) -> None:
+    opened = DataDir.open(tmp_path, "c", 0, machine(boot=lambda: b"one"))
+    opened.note_boot()
+    opened.abandon()
+    seen = []
+    for told in (False, True, True):
+        opened = DataDir.open(tmp_path, "c", 0, machine(boot=lambda: b"two"))
+        seen.append(opened.intact)
+        if told:
+            opened.note_boot()
+        opened.close()
+    assert seen == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("was_clean", "position"), [(True, 4), (True, 8), (True, 100), (False, 8), (False, 16), (False, 100)]
+)
+def test_a_directory_is_not_intact_if_a_log_has_lost_what_was_on_disk(
+    tmp_path: Path, was_clean: bool, position: int
+) -> None:
+    """The last batch is damaged, and cut off as a torn one. But no crash has torn it."""
+    directory = open_dir(tmp_path)
+    logs = [directory.create("t", index, T1, LogConfig(), NOW_MS) for index in range(2)]
+    for log in logs:
+        for number in range(3):
+            append(log, values(b"%d" % number * 80))
+        log.flush()
+    directory.note_boot()
+    path, size = logs[0].segments.active.path, logs[0].size_bytes
+    if was_clean:
+        directory.close()
+    else:
+        directory.abandon()
+    data = bytearray(path.read_bytes())
+    data[size * 2 // 3 + position] ^= 0x40
+    if was_clean and position == 100:
+        del data[size * 2 // 3 + position :]
+    path.write_bytes(data)
+
+    directory = open_dir(tmp_path)
+    assert directory.intact
+    load(directory)
+    assert not directory.intact
+    assert directory.logs["t", 0].log_end_offset == 2
+    for log in directory.logs.values():
+        log.flush()
+    directory.abandon()  # before the controller knew
+
+    directory = open_dir(tmp_path)
+    assert not directory.intact
+    load(directory)
+    directory.note_boot()
+    directory.abandon()
+
+    directory = open_dir(tmp_path)
+    load(directory)
+    assert directory.intact
+    directory.close()

@@ -298,6 +298,32 @@ def test_a_heartbeat_after_a_failed_join_looks_for_the_coordinator_that_it_does_
     assert script.unanswered("FindCoordinator")
 
 
+@pytest.mark.parametrize("code", [25, 82])
+def test_a_member_that_was_expelled_after_a_failed_join_delivers_nothing_more(code):
+    """Others may have its partitions by then. Its next JoinGroup would say so, but it may poll long before."""
+    script = failed(group_instance_id="i" if code == 82 else None)
+    until_due(script)
+    script.found()
+    until_due(script)
+    script.answer(ASIDE, HeartbeatResponse())
+    until_due(script)
+    script.answer(ASIDE, HeartbeatResponse(error_code=code))
+    assert not script.member.may_deliver(script.now)
+    assert script.member.state is MemberState.UNJOINED
+    assert script.member.next_deadline() is None
+
+
+def test_a_round_that_went_on_without_a_member_whose_join_failed_expels_it_not():
+    """The coordinator has had the JoinGroup: what the member keeps is still its own."""
+    script = failed()
+    until_due(script)
+    script.found()
+    until_due(script)
+    script.answer(ASIDE, HeartbeatResponse(error_code=22))
+    assert script.member.state is MemberState.PREPARING_REBALANCE
+    assert script.member.may_deliver(script.now)
+
+
 def test_a_program_that_hangs_after_a_failed_join_leaves():
     script = failed(max_poll_interval_ms=20_000)
     until_due(script)

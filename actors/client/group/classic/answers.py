@@ -162,8 +162,12 @@ class Answers:
     def _on_aside(self, pending: Pending, response: HeartbeatResponse, now_ms: int) -> None:
         """A heartbeat beside a JoinGroup is answered. It extends the session; JoinGroup's answer says the rest.
 
-        Once JoinGroup has failed, the next one says it, if it finds the coordinator.
+        Once JoinGroup has failed, the next one says it, if it finds the coordinator. But a member that was expelled may
+        deliver nothing until then.
         """
+        if self._joining.join is None and response.error_code in (Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID):
+            self._on_heartbeat(pending, response, now_ms)
+            return
         counted = response.error_code in (Code.NONE, Code.REBALANCE_IN_PROGRESS)
         if counted and pending.generation == self._standing.generation:
             self._live.counted_in(pending.sent_ms)
