@@ -11,6 +11,7 @@ import pytest
 from actors.broker.handlers.group_requests import whole_groups
 from actors.coordinator.classic import messages as core
 from actors.group_api import describe_groups
+from actors.wire.framing import encode_response
 from actors.wire.messages import (
     DescribeClusterRequest,
     DescribeGroupsRequest,
@@ -64,15 +65,22 @@ def test_the_shard_is_told_that_operations_are_asked_for(tmp_path: Path) -> None
     broker = Broker(tmp_path)
     told: list[DescribeGroupsRequest] = []
 
-    def ask(partition: int, message: Any, version: int, done: Any) -> None:
+    def ask_for(slot: Any, partition: int, message: Any, version: int, done: Any) -> None:
         told.append(message)
         described = DescribeGroupsResponse.DescribedGroup(group_id="g", authorized_operations=GROUP)
-        done(DescribeGroupsResponse(groups=[described]))
+        done(encode_response(DescribeGroupsResponse(groups=[described]), version, slot.correlation_id))
 
-    broker.shards.ask = ask  # type: ignore[method-assign]
+    broker.shards.ask_for = ask_for  # type: ignore[method-assign]
     answers: list[DescribeGroupsResponse] = []
     message = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
-    request: Any = SimpleNamespace(message=message, version=5, reply=answers.append, is_moot=False)
+    request: Any = SimpleNamespace(
+        message=message,
+        version=5,
+        header=SimpleNamespace(api_key=message.api_key),
+        slot=SimpleNamespace(correlation_id=7),
+        reply=answers.append,
+        is_moot=False,
+    )
     whole_groups.describe_groups(broker.handlers, request)
     assert told[0].include_authorized_operations
     assert [group.authorized_operations for group in answers[0].groups] == [GROUP]

@@ -25,11 +25,13 @@ from placement.arrays import ArrayError
 from placement.records import (
     VERSIONED,
     BrokerDirectoryRecord,
+    BrokerRemovalRecord,
     GroupConfigsRecord,
     MetadataImage,
     PairRecord,
     PartitionsRecord,
     Record,
+    UnregisterBrokerRecord,
     read_image,
     read_record,
     write_image,
@@ -37,7 +39,14 @@ from placement.records import (
 )
 
 _HEAD: Final = struct.Struct(">II")
-_OF_VERSIONED: Final = (BrokerDirectoryRecord, GroupConfigsRecord, PairRecord, PartitionsRecord)
+_OF_VERSIONED: Final = (
+    BrokerDirectoryRecord,
+    BrokerRemovalRecord,
+    GroupConfigsRecord,
+    PairRecord,
+    PartitionsRecord,
+    UnregisterBrokerRecord,
+)
 """The kinds that have come since records have versions."""
 
 
