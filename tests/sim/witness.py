@@ -12,7 +12,7 @@ progress            long after the last fault every partition has its leader and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors.broker.coordinators.host import Coordinators
@@ -29,6 +29,7 @@ from actors.controller.server import ControllerServer
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.member import Member
 from actors.coordinator.classic.rebalance import Rebalancer
+from actors.coordinator.classic.records import GroupMetadata
 from actors.coordinator.classic.type import ClassicOperations
 from actors.coordinator.groups.expiry import ExpiryWrite
 from actors.coordinator.groups.messages import MaySleepResponse
@@ -63,7 +64,7 @@ class Witness(Inspector):
         cluster: Cluster,
         history: History,
         scenario: Scenario,
-        heard_in_any_type: Mapping[tuple[int, str, str], int],
+        heard_in_any_type: dict[tuple[int, str, str], int],
     ) -> None:
         super().__init__(sim, cluster, history)
         self.scenario = scenario
@@ -89,7 +90,7 @@ class Witness(Inspector):
             (PartitionLog, "truncate_to", self._watch_truncation(PartitionLog.truncate_to)),
             (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
             (ExpiryWrite, "committed", self._watch_expired(ExpiryWrite.committed)),
-            (ClassicOperations, "_resume", self._watch_resume(ClassicOperations._resume)),
+            (ClassicOperations, "resume", self._watch_resume(ClassicOperations.resume)),
             (Coordinators, "_assign", self._watch_assign(Coordinators._assign)),
             (ShardHub, "_sleeps", self._watch_sleeps(ShardHub._sleeps)),
             (GroupService, "_answer", self._watch_answer(GroupService._answer)),
@@ -232,14 +233,23 @@ class Witness(Inspector):
         return process.pid, group_id, member_id
 
     def _watch_resume(self, product: Any) -> Any:
-        def _resume(operations: ClassicOperations, group: ClassicGroup, now: Any) -> None:
-            for member_id in group.members:
-                key = self._seen_by_shard(group.group_id, member_id)
-                # One that was a consumer group until now is not loaded: its members' sessions run on.
-                self._heard[key] = self._heard_in_any_type.get(key, self.sim.now)
-            product(operations, group, now)
+        def resume(operations: ClassicOperations, group_id: str, persisted: GroupMetadata, now: Any) -> None:
+            groups = operations._runtime.groups
+            was_loaded = group_id not in groups
+            product(operations, group_id, persisted, now)
+            for member_id in groups[group_id].members:
+                key = self._seen_by_shard(group_id, member_id)
+                if was_loaded:
+                    self._heard_in_any_type[key] = self.sim.now
+                heard = self._heard_in_any_type.get(key)
+                # One that was a consumer group until now is not loaded: its members' sessions run on. Of one that has
+                # only joined there is nothing to judge.
+                if heard is None:
+                    self._heard.pop(key, None)
+                else:
+                    self._heard[key] = heard
 
-        return _resume
+        return resume
 
     def _watch_answer(self, product: Any) -> Any:
         def _answer(service: GroupService, asked: Any, response: Any, now: Now) -> None:
