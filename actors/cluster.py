@@ -355,7 +355,7 @@ class Cluster:
         return f"{host}:{port}"
 
     def removal(self, broker_id: int) -> RemovalOutlook:
-        """What the removal of a broker would mean: its moves, or why it cannot be; or how far it is."""
+        """The outlook of a broker's removal: its moves, or why it cannot be; or how far it is."""
         found: RemovalOutlook = self._insist("removal", broker_id)
         return found
 

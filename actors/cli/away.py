@@ -13,7 +13,7 @@ _LAST_DATE_MS: Final = 253_402_300_799_000  # the year 9999: settings may be lon
 
 
 def away(broker: dict[str, Any]) -> Iterator[str]:
-    """What is to be said of a broker of `Cluster.status`; nothing if it is there and in sync everywhere."""
+    """The words for a broker of `Cluster.status`; none if it is there and in sync everywhere."""
     if broker["absence"]:
         yield from _absent(broker["id"], broker["absence"], leaves=broker["removal"] is not None)
     if refill := broker["refill"]:

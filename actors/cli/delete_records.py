@@ -28,7 +28,7 @@ def delete_records(
     """Delete the oldest records of partitions, or all of them.
 
     Without partition numbers, every partition of the topic is meant. The low watermark is the first offset that is
-    left. What is deleted does not come back. Of records that are damaged in all replicas, the broker's log says up to
+    left. Deleted records do not come back. Of records that are damaged in all replicas, the broker's log says up to
     which offset; this is the way past them for all groups, and `coterie groups reset-offsets` for one.
     """
     with calls.connect(bootstrap_server, timeout_ms) as admin:

@@ -436,7 +436,7 @@ class Controller:
         return broker.host, broker.port
 
     def removal(self, broker_id: int) -> RemovalOutlook:
-        """What the removal of a broker would mean, or how far it is."""
+        """The outlook of a broker's removal, or how far it is."""
         return self._ask(self._server.removing.outlook, broker_id)
 
     def remove_broker(self, broker_id: int, throttle: int | None) -> None:

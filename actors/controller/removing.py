@@ -56,7 +56,7 @@ class Removing:
         return self._log.decided
 
     def outlook(self, broker_id: int) -> RemovalOutlook:
-        """What the removal of a broker would mean, or how far it is."""
+        """The outlook of a broker's removal, or how far it is."""
         metadata = self._log.committed
         if broker_id in metadata.removed:
             return RemovalOutlook(broker_id, removed=True)

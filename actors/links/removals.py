@@ -1,4 +1,4 @@
-"""What the removal of a broker would mean, and how far one is, as commands show it. It goes through Ray, pickled."""
+"""The outlook of a broker's removal, and how far one is, as commands show it. It goes through Ray, pickled."""
 
 from __future__ import annotations
 

@@ -457,9 +457,9 @@ def test_a_start_cuts_no_sound_batch_behind_one_that_was_flushed_and_is_damaged(
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("position", [4, 7, 8, 11, 16, 20])
-def test_what_a_crash_has_torn_is_cut_and_damage_before_it_is_kept(tmp_path: Path, position: int) -> None:
-    log = open_log(tmp_path)
+def two_of_six_unflushed(folder: Path) -> tuple[Path, list[tuple[int, int]]]:
+    """The file of a log after a crash, of which four batches were flushed, and where each batch begins and ends."""
+    log = open_log(folder)
     for batch in SIX[:4]:
         append(log, batch)
     log.flush()
@@ -467,7 +467,13 @@ def test_what_a_crash_has_torn_is_cut_and_damage_before_it_is_kept(tmp_path: Pat
         append(log, batch)
     bounds = spans(all_bytes(log))
     log.abandon()
-    (file,) = files(tmp_path)
+    (file,) = files(folder)
+    return file, bounds
+
+
+@pytest.mark.parametrize("position", [4, 7, 8, 11, 16, 20])
+def test_what_a_crash_has_torn_is_cut_and_damage_before_it_is_kept(tmp_path: Path, position: int) -> None:
+    file, bounds = two_of_six_unflushed(tmp_path)
     flip(file, bounds[1][0] + position)
     flip(file, bounds[4][0] + 16)
     log = open_log(tmp_path)
@@ -478,15 +484,7 @@ def test_what_a_crash_has_torn_is_cut_and_damage_before_it_is_kept(tmp_path: Pat
 
 def test_damage_that_reaches_into_what_was_not_flushed_is_cut(tmp_path: Path) -> None:
     """A crash may have written the pages of later batches, and not of earlier ones."""
-    log = open_log(tmp_path)
-    for batch in SIX[:4]:
-        append(log, batch)
-    log.flush()
-    for batch in SIX[4:]:
-        append(log, batch)
-    bounds = spans(all_bytes(log))
-    log.abandon()
-    (file,) = files(tmp_path)
+    file, bounds = two_of_six_unflushed(tmp_path)
     for number in (3, 4):
         flip(file, bounds[number][0] + 16)
     log = open_log(tmp_path)

@@ -227,7 +227,7 @@ class ReplicaManager:
         return {"led": len(led), "under_replicated": sum(len(each.isr) <= len(each.followers) for each in led)}
 
     def refills(self) -> tuple[Refill, ...]:
-        """What is yet to be sent to followers out of sync, for each of them."""
+        """For each follower out of sync, how much is yet to be sent to it."""
         return self._leaders.refills()
 
     # --- followers of ours ---

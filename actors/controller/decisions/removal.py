@@ -220,7 +220,7 @@ def under_way(metadata: ClusterMetadata, broker_id: int) -> int:
 
 
 def waits_for(metadata: ClusterMetadata, config: BrokerConfig, broker_id: int) -> str | None:
-    """What a removal waits for that does not come by itself; None if nothing keeps it from going on."""
+    """The reason why a removal waits that does not pass by itself; None if nothing keeps it from going on."""
     ground = ground_of(metadata, config)
     for key, partition in held_by(metadata, broker_id):
         why = _why_waits(ground, key, partition)

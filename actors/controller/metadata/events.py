@@ -100,7 +100,7 @@ class Changes:
 def _before(
     metadata: ClusterMetadata, records: Sequence[Record]
 ) -> Iterator[BrokerInfo | PartitionInfo | Directory | Removal | None]:
-    """What each record changes: a broker or a partition as the records before have left it, or all else as it is."""
+    """The subject of each record: a broker or a partition as the records before have left it, or all else as it is."""
     changed: dict[int | tuple[str, int], BrokerInfo | PartitionInfo] = {}
     for record in records:
         match record:
