@@ -106,6 +106,9 @@ class ClusterMetadata:
     """Which partitions of internal topics are led together with which others."""
     internal_topics: frozenset[str] = INTERNAL_TOPICS
     """Those of coordinators, and those whose partitions are paired: clients do not write to them."""
+    draining: frozenset[int] = field(default=frozenset(), compare=False)
+    """The brokers whose Ray nodes are drained. No record says it and no image: the controller sees it
+    (`controller/draining.py`)."""
     release: str = field(default="", compare=False)
     """The release of the controller that began last; empty if that is not known."""
     security_version: int = field(default=0, compare=False)
@@ -270,8 +273,8 @@ class ClusterMetadata:
         return [self.brokers[i] for i in sorted(self.brokers) if self.brokers[i].alive]
 
     def placeable(self) -> list[BrokerInfo]:
-        """Living brokers by id that replicas may be placed on."""
-        return [broker for broker in self.alive() if broker.id not in self.removals]
+        """Living brokers by id that stay where they are: replicas may be placed on them."""
+        return [each for each in self.alive() if each.id not in self.removals and each.id not in self.draining]
 
     # --- copies and images ---
 

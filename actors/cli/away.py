@@ -1,4 +1,4 @@
-"""The words of `coterie status` for a broker that is away, or that has yet to catch up."""
+"""The words of `coterie status` for a broker that is away, is about to lose its node, or has yet to catch up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ _LAST_DATE_MS: Final = 253_402_300_799_000  # the year 9999: settings may be lon
 
 
 def away(broker: dict[str, Any]) -> Iterator[str]:
-    """The words for a broker of `Cluster.status`; none if it is there and in sync everywhere."""
+    """The words for a broker of `Cluster.status`; none if it is there, stays and is in sync everywhere."""
     if broker["absence"]:
         yield from _absent(broker["id"], broker["absence"], leaves=broker["removal"] is not None)
+    if broker["drained_until_ms"] is not None:
+        yield _drained(broker["drained_until_ms"])
     if refill := broker["refill"]:
         left = size(refill["size_bytes"])
         yield f"out of sync in {plural(refill['partitions'], 'partition')}, about {left} left"
@@ -44,6 +46,11 @@ def _absent(broker_id: int, absence: dict[str, Any], *, leaves: bool) -> Iterato
         yield f"it is not replaced by itself: type {command}"
     else:
         yield f"it is replaced by itself at {_time(absence['replaced_at_ms'])}, or now by {command} --node-is-off"
+
+
+def _drained(until_ms: int) -> str:
+    until = f", until {_time(until_ms)}" if until_ms else ""
+    return f"its Ray node is drained{until}: it leads only what no other broker can lead"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -49,6 +49,7 @@ from actors.runtime.logs import TEXT, LogPlace
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import LoopThread, last_line, log_to
 from actors.runtime.ray_connection import ClusterError, asks_for_token
+from actors.runtime.ray_nodes import told_draining_nodes
 from actors.settings import ANY_HOST, LISTENERS, BrokerConfig
 from placement.nodes import Node, alive_nodes, place_brokers, with_disk_of
 
@@ -215,6 +216,7 @@ class Controller:
             os._exit(1)
 
     def _begin(self, spec: ControllerSpec) -> None:
+        from actors.controller.draining import DrainLook
         from actors.controller.launcher import RayLauncher
         from actors.controller.server import ControllerServer
 
@@ -262,10 +264,16 @@ class Controller:
         self._launcher.place_elsewhere = self._place_elsewhere
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
         self._port = self._thread.call(self._server.listen(self._address))
+        self._drain_look = DrainLook(self._launcher.nodes, told_draining_nodes, self._tell_drained)
+        self._drain_look.start()
         if self._restarted:
             self._launcher.adopt()
             self._on_loop(self._server.monitoring.await_earlier, _EARLIER_MONITOR_SECONDS)
             self._on_loop(self._server.expect, self._place_brokers(spec.brokers, may_be_away=True))
+
+    def _tell_drained(self, nodes: Mapping[str, int]) -> None:
+        self._launcher.start_nothing_on(nodes)
+        self._on_loop(self._server.draining.told, nodes)
 
     def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         self._thread.loop.call_soon_threadsafe(call, *arguments)
@@ -601,6 +609,7 @@ class Controller:
         from actors.controller.sessions import stop_all
 
         self._server.stopping = True
+        self._drain_look.end()
         self._launcher.start_no_more()
         with suppress(TimeoutError):
             self._thread.call(stop_all(self._server.brokers.values(), _STOP_SECONDS), _STOP_SECONDS + 1)

@@ -7,9 +7,10 @@ it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
+from actors.controller.decisions.draining import drained_led_elsewhere
 from actors.controller.decisions.elections import (
     all_stopped,
     broker_lost,
@@ -109,6 +110,10 @@ class BrokerChanges:
     def removals_go_on(self) -> Commit | None:
         """Take the next step of all removals. None if that could not be recorded: the next call takes it."""
         return self._make("removals stand still", lambda: removals_go_on(self._log.decided, self._config()))
+
+    def drained_led_elsewhere(self, present: Collection[int]) -> Commit | None:
+        """Others lead what brokers on drained nodes lead, if they are `present`. None if that was not recorded."""
+        return self._make(_STAYS, lambda: drained_led_elsewhere(self._log.decided, self._config(), present))
 
     def stays(self, broker_id: int) -> None:
         """A broker does not leave. If this cannot be recorded, its next heartbeat says it again."""

@@ -79,6 +79,7 @@ class RayLauncher:
         """Whether a broker was replaced and has no data yet: it may be started on any node."""
         self.place_elsewhere: Callable[[int], None] = lambda broker_id: None
         """Calls `add` for a broker with another node than it had."""
+        self._drained: frozenset[str] = frozenset()  # nodes, at the last look
         self._homeless: set[int] = set()  # brokers of whose homes there was no node at the last look
         self._looking: set[int] = set()  # those whose homes are to be looked for
         self.monitor: MonitorSpec | None = None
@@ -266,6 +267,17 @@ class RayLauncher:
         placed = self._specs.get(broker_id)
         return look(pid, started) if placed is not None and placed[1].node_id == self._node_id else None
 
+    def nodes(self) -> set[str]:
+        """The Ray nodes that brokers are on, as far as that is known."""
+        with self._placing:
+            return {node.node_id for _, node in self._specs.values()} - {""}
+
+    def start_nothing_on(self, nodes: Collection[str]) -> None:
+        """Start no more processes on these Ray nodes, which are drained; on those that no longer are, what was owed."""
+        if self._drained != (now := frozenset(nodes)):
+            self._drained = now
+            self._work.put(self._start_more)
+
     def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None:
         """Have `count` shard processes under way to a broker, first those `urgent` ones that clients wait for.
 
@@ -278,7 +290,8 @@ class RayLauncher:
         self._start_more()
 
     def _start_more(self) -> None:
-        while not self.stopping and (broker_id := self._shards.next()) is not None:
+        held = [broker_id for broker_id in list(self._specs) if self.node_of(broker_id) in self._drained]
+        while not self.stopping and (broker_id := self._shards.next(held)) is not None:
             self._start_shard(broker_id)
 
     def _start_shard(self, broker_id: int) -> None:
@@ -324,7 +337,7 @@ class RayLauncher:
 
     def _start_monitor(self) -> None:
         spec = self.monitor
-        if self.stopping or spec is None:
+        if self.stopping or spec is None or self._node_id in self._drained:
             return
         self._end_monitor()
         actor = Monitor.options(  # type: ignore[attr-defined]

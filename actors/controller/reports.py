@@ -19,6 +19,7 @@ def cluster_status(
     brokers: Mapping[int, Session],
     node_of: Callable[[int], str],
     removal_of: Callable[[int], RemovalStatus | None],
+    drained_until: Callable[[int], int | None],
 ) -> ClusterStatus:
     """All brokers of the metadata. `here` says what is known of the controller's process; `brokers` are registered."""
 
@@ -29,6 +30,7 @@ def cluster_status(
         return BrokerStatus(
             *(broker.id, *address, broker.epoch, broker.alive, pid, load, node_of(broker.id)),
             removal=removal_of(broker.id),
+            drained_until_ms=drained_until(broker.id),
         )
 
     return replace(

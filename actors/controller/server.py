@@ -19,6 +19,7 @@ from actors.controller.decisions.beginning import begun
 from actors.controller.decisions.decision import Decision
 from actors.controller.decisions.operations import decide
 from actors.controller.decisions.replacement import directory_refused
+from actors.controller.draining import Draining
 from actors.controller.faults import Faults, logged
 from actors.controller.features import raised
 from actors.controller.metadata.commits import NotControllerError
@@ -124,6 +125,10 @@ class ControllerServer:
             wanted=lambda: self._starts.wanted,
             settled=self._settled,
             gone=self._removed,
+        )
+        self.draining = Draining(
+            *(metadata_log, self._changes, self._chronicle, launcher.node_of),
+            present=lambda: self._brokers.keys(),
         )
         self._operations = Operations(self.publisher, self._decide, self._acked, loop, ack_wait_s, faults)
         self.monitoring = Monitoring(
@@ -418,6 +423,7 @@ class ControllerServer:
                 self._broker_lost(broker_id)
         self.replacing.tick()
         self.removing.tick()
+        self.draining.tick()
         self._balance(now)
 
     def _recovering(self) -> set[int]:
@@ -459,7 +465,8 @@ class ControllerServer:
     def status(self) -> ClusterStatus:
         """What the controller knows of its brokers."""
         here = replace(self._process, monitor=self.monitoring.status)
-        return cluster_status(here, self.metadata, self._brokers, self._launcher.node_of, self.removing.status)
+        told_of = (self._launcher.node_of, self.removing.status, self.draining.until)
+        return cluster_status(here, self.metadata, self._brokers, *told_of)
 
     def absence(self, broker_id: int) -> Absence | None:
         """Since when a broker is away, and what becomes of it; None if it is there."""

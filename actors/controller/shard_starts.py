@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 _AT_ONCE = 4  # more would only slow one another
 
@@ -28,11 +28,14 @@ class ShardStarts:
         self._urgent[broker_id] = urgent
         self._owed[broker_id] = count - Counter(self._under_way.values())[broker_id]
 
-    def next(self) -> int | None:
-        """The broker that the next process is to be started for. One whose clients wait comes before mere spares."""
+    def next(self, held: Collection[int] = ()) -> int | None:
+        """The broker that the next process is to be started for. One whose clients wait comes before mere spares.
+
+        For those that are `held` none is started now.
+        """
         left = self._at_once - len(self._under_way)
         under_way = Counter(self._under_way.values())
-        waiting = [broker for broker, count in self._owed.items() if count > 0]
+        waiting = [broker for broker, count in self._owed.items() if count > 0 and broker not in held]
         if left == 1 and len(self._owed) > 1:  # no broker keeps all others waiting, whose node may be well
             waiting = [broker for broker in waiting if not under_way[broker]]
         if left < 1:

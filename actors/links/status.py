@@ -148,6 +148,8 @@ class BrokerStatus:
     """None if it is in sync everywhere, or does not run. Monitors are not told."""
     removal: RemovalStatus | None = since(3, None)
     """How far its removal is; None if it stays."""
+    drained_until_ms: int | None = since(3, None)
+    """When the time of its Ray node ends, which is drained (wall time; 0: not known); None if it is not drained."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ ends say so, with both ranges and both builds, and the connection ends. A proces
 | 0 | nothing is said of versions; arrays have exact lengths, and messages of other kinds end a connection |
 | 1 | versions are told; unknown fields are ignored, and unknown kinds refused by name |
 | 2 | brokers tell which data directory they have, and ask each other for sound batches in the place of damaged ones |
-| 3 | brokers know that they may be removed, and ask for it where a client does; they tell what followers still lack |
+| 3 | brokers may be removed, by the word of a client, too, or be drained; they tell what followers still lack |
 
 The level of the feature `metadata.version` says in which formats the metadata may be written, in the log and in images.
 A level is raised only when all brokers speak a version that knows it; from then on the controller speaks no older one.

@@ -24,11 +24,16 @@ def draining_nodes() -> dict[str, int]:
 
     Where Ray does not tell, because it is another Ray than we know, or does not answer now, no node is.
     """
+    return told_draining_nodes() or {}
+
+
+def told_draining_nodes() -> dict[str, int] | None:
+    """The same; None where Ray does not tell."""
     try:
         return session().call(ray_inside.draining_nodes)
     except Exception as error:  # it is nobody's promise what a private call raises, or that it is there
         log.debug("Ray does not say which nodes are drained: %s", last_line(error))
-        return {}
+        return None
 
 
 def is_left(node_id: str) -> bool:

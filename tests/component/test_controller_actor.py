@@ -24,6 +24,7 @@ from actors.controller.server import ControllerServer
 from actors.controller.settings_in_force import Changed
 from actors.links.secret import Secrets
 from actors.links.versions import OWN, Spoken, VersionError
+from actors.monitor.spec import MonitorSpec
 from actors.runtime.logs import LogPlace
 from actors.runtime.process import code_version
 from actors.runtime.ray_connection import ClusterError
@@ -117,10 +118,12 @@ def told(spec: ControllerSpec, starter: Spoken = OWN) -> bytes:
     return ControllerStart(starter, spec).encoded()
 
 
-def launcher_in(folder: Path, draining: Mapping[str, int] = MappingProxyType({})) -> tuple[RayLauncher, list[int]]:
+def launcher_in(
+    folder: Path, draining: Mapping[str, int] = MappingProxyType({}), node_id: str = "node"
+) -> tuple[RayLauncher, list[int]]:
     """A launcher with broker 0, and which starts it has said failed. `draining` has the nodes that are drained."""
     logs, failed = LogPlace(str(folder), "c"), list[int]()
-    launcher = RayLauncher("coterie-c", logs, code_version(), "node", lambda: draining)
+    launcher = RayLauncher("coterie-c", logs, code_version(), node_id, lambda: draining)
     launcher.start_failed = failed.append
     launcher.add(BrokerSpec(0, "10.0.0.0", (Door("PLAINTEXT", "10.0.0.0", 0, "10.0.0.0"),), "", "", {}), _NODES[0])
     return launcher, failed
@@ -219,6 +222,37 @@ def test_a_broker_whose_node_is_drained_waits_for_the_next_one_and_says_so_once(
     ray.alive = [*_NODES, Node(f"{7:056x}", "10.0.0.0", 2.0)]
     launcher._start_broker(0)
     assert [launcher.node_of(0), len(ray.made), len(failed)] == [f"{7:056x}", 1, 3]
+
+
+def test_no_shard_and_no_monitor_is_started_on_a_node_that_is_drained(
+    tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray refused each of them, again and again; the Monitor that ran there had been ended for it."""
+    shards, monitors = list[Actor](), list[Actor]()
+    monkeypatch.setattr("actors.controller.launcher.OffsetsPartition", Started(shards))
+    monkeypatch.setattr("actors.controller.launcher.Monitor", Started(monitors))
+    here, there = _NODES[1].node_id, _NODES[0].node_id
+    launcher, _ = launcher_in(tmp_path, node_id=here)
+    launcher.add(replace(launcher._specs[0][0], broker_id=1), _NODES[1])
+    launcher.monitor = MonitorSpec("c", "coterie-c", str(tmp_path), "", {})
+    ray.named = ["monitor"]
+    assert launcher.nodes() == {here, there}
+
+    def asked() -> list[int]:
+        launcher.start_shards(0, 1, 1, ())
+        launcher.start_shards(1, 1, 0, ())
+        launcher.start_monitor()
+        done = threading.Event()
+        launcher._work.put(done.set)
+        assert done.wait(10)
+        return [int(shard.name.split("-")[1]) for shard in shards]
+
+    launcher.start_nothing_on({here: 0, there: 0})
+    assert (asked(), monitors, ray.killed) == ([], [], [])
+    launcher.start_nothing_on({here: 0})
+    assert (asked(), monitors) == ([0], [])
+    launcher.start_nothing_on({})
+    assert (asked(), len(monitors)) == ([0, 1], 1)
 
 
 def test_a_look_at_a_brokers_home_counts_once_and_none_pile_up_while_ray_does_not_answer(
@@ -375,6 +409,22 @@ def test_a_broker_whose_directory_has_been_made_meanwhile_is_not_placed_elsewher
     controller._place_elsewhere(1)
     assert controller._launcher.node_of(1) == _NODES[1].node_id
     assert controller._server.decided.directories == {1: Directory("d")}
+    end(controller)
+
+
+def test_a_controller_hears_of_drained_nodes_and_has_nothing_started_there(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange(monkeypatch, "told_draining_nodes", lambda: {_NODES[1].node_id: 7})
+    controller = made()
+    controller._place_brokers(2)
+    brokers = [BrokerRecord(BrokerInfo(i, f"10.0.0.{i}", 9092, None, 0)) for i in range(2)]
+    controller._ask(controller._server.publisher.commit, brokers)
+    controller._drain_look.look()
+    assert [each.drained_until_ms for each in controller._ask(controller._server.status).brokers] == [None, 7]
+    assert controller._server.decided.draining == {1}
+    assert controller._launcher._drained == {_NODES[1].node_id}
+    controller._drain_look.end()
     end(controller)
 
 

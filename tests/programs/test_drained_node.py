@@ -1,23 +1,31 @@
-"""Ray drains a node of three: the members of a pool that are there go elsewhere before it ends."""
+"""Ray drains a node of three: the members of a pool that are there go elsewhere before it ends, and leaders, too."""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.programs.test_nodes import in_a_process, three_nodes
 from tests.ray.handlers import Recorder, handled
-from tests.ray.support import produce, topic, wait_until
+from tests.ray.support import committed, consumer, full_status, patient, produce, read_all, topic, wait_until
+from tests.ray.traffic import Committer, Writer
 from tests.support.ray_variables import NO_TOKENS
 
 pytestmark = pytest.mark.timeout(400)  # three Ray nodes are slow to start on a busy machine
 
 PARTITIONS = 6
+GROUPS = ("g0", "g1", "g2")
+LED = ("led", "__consumer_offsets")
+"""The topics with two replicas."""
 
 
 def drain(address: str, node_id: str) -> None:
@@ -35,20 +43,90 @@ def scenario(folder: str) -> dict[str, Any]:
     config = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
     with three_nodes() as nodes:
         here = {"ray_address": nodes.address, "host": "127.0.0.1", "data_dir": f"{folder}/data"}
-        with Cluster.start(1, name="drained", config=config, **here) as cluster:
-            found = of_a_program(nodes.address, cluster.bootstrap_servers, Path(folder, "program"))
-            found["deployed"] = deployed(nodes.address, cluster.bootstrap_servers, Path(folder, "deployed"))
+        # One is on the head, the other one on a node that is drained.
+        with Cluster.start(2, name="drained", config=config, **here) as cluster:
+            with at_work(cluster) as work:
+                found = of_a_program(nodes.address, cluster, Path(folder, "program"))
+                work.node_ends(nodes, found["victim"])
+            found["work"] = work.what_is_left()
+            left = [f"{each['host']}:{each['port']}" for each in full_status(cluster)["brokers"] if each["alive"]]
+            found["deployed"] = deployed(nodes.address, ",".join(left), Path(folder, "deployed"))
     return found
 
 
-def of_a_program(address: str, servers: str, folder: Path) -> dict[str, Any]:
-    """A node with members of a program's pool is drained."""
+class AtWork:
+    """A producer, and groups that commit, while a node is drained and ends."""
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self.writer = Writer(servers, LED[0])
+        self.groups = [Committer(consumer(servers, group), LED[0]) for group in GROUPS]
+
+    def goes_on(self) -> None:
+        """Wait until all that is asked from now on is done again: the producer's records, and each group's commits."""
+        now, acknowledged = time.monotonic(), len(self.writer.acknowledged)
+        wait_until(lambda: len(self.writer.acknowledged) > acknowledged + 100, what="the producer")
+        wait_until(lambda: all(each.times and each.times[-1] > now for each in self.groups), what="every group")
+
+    def node_ends(self, nodes: Any, node_id: str) -> None:
+        """The cloud takes the node back."""
+        nodes.remove_node(next(node for node in nodes.worker_nodes if node.node_id == node_id), allow_graceful=False)
+        self.goes_on()
+
+    def what_is_left(self) -> dict[str, int]:
+        found = [
+            patient(lambda group=group: committed(consumer(self._servers, group), LED[0], 1))[0] for group in GROUPS
+        ]
+        stored = read_all(self._servers, LED[0], len(self.writer.acknowledged))
+        return {
+            "failed": self.writer.failed,
+            "records_lost": len(self.writer.acknowledged - stored),
+            "commits_lost": sum(at < each.last for at, each in zip(found, self.groups, strict=True)),
+        }
+
+
+@contextlib.contextmanager
+def at_work(cluster: Any) -> Iterator[AtWork]:
+    servers = cluster.bootstrap_servers
+    topic(servers, LED[0], 4, factor=2)
+    work = AtWork(servers)
+    with work.writer, contextlib.ExitStack() as stack:
+        for each in work.groups:
+            stack.enter_context(each)
+        work.goes_on()
+        wait_until(lambda: {broker for _, broker in led(servers)} == {0, 1}, what="leaders on both brokers")
+        yield work
+
+
+def led(servers: str) -> list[tuple[str, int]]:
+    """Each partition with two replicas, and its leader; empty as long as not all are in sync."""
+    topics = patient(lambda: AdminClient({"bootstrap.servers": servers}).list_topics(timeout=10)).topics
+    found = [(f"{name}-{index}", part) for name in LED for index, part in topics[name].partitions.items()]
+    return [(name, part.leader) for name, part in found] if all(len(part.isrs) == 2 for _, part in found) else []
+
+
+def leaders_leave(cluster: Any, node_id: str, since: float) -> dict[str, Any]:
+    """The broker on a drained node leads nothing any more that the other one can lead, and the node is still there."""
+    import ray
+
+    servers = cluster.bootstrap_servers
+    (broker,) = (each for each in full_status(cluster)["brokers"] if each["node_id"] == node_id)
+    wait_until(lambda: {leader for _, leader in led(servers)} == {1 - broker["id"]}, what="leaders on the other broker")
+    took_s = time.monotonic() - since
+    (shown,) = (each for each in full_status(cluster)["brokers"] if each["node_id"] == node_id)
+    alive = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+    return {"took_s": took_s, "alive": node_id in alive, "until_ms": shown["drained_until_ms"]}
+
+
+def of_a_program(address: str, cluster: Any, folder: Path) -> dict[str, Any]:
+    """A node with members of a program's pool, and with a broker, is drained."""
     import ray
 
     from actors.members.pool import ConsumerPool
     from actors.runtime.ray_nodes import draining_nodes
 
     folder.mkdir()
+    servers = cluster.bootstrap_servers
     name = topic(servers, "program", PARTITIONS)
     values = [b"v%05d" % i for i in range(600)]
     with ConsumerPool(name, name, Recorder, 3, bootstrap_servers=servers, handler_args=(str(folder), 0.002)) as pool:
@@ -65,15 +143,17 @@ def of_a_program(address: str, servers: str, folder: Path) -> dict[str, Any]:
         assert pool.wait(settled, 150), pool.status()
         before = pool.status()
         head = ray.get_runtime_context().get_node_id()
-        victim = next(member.node_id for member in before if member.node_id != head)
+        with_broker = {broker["node_id"] for broker in full_status(cluster)["brokers"]}
+        victim = next(member.node_id for member in before if member.node_id in with_broker - {head})
         produce(servers, name, values[:300])
         assert pool.wait(lambda: pool.handled() > 20, 150)
         told_before = draining_nodes()
-        # As soon as nobody is left there, Ray ends the node and tells no more of it: it is watched from before.
+        # Were nobody left there, Ray would end the node and tell no more of it: it is watched from before.
         with ThreadPoolExecutor() as beside:
             asked = beside.submit(wait_until, draining_nodes, what="the drain, as Ray tells it")
             drain(address, victim)
-            told = asked.result()
+            drained_at, told = time.monotonic(), asked.result()
+            leaders = leaders_leave(cluster, victim, drained_at)
         elsewhere = pool.wait(lambda: settled() and all(m.node_id != victim for m in pool.status()), 150)
         assert elsewhere, (pool.status(), pool.logs())
         produce(servers, name, values[300:])
@@ -82,6 +162,7 @@ def of_a_program(address: str, servers: str, folder: Path) -> dict[str, Any]:
         notes = [line.text for line in pool.logs() if line.level == "POOL"]
     return {
         "told": [told_before, list(told)],
+        "leaders": leaders,
         "victim": victim,
         "before": [[m.node_id, m.pid, m.generation_id] for m in before],
         "after": [[m.node_id, m.pid, m.generation_id] for m in after],
@@ -153,3 +234,12 @@ def test_ray_tells_which_node_it_is(found: dict[str, Any]) -> None:
 
 def test_a_supervisor_goes_elsewhere_and_its_members_commit_before(found: dict[str, Any]) -> None:
     assert found["deployed"]["lost_and_repeated"] == [0, 0], found
+
+
+def test_leaders_are_elsewhere_before_the_node_ends_and_a_status_shows_the_drain(found: dict[str, Any]) -> None:
+    assert found["leaders"]["alive"], found
+    assert found["leaders"]["until_ms"] > 0, found
+
+
+def test_a_producer_and_groups_lose_nothing_by_the_drain_and_the_end_of_the_node(found: dict[str, Any]) -> None:
+    assert found["work"] == {"failed": 0, "records_lost": 0, "commits_lost": 0}, found

@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument(
         "--removals", action="store_true", help="with --seed and --seeds: brokers are removed and added"
     )
+    parser.add_argument("--drains", action="store_true", help="with --seed and --seeds: Ray nodes are drained")
     parser.add_argument("--twice", action="store_true", help="with --seed and --seeds: brokers are started twice")
     parser.add_argument("--log", type=Path, help="with --seeds: append progress to this file")
     chosen = parser.parse_args()
@@ -40,7 +41,7 @@ def main() -> int:
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     gc.collect()
     gc.freeze()
-    flags = {name: getattr(chosen, name) for name in ("starved", "guests", "lost", "removals", "twice")}
+    flags = {name: getattr(chosen, name) for name in ("starved", "guests", "lost", "removals", "drains", "twice")}
     if chosen.bugs:
         return _bugs(chosen.known, chosen.most, chosen.bug)
     if chosen.seeds:
@@ -89,7 +90,7 @@ def _seeds(first: int, last: int, bug: str, log: Path | None, flags: dict[str, b
 
 
 def _bugs(known: bool, most: int, only: str) -> int:
-    from tests.sim.bugs import BUGS, GUEST_BUGS, REMOVAL_BUGS, REPLACEMENT_BUGS, START_BUGS, planted
+    from tests.sim.bugs import BUGS, DRAIN_BUGS, GUEST_BUGS, REMOVAL_BUGS, REPLACEMENT_BUGS, START_BUGS, planted
     from tests.sim.known_seeds import KNOWN
     from tests.sim.run import command, run
 
@@ -101,6 +102,7 @@ def _bugs(known: bool, most: int, only: str) -> int:
                 "guests": name in GUEST_BUGS,
                 "lost": name in REPLACEMENT_BUGS,
                 "removals": name in REMOVAL_BUGS,
+                "drains": name in DRAIN_BUGS,
                 "twice": name in START_BUGS,
             }
             outcome = run(seed, bug=planted(name), **flags)

@@ -45,6 +45,7 @@ from actors.runtime.liveness import Silence
 from actors.wire.errors import ErrorCode
 from placement.metadata import NO_LEADER, PartitionInfo, changed
 from tests.sim.consumer_bugs import CONSUMER_BUGS
+from tests.sim.drain_bugs import DRAIN_BUGS
 from tests.sim.guest_bugs import GUEST_BUGS
 from tests.sim.late_log import LateLog
 from tests.sim.removal_bugs import REMOVAL_BUGS
@@ -58,6 +59,7 @@ BUGS: dict[str, Callable[[], Changes]] = {
     **CONSUMER_BUGS,
     **REPLACEMENT_BUGS,
     **REMOVAL_BUGS,
+    **DRAIN_BUGS,
     **START_BUGS,
 }
 

@@ -370,7 +370,7 @@ class Cluster:
     def start_monitor(self) -> None: ...
 
     def node_of(self, broker_id: int) -> str:
-        return ""
+        return f"node-{broker_id}"
 
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
         return look(pid)

@@ -71,6 +71,8 @@ class Faults:
             self._kinds += [world.losses.lose] * 6
         if world.scenario.removes_brokers:
             self._kinds += world.removals.kinds()
+        if world.scenario.drains_nodes:
+            self._kinds += [world.drains.node_is_drained] * 12
         if world.scenario.changes_topics:
             topics = Topics(world)
             self._kinds += [topics.topic_grows, topics.topic_comes_or_goes] * 2
@@ -97,6 +99,7 @@ class Faults:
         self.sim.calm = True
         self.sim.network.slow = False
         self.sim.network.heal()
+        self.world.drains.heal()
         for process in list(self.sim.processes.values()):
             process.go_on()
         for broker in self.cluster.brokers:

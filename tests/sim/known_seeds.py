@@ -37,6 +37,7 @@ KNOWN = {
     "isolated-sole-copy-serves-on": 4,
     "removal-with-replicas-left": 1,
     "id-used-again": 4,
+    "drained-broker-takes-over": 0,
     "state-elected-elsewhere": 10,
     "elected-for-its-data-alone": 125,
     "guest-answers-before-commit": 2,

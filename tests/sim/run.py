@@ -16,6 +16,7 @@ from typing import Any
 from placement.metadata import OFFSETS_TOPIC
 from tests.sim.clients import PARTITIONS, TOPIC, Producer, Reader
 from tests.sim.cluster import BROKERS, Cluster
+from tests.sim.drains import Drains
 from tests.sim.engine import MS, SECOND, Simulation, ViolationError
 from tests.sim.expulsions import Expulsions
 from tests.sim.guests import Counting
@@ -85,6 +86,7 @@ class World:
         self.counting = Counting(self) if scenario.guests else None
         self.losses = LostNodes(self)
         self.removals = Removals(self)
+        self.drains = Drains(self)
         self.faults = Faults(self)
 
     def figures(self) -> dict[str, Any]:
@@ -93,6 +95,8 @@ class World:
             figures |= self.losses.figures()
         if self.scenario.removes_brokers:
             figures |= self.removals.figures()
+        if self.scenario.drains_nodes:
+            figures |= self.drains.figures()
         return figures if self.counting is None else figures | self.counting.figures()
 
     def _members(self) -> list[Member]:
@@ -113,6 +117,8 @@ class World:
         self.witness.keep_watching()
         if self.counting is not None:
             self.counting.start()
+        if self.scenario.drains_nodes:
+            self.drains.begin()
         if self.scenario.starved:
             Starvation(self).run()
         self.faults.begin()
@@ -165,6 +171,7 @@ def run(
     guests: bool = False,
     lost: bool = False,
     removals: bool = False,
+    drains: bool = False,
     twice: bool = False,
 ) -> Outcome:
     """One run of `seed`. `bug` breaks the product: (owner, name, value) to exchange."""
@@ -177,6 +184,8 @@ def run(
         scenario = replace(scenario, loses_nodes=True)
     if removals:
         scenario = replace(scenario, removes_brokers=True)
+    if drains:
+        scenario = replace(scenario, drains_nodes=True)
     if twice:
         scenario = started_twice(scenario)
     root = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -195,7 +204,9 @@ def run(
         with ExitStack() as exchanged:
             losses = world.losses.hooks if scenario.loses_nodes else list[Change]
             removed = world.removals.hooks if scenario.removes_brokers else list[Change]
-            for changes in (lambda: bug or [], world.witness.hooks, world.expulsions.hooks, counting, losses, removed):
+            drained = world.drains.hooks if scenario.drains_nodes else list[Change]
+            hooks = (world.witness.hooks, world.expulsions.hooks, counting, losses, removed, drained)
+            for changes in (lambda: bug or [], *hooks):
                 exchanged.enter_context(_exchanged(changes()))
             try:
                 world.run()
@@ -244,10 +255,18 @@ def command(
     guests: bool = False,
     lost: bool = False,
     removals: bool = False,
+    drains: bool = False,
     twice: bool = False,
 ) -> str:
     """The line that repeats a run."""
-    flags = {"--starved": starved, "--guests": guests, "--lost": lost, "--removals": removals, "--twice": twice}
+    flags = {
+        "--starved": starved,
+        "--guests": guests,
+        "--lost": lost,
+        "--removals": removals,
+        "--drains": drains,
+        "--twice": twice,
+    }
     chosen = "".join(f" {flag}" for flag, is_set in flags.items() if is_set)
     return f"python -m tests.sim --seed {seed}{f' --bug {bug}' if bug else ''}{chosen}"
 

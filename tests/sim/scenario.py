@@ -92,6 +92,8 @@ class Scenario:
     """Nodes are lost for good, or so it seems, and brokers are replaced by themselves."""
     removes_brokers: bool = False
     """Brokers are removed and added: there are four at first, and at most."""
+    drains_nodes: bool = False
+    """Ray nodes are drained, and some of that is taken back."""
     commits_late: bool = False
     """Changes of the metadata commit a while after they were decided, as on several nodes."""
     starts_twice: bool = False

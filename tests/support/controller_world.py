@@ -36,6 +36,7 @@ class Launcher:
         self.sights: dict[int, Sight] = {}
         self.moved: list[int] = []
         self.homeless: set[int] = set()
+        self.nodes: dict[int, str] = {}
 
     def start_broker(self, broker_id: int) -> None:
         self.started.append(broker_id)
@@ -63,7 +64,7 @@ class Launcher:
         return broker_id in self.homeless
 
     def node_of(self, broker_id: int) -> str:
-        return ""
+        return self.nodes.get(broker_id, "")
 
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
         assert (pid, started) in ((1000 + broker_id, 77), (0, 0))

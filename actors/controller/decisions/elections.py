@@ -6,13 +6,13 @@ Functions of the cluster's metadata: they return records, and apply nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
 from actors.controller.decisions.decision import Decision, NewId, RefusedError
-from actors.controller.decisions.pairs import Ground, Key, records_of
+from actors.controller.decisions.pairs import Ground, Key, led_together, records_of
 from actors.links.operations import (
     AlteredPartitions,
     AlterPartitions,
@@ -238,6 +238,27 @@ def preferred(partition: PartitionInfo, able: frozenset[int]) -> PartitionInfo:
     if partition.leader == first or first not in able or first not in partition.isr:
         return partition
     return changed(partition, leader=first, leader_epoch=partition.leader_epoch + 1)
+
+
+def led_elsewhere(
+    metadata: ClusterMetadata, config: BrokerConfig | None, leaving: Collection[int], able: Sequence[Collection[int]]
+) -> list[Record]:
+    """Other brokers that are in sync lead what those `leaving` lead, which stay in sync.
+
+    Of the brokers in `able` the first ones do it that can. What none of them can lead stays where it is.
+    """
+    ground = ground_of(metadata, config)
+    outcomes: dict[Key, Outcome] = {}
+    for name, index, partition in _partitions(metadata):
+        if partition.leader not in leaving or (keys := led_together(metadata, (name, index)))[0] != (name, index):
+            continue
+        led = [each for each in map(ground.partition, keys) if each.leader != NO_LEADER]
+        in_sync = [broker for broker in partition.replicas if all(broker in each.isr for each in led)]
+        leader = next((broker for those in able for broker in in_sync if broker in those), None)
+        if leader is not None:
+            epoch = partition.leader_epoch + 1
+            outcomes[name, index] = changed(partition, leader=leader, leader_epoch=epoch)
+    return records_of(ground, outcomes)
 
 
 def eligible_forgotten(metadata: ClusterMetadata) -> list[Record]:

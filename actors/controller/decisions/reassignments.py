@@ -84,12 +84,15 @@ def _check_target(
     why = None
     unknown = [broker for broker in target if broker not in metadata.brokers]
     leaving = [broker for broker in target if broker in metadata.removals]
+    drained = [broker for broker in target if broker in metadata.draining and broker not in partition.replicas]
     if not target or len(set(target)) != len(target):
         why = "is empty or names a broker twice"
     elif unknown:
         why = f"names unknown broker {unknown[0]}"
     elif leaving:
         why = f"names broker {leaving[0]}, which is being removed"
+    elif drained:
+        why = f"names broker {drained[0]}, whose Ray node is drained"
     if why is not None:
         raise RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replica assignment {list(target)} {why}")
     factor = len(without(partition.replicas, partition.removing))  # the present one, or that of the move under way
@@ -179,9 +182,15 @@ def _elected(ground: Ground, key: Key, kind: int) -> list[Record]:
     if partition.leader == partition.replicas[0]:
         raise RefusedError(ErrorCode.ELECTION_NOT_NEEDED, "the first replica leads already")
     first = partition.replicas[0]
-    text = f"broker {first} is {'being removed' if first in ground.metadata.removals else 'not alive and in sync'}"
+    text = f"broker {first} {_why_not_first(ground.metadata, first)}"
     outcome = preferred(partition, may_be_preferred(ground.metadata))
     return _records(ground, key, outcome, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
+
+
+def _why_not_first(metadata: ClusterMetadata, broker_id: int) -> str:
+    if broker_id in metadata.removals:
+        return "is being removed"
+    return "is on a Ray node that is drained" if broker_id in metadata.draining else "is not alive and in sync"
 
 
 def _records(ground: Ground, key: Key, outcome: Outcome, otherwise: ErrorCode, text: str) -> list[Record]:

@@ -14,14 +14,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from actors.controller.decisions.decision import Decision, NewId, RefusedError
-from actors.controller.decisions.elections import ground_of, min_insync
+from actors.controller.decisions.elections import ground_of, led_elsewhere, min_insync
 from actors.controller.decisions.pairs import Ground, Key, led_together, records_of
 from actors.controller.decisions.reassignments import moved
 from actors.controller.decisions.replacement import held_by, sole_copies
 from actors.links.operations import BrokerUnregistered, Reassignment, UnregisterBroker
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
-from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo, Removal, changed
+from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo, Removal
 from placement.reassignment import without
 from placement.records import REMOVALS, BrokerRemovalRecord, Record, UnregisterBrokerRecord
 from placement.together import Outcome
@@ -147,20 +147,11 @@ def removals_go_on(metadata: ClusterMetadata, config: BrokerConfig) -> list[Reco
     """The next step of all removals; nothing while moves under way have to be waited for."""
     if not metadata.removals:
         return []
-    return _led_elsewhere(metadata, config) or [*_next_wave(metadata, config), *_unregistered(metadata)]
-
-
-def _led_elsewhere(metadata: ClusterMetadata, config: BrokerConfig) -> list[Record]:
-    """Others that are in sync, alive and stay lead what brokers lead that are being removed. These stay in sync."""
-    able = [broker.id for broker in metadata.placeable()]
-    outcomes: dict[Key, Outcome] = {}
-    for key, partition in _partitions(metadata):
-        if partition.leader in metadata.removals:
-            leader = next((each for each in partition.replicas if each in able and each in partition.isr), None)
-            if leader is not None:
-                epoch = partition.leader_epoch + 1
-                outcomes[key] = changed(partition, leader=leader, leader_epoch=epoch)
-    return records_of(ground_of(metadata, config), outcomes)
+    stay = [broker.id for broker in metadata.placeable()]
+    return led_elsewhere(metadata, config, metadata.removals, [stay]) or [
+        *_next_wave(metadata, config),
+        *_unregistered(metadata),
+    ]
 
 
 def _next_wave(metadata: ClusterMetadata, config: BrokerConfig) -> list[Record]:

@@ -126,8 +126,13 @@ def _new_partitions(
 
 
 def _spread(metadata: ClusterMetadata, count: int, factor: int, start: int) -> list[PartitionInfo]:
-    """New partitions, spread over the brokers that are alive and stay."""
+    """New partitions, spread over the brokers that are alive and stay.
+
+    Brokers on drained nodes get replicas only if there are too few others: the partitions are served all the same.
+    """
     alive = metadata.placeable()
+    if len(alive) < factor:
+        alive = [broker for broker in metadata.alive() if broker.id not in metadata.removals]
     if factor < 1:
         raise RefusedError(ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor} must be at least 1")
     try:
@@ -164,6 +169,9 @@ def _assigned(
         leaving = [broker for broker in replicas if broker in metadata.removals]
         if leaving:
             raise _bad_assignment(replicas, f"names broker {leaving[0]}, which is being removed")
+        drained = [broker for broker in replicas if broker in metadata.draining]
+        if drained:
+            raise _bad_assignment(replicas, f"names broker {drained[0]}, whose Ray node is drained")
         alive = tuple(broker for broker in replicas if metadata.brokers[broker].alive)
         if not alive:
             raise _bad_assignment(replicas, "names no broker that is alive")

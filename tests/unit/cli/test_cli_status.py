@@ -50,6 +50,9 @@ AWAY = (
     replace(ABSENT, replaced_at_ms=2**63),
 )
 BROKERS += tuple(BrokerStatus(i, "h", 1, None, 2, False, None, None, absence=each) for i, each in enumerate(AWAY, 10))
+BROKERS += tuple(
+    BrokerStatus(i, "h", 1, None, 2, True, 60, None, drained_until_ms=until) for i, until in ((18, NOON_MS), (19, 0))
+)
 BROKERS += (BrokerStatus(20, "h", 1, None, 2, True, 60, None, refill=Refill(20, 12, 3_400_000)),)
 FOUND = ClusterStatus("an-id", 1, BROKERS, "here")
 
@@ -135,6 +138,12 @@ def test_a_replacement_later_than_any_date_has_the_last_one(cells: dict[str, dic
 
 def test_a_broker_that_is_filled_says_what_is_left(cells: dict[str, dict[str, str]]) -> None:
     assert cells["20"]["WHY"] == "out of sync in 12 partitions, about 3.4 MB left"
+
+
+def test_a_broker_whose_node_is_drained_says_until_when_if_that_is_known(cells: dict[str, dict[str, str]]) -> None:
+    leads = "it leads only what no other broker can lead"
+    assert cells["18"]["WHY"] == f"its Ray node is drained, until 2026-11-23 12:00:00Z: {leads}"
+    assert cells["19"]["WHY"] == f"its Ray node is drained: {leads}"
 
 
 def test_a_broker_that_is_being_removed_says_how_far_that_is(cells: dict[str, dict[str, str]]) -> None:

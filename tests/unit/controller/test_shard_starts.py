@@ -92,3 +92,13 @@ def test_a_broker_that_has_gone_waits_for_nothing() -> None:
     starts.over("0")
     assert start_all(starts) == [0]
     starts.forget(7)
+
+
+def test_for_one_that_is_held_none_is_started_until_it_is_let_go() -> None:
+    starts = ShardStarts()
+    starts.want(0, 1, 1, ())
+    starts.want(1, 1, 0, ())
+    assert starts.next({0}) == 1
+    starts.begun(1, "a")
+    assert starts.next({0}) is None
+    assert starts.next() == 0
