@@ -11,6 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from actors.client import Admin
+from actors.client.admin.types import ConfigResource
+from actors.wire.config_resources import ConfigResourceType
 from placement.hashing import partition_for_group
 from tests.compat import peers
 from tests.compat.conftest import Running
@@ -24,16 +27,14 @@ from tests.compat.remote import Remote
 from tests.compat.support import PATIENT, wait_until
 from tests.compat.test_group_protocols import ALL, PARTITIONS, produce
 
-SESSION_S = 4
+SHORT_MS = "4000"
+"""The session of groups that are to lose a member soon. By default a member outlasts any pause of the machine."""
 HALF = PARTITIONS // 2
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coterie]:
-    config = PATIENT | {
-        "group.consumer.min.session.timeout.ms": f"{SESSION_S}000",
-        "group.consumer.session.timeout.ms": f"{SESSION_S}000",
-    }
+    config = PATIENT | {"group.consumer.min.session.timeout.ms": SHORT_MS}
     with peers.coterie(tmp_path_factory.mktemp("consumers"), config=config) as running:
         yield running
 
@@ -148,9 +149,17 @@ def _restart_and_kill_a_static_member(
         wait_until(lambda: life.static_member("third").member_id != before.member_id, what="the successor")
         assert numbers(life.static_member("third").assignment) == numbers(before.assignment)
         assert life.described().group_epoch == epoch, "nobody else hears of it"
+        _shorten_sessions(servers, name)
         successor.kill()
         _killed(_broker_of(cluster, name))
         life.expect_shares()
+
+
+def _shorten_sessions(servers: str, group: str) -> None:
+    """Every session that begins from now on; a coordinator that takes over begins them all."""
+    with Admin(bootstrap_servers=servers) as admin:
+        resource = ConfigResource(ConfigResourceType.GROUP, group)
+        admin.incremental_alter_configs({resource: {"consumer.session.timeout.ms": SHORT_MS}})
 
 
 def _downgrade(life: Life, meanwhile: Callable[[], None]) -> None:
