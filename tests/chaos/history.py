@@ -3,13 +3,15 @@
 Events: `sent`/`acked` of records, `committing`/`committed`/`read` of offsets, `handled` records, those of a partition
 that was in hand elsewhere (`two_at_once`), `deadly` ones that were begun and end their process, those that were
 `set_aside`, `fault` and `healed`. Of members: what each `took` and `gave` up or has `lost` with its membership, when it
-has `left`, what it knows to be committed (`kept`), and which epoch of a consumer group it has `heard` last; by the log,
-`owners` of a classic group's generation, what a member of a consumer group `holds`, and that it has `ended`; and that a
-group has another `protocol`. Times are monotonic seconds since the run began.
+has `left`, that its client has `timed_out` without an answer, what it knows to be committed (`kept`), and which epoch
+of a consumer group it has `heard` last; by the log, `owners` of a classic group's generation, what a member of a
+consumer group `holds`, and that it has `ended`; and that a group has another `protocol`. Times are monotonic seconds
+since the run began.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -20,6 +22,10 @@ from typing import IO, Any
 
 _BEHIND_S = 30.0
 """So far from a downgrade, by the log's reader, may a member hear that it was behind: shards may be away meanwhile."""
+
+
+_RELOAD_S = 15.0
+"""So long may a member wait for an answer when others' commits are answered again: shards load, clients reconnect."""
 
 
 class History:
@@ -82,6 +88,8 @@ class Outcome:
     """Classic members that lost their partitions since their group became a classic one of a later generation."""
     fallen_behind: int = 0
     """Members of consumer groups that were fenced because answers that told them of two steps were lost."""
+    timed_out: int = 0
+    """Members whose client gave its membership up since nobody had been answered for as long."""
     kept: int = 0
     """Acknowledged commits of members."""
     changed_over: int = 0
@@ -213,17 +221,21 @@ def _uses(events: list[dict[str, Any]], outcome: Outcome) -> None:
 
 
 def _expulsions(events: list[dict[str, Any]], outcome: Outcome) -> None:
-    """Nobody loses its membership but by the two rules of Kafka that the log can show to have applied.
+    """Nobody loses its membership but by a rule of Kafka that the history can show to have applied.
 
-    A classic member that a downgrade leaves behind gets 22, once (K-E-47). A member of a consumer group whose epoch is
-    neither the one that the coordinator has of it nor the one before is fenced (110, K-A-42).
+    A client gives it up when its session passes without an answer: so it has to be that nobody was answered. A classic
+    member that a downgrade leaves behind gets 22, once (K-E-47). A member of a consumer group whose epoch is neither
+    the one that the coordinator has of it nor the one before is fenced (110, K-A-42).
     """
-    behind, fallen = _left_behind(events), _fallen_behind(events)
+    behind, fallen, unanswered = _left_behind(events), _fallen_behind(events), _unanswered(events)
     for place, event in enumerate(events):
         if event["event"] != "lost":
             continue
         if place in fallen:
             outcome.fallen_behind += 1
+            continue
+        if place in unanswered:
+            outcome.timed_out += 1
             continue
         for downgrade in behind:
             group, client, at = downgrade
@@ -258,6 +270,22 @@ def _fallen_behind(events: list[dict[str, Any]]) -> set[int]:
                 before = [each for each in written[event["group"], last["member"]] if each["written"] <= event["at"]]
                 if before and before[-1]["event"] == "holds" and last["epoch"] < before[-1]["previous"]:
                     found.add(place)
+    return found
+
+
+def _unanswered(events: list[dict[str, Any]]) -> set[int]:
+    """The places of `lost` events of members that got no answer while no group's commit was acknowledged, either."""
+    commits = [event["at"] for event in events if event["event"] == "committed"]
+    found: set[int] = set()
+    said: dict[tuple[str, str], dict[str, Any]] = {}
+    for place, event in enumerate(events):
+        if event["event"] == "timed_out":
+            said[event["group"], event["client"]] = event
+        elif event["event"] == "lost" and (timeout := said.pop((event.get("group", ""), event["client"]), None)):
+            since = timeout["at"] - timeout["silence_s"]
+            moments = [since, *(at for at in commits if since < at < timeout["at"]), timeout["at"]]
+            if max(b - a for a, b in itertools.pairwise(moments)) > timeout["silence_s"] - _RELOAD_S:
+                found.add(place)
     return found
 
 

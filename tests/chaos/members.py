@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
+import re
 import struct
 import time
 from abc import abstractmethod
@@ -24,6 +26,8 @@ from tests.chaos.history import History
 from tests.chaos.load import Load
 
 CLASSIC, CONSUMER = "classic", "consumer"
+_WARNING = 4
+"""Of syslog's levels, by which librdkafka goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,10 @@ class Member(Load):
     def lost(self, partitions: Iterable[int]) -> None:
         """Its membership has ended without its doing."""
         self._note("lost", partitions=sorted(partitions))
+
+    def timed_out(self, silence_s: float) -> None:
+        """Its client gives its membership up by itself: for so long no coordinator has answered it."""
+        self._note("timed_out", silence_s=silence_s)
 
     def handled(self, partition: int, offsets: list[int]) -> None:
         self._note("handled", partition=partition, offsets=offsets)
@@ -148,6 +156,26 @@ def epoch_of(metadata: bytes) -> tuple[str, int]:
     return member_id.decode(), epoch
 
 
+class _Timeouts(logging.Handler):
+    """Hears librdkafka say that its session has timed out without an answer, and after how many milliseconds."""
+
+    _SAID = re.compile(r"session timed out .* after (\d+) ms without a successful response")
+
+    def __init__(self, member: Member) -> None:
+        super().__init__()
+        self._member = member
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if said := self._SAID.search(record.getMessage()):
+            self._member.timed_out(int(said[1]) / 1000)
+
+
+def _logger(member: Member) -> logging.Logger:
+    logger = logging.Logger(member.name)  # of no family: what else librdkafka says is not wanted
+    logger.addHandler(_Timeouts(member))
+    return logger
+
+
 class ConfluentMember(Member):
     """confluent-kafka, which is librdkafka: of several commits under way it may repeat an older one after a newer."""
 
@@ -163,8 +191,9 @@ class ConfluentMember(Member):
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "on_commit": self._committed,
-                "log_level": 0,
-            }
+                "log_level": _WARNING,
+            },
+            logger=_logger(self),
         )
         consumer.subscribe(
             [self.topic],

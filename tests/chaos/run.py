@@ -275,6 +275,7 @@ def report(console: Console, outcome: Outcome) -> None:
         "false expulsions": outcome.false_expulsions,
         "members that a downgrade left behind": outcome.left_behind,
         "members that lost the answers of two steps": outcome.fallen_behind,
+        "members whom nobody answered for a session": outcome.timed_out,
         "longest unavailability of a group": f"{outcome.longest_gap_s:.2f} s",
     }
     for name, value in rows.items():

@@ -124,6 +124,33 @@ def test_nobody_else_is_fenced(events: list[dict[str, Any]]) -> None:
     assert "lost its membership" in " ".join(judge([*FINE, *events]).violations)
 
 
+TIMED_OUT = [
+    event(60.0, "timed_out", group="c", client="own-1", silence_s=45.0),
+    event(60.1, "lost", group="c", client="own-1", partitions=[0]),
+]
+COMMIT = [event(10, "committing", group="r", offset=9), event(10, "committed", group="r", offset=9)]
+
+
+def test_a_member_gives_up_when_nobody_is_answered_for_its_session() -> None:
+    back = [each | {"at": 50.0} for each in COMMIT]  # a cluster that has come back has its time to load
+    outcome = judge([*FINE, *COMMIT, *back, *TIMED_OUT])
+    assert (outcome.violations, outcome.timed_out, outcome.false_expulsions) == ([], 1, 0)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*(each | {"at": at} for at in (25.0, 40.0, 55.0) for each in COMMIT), *TIMED_OUT],
+        [*COMMIT, *TIMED_OUT, TIMED_OUT[1]],
+        [*COMMIT, TIMED_OUT[1]],
+        [*COMMIT, TIMED_OUT[0], TIMED_OUT[1] | {"group": "g"}],
+        [*COMMIT, TIMED_OUT[0], TIMED_OUT[1] | {"client": "own-11"}],
+    ],
+)
+def test_nobody_else_may_give_up(events: list[dict[str, Any]]) -> None:
+    assert "lost its membership" in " ".join(judge([*FINE, *events]).violations)
+
+
 @pytest.mark.parametrize(
     ("broken", "what"),
     [
