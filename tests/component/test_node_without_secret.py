@@ -57,6 +57,7 @@ def broker(folder: Path, asked: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
+@pytest.mark.conformance("N-D-07")
 @pytest.mark.parametrize(
     ("asks_for_token", "config", "why"),
     [
@@ -74,6 +75,7 @@ def test_a_broker_does_not_start_and_says_which_file_its_node_needs(
     assert list(tmp_path.iterdir()) == [], "nothing was made of its data"
 
 
+@pytest.mark.conformance("N-D-07")
 def test_a_ray_that_asks_for_a_token_takes_the_secret_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = broker(tmp_path, controller(True, {}), monkeypatch)
     assert made._find_controller() == ("127.0.0.1", 1, SECRETS)

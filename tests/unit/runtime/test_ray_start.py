@@ -119,6 +119,7 @@ def test_ray_is_told_to_be_calm_but_for_what_the_user_has_set(tmp_path: Path, mo
     assert "RAY_event_stats" not in os.environ
 
 
+@pytest.mark.conformance("N-B-01")
 def test_a_ray_that_ends_with_its_program_keeps_nothing_for_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
