@@ -16,7 +16,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 DOCS = TESTS.parent / "docs"
-CHECKLISTS = (DOCS / "conformance.md", DOCS / "conformance-consumer.md")
+CHECKLISTS = (DOCS / "conformance.md", DOCS / "conformance-consumer.md", DOCS / "conformance-nodes.md")
 RANGES = (
     *(("A", 1, 16), ("B", 1, 45), ("B", 50, 78), ("B", 80, 91), ("B", 100, 104)),
     *(("C", 1, 24), ("D", 1, 15), ("E", 1, 29), ("F", 1, 5), ("G", 1, 1)),
@@ -47,10 +47,15 @@ RANGES = (
     *(("K-D", 1, 1), ("K-D", 3, 19), ("K-D", 23, 33)),
     *(("K-E", 1, 48),),
     *(("K-I", 1, 13), ("K-I", 20, 20), ("K-I", 22, 22), ("K-I", 25, 26), ("K-I", 28, 34)),
+    *(("N-A", 2, 4), ("N-A", 7, 10), ("N-A", 12, 14)),
+    *(("N-B", 1, 4),),
+    *(("N-D", 1, 7),),
+    *(("N-E", 1, 5), ("N-E", 7, 7)),
+    *(("N-F", 1, 80),),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 
-_ROW = re.compile(r"^\| ((?:K-)?[A-Z]{1,2}-\d{2,3}) \| (.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| ((?:[KN]-)?[A-Z]{1,2}-\d{2,3}) \| (.+) \|$", re.MULTILINE)
 _HELPER = re.compile(r"_*(assert|expect)_\w+")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _NEVER_RUN = ("mark.skip", "mark.xfail")

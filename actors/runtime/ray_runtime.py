@@ -113,7 +113,8 @@ def _start(
     os.environ.setdefault(ray_inside.NICENESS, "0")  # else brokers get CPU after every other process
     try:
         calm = {name: value for name, value in ray_inside.CALM.items() if name not in os.environ}
-        with process_environment({**calm, **_some_java(), **(environment or {})}), _forking(warm, log):
+        inherited = {**calm, **_some_java(), **(environment or {}), **dict.fromkeys(ray_inside.STORES)}
+        with process_environment(inherited), _forking(warm, log):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
             with ray_words.kept(words), termination.kept(ray_inside.started_by), sigterm_for_python():
                 ray_inside.init(str(session), **{**quiet, **options})
@@ -260,18 +261,25 @@ def _user_decides() -> bool:
 
 
 @contextlib.contextmanager
-def process_environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Within the block, set variables of this process's environment, which the processes it starts inherit."""
+def process_environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Within the block, set variables of this process's environment, which the processes it starts inherit.
+
+    One with the value None is not set there.
+    """
     before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
+    _set(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 @contextlib.contextmanager

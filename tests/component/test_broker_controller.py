@@ -28,6 +28,7 @@ from tests.support.runtime_helpers import SECRET, until
 # --- the controller ---
 
 
+@pytest.mark.conformance("N-A-04", "N-A-09")
 async def test_a_broker_outlives_its_controller_and_registers_with_the_next_one_as_it_was(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         client = await w.client()
@@ -48,6 +49,7 @@ async def test_a_broker_outlives_its_controller_and_registers_with_the_next_one_
         assert w.server.context.metadata.controller_epoch == 2
 
 
+@pytest.mark.conformance("N-D-02")
 async def test_a_broker_that_was_replaced_while_it_was_away_stops_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -132,6 +132,7 @@ def launcher_in(
 # --- the launcher ---
 
 
+@pytest.mark.conformance("N-A-02")
 def test_a_start_that_ray_refuses_has_failed(tmp_path: Path, ray: FakeRay) -> None:
     launcher, failed = launcher_in(tmp_path)
     ray.alive = []
@@ -207,6 +208,7 @@ def test_a_broker_is_placed_by_its_nodes_label_and_told_the_address_that_this_ha
     assert launcher.node_of(0) == node.node_id == f"{7:056x}"
 
 
+@pytest.mark.conformance("N-A-12")
 def test_a_broker_whose_node_is_drained_waits_for_the_next_one_and_says_so_once(
     tmp_path: Path, ray: FakeRay, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -224,6 +226,7 @@ def test_a_broker_whose_node_is_drained_waits_for_the_next_one_and_says_so_once(
     assert [launcher.node_of(0), len(ray.made), len(failed)] == [f"{7:056x}", 1, 3]
 
 
+@pytest.mark.conformance("N-A-12", "N-D-06")
 def test_no_shard_and_no_monitor_is_started_on_a_node_that_is_drained(
     tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -412,6 +415,7 @@ def test_a_broker_whose_directory_has_been_made_meanwhile_is_not_placed_elsewher
     end(controller)
 
 
+@pytest.mark.conformance("N-A-12")
 def test_a_controller_hears_of_drained_nodes_and_has_nothing_started_there(
     tmp_path: Path, ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -589,6 +593,7 @@ def test_brokers_added_have_ids_of_their_own_and_fail_for_their_own_reasons(
     end(controller)
 
 
+@pytest.mark.conformance("N-D-05")
 def test_a_broker_that_was_removed_is_in_no_later_start_and_its_id_is_not_used_again(
     tmp_path: Path, ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -648,7 +653,7 @@ def test_a_controller_does_not_start_for_a_build_that_it_has_no_version_in_commo
         actor_class(told(spec_in(tmp_path), Spoken(98, 99, "99")))
 
 
-@pytest.mark.conformance("XE-34")
+@pytest.mark.conformance("XE-34", "N-D-07")
 def test_the_secret_itself_is_handed_out_only_where_its_file_was_not_named(
     ray: FakeRay, made: Callable[[], Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -665,7 +670,7 @@ def test_the_secret_itself_is_handed_out_only_where_its_file_was_not_named(
     end(controller)
 
 
-@pytest.mark.conformance("XE-34")
+@pytest.mark.conformance("XE-34", "N-D-07")
 def test_no_secret_goes_through_a_ray_that_asks_for_no_token(
     ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

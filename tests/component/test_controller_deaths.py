@@ -24,6 +24,7 @@ from tests.support.runtime_helpers import Clock, FakeBroker, until
 # --- deaths ---
 
 
+@pytest.mark.conformance("N-D-02")
 async def test_the_end_of_a_connection_is_a_death_its_partitions_move_and_it_is_started_again(tmp_path: Path) -> None:
     async with controller(tmp_path) as c:
         c.server.expect([0, 1])
@@ -260,6 +261,7 @@ async def test_a_broker_that_is_asleep_or_busy_without_a_word_is_given_up_after_
         await until(lambda: c.launcher.killed == [0])
 
 
+@pytest.mark.conformance("N-A-02")
 async def test_a_start_that_failed_is_tried_again(tmp_path: Path) -> None:
     async with controller(tmp_path) as c:
         c.server.start([0])

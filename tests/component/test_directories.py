@@ -16,6 +16,7 @@ from tests.support.controller_world import Controller, controller, create, older
 from tests.support.runtime_helpers import FakeBroker, until
 
 
+@pytest.mark.conformance("N-D-02")
 async def test_a_broker_with_another_directory_than_it_had_is_fenced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -44,6 +45,7 @@ async def test_a_directory_that_is_awaited_is_there_once_its_broker_has_register
         assert c.metadata.directories == {0: Directory("d1")}
 
 
+@pytest.mark.conformance("N-E-04")
 async def test_directories_are_recorded_once_all_brokers_speak_a_version_that_tells_them(tmp_path: Path) -> None:
     older_log(tmp_path)
     async with controller(tmp_path) as c:
@@ -77,6 +79,7 @@ async def lost_with(c: Controller, factor: int) -> FakeBroker:
     return one
 
 
+@pytest.mark.conformance("N-D-03")
 async def test_a_broker_that_is_there_or_may_serve_alone_is_not_replaced(tmp_path: Path) -> None:
     async with controller(tmp_path, **SETTINGS) as c:
         await lost_with(c, 2)
@@ -94,6 +97,7 @@ async def test_a_broker_that_is_there_or_may_serve_alone_is_not_replaced(tmp_pat
         assert c.launcher.moved == []
 
 
+@pytest.mark.conformance("N-D-01")
 async def test_a_broker_whose_node_is_off_is_started_elsewhere_and_its_former_process_is_fenced(tmp_path: Path) -> None:
     async with controller(tmp_path, **SETTINGS) as c:
         await lost_with(c, 2)
@@ -112,6 +116,7 @@ async def test_a_broker_whose_node_is_off_is_started_elsewhere_and_its_former_pr
         assert c.metadata.directories[1] == Directory(new), "it is in the log"
 
 
+@pytest.mark.conformance("N-D-02")
 async def test_sole_copies_are_named_and_given_up_by_a_persons_word_alone(tmp_path: Path) -> None:
     async with controller(tmp_path, **SETTINGS) as c:
         await lost_with(c, 1)
@@ -128,6 +133,7 @@ async def test_sole_copies_are_named_and_given_up_by_a_persons_word_alone(tmp_pa
         assert (c.leader("t", index).leader, c.leader("t", index).unclean) == (1, True)
 
 
+@pytest.mark.conformance("N-D-02")
 @pytest.mark.parametrize(
     ("factor", "gone", "after_ms", "replaced"),
     [(2, True, 1_800_000, True), (2, False, 1_800_000, False), (1, True, 1_800_000, False), (2, True, -1, False)],
@@ -170,6 +176,7 @@ async def test_no_broker_is_replaced_by_itself_while_the_other_copies_are_away_t
         assert [c.metadata.directories[broker_id].awaited for broker_id in (0, 1)] == [False, True]
 
 
+@pytest.mark.conformance("N-D-03")
 async def test_a_controller_that_stood_still_waits_anew(tmp_path: Path) -> None:
     async with controller(tmp_path, **SETTINGS) as c:
         await lost_with(c, 2)

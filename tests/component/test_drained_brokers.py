@@ -29,6 +29,7 @@ def drained_until(c: Controller) -> list[int | None]:
     return [each.drained_until_ms for each in c.server.status().brokers]
 
 
+@pytest.mark.conformance("N-A-13", "N-D-06")
 async def test_leaders_leave_in_the_turn_in_which_it_is_told_and_brokers_hear_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -69,6 +69,7 @@ def test_a_directory_that_is_not_ours_is_refused(tmp_path, meta, told):
         open_dir(tmp_path).close()
 
 
+@pytest.mark.conformance("N-E-07")
 def test_a_directory_keeps_its_id_and_one_of_an_earlier_release_gets_one(tmp_path):
     (tmp_path / "meta.properties").write_text("version=1\ncluster.id=c-1\nbroker.id=1\n")
     first = open_dir(tmp_path)
@@ -81,6 +82,7 @@ def test_a_directory_keeps_its_id_and_one_of_an_earlier_release_gets_one(tmp_pat
     assert open_dir(tmp_path / "other").directory_id != first.directory_id
 
 
+@pytest.mark.conformance("N-D-01")
 @pytest.mark.parametrize("meta", ["directory.id=old\n", ""])
 def test_a_directory_whose_broker_was_replaced_is_refused_and_left_as_it_is(tmp_path, meta):
     text = f"version=1\ncluster.id=c-1\nnode.id=1\n{meta}"
@@ -92,6 +94,7 @@ def test_a_directory_whose_broker_was_replaced_is_refused_and_left_as_it_is(tmp_
     assert (tmp_path / ".clean_shutdown").exists()
 
 
+@pytest.mark.conformance("N-D-01")
 def test_the_directory_of_a_replacement_is_empty_and_what_was_there_is_set_aside(tmp_path):
     path = tmp_path / "broker-1"
     old = open_dir(path)

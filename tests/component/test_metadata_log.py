@@ -235,6 +235,7 @@ FUTURE = {
 }
 
 
+@pytest.mark.conformance("N-E-03")
 @pytest.mark.parametrize(("record", "named"), FUTURE.values(), ids=FUTURE)
 def test_a_record_of_a_newer_release_is_refused_by_name_not_skipped(path: Path, record: list[Any], named: str) -> None:
     log = MetadataLog(path, release="9.9")
@@ -249,6 +250,7 @@ def test_a_record_of_a_newer_release_is_refused_by_name_not_skipped(path: Path, 
     assert path.read_bytes() == content
 
 
+@pytest.mark.conformance("N-E-02")
 def test_values_beyond_the_known_fields_of_a_record_are_left_out(path: Path) -> None:
     written(path)
     more = ["producer_ids", 0, 5000, "a field of a newer release"]

@@ -89,6 +89,7 @@ def append(log: MetadataLog, *records: Record) -> None:
     assert log.append(records, log.decided.controller_epoch).done
 
 
+@pytest.mark.conformance("N-E-07")
 @pytest.mark.parametrize("name", [PLAIN, SNAPSHOT])
 def test_a_log_of_format_1_is_read(tmp_path: Path, name: str) -> None:
     log = opened(tmp_path, name)
@@ -104,6 +105,7 @@ def framed(body: list[Any]) -> bytes:
     return struct.pack(">II", len(data), crc32c(data)) + data
 
 
+@pytest.mark.conformance("N-E-07")
 def test_a_log_of_format_1_is_written_on_as_before(tmp_path: Path) -> None:
     log = opened(tmp_path, PLAIN)
     append(log, ProducerIdsRecord(5000))

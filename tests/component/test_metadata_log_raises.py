@@ -223,6 +223,7 @@ def test_a_start_gives_a_file_of_a_raised_level_its_layout(tmp_path: Path) -> No
     assert reopened(path).committed == log.committed
 
 
+@pytest.mark.conformance("N-E-04")
 def test_the_old_layout_holds_the_kinds_that_it_had_and_no_later_one() -> None:
     log_of_all = decoded(LOGS / PLAIN)
     had = {record.KIND for record in log_of_all} | {RAISE.KIND}

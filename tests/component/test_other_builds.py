@@ -23,6 +23,7 @@ from tests.support.runtime_helpers import SECRET, FakeBroker, until
 OTHER = Spoken(1000, 1001, "99")
 
 
+@pytest.mark.conformance("N-E-01")
 async def test_a_broker_does_not_start_at_a_controller_of_another_build_and_says_why() -> None:
     end = End("controller", spoken=OTHER)
     server, port = await accepting(end, security=LinkSecurity.PROOF)
@@ -37,6 +38,7 @@ async def test_a_broker_does_not_start_at_a_controller_of_another_build_and_says
     server.close()
 
 
+@pytest.mark.conformance("N-E-01")
 async def test_a_controller_hangs_up_on_a_broker_of_another_build_and_says_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -50,6 +52,7 @@ async def test_a_controller_hangs_up_on_a_broker_of_another_build_and_says_why(
         assert c.metadata.brokers == {}
 
 
+@pytest.mark.conformance("N-E-04")
 async def test_the_metadata_has_a_newer_format_when_all_brokers_know_it_and_then_older_ones_are_refused(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

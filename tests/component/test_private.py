@@ -207,7 +207,7 @@ def test_a_broker_reads_the_secret_from_its_nodes_file_and_needs_no_other_way(tm
     assert own_secrets(broker_spec(tmp_path / "data"), Marks(mark(secret))) == Secrets(secret)
 
 
-@pytest.mark.conformance("XE-34")
+@pytest.mark.conformance("XE-34", "N-D-07")
 def test_a_file_that_is_missing_or_of_another_cluster_leaves_a_broker_to_ask(tmp_path: Path) -> None:
     secret = read_secret(prepare_folder(tmp_path / "data"))
     prepare_folder(tmp_path / "other")
@@ -234,7 +234,7 @@ def test_the_secrets_file_is_named_by_an_absolute_path() -> None:
         BrokerConfig.from_mapping({"coterie.secret.file": "own-secret"})
 
 
-@pytest.mark.conformance("XE-33", "XE-34")
+@pytest.mark.conformance("XE-33", "XE-34", "N-D-07")
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [

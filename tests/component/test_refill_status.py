@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from actors.controller.reports import with_shards
 from actors.controller.sessions import shards_of
 from actors.links.status import Refill
@@ -21,6 +23,7 @@ async def refills(w: World) -> list[Refill | None]:
     return [broker.refill for broker in found.brokers]
 
 
+@pytest.mark.conformance("N-D-04")
 async def test_a_broker_that_comes_back_shows_the_partitions_and_bytes_that_it_lacks(tmp_path: Path) -> None:
     async with world(tmp_path, 2, leader_replication_throttled_rate="1") as w:
         await w.create("t", factor=2, partitions=2)

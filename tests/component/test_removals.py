@@ -34,6 +34,7 @@ async def in_sync(c: Controller, brokers: list[FakeBroker], number: int, index: 
     assert told["result"][0]["error_code"] == 0
 
 
+@pytest.mark.conformance("N-D-05")
 async def test_a_broker_is_removed_its_process_stops_and_its_id_is_not_used_again(tmp_path: Path) -> None:
     async with controller(tmp_path, lease_ms=2_000, **SETTINGS) as c:
         brokers = await three(c)
@@ -68,6 +69,7 @@ async def test_a_broker_is_removed_its_process_stops_and_its_id_is_not_used_agai
         assert c.metadata.brokers.keys() == {0, 1}
 
 
+@pytest.mark.conformance("N-D-05")
 async def test_the_next_controller_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     async with controller(tmp_path, lease_ms=2_000, **SETTINGS) as c:
         brokers = await three(c)
@@ -102,6 +104,7 @@ async def test_a_controller_that_has_just_begun_waits_until_all_brokers_are_ther
         assert sum(bool(each.adding) for each in c.metadata.topics["t"].partitions) == 2
 
 
+@pytest.mark.conformance("N-A-14")
 async def test_one_that_is_away_is_unregistered_and_its_actor_ended(tmp_path: Path) -> None:
     async with controller(tmp_path, lease_ms=2_000, **SETTINGS) as c:
         brokers = await three(c)

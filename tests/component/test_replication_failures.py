@@ -67,6 +67,7 @@ async def test_committed_offsets_outlive_the_coordinators_broker(tmp_path: Path)
         assert await committed(w, "g") == 9
 
 
+@pytest.mark.conformance("N-A-09")
 async def test_a_controller_that_hangs_stops_no_leader_and_takes_nobody_for_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

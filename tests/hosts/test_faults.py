@@ -87,6 +87,7 @@ def acknowledged(told: Path, kind: str) -> list[tuple[str, float]]:
     return [(what, float(at)) for found, what, at in lines if found == kind]
 
 
+@pytest.mark.conformance("N-A-08")
 @pytest.mark.parametrize("change", [killed, cut, muted])
 def test_groups_go_on_elsewhere_and_no_acknowledged_record_or_commit_is_lost(
     cluster: OnHosts, tmp_path: Path, change: Change

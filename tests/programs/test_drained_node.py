@@ -227,6 +227,7 @@ def test_those_elsewhere_stay_and_nothing_is_rebalanced(found: dict[str, Any]) -
         assert after[2] == before[2], "static members come back into the same generation"
 
 
+@pytest.mark.conformance("N-A-12")
 def test_ray_tells_which_node_it_is(found: dict[str, Any]) -> None:
     """By a private call: with another Ray this test says that it has gone."""
     assert found["told"] == [{}, [found["victim"]]]
@@ -236,10 +237,12 @@ def test_a_supervisor_goes_elsewhere_and_its_members_commit_before(found: dict[s
     assert found["deployed"]["lost_and_repeated"] == [0, 0], found
 
 
+@pytest.mark.conformance("N-A-13")
 def test_leaders_are_elsewhere_before_the_node_ends_and_a_status_shows_the_drain(found: dict[str, Any]) -> None:
     assert found["leaders"]["alive"], found
     assert found["leaders"]["until_ms"] > 0, found
 
 
+@pytest.mark.conformance("N-D-06")
 def test_a_producer_and_groups_lose_nothing_by_the_drain_and_the_end_of_the_node(found: dict[str, Any]) -> None:
     assert found["work"] == {"failed": 0, "records_lost": 0, "commits_lost": 0}, found

@@ -118,7 +118,7 @@ def _whole(cluster: Any, **factors: int) -> bool:
     return all(len(part.isrs) == len(part.replicas) == factor for part, factor in parts)
 
 
-def _check(found: dict[str, Any]) -> None:
+def _assert_replaced(found: dict[str, Any]) -> None:
     lost = found["lost"]
     assert (found["records_lost"], found["commits_lost"], found["failed"]) == ([0, 0], False, [0, 0]), found
     before, after = found["hosts"]
@@ -129,11 +129,13 @@ def _check(found: dict[str, Any]) -> None:
     assert aside.endswith(".replaced"), "the former directory is kept, and not used"
 
 
+@pytest.mark.conformance("N-A-14", "N-D-01")
 def test_a_broker_whose_node_is_lost_for_good_is_replaced_by_itself_and_nothing_is_lost(tmp_path: Path) -> None:
-    _check(in_a_process("by_itself", tmp_path, __name__))
+    _assert_replaced(in_a_process("by_itself", tmp_path, __name__))
 
 
+@pytest.mark.conformance("N-A-14")
 def test_a_broker_whose_node_is_off_is_replaced_by_the_command_at_once(tmp_path: Path) -> None:
     found = in_a_process("by_command", tmp_path, __name__)
-    _check(found)
+    _assert_replaced(found)
     assert f"replaced {found['lost']} at=127.0.0.3:" in found["said"]

@@ -197,6 +197,7 @@ def in_a_process(
     return found
 
 
+@pytest.mark.conformance("N-A-07")
 def test_a_ray_node_that_is_taken_away_loses_nothing_and_its_broker_comes_back_with_the_next(tmp_path: Path) -> None:
     found = in_a_process("removal", tmp_path)
     assert (found["failed"], found["records_lost"], found["commits_lost"]) == (0, 0, 0), found

@@ -54,6 +54,7 @@ def home(tmp_path: Path) -> Callable[..., Home]:
     return lambda name, token=None: Home(tmp_path / name, token)
 
 
+@pytest.mark.conformance("N-B-04")
 def test_a_ray_that_asks_for_the_token_of_the_home_folder_is_reached_by_its_address(
     home: Callable[..., Home], tmp_path: Path
 ) -> None:

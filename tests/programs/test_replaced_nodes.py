@@ -85,6 +85,7 @@ def _serving() -> dict[str, Any] | None:
     return None
 
 
+@pytest.mark.conformance("N-A-03", "N-A-07")
 def test_the_controller_and_its_broker_start_again_on_the_next_node_with_their_disk(tmp_path: Path) -> None:
     """The controller was gone for good: Ray gives an actor up that has the id of a node that is lost."""
     found = in_a_process("scenario", tmp_path, __name__)

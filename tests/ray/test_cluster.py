@@ -375,6 +375,7 @@ def test_acknowledged_commits_survive_the_sigkill_of(victim: str, mortal: Cluste
         assert_gone([])
 
 
+@pytest.mark.conformance("N-A-04", "N-B-04")
 def test_traffic_goes_on_while_the_controller_is_killed_and_comes_back(mortal: Cluster, name: str) -> None:
     servers = mortal.bootstrap_servers
     topic(servers, name, 1)

@@ -39,6 +39,7 @@ SETTINGS = {
 SLOW = 4_000  # bytes a second: so it is under way for as long as the test needs
 
 
+@pytest.mark.conformance("N-D-05")
 def test_a_broker_is_removed_under_load_though_the_controller_dies_and_nothing_is_lost(
     start: Start, name: str, tmp_path: Path
 ) -> None:

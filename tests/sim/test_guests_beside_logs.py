@@ -13,6 +13,7 @@ _SEEDS = 20
 pytestmark = pytest.mark.timeout(1200)  # all of it is computing: on a busy machine that takes minutes
 
 
+@pytest.mark.conformance("N-F-20", "N-F-21")
 def test_no_acknowledged_increment_is_lost_and_none_is_invented() -> None:
     done = simulate("--seeds", f"0-{_SEEDS - 1}", "--guests")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -13,6 +13,7 @@ _SEEDS = 20
 pytestmark = pytest.mark.timeout(1200)  # all of it is computing: on a busy machine that takes minutes
 
 
+@pytest.mark.conformance("N-D-01", "N-D-03", "N-F-22", "N-F-23", "N-F-24", "N-F-25")
 def test_brokers_are_replaced_by_themselves_and_nothing_acknowledged_is_lost() -> None:
     done = simulate("--seeds", f"0-{_SEEDS - 1}", "--lost")
     assert done.returncode == 0, done.stdout + done.stderr

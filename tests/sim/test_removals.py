@@ -13,6 +13,7 @@ _SEEDS = 20
 pytestmark = pytest.mark.timeout(1200)  # all of it is computing: on a busy machine that takes minutes
 
 
+@pytest.mark.conformance("N-D-05", "N-F-26")
 def test_brokers_are_removed_and_nothing_acknowledged_is_lost() -> None:
     done = simulate("--seeds", f"0-{_SEEDS - 1}", "--removals")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -13,6 +13,9 @@ _SEEDS_A_TEST = 50
 pytestmark = pytest.mark.timeout(1200)  # all of it is computing: on a busy machine that takes minutes
 
 
+@pytest.mark.conformance("N-F-01", "N-F-02", "N-F-03", "N-F-04", "N-F-05", "N-F-06", "N-F-07", "N-F-08", "N-F-09")
+@pytest.mark.conformance("N-F-10", "N-F-11", "N-F-12", "N-F-13", "N-F-14", "N-F-15", "N-F-16", "N-F-17", "N-F-18")
+@pytest.mark.conformance("N-F-19")
 @pytest.mark.parametrize("first", range(0, 200, _SEEDS_A_TEST))
 def test_nothing_acknowledged_is_lost_and_everything_heals(first: int) -> None:
     done = simulate("--seeds", f"{first}-{first + _SEEDS_A_TEST - 1}")

@@ -59,6 +59,7 @@ def test_who_alone_may_be_elected_needs_nobody_to_confirm_it() -> None:
     assert _never_confirmed(_leader()).leads("t", 0, _ALONE)
 
 
+@pytest.mark.conformance("N-A-10", "N-D-03")
 @pytest.mark.parametrize("members", [{1}, {1, 0}], ids=["alone", "confirmed by its followers"])
 def test_a_broker_that_no_controller_confirms_for_too_long_serves_no_more(members: set[int]) -> None:
     now, confirmed = [5000.0], [-1e9]

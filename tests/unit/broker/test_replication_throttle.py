@@ -65,6 +65,7 @@ class World:
             self.pushes.tick(int(self.now * 1000))
 
 
+@pytest.mark.conformance("N-D-04")
 @pytest.mark.parametrize("seconds", [2, 10])
 def test_a_follower_out_of_sync_is_filled_at_the_rate_and_one_in_sync_at_once(seconds: int) -> None:
     world = World(RATE)
@@ -75,6 +76,7 @@ def test_a_follower_out_of_sync_is_filled_at_the_rate_and_one_in_sync_at_once(se
     assert world.links[1].sent > BATCHES * BATCH
 
 
+@pytest.mark.conformance("N-D-04")
 @pytest.mark.parametrize("rate", [None, 100 * RATE])
 def test_a_removal_has_a_rate_of_its_own_for_as_long_as_it_lasts(rate: int | None) -> None:
     world = World(rate)

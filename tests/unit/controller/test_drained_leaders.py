@@ -48,6 +48,7 @@ def led(*replicas: int, isr: tuple[int, ...] | None = None) -> PartitionInfo:
 # --- leaders ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance("N-A-13")
 def test_others_in_sync_lead_at_once_and_the_broker_stays_in_sync() -> None:
     cluster = Drained()
     cluster.hold("t", led(3, 1, 0), led(0, 3), led(3, 2, isr=(3, 2)))
@@ -135,6 +136,7 @@ def test_leaders_do_not_go_back_before_the_drain_is_taken_back() -> None:
 # --- replicas ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance("N-D-06")
 def test_nothing_new_is_placed_there_if_there_are_enough_others() -> None:
     cluster = Drained(default_replication_factor="3")
     assert cluster.create({"name": "t", "partitions": 8}) == [0]

@@ -25,6 +25,7 @@ def metadata(brokers: int = 2, level: int = 1) -> ClusterMetadata:
     return made
 
 
+@pytest.mark.conformance("N-E-04")
 def test_a_level_that_all_brokers_know_is_written() -> None:
     result, records = raised(metadata(), {0: OWN, 1: NEWER}, RaiseMetadataVersion(2))
     assert (result, records) == (MetadataVersionRaised(0, None), [RECORD])
@@ -32,6 +33,7 @@ def test_a_level_that_all_brokers_know_is_written() -> None:
     assert metadata(level=2).level == 2
 
 
+@pytest.mark.conformance("N-E-04")
 @pytest.mark.parametrize(
     ("spoken", "level", "text"),
     [
@@ -53,6 +55,7 @@ def test_a_level_that_not_all_know_is_refused_by_name(spoken: dict[int, Spoken],
     assert records == []
 
 
+@pytest.mark.conformance("N-E-04")
 def test_there_is_no_way_back() -> None:
     result, records = raised(metadata(level=2), {0: OWN, 1: OWN}, RaiseMetadataVersion(1))
     assert (result.error_code, records) == (ErrorCode.INVALID_UPDATE_VERSION, [])
@@ -76,6 +79,7 @@ def test_each_level_is_known_from_some_version_on() -> None:
     assert common(at_level(2), UNTOLD) is None
 
 
+@pytest.mark.conformance("N-E-04")
 def test_images_are_those_of_earlier_builds_until_the_level_is_raised() -> None:
     """They read 12 values, or fewer, and exactly 8 of one without credentials."""
     full = metadata()

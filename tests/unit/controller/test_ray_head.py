@@ -13,6 +13,7 @@ LONG, REDIS = {"RAY_gcs_rpc_server_reconnect_timeout_s": "600"}, {"RAY_REDIS_ADD
 SETTINGS = ("RAY_gcs_storage=rocksdb", "RAY_gcs_storage_path=", "RAY_gcs_rpc_server_reconnect_timeout_s=600")
 
 
+@pytest.mark.conformance("N-A-03")
 @pytest.mark.parametrize("head", [{}, {"RAY_gcs_storage": "memory"}, {"RAY_REDIS_ADDRESS": ""}, LONG])
 @pytest.mark.parametrize(("other", "within"), [({}, 60), (LONG, 600)])
 def test_a_head_that_keeps_nothing_is_warned_of_with_what_to_set(
@@ -39,6 +40,7 @@ def test_a_node_that_does_not_answer_is_asked_no_longer(monkeypatch: pytest.Monk
     assert cancelled == ["task"]
 
 
+@pytest.mark.conformance("N-A-04")
 @pytest.mark.parametrize(
     ("head", "other", "within"),
     [(STORE | LONG, None, "600"), (STORE, LONG, "600"), (STORE | LONG, LONG | STORE, "600")],
@@ -52,6 +54,7 @@ def test_a_head_that_keeps_its_state_may_be_lost_for_as_long_as_the_other_nodes_
     )
 
 
+@pytest.mark.conformance("N-A-04")
 @pytest.mark.parametrize("other", [{}, {"RAY_gcs_rpc_server_reconnect_timeout_s": "30"}])
 def test_nodes_that_end_before_a_head_can_be_back_are_warned_of(other: dict[str, str]) -> None:
     """Also if the head's own environment has the setting: it is each node's."""

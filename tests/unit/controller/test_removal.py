@@ -170,6 +170,7 @@ def test_a_broker_that_is_away_with_what_nobody_else_has_is_brought_back_first()
 # --- step by step -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance("N-D-05")
 def test_leaders_leave_first_and_it_stays_in_sync() -> None:
     cluster = Removal()
     cluster.hold("t", PartitionInfo(3, 4, (3, 0, 1), (3, 0, 1)))
@@ -219,6 +220,7 @@ def test_its_replicas_move_to_others_with_the_factor_they_had() -> None:
     assert cluster.metadata.removed == {GONE}
 
 
+@pytest.mark.conformance("N-D-05")
 def test_partitions_move_in_waves() -> None:
     cluster = Removal()
     cluster.hold("t", *[PartitionInfo(0, 0, (0, 3), (0, 3))] * (WAVE + 5))
@@ -232,6 +234,7 @@ def test_partitions_move_in_waves() -> None:
     assert under_way(cluster.metadata, GONE) == WAVE
 
 
+@pytest.mark.conformance("N-D-05")
 def test_it_is_unregistered_when_it_holds_nothing_and_all_that_was_known_of_it_is_gone() -> None:
     cluster = Removal()
     cluster.hold("t", PartitionInfo(0, 0, (0, 3), (0, 3)))

@@ -25,6 +25,7 @@ def replaced(*partitions: PartitionInfo, dead: tuple[int, ...] = ()) -> tuple[Pa
     return cluster.partitions("t")
 
 
+@pytest.mark.conformance("N-D-01")
 @pytest.mark.parametrize(
     ("before", "dead", "leader", "isr", "elr"),
     [
@@ -50,6 +51,7 @@ def test_a_lost_directory_is_in_no_set(
     assert after.leader_epoch > before.leader_epoch or after.leader == before.leader
 
 
+@pytest.mark.conformance("N-D-02")
 @pytest.mark.parametrize(
     ("before", "dead", "leader", "isr"),
     [

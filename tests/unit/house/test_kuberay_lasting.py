@@ -63,6 +63,7 @@ def start() -> dict[str, str]:
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
+@pytest.mark.conformance("N-B-02")
 def test_the_heads_state_is_kept_and_the_operator_alone_says_where() -> None:
     options = one("RayCluster")["spec"]["gcsFaultToleranceOptions"]
     assert options == {"backend": "rocksdb", "storage": {"size": "1Gi", "deletionPolicy": "Retain"}}
@@ -72,12 +73,14 @@ def test_the_heads_state_is_kept_and_the_operator_alone_says_where() -> None:
     assert "--feature-gates=GCSFaultToleranceEmbeddedStorage=true" in text
 
 
+@pytest.mark.conformance("N-B-02")
 def test_every_pod_waits_ten_minutes_for_the_head() -> None:
     for group in (head(), *workers()):
         variables = {each["name"]: each["value"] for each in container(group)["env"]}
         assert variables["RAY_gcs_rpc_server_reconnect_timeout_s"] == "600"
 
 
+@pytest.mark.conformance("N-B-03")
 def test_no_pod_with_a_broker_comes_or_goes_by_itself() -> None:
     for group in workers():
         assert set(group) == GROUP
@@ -98,6 +101,7 @@ def test_each_pod_has_a_label_and_a_disk_of_its_own_that_the_next_one_has_too() 
     assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", each) for each in (*labels, *made))
 
 
+@pytest.mark.conformance("N-B-02")
 def test_there_is_a_broker_on_every_pod_but_the_head_and_clients_find_the_first() -> None:
     options, groups = start(), workers()
     assert [int(options["--nodes"]), int(options["--brokers"])] == [1 + len(groups), len(groups)]

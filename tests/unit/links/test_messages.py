@@ -150,6 +150,7 @@ def _grown(value: Any, tags: Mapping[type, int]) -> Any:
     return value
 
 
+@pytest.mark.conformance("N-E-02")
 @pytest.mark.parametrize(("link", "cls"), MESSAGES, ids=NAMES)
 def test_fields_of_a_newer_build_are_ignored_in_whatever_a_message_holds(link: str, cls: type) -> None:
     codec = CODECS[link]

@@ -44,6 +44,7 @@ def grown(value: Any) -> Any:
     return [grown(each) for each in value] if isinstance(value, tuple) else value
 
 
+@pytest.mark.conformance("N-E-02")
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: type(start).__name__)
 def test_what_a_process_is_told_is_read_by_its_own_build_and_by_an_older_one(start: Any) -> None:
     found = type(start).decoded(start.encoded())
@@ -51,6 +52,7 @@ def test_what_a_process_is_told_is_read_by_its_own_build_and_by_an_older_one(sta
     assert type(found).decoded(msgpack.packb([1, *grown(start)])) == start
 
 
+@pytest.mark.conformance("N-E-05")
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: type(start).__name__)
 def test_what_a_process_is_told_is_no_pickle(start: Any) -> None:
     assert msgpack.unpackb(start.encoded())[:2] == [1, [NEWER.first, NEWER.last, NEWER.build]]
@@ -66,6 +68,7 @@ def test_a_secret_is_not_sent_to_a_process_that_starts() -> None:
         start.encoded()
 
 
+@pytest.mark.conformance("N-E-05")
 def test_a_supervisor_is_told_plain_values_of_which_it_takes_those_it_knows() -> None:
     spec = SupervisorSpec("pool", "cluster", "h:1", {"security_protocol": "SSL"}, "actor", True)
     assert SupervisorSpec.of(spec.plain()) == spec

@@ -25,6 +25,7 @@ from tests.support.handler_helpers import Loop
 OLD, NEW, NEWER = Spoken(0, 2, "0.1"), Spoken(1, 4, "0.2"), Spoken(3, 7, "0.3")
 
 
+@pytest.mark.conformance("N-E-01")
 @pytest.mark.parametrize(
     ("one", "other", "version"),
     [
@@ -58,6 +59,7 @@ def test_what_an_end_speaks_fits_into_a_challenge_that_old_builds_take(spoken: S
 # --- control and replication ---
 
 
+@pytest.mark.conformance("N-E-01")
 @pytest.mark.parametrize("role", [role for role in PEERS if role not in ("pool", "member")])
 def test_two_ends_of_any_link_know_what_the_other_speaks(role: Role) -> None:
     """Those of a member have blocking sockets: tests/component/test_member_link.py."""
@@ -82,6 +84,7 @@ def test_an_end_from_before_versions_were_told_is_spoken_with_in_version_0() -> 
     assert (controller.ready, controller.protocol.version, controller.protocol.spoken) == (1, 0, UNTOLD)
 
 
+@pytest.mark.conformance("N-E-01")
 def test_two_ends_without_a_common_version_both_name_both_builds_and_ranges(caplog: pytest.LogCaptureFixture) -> None:
     controller, broker = End("controller", spoken=NEWER), End("broker", spoken=OLD)
     talk(controller, broker)
@@ -125,6 +128,7 @@ def test_what_is_no_range_of_versions_ends_the_connection(rest: bytes) -> None:
 # --- kinds that are not known ---
 
 
+@pytest.mark.conformance("N-E-03")
 def test_a_kind_that_is_not_known_is_refused_by_name_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     controller, broker = End("controller"), End("broker", spoken=Spoken(0, 9, "9.9"))
     talk(controller, broker)
@@ -137,6 +141,7 @@ def test_a_kind_that_is_not_known_is_refused_by_name_and_ends_nothing(caplog: py
     assert line == f"refused a message: control link: unknown tag 77: {its}, this controller {OWN}"
 
 
+@pytest.mark.conformance("N-E-03")
 def test_a_call_of_an_operation_that_is_not_known_fails_with_both_builds_and_ends_nothing() -> None:
     controller, broker = met()
     controller.protocol.data_received(framed([10, 5, [199, "x"], ""]))
@@ -236,6 +241,7 @@ def relay(*, accepts: bool, spoken: Spoken) -> tuple[RelayProtocol, Transport, L
     return protocol, made, loop
 
 
+@pytest.mark.conformance("N-E-01")
 def test_a_broker_says_what_it_speaks_before_anything_else_and_a_shard_in_its_hello() -> None:
     broker, transport, loop = relay(accepts=True, spoken=NEWER)
     broker.send(Kind.PING)
@@ -257,6 +263,7 @@ def test_a_shard_from_before_versions_were_told_is_spoken_with_in_version_0() ->
     assert not transport.aborted
 
 
+@pytest.mark.conformance("N-E-01")
 def test_a_broker_and_a_shard_without_a_common_version_both_say_so(caplog: pytest.LogCaptureFixture) -> None:
     broker, transport, _ = relay(accepts=True, spoken=NEWER)
     shard, its_transport, _ = relay(accepts=False, spoken=OLD)
@@ -268,6 +275,7 @@ def test_a_broker_and_a_shard_without_a_common_version_both_say_so(caplog: pytes
     assert none_in_common("shard", OLD, "broker", NEWER) in caplog.text
 
 
+@pytest.mark.conformance("N-E-03")
 def test_a_kind_of_the_relay_that_is_not_known_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     shard, transport, _ = relay(accepts=False, spoken=OLD)
     shard.told(encoded(NEW))

@@ -42,6 +42,7 @@ def affinity(options: dict[str, Any]) -> str:
 # --- the options of an actor ---
 
 
+@pytest.mark.conformance("N-A-07")
 def test_an_actor_with_data_is_placed_by_the_label_of_its_node() -> None:
     here = node("1", name="disk-1")
     assert staying_at(here, [here, node("2", name="disk-2"), node("3")]) == {
@@ -50,6 +51,7 @@ def test_an_actor_with_data_is_placed_by_the_label_of_its_node() -> None:
     }
 
 
+@pytest.mark.conformance("N-A-07")
 def test_an_actor_with_data_is_placed_by_the_address_of_a_node_without_a_label() -> None:
     """By the node's id it was gone for good once another node had come under its address."""
     here = node("1")
@@ -140,6 +142,7 @@ def test_the_node_of_this_process_is_named_so_that_its_successor_is_meant_too(mo
 # --- homes ---
 
 
+@pytest.mark.conformance("N-A-07")
 def test_a_broker_goes_to_the_node_with_its_label_at_whatever_address() -> None:
     alive = [node("7", name="disk-1"), node("8", name="disk-0")]
     placed = place_brokers(alive, {each: node("0", name=f"disk-{each}") for each in (0, 1)}, 2)
@@ -197,6 +200,7 @@ def test_data_that_is_on_the_head_stays_there() -> None:
     assert [placed[each].node_id for each in (0, 1)] == [id_of(0), id_of(1)]
 
 
+@pytest.mark.conformance("N-D-06")
 def test_no_broker_is_placed_on_a_node_that_is_drained_unless_all_are() -> None:
     nodes = [node("1"), node("2")]
     assert {each.node_id for each in place_brokers(nodes, {}, 3, leaving={id_of(1): 0}).values()} == {id_of(2)}
@@ -223,6 +227,7 @@ def test_of_nodes_that_share_a_machine_the_successor_is_one_that_stays() -> None
     assert successor(first, [first], {id_of(1): 0}) == first
 
 
+@pytest.mark.conformance("N-B-02")
 @given(
     st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=7),
     st.integers(1, 10),

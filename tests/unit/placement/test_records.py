@@ -134,12 +134,14 @@ def test_a_change_of_a_copy_does_not_reach_the_metadata(record: Record) -> None:
     assert metadata.to_wire() == before
 
 
+@pytest.mark.conformance("N-E-02")
 @pytest.mark.parametrize("level", METADATA_LEVELS)
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.KIND)
 def test_values_of_a_newer_release_at_the_end_are_left_out(record: Record, level: int) -> None:
     assert read_record([*carried(write_record(record, NEWEST)), "more", 7], NEWEST) == record
 
 
+@pytest.mark.conformance("N-E-07")
 def test_fields_that_an_older_release_did_not_write_have_their_defaults() -> None:
     assert read_record(["controller_epoch", 4], 1) == ControllerEpochRecord(4)
     assert read_record(["broker", 1, "h", 9092, None, 3], 1) == BrokerRecord(BrokerInfo(1, "h", 9092, None, 3))
@@ -152,6 +154,7 @@ def test_a_default_at_the_end_is_not_written_so_that_an_older_release_reads_the_
     assert write_record(ControllerEpochRecord(4, "0.2.0"), 2) == ["controller_epoch", 0, 4, "0.2.0"]
 
 
+@pytest.mark.conformance("N-E-03")
 @pytest.mark.parametrize(
     ("record", "level", "named"),
     [

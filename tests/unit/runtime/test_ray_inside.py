@@ -84,6 +84,7 @@ WORDS: dict[str, Callable[[str], bool]] = {
     "FILES": _in(GCS, NODE),
     "STORE_PATH": _in(DRIVER),
     "REDIS": _in(NODE),
+    "STORES": _in(NODE),
     "RECONNECT": _in(RAYLET),
     "GCS_PORT": _in("_private/ray_constants.py"),
     "RAYLET_PID": _in(RAYLET),

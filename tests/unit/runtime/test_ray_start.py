@@ -119,6 +119,23 @@ def test_ray_is_told_to_be_calm_but_for_what_the_user_has_set(tmp_path: Path, mo
     assert "RAY_event_stats" not in os.environ
 
 
+@pytest.mark.conformance("N-B-01")
+def test_a_ray_that_ends_with_its_program_keeps_nothing_for_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the settings of a lasting head in the environment it started the actors of the program before."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    lasting = {"RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": "/kept", "RAY_REDIS_ADDRESS": "redis:6379"}
+    for name, value in lasting.items():
+        monkeypatch.setenv(name, value)
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(ray, "init", lambda **options: seen.update(os.environ))
+    ray_runtime.start_embedded(tmp_path / "ray-token", folder=tmp_path)
+    assert seen
+    assert not seen.keys() & lasting.keys()
+    assert {name: os.environ[name] for name in lasting} == lasting, "a `ray start` from here has them"
+
+
 @pytest.mark.conformance("XE-25")
 def test_who_has_taken_a_variable_before_ray_starts_is_told_that_ray_will_not_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

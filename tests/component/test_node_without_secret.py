@@ -1,0 +1,81 @@
+"""A broker on a node that has not got the cluster's secret: the ends are ours, the test plays the Ray between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.exceptions import RayTaskError
+
+from actors.broker import registration
+from actors.broker.actor import Broker
+from actors.broker.server import BrokerServer
+from actors.broker.spec import BrokerSpec, StartError
+from actors.controller.actor import Controller
+from actors.links.secret import Secrets
+from actors.settings import BrokerConfig
+from tests.support.runtime_helpers import run
+
+SECRETS = Secrets(b"k" * 32)
+FILE = "/data/of/the/cluster/secret"
+
+
+def controller(asks_for_token: bool, config: dict[str, str]) -> Any:
+    """As much of the controller's actor as hands out the secret."""
+    server = SimpleNamespace(config=BrokerConfig.from_mapping(config), secrets=SECRETS)
+    spec = SimpleNamespace(config=config, secret_file=FILE)
+    return SimpleNamespace(_server=server, _spec=spec, ray_asks_for_token=lambda: asks_for_token)
+
+
+def broker(folder: Path, asked: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A broker's actor whose node has an empty folder; `asked` is the controller that it finds."""
+    hands_out = Controller.__ray_metadata__.modified_class.hand_out_secret  # type: ignore[attr-defined]
+
+    def get(call: Any, timeout: float) -> Any:
+        try:
+            return call()
+        except PermissionError as error:
+            told = RayTaskError("hand_out_secret", f"Traceback\nPermissionError: {error}", error)
+            raise told.as_instanceof_cause() from error
+
+    methods = {
+        "join_info": lambda: ("127.0.0.1", 1, SECRETS.marks),  # nobody listens there
+        "hand_out_secret": lambda broker_id: hands_out(asked, broker_id),
+    }
+    remote = {
+        name: SimpleNamespace(remote=lambda *given, method=method: lambda: method(*given))
+        for name, method in methods.items()
+    }
+    monkeypatch.setattr("ray.get_actor", lambda name, namespace: SimpleNamespace(**remote))
+    monkeypatch.setattr("ray.get", get)
+    actor_class = Broker.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+    made = actor_class.__new__(actor_class)
+    made._namespace = "coterie-c"
+    made._spec = BrokerSpec(3, "127.0.0.1", (), str(folder / "data" / "broker-3"), str(folder / "s"), {})
+    return made
+
+
+@pytest.mark.conformance("N-D-07")
+@pytest.mark.parametrize(
+    ("asks_for_token", "config", "why"),
+    [
+        (False, {}, "this Ray asks for no token"),
+        (True, {"coterie.internal.security": "tls"}, "connections between processes are in TLS"),
+    ],
+)
+def test_a_broker_does_not_start_and_says_which_file_its_node_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks_for_token: bool, config: dict[str, str], why: str
+) -> None:
+    monkeypatch.setattr(registration, "_JOIN_SECONDS", 0.0)
+    made = broker(tmp_path, controller(asks_for_token, config), monkeypatch)
+    with pytest.raises(StartError, match=f"broker 3 .*: {why}.*: no secret goes .*put {FILE} on the node of broker 3"):
+        run(BrokerServer.open(made._spec, made._find_controller))
+    assert list(tmp_path.iterdir()) == [], "nothing was made of its data"
+
+
+@pytest.mark.conformance("N-D-07")
+def test_a_ray_that_asks_for_a_token_takes_the_secret_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = broker(tmp_path, controller(True, {}), monkeypatch)
+    assert made._find_controller() == ("127.0.0.1", 1, SECRETS)
