@@ -31,6 +31,7 @@ its entries have committed when they are on disk.
 
 The driver writes and syncs, sends, and asks the time anew for each call. A message may be lost, or come twice, late or
 in any order. A disk that loses what it has synced is another disk: it needs another directory id.
+`tests/sim/quorum` takes all of it through crashes, lost disks and cut links.
 
 Sources: D. Ongaro, Consensus: Bridging Theory and Practice (2014), chapters 3, 4 (one change at a time), 6.4 (leases)
 and 9.6 (pre-vote); KIP-595 (Raft in Kafka), KIP-853 (directory ids of voters), KIP-996 (pre-vote).
