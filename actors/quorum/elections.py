@@ -73,7 +73,7 @@ def deserves_vote(state: State, log: Log, candidate: VoterId, vote: Vote) -> boo
     """Whether a candidate may have the vote of a voter that hears no leader.
 
     One vote is given in an epoch, and none to a log that is not as up to date as the voter's own. A promise to vote
-    binds nobody, and is made for later epochs only.
+    binds nobody, but is made by the same rule.
     """
-    free = vote.epoch > state.epoch or (not vote.pre and vote.epoch == state.epoch and state.vote in (None, candidate))
+    free = vote.epoch > state.epoch or (vote.epoch == state.epoch and state.vote in (None, candidate))
     return free and vote.end >= log.end

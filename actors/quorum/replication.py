@@ -49,11 +49,7 @@ class Leading:
         self._began: dict[int, float] = {}
         self._next_round_at = now
         self.followers = {me: Follower(log.last_index + 1, 0, acked_at=math.inf)}
-        self.count_voters()
-
-    def count_voters(self) -> None:
-        """The set of voters may be another one: know something of each of them."""
-        for voter in self._log.voters:
+        for voter in log.voters:
             self._know(voter)
 
     def observe(self, sender: VoterId) -> bool:

@@ -251,8 +251,7 @@ class Voter:
         self._become(leading)
         self._out.tell(BecameLeader(self.epoch))
         self._append(leading, b"")  # what is from before commits with it
-        if leading.others:
-            self._round(leading, now)
+        self._round(leading, now)
 
     def _leading(self) -> Leading:
         if isinstance(self._role, Leading):
@@ -262,7 +261,6 @@ class Voter:
     def _append(self, leading: Leading, records: bytes, voters: Voters | None = None) -> int:
         entry = Entry(self.log.last_index + 1, leading.epoch, records, voters)
         self.log.put(entry)
-        leading.count_voters()
         acknowledged = Appended(leading.epoch, leading.round, True, entry.index)
         self._out.persist(entry, partial(self._on_answer, self.me, acknowledged))
         return entry.index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from actors.quorum.durable import Journal, Piece, State
@@ -57,6 +58,7 @@ class Quorum:
         self.now = 0.0
         self.voters = {me: voter(me, journal(ids, State(epoch))) for me in ids}
         self.deaf: set[VoterId] = set()
+        self.said: Counter[type[Message]] = Counter()
         self.told: dict[VoterId, list[Entry]] = {me: [] for me in ids}
 
     def add(self, me: VoterId) -> Voter:
@@ -69,6 +71,7 @@ class Quorum:
         """Let them talk until nobody has anything to say."""
         while talk := [(me, *said) for me, one in self.voters.items() for said in sent(self._settled(me, one))]:
             for sender, to, message in talk:
+                self.said[type(message)] += 1
                 for me, one in self.voters.items():
                     if me.id == to.id and not {me, sender} & self.deaf:
                         one.on_message(sender, to, message, self.now)

@@ -12,7 +12,7 @@ from tests.sim.quorum.known_seeds import KNOWN
 from tests.sim.quorum.run import command, run
 
 _SEEDS = 40
-_SEEDS_TO_FIND_A_BUG = 200
+_SEEDS_TO_FIND_A_BUG = 500
 
 
 def test_what_has_committed_survives_and_all_comes_to_rest() -> None:

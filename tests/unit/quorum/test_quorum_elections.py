@@ -161,6 +161,51 @@ def test_a_vote_from_the_directory_that_was_there_before_does_not_count() -> Non
     assert (settle(v), v.epoch) == ([], 0)
 
 
+def test_a_leader_votes_for_nobody() -> None:
+    q = Quorum(A, B, C)
+    leader = q.elect(A)
+    q.wait(2 * T)
+    leader.on_message(B, A, Vote(9, (9, 9), False), q.now)
+    assert (B, Voted(1, 9, False, False)) in sent(settle(leader, q.now))
+    assert leader.leads
+
+
+def test_a_refused_candidate_takes_over_a_newer_epoch() -> None:
+    v = voter(A, journal(ALL))
+    v.on_time(LATE)
+    settle(v)
+    v.on_message(B, A, Voted(6, 1, True, False), LATE)
+    assert v.take() == [Persist((State(6),))]
+    v.on_persisted(LATE)
+    v.on_time(LATE + T)
+    assert v.take() == [Send(each, Vote(7, (0, 0), True)) for each in (B, C)]
+
+
+def test_the_epoch_of_a_leader_is_synced_before_anything_is_answered() -> None:
+    v = voter(A, journal(ALL))
+    v.on_message(B, A, Append(4, 1, (0, 0), (), 0), 0)
+    assert v.take() == [Persist((State(4),))]
+
+
+def test_a_candidate_that_hears_a_leader_does_not_lead_when_its_own_vote_is_synced() -> None:
+    v = voter(A, journal((A, B), Entry(1, 1, voters=(A,))))
+    v.on_time(T)
+    assert v.take() == [Persist((State(1, A),))]
+    v.on_message(B, A, Append(2, 1, (1, 1), (), 0), T)
+    v.on_persisted(T)
+    assert not v.leads
+    assert v.leader == B
+
+
+def test_who_stands_and_who_votes_waits_anew() -> None:
+    v = voter(A, journal(ALL))
+    assert v.deadline() == T
+    v.on_time(LATE)
+    assert v.deadline() == LATE + T
+    v.on_message(B, A, Vote(1, (0, 0), False), LATE + 0.5)
+    assert v.deadline() == LATE + 0.5 + T
+
+
 def test_two_leaders_of_one_epoch_are_a_bug_that_is_noticed() -> None:
     q = Quorum(A, B, C)
     leader = q.elect(A)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from actors.quorum.durable import State
-from actors.quorum.messages import Append, Appended, Voted
+from actors.quorum.log import VoterId
+from actors.quorum.messages import Append, Appended, Voted, WhoLeads
 from actors.quorum.voter import Voter
 from tests.support.voters import A, B, C, D, E, Quorum, T, journal, sent, settle, voter
 
@@ -62,11 +63,21 @@ def test_what_is_sent_between_rounds_counts_from_the_one_before(leader: Voter) -
 
 
 def test_answers_of_those_who_have_no_vote_do_not_count(leader: Voter) -> None:
-    stranger = voter(B, journal((B,))).me
-    leader.on_message(stranger, A, Appended(1, 1, True, 1), 10)
-    for each in ("x", "y", "z"):
-        leader.on_message(type(B)(9, each), A, Appended(1, 1, True, 1), 10)
+    leader.on_message(B, A, Appended(1, 1, True, 1), 10)
+    for directory in ("x", "y", "z"):
+        stranger = VoterId(C.id, directory)
+        leader.on_message(stranger, A, WhoLeads(), 10)
+        leader.on_message(stranger, A, Appended(1, 2, True, 1), 10)
     assert not leader.confirms(10)
+    leader.on_message(C, A, Appended(1, 1, True, 1), 10)
+    assert leader.confirms(10)
+
+
+def test_a_new_leader_waits_for_its_first_answers(leader: Voter) -> None:
+    leader.on_time(10 + T - 0.01)
+    assert leader.leads
+    leader.on_time(10 + T)
+    assert not leader.leads
 
 
 def test_a_follower_confirms_nobody_and_neither_does_a_leader_that_was_deposed() -> None:

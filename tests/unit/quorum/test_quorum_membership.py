@@ -10,7 +10,7 @@ from actors.quorum.durable import Journal, State
 from actors.quorum.effects import BecameLeader, Committed, Persist, Resigned
 from actors.quorum.errors import ChangeRefusedError, NotLeaderError
 from actors.quorum.log import Entry, Snapshot, VoterId
-from actors.quorum.messages import Appended, Leads, Vote, Voted, WhoLeads
+from actors.quorum.messages import Append, Appended, Leads, Vote, Voted, WhoLeads
 from tests.support.voters import NEW_C, A, B, C, D, E, Quorum, T, journal, sent, settle, voter
 
 # --- alone
@@ -60,6 +60,10 @@ def test_one_without_a_vote_asks_its_peers_who_leads() -> None:
     v.on_message(A, NEW_C, Leads(3, A), T)
     v.on_message(B, NEW_C, Leads(3, None), T)
     assert sent(settle(v)) == []
+    v.on_message(A, NEW_C, Append(3, 1, (0, 0), (), 0), T)
+    settle(v)
+    v.on_message(B, NEW_C, Leads(2, D), T)
+    assert sent(settle(v)) == [], "it has a leader"
 
 
 def test_one_that_asks_for_votes_and_has_none_is_sent_the_log() -> None:
@@ -74,11 +78,25 @@ def test_one_that_follows_and_is_silent_is_forgotten() -> None:
     leader = q.elect(A)
     q.add(D)
     q.wait(2 * T)
-    assert leader.is_voter
+    asked = q.said[WhoLeads]
+    q.wait(10 * T)
+    assert q.said[WhoLeads] == asked > 0, "one that answers is not forgotten"
     q.deaf = {D}
     q.wait(10 * T)
+    q.now = leader.deadline()
+    leader.on_time(q.now)
+    assert {to for to, _ in sent(settle(leader, q.now))} == {B}
+
+
+def test_a_voter_is_not_forgotten_however_long_it_is_silent() -> None:
+    q = Quorum(A, B, C)
+    leader = q.elect(A)
+    q.deaf = {C}
+    q.wait(10 * T)
     leader.propose(b"x")
-    assert D not in {to for to, _ in sent(settle(leader, q.now))}
+    q.deaf = set()
+    q.wait(1)
+    assert q.voters[C].log.end == leader.log.end
 
 
 # --- changes
@@ -90,6 +108,10 @@ def test_a_new_disk_is_added_once_it_has_the_log_and_then_counts() -> None:
     with pytest.raises(ChangeRefusedError, match="has not got the log yet"):
         leader.change((A, B, NEW_C), q.now)
     new = q.add(NEW_C)
+    leader.on_message(NEW_C, A, WhoLeads(), q.now)
+    leader.on_message(NEW_C, A, Appended(1, 2, False, 0), q.now)
+    with pytest.raises(ChangeRefusedError, match="has not got the log yet"):
+        leader.change((A, B, NEW_C), q.now)
     q.wait(3 * T)
     leader.change((A, B, NEW_C), q.now)
     q.deliver()

@@ -50,6 +50,8 @@ def test_what_comes_while_the_disk_is_busy_is_written_together_afterwards() -> N
         v.propose(records)
         if records == b"one":
             assert v.take() == [Persist((Entry(2, 1, b"one"),))]
+        else:
+            assert v.take() == []
     v.on_persisted(T)
     assert v.take() == [
         Committed((Entry(2, 1, b"one"),)),
@@ -172,6 +174,48 @@ def test_entries_after_a_snapshot_stay_if_the_log_has_its_last_entry(epoch: int,
     v = voter(A, journal(ALL, State(2), ONE, TWO, THREE))
     answers(v, InstallSnapshot(2, 1, Snapshot(2, epoch, ALL, b"image")))
     assert v.log.after(2) == left
+
+
+def test_a_snapshot_of_what_is_known_to_have_committed_changes_nothing() -> None:
+    v = voter(A, journal(ALL, State(1), ONE, TWO, THREE))
+    answers(v, Append(1, 1, (3, 1), (), 0), Append(1, 1, (1, 2), (), 2))
+    assert answers(v, InstallSnapshot(1, 2, Snapshot(1, 1, ALL, b"old"))) == [Taken(1, 2, 1)]
+    assert v.log.after(0) == (ONE, TWO, THREE)
+
+
+def test_what_the_follower_has_in_a_snapshot_matches() -> None:
+    v = voter(A, journal(ALL, State(1), ONE, TWO, Snapshot(2, 1, ALL, b"image")))
+    assert answers(v, Append(1, 1, (0, 0), (ONE,), 0)) == [Appended(1, 1, True, 1)]
+    v.on_message(B, A, Append(1, 1, (1, 1), (TWO, THREE), 3), T)
+    assert v.take() == [Committed((THREE,)), Persist((THREE,))]
+
+
+def test_a_snapshot_of_another_past_takes_the_voters_of_that_along() -> None:
+    v = voter(A, journal(ALL, State(1), ONE, TWO, Entry(3, 1, voters=(A, B))))
+    answers(v, InstallSnapshot(2, 1, Snapshot(2, 2, ALL, b"image")))
+    assert (v.log.voters, v.log.last_index) == (ALL, 2)
+
+
+def test_a_late_answer_takes_nothing_back() -> None:
+    v = led(voter(A, journal(ALL, State(1), ONE, TWO)))
+    settle(v, T)
+    v.on_message(B, A, Appended(2, 1, True, 3), T)
+    v.on_message(B, A, Appended(2, 1, True, 1), T)
+    v.on_message(B, A, Appended(2, 1, False, 0), T)
+    v.propose(b"next")
+    (append,) = [message for to, message in sent(settle(v, T)) if to == B]
+    assert isinstance(append, Append)
+    assert (append.previous, len(append.entries)) == ((2, 3), 1)
+
+
+def test_so_many_entries_are_in_one_message() -> None:
+    entries = [Entry(index, 1) for index in range(1, 11)]
+    v = led(voter(A, journal(ALL, State(1), *entries), most_entries=3))
+    settle(v, T)
+    v.on_message(B, A, Appended(2, 1, False, 4), T)
+    (append,) = [message for _, message in sent(settle(v, T))]
+    assert isinstance(append, Append)
+    assert [entry.index for entry in append.entries] == [5, 6, 7]
 
 
 def test_only_what_has_committed_may_be_in_a_snapshot() -> None:
