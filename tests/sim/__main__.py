@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 
@@ -29,12 +30,15 @@ def main() -> int:
     )
     parser.add_argument("--drains", action="store_true", help="with --seed and --seeds: Ray nodes are drained")
     parser.add_argument("--twice", action="store_true", help="with --seed and --seeds: brokers are started twice")
+    parser.add_argument("--quorum", action="store_true", help="the controller's quorum instead of a whole cluster")
     parser.add_argument("--log", type=Path, help="with --seeds: append progress to this file")
     chosen = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         # The order of sets of strings is chance, too, and a seed has to give the same run everywhere.
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.sim", *sys.argv[1:]])
+    if chosen.quorum:
+        return _quorum(chosen)
     from tests.sim import bugs, run  # noqa: F401 - so that none of it is looked at by the collector again
 
     # What a process that was killed had only just begun is nobody's mistake.
@@ -56,6 +60,17 @@ def _write(text: str, log: Path | None = None) -> None:
     if log is not None:
         with open(log, "a") as file:
             file.write(text + "\n")
+
+
+def _quorum(chosen: argparse.Namespace) -> int:
+    from tests.sim.quorum import command
+
+    if chosen.bugs:
+        return command.bugs(chosen.bug, chosen.most, _write, known=chosen.known)
+    if chosen.seeds:
+        first, _, last = chosen.seeds.partition("-")
+        return command.seeds(int(first), int(last or first), chosen.bug, partial(_write, log=chosen.log))
+    return command.seed(chosen.seed or 0, chosen.bug, _write, trace=chosen.trace)
 
 
 def _seed(seed: int, bug: str, trace: bool, flags: dict[str, bool]) -> int:

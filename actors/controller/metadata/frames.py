@@ -77,8 +77,7 @@ def fits(record: Record, level: int) -> bool:
 
 def encode(content: Content, level: int) -> bytes:
     """The frame of this in the layout of a level."""
-    body: bytes = msgpack.packb(_array(content, level))
-    return _HEAD.pack(len(body), crc32c(body)) + body
+    return frame(msgpack.packb(_array(content, level)))
 
 
 def decode(body: bytes, level: int) -> Content:
@@ -109,6 +108,11 @@ def _array(content: Content, level: int) -> list[Any]:
             if level >= VERSIONED:
                 return ["entry", epoch, index, written]
             return written[0] if len(written) == 1 else ["records", written]
+
+
+def frame(body: bytes) -> bytes:
+    """A body with its length and its checksum."""
+    return _HEAD.pack(len(body), crc32c(body)) + body
 
 
 def frames(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -1,0 +1,145 @@
+"""Replication: what a leader knows of each follower, what it sends, what has committed and whether it still leads.
+
+A leader counts time in rounds. Each begins with a message to everybody, and all that is sent until the next one has its
+number. An answer to a round proves that at some time since its beginning the follower heard this leader, and from that
+time on it elects nobody else for the least election timeout. So what a majority has answered says until when nobody
+else leads.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from actors.quorum.elections import Tuning
+from actors.quorum.log import Log, VoterId
+from actors.quorum.membership import majority_has
+from actors.quorum.messages import Append, Appended, InstallSnapshot, Taken
+
+_SILENT_ROUNDS: Final = 20
+"""After so many without an answer, a follower that has no vote is forgotten. If it lives, it asks again."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """What a leader knows of another voter, or of one that only follows."""
+
+    next: int
+    """The index of the next entry it is sent."""
+    heard_round: int
+    matched: int = 0
+    """Its log is the leader's up to this index, synced."""
+    acked_at: float = -math.inf
+    """When the last round began that it has answered."""
+    waiting: bool = False
+    """Whether an answer is awaited. It is sent no more entries meanwhile, but all of them in the next round."""
+
+
+class Leading:
+    """A voter that leads in `epoch`. It keeps its own acknowledgements among those of its followers."""
+
+    def __init__(self, me: VoterId, epoch: int, log: Log, tuning: Tuning, now: float) -> None:
+        self.epoch = epoch
+        self._me = me
+        self._log = log
+        self._tuning = tuning
+        self._since = now
+        self.round = 0
+        self._began: dict[int, float] = {}
+        self._next_round_at = now
+        self.followers = {me: Follower(log.last_index + 1, 0, acked_at=math.inf)}
+        for voter in log.voters:
+            self._know(voter)
+
+    def observe(self, sender: VoterId) -> bool:
+        """Somebody has asked for the log; whether that is news."""
+        known = sender in self.followers
+        self._know(sender)
+        return not known
+
+    def _know(self, voter: VoterId) -> None:
+        self.followers.setdefault(voter, Follower(self._log.last_index + 1, self.round))
+
+    # --- sending
+
+    @property
+    def others(self) -> list[VoterId]:
+        """All but this voter itself."""
+        return [each for each in self.followers if each != self._me]
+
+    def begin_round(self, now: float) -> None:
+        """From now on, answers prove that a follower has heard this leader since now."""
+        self.round += 1
+        self._began[self.round] = now
+        self._began.pop(self.round - _SILENT_ROUNDS, None)
+        self._next_round_at = now + self._tuning.heartbeat_s
+        for each in self.others:
+            silent = self.followers[each].heard_round < self.round - _SILENT_ROUNDS
+            if silent and each not in self._log.voters:
+                del self.followers[each]
+
+    def lacks(self, to: VoterId) -> bool:
+        """Whether there are entries to be sent to a follower, and nothing awaited of it."""
+        follower = self.followers[to]
+        return not follower.waiting and follower.next <= self._log.last_index
+
+    def message_to(self, to: VoterId, committed: int) -> Append | InstallSnapshot:
+        """The entries that a follower lacks, or none."""
+        follower, log = self.followers[to], self._log
+        follower.waiting = True
+        before = follower.next - 1
+        if before < log.snapshot.index:
+            return InstallSnapshot(self.epoch, self.round, log.snapshot)
+        previous = (log.epoch_at(before), before)
+        return Append(self.epoch, self.round, previous, log.after(before, self._tuning.most_entries), committed)
+
+    # --- answers
+
+    def on_answer(self, sender: VoterId, answer: Appended | Taken) -> None:
+        """A follower, or this voter itself, says how far its log is this one."""
+        follower = self.followers.get(sender)
+        if follower is None:
+            return
+        follower.waiting = False
+        follower.heard_round = max(follower.heard_round, answer.round)
+        follower.acked_at = max(follower.acked_at, self._began.get(answer.round, -math.inf))
+        if isinstance(answer, Taken) or answer.matched:
+            follower.matched = max(follower.matched, answer.index)
+            follower.next = follower.matched + 1
+        elif answer.index >= follower.matched:
+            follower.next = answer.index + 1
+
+    def to_commit(self) -> int:
+        """Up to which index entries have committed, by what is acknowledged: a majority has them, synced.
+
+        Only an entry of this epoch commits by being counted, and all before it then. An older one on a majority can
+        still be replaced: by a leader that has another entry there, of an epoch in between.
+        """
+        index = int(majority_has(self.followers[voter].matched for voter in self._log.voters))
+        return index if self._log.epoch_at(index) == self.epoch else 0
+
+    # --- time
+
+    @property
+    def confirmed_until(self) -> float:
+        """Until when nobody else can be elected: a majority that heard the same round elects nobody for so long.
+
+        Voters ask the time when they are told something, and a leader before it begins a round: so their clocks need
+        not agree, but run equally fast.
+        """
+        return self._tuning.election_s + majority_has(self.followers[voter].acked_at for voter in self._log.voters)
+
+    @property
+    def resigns_at(self) -> float:
+        """When it gives up, because no majority answers."""
+        return max(self._since + self._tuning.election_s, self.confirmed_until)
+
+    @property
+    def deadline(self) -> float:
+        """When it has to do something again. Alone, it never has."""
+        return min(self._next_round_at, self.resigns_at) if self.others else math.inf
+
+    def round_is_due(self, now: float) -> bool:
+        """Whether it is time for another round."""
+        return bool(self.others) and now >= self._next_round_at

@@ -1,0 +1,181 @@
+"""Bugs planted on purpose, to prove that the witness would find them. Product code knows nothing of them.
+
+Each is a function that returns what to exchange in the product for one run: (owner, name, value).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import actors.quorum.voter
+from actors.quorum.durable import Piece, State
+from actors.quorum.effects import Outbox, Send, Then
+from actors.quorum.elections import deserves_vote
+from actors.quorum.errors import ChangeRefusedError
+from actors.quorum.log import Entry, Log, Snapshot, VoterId, Voters
+from actors.quorum.membership import check_change, majority_has
+from actors.quorum.messages import Appended, Message, Taken, Vote
+from actors.quorum.replication import Leading
+from actors.quorum.voter import Voter
+
+Changes = list[tuple[Any, str, Any]]
+BUGS: dict[str, Callable[[], Changes]] = {}
+
+
+def planted(name: str) -> Changes:
+    """What to exchange in the product for a bug; nothing for no name. Raises KeyError."""
+    return BUGS[name]() if name else []
+
+
+def bug(make: Callable[[], Changes]) -> Callable[[], Changes]:
+    BUGS[make.__name__.replace("_", "-")] = make
+    return make
+
+
+# --- elections --------------------------------------------------------------------------------------------------
+
+
+@bug
+def vote_not_synced() -> Changes:
+    """A voter that starts again knows nothing of the last epoch, nor for whom it has voted in that."""
+
+    def remember(self: Voter, state: State, then: Then | None = None) -> None:
+        self._out.persist(self._state, then)
+        self._state = state
+
+    return [(Voter, "_remember", remember)]
+
+
+@bug
+def vote_for_a_shorter_log() -> Changes:
+    """A voter does not compare logs."""
+
+    def deserves(state: State, log: Log, candidate: VoterId, vote: Vote) -> bool:
+        return deserves_vote(state, log, candidate, replace(vote, end=log.end))
+
+    return [(actors.quorum.voter, "deserves_vote", deserves)]
+
+
+@bug
+def empty_disk_votes_under_its_old_id() -> Changes:
+    """A voter is its node's id alone, whatever disk the node has."""
+    return [
+        (VoterId, "__eq__", lambda self, other: isinstance(other, VoterId) and self.id == other.id),
+        (VoterId, "__hash__", lambda self: hash(self.id)),
+    ]
+
+
+@bug
+def pre_vote_granted_while_a_leader_lives() -> Changes:
+    """A voter promises its vote although it hears a leader."""
+    on_vote = Voter._on_vote
+
+    def asked(self: Voter, sender: VoterId, vote: Vote, now: float) -> None:
+        heard_at = self._hearing.heard_at
+        if vote.pre:
+            self._hearing.heard_at = -math.inf
+        on_vote(self, sender, vote, now)
+        self._hearing.heard_at = heard_at
+
+    return [(Voter, "_on_vote", asked)]
+
+
+# --- replication ------------------------------------------------------------------------------------------------
+
+
+@bug
+def older_epoch_committed_by_count() -> Changes:
+    """An entry of an earlier leader commits because a majority has it."""
+
+    def to_commit(self: Leading) -> int:
+        return int(majority_has(self.followers[v].matched for v in self._log.voters))
+
+    return [(Leading, "to_commit", to_commit)]
+
+
+@bug
+def acknowledged_before_synced() -> Changes:
+    """An acknowledgement does not wait for the disk."""
+    send = Outbox.send
+
+    def sent(self: Outbox, to: VoterId, message: Message) -> None:
+        if isinstance(message, Appended):
+            self._ready.append(Send(to, message))
+        else:
+            send(self, to, message)
+
+    return [(Outbox, "send", sent)]
+
+
+@bug
+def no_truncation() -> Changes:
+    """A follower keeps the entries that it has where the leader has others."""
+    put = Log.put
+
+    def kept(self: Log, entry: Entry) -> None:
+        if entry.index > self.last_index:
+            put(self, entry)
+
+    return [(Log, "put", kept)]
+
+
+@bug
+def told_before_commit() -> Changes:
+    """A leader tells what it has itself on its disk."""
+    return [(Leading, "to_commit", lambda self: self.followers[self._me].matched)]
+
+
+@bug
+def snapshot_without_voters() -> Changes:
+    """What a disk has of a snapshot does not say who the voters are."""
+    persist = Outbox.persist
+
+    def written(self: Outbox, piece: Piece, then: Then | None = None) -> None:
+        persist(self, replace(piece, voters=()) if isinstance(piece, Snapshot) else piece, then)
+
+    return [(Outbox, "persist", written)]
+
+
+# --- leases -----------------------------------------------------------------------------------------------------
+
+
+@bug
+def deposed_leader_confirms() -> Changes:
+    """A leader confirms, and does not resign, whoever answers."""
+    return [
+        (Voter, "confirms", lambda self, now: self.leads),
+        (Leading, "resigns_at", property(lambda self: math.inf)),
+    ]
+
+
+@bug
+def round_counted_from_its_answer() -> Changes:
+    """A round counts from when it was answered: but its voter may have heard it long before."""
+    on_answer = Voter._on_answer
+
+    def answered(self: Voter, sender: VoterId, answer: Appended | Taken, now: float) -> None:
+        on_answer(self, sender, answer, now)
+        if isinstance(self._role, Leading) and sender in self._role.followers and sender != self.me:
+            self._role.followers[sender].acked_at = now
+
+    return [(Voter, "_on_answer", answered)]
+
+
+# --- voters -----------------------------------------------------------------------------------------------------
+
+
+@bug
+def two_changes_of_voters_at_once() -> Changes:
+    """A leader begins a change of voters before the last one has committed."""
+
+    def checked(log: Log, epoch: int, committed: int, after: Voters) -> None:
+        try:
+            check_change(log, epoch, committed, after)
+        except ChangeRefusedError as error:
+            if "the last change of voters" not in str(error):
+                raise
+
+    return [(actors.quorum.voter, "check_change", checked)]
