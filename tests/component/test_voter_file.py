@@ -61,6 +61,7 @@ def test_a_lost_file_is_another_directory(path: Path, ids: Callable[[], str]) ->
     assert list(file.read().pieces()) == [Snapshot(), State()]
 
 
+@pytest.mark.conformance("N-C-01")
 def test_an_end_torn_at_any_byte_leaves_what_was_synced_before(path: Path, ids: Callable[[], str]) -> None:
     file = VoterFile(path, ids)
     file.write([State(1), Entry(1, 1, b"synced")])

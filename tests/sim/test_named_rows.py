@@ -7,13 +7,20 @@ from pathlib import Path
 
 from tests.conformance import read_checklists
 from tests.sim.bugs import BUGS
+from tests.sim.quorum import bugs as quorum_bugs
 
-_FAILS = re.compile(r"""\.fail\(\s*"([a-z-]+)"|ViolationError\(f"([a-z-]+): """)
+HERE = Path(__file__).parent
+_FAILS = re.compile(r"""\.fail\(\s*"([a-z-]+)"|ViolationError\(f?"([a-z-]+)[:"]""")
+
+
+def _invariants(folder: Path) -> set[str]:
+    sources = [path.read_text() for path in folder.glob("*.py")]
+    return {one or other for source in sources for one, other in _FAILS.findall(source)}
 
 
 def test_each_invariant_and_each_planted_bug_has_a_row() -> None:
-    sources = [path.read_text() for path in Path(__file__).parent.glob("*.py")]
-    invariants = {one or other for source in sources for one, other in _FAILS.findall(source)}
+    cluster, quorum = _invariants(HERE), _invariants(HERE / "quorum")
     rows = [title.split("`")[1] for each, title in read_checklists().items() if each.startswith("N-F-")]
-    assert len(invariants) > 20, "they are found in the source"
-    assert sorted(rows) == sorted([*invariants, *BUGS])
+    assert len(cluster) > 20, "they are found in the source"
+    assert len(quorum) > 8, "and so are these"
+    assert sorted(rows) == sorted([*cluster, *BUGS, *quorum, *quorum_bugs.BUGS])

@@ -15,6 +15,7 @@ _SEEDS = 40
 _SEEDS_TO_FIND_A_BUG = 500
 
 
+@pytest.mark.conformance("N-F-81", "N-F-82", "N-F-83", "N-F-84", "N-F-85", "N-F-86", "N-F-87", "N-F-88", "N-F-89")
 def test_what_has_committed_survives_and_all_comes_to_rest() -> None:
     totals = Counter[str]()
     for seed in range(_SEEDS):
@@ -29,6 +30,8 @@ def test_what_has_committed_survives_and_all_comes_to_rest() -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.conformance("N-F-90", "N-F-91", "N-F-92", "N-F-93", "N-F-94", "N-F-95", "N-F-96")
+@pytest.mark.conformance("N-F-97", "N-F-98", "N-F-99", "N-F-100", "N-F-101")
 def test_a_planted_bug_is_found(bug: str) -> None:
     first = KNOWN[bug]
     failures = (run(seed, bug=planted(bug)).failure for seed in range(first, first + _SEEDS_TO_FIND_A_BUG))

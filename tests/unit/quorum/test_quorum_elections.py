@@ -20,6 +20,7 @@ def granted(asked: Voted) -> bool:
     return asked.granted
 
 
+@pytest.mark.conformance("N-C-01")
 def test_a_vote_is_synced_before_it_is_given() -> None:
     v = voter(A, journal(ALL))
     v.on_message(B, A, Vote(1, (0, 0), False), LATE)
@@ -89,6 +90,7 @@ def test_a_voter_that_begins_anew_may_have_heard_a_leader_and_elects_nobody_for_
         assert answer.granted is expected
 
 
+@pytest.mark.conformance("N-C-02")
 def test_an_epoch_begins_only_when_a_majority_has_promised_its_votes() -> None:
     v = voter(A, journal(ALL))
     v.on_time(LATE)
@@ -130,6 +132,7 @@ def test_who_knows_of_a_newer_epoch_ends_the_older_one() -> None:
         leader.propose(b"")
 
 
+@pytest.mark.conformance("N-C-02")
 def test_a_leader_without_a_majority_resigns_after_the_least_election_timeout() -> None:
     q = Quorum(A, B, C)
     leader = q.elect(A)

@@ -31,6 +31,7 @@ def test_votes_alone_confirm_nothing(leader: Voter) -> None:
     assert not leader.confirms(10)
 
 
+@pytest.mark.conformance("N-C-04")
 def test_a_round_counts_from_when_it_began_and_once_a_majority_has_answered(leader: Voter) -> None:
     leader.on_message(B, A, Appended(1, 1, False, 0), 10.5)
     assert not leader.confirms(10.5)
@@ -90,6 +91,7 @@ def test_a_follower_confirms_nobody_and_neither_does_a_leader_that_was_deposed()
     assert not leader.confirms(q.now)
 
 
+@pytest.mark.conformance("N-C-04")
 def test_nobody_is_elected_while_a_leader_confirms() -> None:
     q = Quorum(A, B, C)
     leader = q.elect(A)

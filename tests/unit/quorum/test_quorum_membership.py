@@ -16,6 +16,7 @@ from tests.support.voters import NEW_C, A, B, C, D, E, Quorum, T, journal, sent,
 # --- alone
 
 
+@pytest.mark.conformance("N-C-05")
 def test_one_voter_alone_leads_at_once_and_commits_when_it_is_synced_with_no_timer_and_no_message() -> None:
     v = voter(A, journal((A,)))
     first = settle(v)
@@ -37,6 +38,7 @@ def test_one_that_was_left_alone_waits_because_another_may_not_know_yet() -> Non
 # --- who only follows
 
 
+@pytest.mark.conformance("N-C-02")
 def test_a_new_disk_finds_the_leader_and_gets_its_log_and_has_no_vote() -> None:
     q = Quorum(A, B)
     leader = q.elect(A)
@@ -123,6 +125,7 @@ def test_a_new_disk_is_added_once_it_has_the_log_and_then_counts() -> None:
     assert q.told[A][-1].index == index
 
 
+@pytest.mark.conformance("N-C-02")
 def test_one_change_at_a_time_and_only_after_an_entry_of_the_own_epoch_has_committed() -> None:
     q = Quorum(A, B, C, D)
     q.deaf = set()

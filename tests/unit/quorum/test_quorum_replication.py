@@ -33,6 +33,7 @@ def answers(v: Voter, *messages: Message) -> list[Message]:
     return [message for _, message in sent(settle(v, T))]
 
 
+@pytest.mark.conformance("N-C-01")
 def test_entries_are_synced_before_they_are_acknowledged() -> None:
     v = voter(A, journal(ALL, State(1)))
     v.on_message(B, A, Append(1, 5, (0, 0), (ONE, TWO), 0), T)
@@ -142,6 +143,7 @@ def test_a_deposed_leader_is_told_the_newer_epoch_and_changes_nothing() -> None:
     assert v.log.after(0) == (ONE,)
 
 
+@pytest.mark.conformance("N-C-01")
 def test_a_follower_that_is_far_behind_gets_a_snapshot_whole_with_its_voters() -> None:
     q = Quorum(A, B, C)
     leader = q.elect(A)
