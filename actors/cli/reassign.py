@@ -26,6 +26,8 @@ COLUMNS: Final = ("topic", "partition", "replicas", "new_replicas")
 _MIN_INSYNC: Final = "min.insync.replicas"
 _POLL_SECONDS: Final = 0.1
 _SLOWEST_POLL_SECONDS: Final = 2.0
+_LOOKS_FOR_A_LEADER: Final = 5
+"""Of partitions that are left and have no leader, none has got one in so many slow polls: an election is faster."""
 
 
 @click.command()
@@ -90,9 +92,10 @@ def reassign(
             _raise(_refused(admin, dict.fromkeys(plan)), len(plan), "called off")
         else:
             refused = _refused(admin, plan)
-            _wait(admin, (plan.keys() | under_way.keys()) - refused.keys())
-            _lead(admin, [tp for tp in found.partitions if tp.topic in chosen])
+            stuck = _wait(admin, (plan.keys() | under_way.keys()) - refused.keys())
+            _lead(admin, [tp for tp in found.partitions if tp.topic in chosen and tp not in stuck])
             _raise(refused, len(plan), "moved")
+            _raise_stuck(stuck)
 
 
 class _Found(NamedTuple):
@@ -207,18 +210,43 @@ def _refused(admin: Admin, plan: Mapping[TopicPartition, Sequence[int] | None]) 
     }
 
 
-def _wait(admin: Admin, moving: set[TopicPartition]) -> None:
+def _wait(admin: Admin, moving: set[TopicPartition]) -> set[TopicPartition]:
+    """Wait until these have been moved. Returns those that cannot be, because they have no leader."""
     if not moving:
-        return
+        return set()
     output.note(f"{output.plural(len(moving), 'partition')} under way; they go on should this command be ended")
     left, pause = moving, _POLL_SECONDS
+    looks = 0
     with output.progress("partitions moved", len(left)) as bar:
-        while left:
+        while left and looks < _LOOKS_FOR_A_LEADER:
             time.sleep(pause)
             pause = min(1.2 * pause, _SLOWEST_POLL_SECONDS)
             still = left & admin.list_partition_reassignments().keys()
             bar.advance(len(left) - len(still))
             left = still
+            slow = pause == _SLOWEST_POLL_SECONDS
+            looks = looks + 1 if slow and left <= _without_leader(admin) else 0
+    return left
+
+
+def _without_leader(admin: Admin) -> set[TopicPartition]:
+    from actors.client import TopicPartition
+
+    topics = admin.describe_topics()
+    return {
+        TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions if each.leader < 0
+    }
+
+
+def _raise_stuck(stuck: set[TopicPartition]) -> None:
+    if stuck:
+        first = min(stuck)
+        raise CliError(
+            f"{output.plural(len(stuck), 'partition')} without a leader cannot be moved, such as "
+            f"{first.topic}-{first.partition}: the brokers that have all its records are away. The move goes on when "
+            "one of them is back, and --cancel calls it off. For a broker that is lost for good there is "
+            "`coterie brokers replace`"
+        )
 
 
 def _lead(admin: Admin, partitions: Sequence[TopicPartition]) -> None:

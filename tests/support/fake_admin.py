@@ -56,6 +56,8 @@ class FakeAdmin:
     """Under way."""
     moving: bool = True
     """Whether one move is done each time they are listed."""
+    stuck: set[TopicPartition] = field(default_factory=set)
+    """These are not moved all the same."""
     refusals: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     elected: list[TopicPartition] = field(default_factory=list)
     not_elected: KafkaError | None = None
@@ -129,8 +131,8 @@ class FakeAdmin:
 
     def list_partition_reassignments(self) -> dict[TopicPartition, PartitionReassignment]:
         found = dict(self.moves)
-        if self.moves and self.moving:
-            tp, move = self.moves.popitem()
+        if self.moving and (able := [tp for tp in self.moves if tp not in self.stuck]):
+            tp, move = able[-1], self.moves.pop(able[-1])
             self._place(tp, tuple(broker for broker in move.replicas if broker not in move.removing_replicas))
         return found
 

@@ -128,6 +128,28 @@ def test_leaders_that_cannot_be_elected_yet_are_told(cluster: FakeAdmin) -> None
     assert "3 partitions not led by the first replica yet: broker 2 is not in sync" in done.stderr
 
 
+def test_what_has_no_leader_is_named_when_all_else_is_done(cluster: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever could move it is away: the command would wait for ever."""
+    monkeypatch.setattr(reassign, "_SLOWEST_POLL_SECONDS", 0.0)
+    cluster.unled("orders")
+    cluster.stuck = {*ORDERS}
+    done = run("--all-topics", "--brokers", "1,2", "--execute")
+    assert done.exit_code == 1
+    assert "3 partitions without a leader cannot be moved, such as orders-0" in done.stderr
+    assert "coterie brokers replace" in done.stderr
+    assert cluster.moves.keys() == {*ORDERS}, "they go on when a broker is back"
+    assert set(replicas(cluster, "__consumer_offsets")[0]) == {1, 2}
+
+
+def test_a_partition_that_gets_its_leader_late_is_waited_for(
+    cluster: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reassign, "_SLOWEST_POLL_SECONDS", 0.0)
+    cluster.unled("orders")
+    assert run("orders", "--brokers", "1,2", "--execute").exit_code == 0, "as many polls as there are partitions"
+    assert {frozenset(each) for each in replicas(cluster)} == {frozenset((1, 2))}
+
+
 def test_so_few_replicas_that_writes_would_be_refused_or_lost_are_not_made(cluster: FakeAdmin) -> None:
     cluster.configs["orders"] = {"min.insync.replicas": "2"}
     assert "min.insync.replicas=2 of orders" in run("orders", "--replication-factor", "1", "--execute").stderr
