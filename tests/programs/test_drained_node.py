@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import subprocess
 import sys
 import time
@@ -118,33 +119,45 @@ def leaders_leave(cluster: Any, node_id: str, since: float) -> dict[str, Any]:
     return {"took_s": took_s, "alive": node_id in alive, "until_ms": shown["drained_until_ms"]}
 
 
+@contextlib.contextmanager
+def pool_at(node_id: str, topic_name: str, **given: Any) -> Iterator[Any]:
+    """A pool of three, one of which at least is on this node. Ray spreads them as it likes, so others may go before."""
+    from actors.members.pool import ConsumerPool
+
+    for attempt in itertools.count():
+        with ConsumerPool(topic_name, f"{topic_name}-{attempt}", Recorder, 3, **given) as pool:
+            assert pool.wait(lambda pool=pool: even(pool, topic_name), 150), pool.status()
+            if any(member.node_id == node_id for member in pool.status()):
+                yield pool
+                return
+
+
+def even(pool: Any, topic_name: str) -> bool:
+    """Whether all members run in one generation, and each has its share."""
+    members = pool.status()
+    owned = sorted(partition for member in members for partition in member.assignment)
+    running = all(member.state == "Running" and member.generation_id >= 0 for member in members)
+    together = len({member.generation_id for member in members}) == 1
+    # In the first of two cooperative rebalances the one member there was still holds all that it has to give.
+    shared = all(len(member.assignment) == PARTITIONS // len(members) for member in members)
+    return running and together and shared and owned == [(topic_name, number) for number in range(PARTITIONS)]
+
+
 def of_a_program(address: str, cluster: Any, folder: Path) -> dict[str, Any]:
     """A node with members of a program's pool, and with a broker, is drained."""
     import ray
 
-    from actors.members.pool import ConsumerPool
     from actors.runtime.ray_nodes import draining_nodes
 
     folder.mkdir()
     servers = cluster.bootstrap_servers
     name = topic(servers, "program", PARTITIONS)
     values = [b"v%05d" % i for i in range(600)]
-    with ConsumerPool(name, name, Recorder, 3, bootstrap_servers=servers, handler_args=(str(folder), 0.002)) as pool:
-
-        def settled() -> bool:
-            members = pool.status()
-            owned = sorted(partition for member in members for partition in member.assignment)
-            running = all(member.state == "Running" and member.generation_id >= 0 for member in members)
-            together = len({member.generation_id for member in members}) == 1
-            # In the first of two cooperative rebalances the one member there was still holds all that it has to give.
-            even = all(len(member.assignment) == PARTITIONS // len(members) for member in members)
-            return running and together and even and owned == [(name, number) for number in range(PARTITIONS)]
-
-        assert pool.wait(settled, 150), pool.status()
+    head = ray.get_runtime_context().get_node_id()
+    (victim,) = {broker["node_id"] for broker in full_status(cluster)["brokers"]} - {head}
+    given: dict[str, Any] = {"bootstrap_servers": servers, "handler_args": (str(folder), 0.002)}
+    with pool_at(victim, name, **given) as pool:
         before = pool.status()
-        head = ray.get_runtime_context().get_node_id()
-        with_broker = {broker["node_id"] for broker in full_status(cluster)["brokers"]}
-        victim = next(member.node_id for member in before if member.node_id in with_broker - {head})
         produce(servers, name, values[:300])
         assert pool.wait(lambda: pool.handled() > 20, 150)
         told_before = draining_nodes()
@@ -154,10 +167,10 @@ def of_a_program(address: str, cluster: Any, folder: Path) -> dict[str, Any]:
             drain(address, victim)
             drained_at, told = time.monotonic(), asked.result()
             leaders = leaders_leave(cluster, victim, drained_at)
-        elsewhere = pool.wait(lambda: settled() and all(m.node_id != victim for m in pool.status()), 150)
+        elsewhere = pool.wait(lambda: even(pool, name) and all(m.node_id != victim for m in pool.status()), 150)
         assert elsewhere, (pool.status(), pool.logs())
         produce(servers, name, values[300:])
-        assert pool.wait(lambda: pool.handled() >= len(values) and settled(), 150), pool.status()
+        assert pool.wait(lambda: pool.handled() >= len(values) and even(pool, name), 150), pool.status()
         after = pool.status()
         notes = [line.text for line in pool.logs() if line.level == "POOL"]
     return {
