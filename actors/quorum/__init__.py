@@ -26,7 +26,7 @@ may have the newest log.
 its entries have committed when they are on disk.
 
 - `voter`: the machine. It is told what happens and the time, and says what is to be done (`effects`).
-- `elections`, `replication`, `membership`: the rules it goes by.
+- `elections`, `replication`, `membership`: the rules it goes by. `replica`: its own copy of the log.
 - `log`, `durable`: the log in memory, and what is on disk. `messages`: what voters say to one another.
 
 The driver writes and syncs, sends, and asks the time anew for each call. A message may be lost, or come twice, late or

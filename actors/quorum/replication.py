@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from actors.quorum.elections import Tuning
-from actors.quorum.log import Log, VoterId
-from actors.quorum.membership import majority_has
+from actors.quorum.errors import ChangeRefusedError
+from actors.quorum.log import Log, VoterId, Voters
+from actors.quorum.membership import is_majority, majority_has
 from actors.quorum.messages import Append, Appended, InstallSnapshot, Taken
 
 _SILENT_ROUNDS: Final = 20
@@ -118,6 +119,18 @@ class Leading:
         """
         index = int(majority_has(self.followers[voter].matched for voter in self._log.voters))
         return index if self._log.epoch_at(index) == self.epoch else 0
+
+    # --- changes of voters
+
+    def check_able(self, after: Voters, committed: int, now: float) -> None:
+        """Raise ChangeRefusedError if with these voters nothing could commit soon."""
+        known = self.followers
+        answering = [each for each in after if each in known and now < known[each].acked_at + self._tuning.election_s]
+        if not is_majority(answering, after):
+            raise ChangeRefusedError("most of these voters do not answer")
+        for new in (voter for voter in after if voter not in self._log.voters):
+            if new not in known or known[new].matched < committed:
+                raise ChangeRefusedError(f"node {new.id} has not got the log yet")
 
     # --- time
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from actors.quorum.durable import Journal, State
-from actors.quorum.effects import BecameLeader, Committed, Effect, Outbox, Resigned, Restored, Then
+from actors.quorum.effects import BecameLeader, Effect, Outbox, Resigned, Then
 from actors.quorum.elections import Candidacy, Following, Hearing, Tuning, deserves_vote
-from actors.quorum.errors import ChangeRefusedError, NotLeaderError, QuorumError
-from actors.quorum.log import Entry, Snapshot, VoterId, Voters
+from actors.quorum.errors import NotLeaderError, QuorumError
+from actors.quorum.log import Entry, VoterId, Voters
 from actors.quorum.membership import check_change, is_majority
 from actors.quorum.messages import (
     ANYBODY,
@@ -26,6 +26,7 @@ from actors.quorum.messages import (
     Voted,
     WhoLeads,
 )
+from actors.quorum.replica import Replica
 from actors.quorum.replication import Leading
 
 
@@ -39,12 +40,11 @@ class Voter:
     def __init__(self, me: VoterId, journal: Journal, tuning: Tuning, now: float, peers: Iterable[int] = ()) -> None:
         self.me = me
         self.log = journal.log
-        self.committed = self.log.snapshot.index
-        """Up to this index all has committed, as far as this voter knows."""
         self._state = journal.state
         self._peers = tuple(peers)
         self._tuning = tuning
         self._out = Outbox()
+        self._replica = Replica(self.log, self._out)
         self._role: Following | Candidacy | Leading = Following()
         self._hearing = Hearing(tuning)
         self._hearing.heard(now)  # perhaps it has, before it ended: that leader may count on it
@@ -57,6 +57,11 @@ class Voter:
     def epoch(self) -> int:
         """The newest epoch that this voter knows of."""
         return self._state.epoch
+
+    @property
+    def committed(self) -> int:
+        """The index up to which all has committed, as far as this voter knows."""
+        return self._replica.committed
 
     @property
     def leads(self) -> bool:
@@ -96,22 +101,12 @@ class Voter:
         """
         leading = self._leading()
         check_change(self.log, self.epoch, self.committed, after)
-        known = leading.followers
-        answering = [v for v in after if v in known and now < known[v].acked_at + self._tuning.election_s]
-        if not is_majority(answering, after):
-            raise ChangeRefusedError("most of these voters do not answer")
-        for new in (voter for voter in after if voter not in self.log.voters):
-            if new not in known or known[new].matched < self.committed:
-                raise ChangeRefusedError(f"node {new.id} has not got the log yet")
+        leading.check_able(after, self.committed, now)
         return self._append(leading, b"", after)
 
     def compact(self, index: int, image: bytes) -> None:
         """Have a snapshot instead of the entries up to this index, which have committed and add up to `image`."""
-        if not self.log.snapshot.index < index <= self.committed:
-            raise QuorumError(f"entry {index} is no end of a snapshot: {self.committed} have committed")
-        snapshot = self.log.snapshot_at(index, image)
-        self.log.begin_with(snapshot)
-        self._out.persist(snapshot)
+        self._replica.compact(index, image)
 
     def on_persisted(self, now: float) -> None:
         """What was to be persisted is on disk."""
@@ -148,10 +143,10 @@ class Voter:
                 self._out.send(sender, Appended(self.epoch, message.round, False, 0))
             case Append():
                 self._follow(sender, message.epoch, now)
-                self._on_append(sender, message)
+                self._out.send(sender, self._replica.on_append(message))
             case InstallSnapshot():
                 self._follow(sender, message.epoch, now)
-                self._on_snapshot(sender, message)
+                self._out.send(sender, self._replica.on_snapshot(message))
             case Appended() | Taken():
                 self._on_answer(sender, message, now)
             case WhoLeads():
@@ -260,9 +255,8 @@ class Voter:
 
     def _append(self, leading: Leading, records: bytes, voters: Voters | None = None) -> int:
         entry = Entry(self.log.last_index + 1, leading.epoch, records, voters)
-        self.log.put(entry)
         acknowledged = Appended(leading.epoch, leading.round, True, entry.index)
-        self._out.persist(entry, partial(self._on_answer, self.me, acknowledged))
+        self._replica.put(entry, partial(self._on_answer, self.me, acknowledged))
         return entry.index
 
     def _round(self, leading: Leading, now: float) -> None:
@@ -280,14 +274,9 @@ class Voter:
             self._adopt(answer.epoch, now)
         elif isinstance(self._role, Leading) and answer.epoch == self.epoch:
             self._role.on_answer(sender, answer)
-            self._commit(self._role.to_commit())
+            self._replica.commit(self._role.to_commit())
             if not self.is_voter and self.log.changed_at <= self.committed:
                 self._follow_nobody(now)  # its own removal has committed
-
-    def _commit(self, index: int) -> None:
-        if index > self.committed:
-            self._out.tell(Committed(self.log.after(self.committed, index - self.committed)))
-            self.committed = index
 
     # --- following
 
@@ -298,32 +287,6 @@ class Voter:
             self._remember(State(epoch))
         self._become(Following(leader))
         self._hearing.heard(now)
-
-    def _on_append(self, leader: VoterId, append: Append) -> None:
-        epoch, before = append.previous
-        if before > self.log.snapshot.index and self.log.epoch_at(before) != epoch:
-            # It may match where this log ends; and where this voter knows that all has committed, it does.
-            index = min(self.log.last_index, before - 1) if before > self.log.last_index else self.committed
-            self._out.send(leader, Appended(self.epoch, append.round, False, index))
-            return
-        for entry in append.entries:
-            if entry.index > self.log.snapshot.index and self.log.epoch_at(entry.index) != entry.epoch:
-                if entry.index <= self.committed:
-                    raise QuorumError(f"entry {entry.index} has committed, and the leader has another one")
-                self.log.put(entry)
-                self._out.persist(entry)
-        end = before + len(append.entries)
-        self._out.send(leader, Appended(self.epoch, append.round, True, end))
-        self._commit(min(append.committed, end))
-
-    def _on_snapshot(self, leader: VoterId, message: InstallSnapshot) -> None:
-        snapshot: Snapshot = message.snapshot
-        if snapshot.index > self.committed:
-            self.log.begin_with(snapshot)
-            self._out.persist(snapshot)
-            self.committed = snapshot.index
-            self._out.tell(Restored(snapshot))
-        self._out.send(leader, Taken(self.epoch, message.round, snapshot.index))
 
     def _ask_who_leads(self) -> None:
         for node in dict.fromkeys([*self._peers, *(voter.id for voter in self.log.voters)]):
