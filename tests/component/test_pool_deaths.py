@@ -87,7 +87,8 @@ def test_the_end_of_a_renewed_member_counts_against_no_record(dying: Dying) -> N
     until(dying.slots, lambda: dying.slot.in_hand.spans)
     dying.slots.renew(dying.slot, dying.slot.version)
     member.close()
-    until(dying.slots, lambda: len(dying.actors.made) == 2 and dying.slot.report.state == "Running")
+    # A successor that is not ready yet when the member ends is given up, and another one begins.
+    until(dying.slots, lambda: len(dying.actors.made) >= 2 and dying.slot.report.state == "Running")
     assert dying.counted == []
 
 
