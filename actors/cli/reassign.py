@@ -15,6 +15,7 @@ import click
 from actors.cli import at_home, calls, options, output
 from actors.cli.errors import CliError
 from placement.assignment import NotEnoughBrokersError
+from placement.reassignment import without
 from placement.spread import spread
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def reassign(
         chosen = {tp.topic for tp in found.partitions if all_topics or tp.topic in wanted}
         under_way = {tp: move for tp, move in found.moves.items() if tp.topic in chosen}
         if cancel:
-            plan = {tp: _without(move.replicas, move.adding_replicas) for tp, move in under_way.items()}
+            plan = {tp: without(move.replicas, move.adding_replicas) for tp, move in under_way.items()}
         else:
             plan = _planned(admin, found, chosen, brokers, replication_factor)
         _tell(found, plan, output_format)
@@ -118,10 +119,6 @@ def _look(admin: Admin) -> _Found:
     return _Found(partitions, {tp: move for tp, move in moves.items() if tp in partitions})
 
 
-def _without(brokers: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
-    return tuple(broker for broker in brokers if broker not in others)
-
-
 def _planned(
     admin: Admin, found: _Found, chosen: set[str], given: str | None, factor: int | None
 ) -> dict[TopicPartition, tuple[int, ...]]:
@@ -134,7 +131,7 @@ def _planned(
     there = {node.id: node.rack for node in admin.describe_cluster().brokers}
     placed = {(tp.topic, tp.partition): each.replicas for tp, each in found.partitions.items()}
     for tp, move in found.moves.items():
-        placed[tp] = _without(move.replicas, move.removing_replicas)
+        placed[tp] = without(move.replicas, move.removing_replicas)
     holders = {broker for (topic, _), replicas in placed.items() if topic in chosen for broker in replicas}
     if given is None and (away := sorted(holders - set(there))):
         raise CliError(

@@ -1,4 +1,4 @@
-"""What a voter has on disk: one journal of pieces, each of which replaces what it contradicts.
+"""A voter's data on disk: one journal of pieces, each of which replaces what it contradicts.
 
 Three kinds of pieces are all there is: the `State` (Kafka's quorum-state), an `Entry`, which cuts off those from its
 index on, and a `Snapshot`, which stands for the entries up to it. Read in their order they give the `Journal` again. So

@@ -1,4 +1,4 @@
-"""What a voter wants done, and the order in which that leaves: nothing before all it rests on is on disk."""
+"""The effects of a voter, and their order: nothing leaves before all it rests on is on disk."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ Then: TypeAlias = Callable[[float], None]
 class Outbox:
     """Collects effects. Messages wait for all that was to be persisted before them.
 
-    So one rule holds for votes, acknowledgements and what a leader sends. What is to be persisted while the disk is
-    busy is written together afterwards.
+    So one rule holds for votes, acknowledgements and what a leader sends. Pieces that come while the disk is
+    busy are written together afterwards.
     """
 
     def __init__(self) -> None:

@@ -18,4 +18,4 @@ class ChangeRefusedError(CoterieError):
 
 
 class DamagedError(CoterieError):
-    """What is read from a voter's disk is nothing that a voter writes there."""
+    """A voter's disk has something that no voter writes."""

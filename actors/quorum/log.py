@@ -25,7 +25,7 @@ Voters: TypeAlias = tuple[VoterId, ...]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What commits as a whole. `records` are bytes that mean nothing here; the first entry of an epoch has none.
+    """An entry commits as a whole. `records` are bytes that mean nothing here; the first entry of an epoch has none.
 
     `voters`: the set of voters from this entry on, if this is a change of it.
     """
@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What stands for all entries up to `index`, which is the index of the last of them, and `epoch` its epoch.
+    """A snapshot stands for all entries up to `index`, which is the index of the last of them, and `epoch` its epoch.
 
     `voters` is the set in force after it, and `image` what the records add up to.
     """

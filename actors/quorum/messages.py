@@ -1,4 +1,4 @@
-"""What voters say to one another. Each message is from one voter to one, and both are named beside it.
+"""The messages of voters to one another. Each message is from one voter to one, and both are named beside it.
 
 An answer names what it answers: the epoch that was asked about, or the round. So it does not matter if messages are
 lost, come late, twice, or in another order.

@@ -24,7 +24,7 @@ _SILENT_ROUNDS: Final = 20
 
 @dataclass(slots=True)
 class Follower:
-    """What a leader knows of another voter, or of one that only follows."""
+    """A leader's knowledge of another voter, or of one that only follows."""
 
     next: int
     """The index of the next entry it is sent."""

@@ -109,7 +109,7 @@ class Voter:
         self._replica.compact(index, image)
 
     def on_persisted(self, now: float) -> None:
-        """What was to be persisted is on disk."""
+        """All that was to be persisted is on disk."""
         self._out.persisted(now)
 
     def on_time(self, now: float) -> None:
@@ -231,7 +231,7 @@ class Voter:
                 self._count(candidacy, sender, now)
 
     def _adopt(self, epoch: int, now: float) -> None:
-        """There is a newer epoch. Who leads in it will say so."""
+        """There is a newer epoch. Its leader will say so."""
         self._remember(State(epoch))
         self._follow_nobody(now)
 

@@ -44,7 +44,7 @@ STORE_PATH: Final = "RAY_gcs_storage_path"
 REDIS: Final = "RAY_REDIS_ADDRESS"
 """The variable of a head that has its GCS keep its state in a Redis."""
 STORES: Final = (STORE, STORE_PATH, REDIS)
-"""What no Ray of one program may have: the next one would start the actors of the one before, beside its own."""
+"""Settings that no Ray of one program may have: the next one would start the former actors beside its own."""
 RECONNECT: Final = "RAY_gcs_rpc_server_reconnect_timeout_s"
 """The setting of each node by which it ends after so many seconds without a GCS."""
 GCS_PORT: Final = "RAY_GCS_SERVER_PORT"

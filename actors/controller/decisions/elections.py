@@ -245,7 +245,7 @@ def led_elsewhere(
 ) -> list[Record]:
     """Other brokers that are in sync lead what those `leaving` lead, which stay in sync.
 
-    Of the brokers in `able` the first ones do it that can. What none of them can lead stays where it is.
+    Of the brokers in `able` the first ones do it that can. A partition that none of them can lead stays where it is.
     """
     ground = ground_of(metadata, config)
     outcomes: dict[Key, Outcome] = {}

@@ -61,7 +61,7 @@ class VoterFile:
             raise MetadataLogError(f"{where}: {error}. Restore a copy of the file") from error
 
     def read(self) -> Journal:
-        """What is on disk, for a voter to begin with."""
+        """The journal that is on disk, for a voter to begin with."""
         journal = Journal()
         for piece in self._journal.pieces():
             journal.apply(piece)
