@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
 import time
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -96,11 +97,13 @@ def _end_with_parent() -> None:
 
 
 def spawn(command: list[str], log: IO[bytes], cwd: Path | None = None) -> subprocess.Popen[bytes]:
-    """Start a process that leads a group of its own and ends with this one.
+    """Start a process that leads a group of its own and ends with this one. Only the main thread may.
 
     It stays in our session: Linux shares CPU between sessions first (autogroup), and on a busy machine one with many
     processes would wait for tenths of a second. On a node, brokers and their clients are in Ray's session together.
     """
+    # Linux ends it with the thread that has started it, and not with the process.
+    assert threading.current_thread() is threading.main_thread()
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
 
 from tests.compat.peers import ROOT
+from tests.support.waiting import wait_until as wait_until
 
 T = TypeVar("T")
 
@@ -29,16 +29,6 @@ PATIENT = {
 def against(*kinds: str) -> pytest.MarkDecorator:
     """Run a test once against each of these kinds of broker (kfake, kafka, coterie)."""
     return pytest.mark.parametrize("kafka", kinds, indirect=True)
-
-
-def wait_until(condition: Callable[[], T], timeout_s: float = 60.0, what: str = "") -> T:
-    """The first true result of `condition`; fails with its last result when `timeout_s` has passed."""
-    deadline = time.monotonic() + timeout_s
-    while not (result := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {timeout_s:.0f} s for {what or condition}: {result!r}")
-        time.sleep(0.02)
-    return result
 
 
 def numbered_records(count: int, start: int = 0) -> list[tuple[bytes, bytes]]:

@@ -102,7 +102,7 @@ def test_group_of_three_with_a_join_and_a_leave(kafka: Peer, driver: Driver, nam
     driver.produce(servers, topic, second, compression="none", idempotent=False)
     successor: list[Member] = [driver.join(servers, group, topic)]
     with all_closed(successor):
-        wait_until(lambda: len(successor[0].seen()) >= len(second), 60, "the records after the commit")
+        wait_until(lambda: len(successor[0].seen()) >= len(second), what="the records after the commit")
         wait_until(lambda: successor[0].owned() == frozenset(range(PARTITIONS)), what="all partitions")
         assert sorted(successor[0].seen()) == second
 

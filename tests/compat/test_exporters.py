@@ -148,7 +148,7 @@ def test_a_monitor_of_others_shows_what_the_cluster_says(world: World, program: 
             return False
 
     try:
-        wait_until(agrees, timeout_s=60)
+        wait_until(agrees)
     except AssertionError:
         shown = program.look(world.addresses[program.name])
         raise AssertionError(f"{program.name} shows {_differences(shown, wanted)} (shown, ours)") from None

@@ -154,7 +154,7 @@ def test_a_partition_without_a_leader_is_not_available(tmp_path: Path) -> None:
                 return False
             return code == 0
 
-        wait_until(found, 120, "the leader to go and come back")
+        wait_until(found, what="the leader to go and come back")
         assert codes == {0, ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
 

@@ -105,7 +105,7 @@ def test_a_group_resumes_after_a_kill(cluster: Coterie, stories: dict[str, Story
     driver.produce(servers, story.topic, more, compression="none", idempotent=False)
     members: list[Member] = [driver.join(servers, story.group, story.topic)]
     with all_closed(members):
-        wait_until(lambda: len(members[0].seen()) >= len(more), 60, "the records after the commit")
+        wait_until(lambda: len(members[0].seen()) >= len(more), what="the records after the commit")
         wait_until(lambda: members[0].owned() == frozenset(range(PARTITIONS)), what="all partitions")
         assert sorted(members[0].seen()) == more
 

@@ -36,10 +36,10 @@ def test_what_a_member_has_heard_is_what_was_written_before(kind: str, cluster: 
 
     watcher.start()
     member.start()
-    wait_until(lambda: bool(noted("heard") and noted("holds")), "an epoch that is written and heard")
+    wait_until(lambda: bool(noted("heard") and noted("holds")), what="an epoch that is written and heard")
     member.stop()
     member.join(30)
-    wait_until(lambda: bool(noted("ended")), "the end of the membership")
+    wait_until(lambda: bool(noted("ended")), what="the end of the membership")
     watcher.stop()
     watcher.join(30)
 

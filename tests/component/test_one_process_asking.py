@@ -244,7 +244,7 @@ def test_a_group_that_does_not_exist_has_no_coordinator_to_kill(cluster: Cluster
     """Groups share coordinators: the one by which another group is served stays."""
     topic = cluster.create_topic()
     with Consumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id="real") as member:
-        wait_until(lambda: member.poll(50) is not None and len(member.assignment()) == 1, "a member")
+        wait_until(lambda: member.poll(50) is not None and len(member.assignment()) == 1, what="a member")
         same = next(name for n in count() if _place(name := f"typo-{n}") == _place("real"))
         with pytest.raises(OrderError, match=f"there is no such group|nobody coordinates {same}"):
             cluster.kill_coordinator(same)
@@ -306,7 +306,7 @@ with coterie.testing.cluster() as c:
         child = int(started.stdout.readline())
         os.killpg(started.pid, number)
         started.wait()
-        wait_until(lambda: not runs(child), "the child has ended")
+        wait_until(lambda: not runs(child), what="the child has ended")
     assert list(folder.iterdir()) == []
 
 

@@ -46,7 +46,7 @@ def _has_work(member: Consumer, partitions: int = 2) -> None:
         member.poll(50)
         return len(member.assignment()) == partitions
 
-    wait_until(has, f"{partitions} partitions")
+    wait_until(has, what=f"{partitions} partitions")
 
 
 def _produce(cluster: Cluster, topic: str, count: int = 10) -> None:
@@ -63,7 +63,7 @@ def _read(member: Consumer, count: int = 10) -> int:
         found += sum(map(len, member.poll(50).values()))
         return found >= count
 
-    wait_until(enough, f"{count} records")
+    wait_until(enough, what=f"{count} records")
     return found
 
 
@@ -110,7 +110,7 @@ def test_an_expelled_member_comes_again_as_another(cluster: Cluster, topic: str)
             member.poll(50)
             return member.group_metadata().member_id not in ("", expelled) and len(member.assignment()) == 2
 
-        wait_until(is_another, "the member has come again")
+        wait_until(is_another, what="the member has come again")
 
 
 def test_a_member_is_expelled_by_its_instance_id(cluster: Cluster, topic: str) -> None:

@@ -47,7 +47,7 @@ def _killed(started: subprocess.Popen[str]) -> None:
 
 
 def _is_gone(child: int, folder: Path) -> None:
-    wait_until(lambda: not runs(child), "the child has ended")
+    wait_until(lambda: not runs(child), what="the child has ended")
     assert _left(folder) == []
 
 

@@ -56,7 +56,7 @@ def test_a_run_has_one_cluster_for_each_of_its_processes(tmp_path: Path, options
     pids = [int(path.name.partition("-")[2]) for path in tmp_path.glob("pid-*")]
     assert len(pids) == clusters
     for pid in pids:
-        wait_until(lambda pid=pid: not runs(pid), "no cluster is left")
+        wait_until(lambda pid=pid: not runs(pid), what="no cluster is left")
 
 
 def test_brokers_and_settings_are_those_of_the_run(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def _placed(cluster: Any, options: dict[str, Any]) -> list[tuple[str, str | None
     with ConsumerPool(
         "two-replicas", "placed", Placed, 2, bootstrap_servers=servers, ray_actor_options=options
     ) as pool:
-        assert pool.wait(lambda: all(member.assignment for member in pool.status()), 90), pool.status()
+        assert pool.wait(lambda: all(member.assignment for member in pool.status()), 150), pool.status()
         gpus = pool.call("gpus")
         return [(zones[member.node_id], gpu) for member, gpu in zip(pool.status(), gpus, strict=True)]
 
@@ -152,11 +152,11 @@ def removal(folder: str) -> dict[str, Any]:
                 victim = next(node for node in nodes.worker_nodes if _has_broker(cluster, node.node_id))
                 gone_at = time.monotonic()
                 nodes.remove_node(victim, allow_graceful=False)
-                wait_until(lambda: all(c.times[-1] > gone_at + 3 for c in committers), 120, "every group's commits")
+                wait_until(lambda: all(c.times[-1] > gone_at + 3 for c in committers), what="every group's commits")
                 gap = max(longest_gap(c.times, gone_at) for c in committers)
                 quiet = {"num_cpus": 1, "object_store_memory": 80 << 20}
                 nodes.add_node(node_ip_address=victim.node_ip_address, labels={"coterie.io/rack": "d"}, **quiet)
-                wait_until(lambda: whole(cluster, "t", "__consumer_offsets"), 90, "the broker's return")
+                wait_until(lambda: whole(cluster, "t", "__consumer_offsets"), what="the broker's return")
             found = [patient(lambda i=i: committed(consumer(servers, f"g{i}"), "t", 1))[0] for i in range(6)]
             stored = read_all(servers, "t", len(writer.acknowledged))
             racks = _racks_of_nodes()

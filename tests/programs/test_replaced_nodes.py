@@ -51,7 +51,7 @@ def scenario(folder: str) -> dict[str, Any]:
             produce(cluster.bootstrap_servers, "t", [b"%d" % i for i in range(40)])
         nodes.remove_node(lost, allow_graceful=True)  # Ray is told: it would take it 15 s to see
         found = nodes.add_node(node_ip_address="127.0.0.3", labels=LABEL, **SMALL)
-        after = wait_until(_serving, 90, "the controller and the broker")
+        after = wait_until(_serving, what="the controller and the broker")
         with Cluster.connect(name=NAME) as cluster:
             records = len(read_all(cluster.bootstrap_servers, "t", 40))
         Cluster.end(name=NAME)

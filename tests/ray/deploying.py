@@ -24,7 +24,7 @@ def look(data_dir: str, name: str) -> None:
     """Say how a pool is once its members have partitions, and how many there are."""
     with Cluster.connect(data_dir=data_dir) as cluster:
         pool = ConsumerPool.attach(name, bootstrap_servers=cluster.bootstrap_servers)
-        assert pool.wait(lambda found: bool(found.members) and all(m.assignment for m in found.members), 90)
+        assert pool.wait(lambda found: bool(found.members) and all(m.assignment for m in found.members), 150)
         found = pool.describe()
         print(found.state, found.version, found.size, len(found.members), flush=True)  # noqa: T201
 

@@ -53,7 +53,7 @@ class Fed:
         wait_until(self.all_handled, 90, f"{self.name}: all records handled")
         assert by_two(self.folder) == []
         with contextlib.closing(consumer(self.servers, self.name)) as reader:
-            wait_until(lambda: sum(committed(reader, self.name, PARTITIONS)) == len(self.values), 60, "commits")
+            wait_until(lambda: sum(committed(reader, self.name, PARTITIONS)) == len(self.values), what="commits")
 
 
 def deploy(fed: Fed, handler: type = Witnessed, size: int | None = SIZE, **settings: Any) -> DeployedPool:

@@ -27,20 +27,12 @@ from actors.wire.messages import MetadataRequest
 from placement.hashing import partition_for_group
 from tests.compat.raw import Raw
 from tests.support.ray_variables import without_ray
+from tests.support.waiting import wait_until as wait_until
 
 T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
 FAST = {"group.initial.rebalance.delay.ms": "0"}
-
-
-def wait_until(condition: Callable[[], T], timeout_s: float = 150.0, what: str = "") -> T:
-    """The first true result of `condition`; fails with its last result when `timeout_s` has passed."""
-    deadline = time.monotonic() + timeout_s
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s for {what or condition}: {result!r}"
-        time.sleep(0.05)
-    return result
 
 
 def patient(call: Callable[[], T], timeout_s: float = 150.0) -> T:

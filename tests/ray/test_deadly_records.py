@@ -51,7 +51,7 @@ def test_records_that_end_their_process_were_begun_again_for_ever(
             all_seen = "concurrency" not in settings or set(handled(tmp_path)) == set(GOOD)
             return all_seen and pool.handled() >= len(GOOD) + len(ways)
 
-        assert pool.wait(done, 120), (pool.status(), pool.logs())
+        assert pool.wait(done, 150), (pool.status(), pool.logs())
         assert set(handled(tmp_path)) == set(GOOD), "it was done when records that came again had been counted twice"
         assert pool.status()[0].dead_letters == len(ways)
         assert pool.status()[0].restarts == 3 * len(ways)
@@ -68,7 +68,7 @@ def test_without_a_dead_letter_topic_the_pool_names_the_record_and_the_death(
     produce(servers, name, [b"good", b"segfault", b"after"])
     with ConsumerPool(name, name, Deadly, 1, bootstrap_servers=servers, handler_args=(str(tmp_path),)) as pool:
         with pytest.raises(PoolError, match=rf"{name}-0 offset 1: .*segmentation fault"):
-            pool.wait(timeout_s=60)
+            pool.wait(timeout_s=150)
         assert pool.status()[0].restarts == 3
     assert set(handled(tmp_path)) == {b"good"}
     with contextlib.closing(consumer(servers, name)) as reader:

@@ -77,7 +77,7 @@ def test_nothing_acknowledged_is_lost_when_a_leader_is_killed_under_load(three: 
             Writer(servers, name) as writer,
             Committer(consumer(servers, f"{name}-c"), name) as committer,
         ):
-            wait_until(lambda: len(writer.acknowledged) > 200 and committer.last > 50, 120, "traffic")
+            wait_until(lambda: len(writer.acknowledged) > 200 and committer.last > 50, what="traffic")
             wait_until(lambda: len(member.values) > 200, what="a member that reads")
             before_kill = members_of(servers, group)
             index = partition_for_group(f"{name}-c", 50)
@@ -95,7 +95,7 @@ def test_nothing_acknowledged_is_lost_when_a_leader_is_killed_under_load(three: 
             assert gap < 40  # under a second on a quiet machine
             wait_until(lambda: len(writer.acknowledged) > before + 200, what="records again")
             wait_until(lambda: three.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
-            wait_until(lambda: whole(three, name, "__consumer_offsets"), 60, "all replicas in sync again")
+            wait_until(lambda: whole(three, name, "__consumer_offsets"), what="all replicas in sync again")
             writer.end()
             wait_until(lambda: member.values >= writer.acknowledged, what="the member to read on to the end")
         assert writer.failed == 0

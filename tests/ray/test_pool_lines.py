@@ -27,7 +27,7 @@ def pool(servers: str, name: str, tmp_path: Path) -> Iterator[ConsumerPool]:
     topic(servers, name, 1)
     produce(servers, name, [b"a", b"b"])
     with ConsumerPool(name, name, Talker, 1, bootstrap_servers=servers, handler_args=(str(tmp_path),)) as pool:
-        assert pool.wait(lambda: pool.handled() == 2, 60), pool.status()
+        assert pool.wait(lambda: pool.handled() == 2, 150), pool.status()
         yield pool
 
 
@@ -67,7 +67,7 @@ def test_behind_a_cursor_is_only_what_is_new(pool: ConsumerPool, servers: str, n
     cursor = advanced({}, pool.logs())
     assert pool.logs(after=cursor) == []
     produce(servers, name, [b"c"])
-    assert pool.wait(lambda: pool.handled() == 3, 60)
+    assert pool.wait(lambda: pool.handled() == 3, 150)
     assert [line.text for line in pool.logs(after=cursor)] == ["printed c", "complained c", "talker: logged c"]
     assert [line.text for line in pool.logs(tail=1)] == ["talker: logged c"]
     assert pool.logs(slot=1) == []

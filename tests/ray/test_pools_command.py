@@ -29,8 +29,8 @@ def pool(shared: Cluster, name: str, tmp_path: Path) -> Iterator[DeployedPool]:
     produce(servers, name, [b"a", b"b"])
     given: dict[str, Any] = {"bootstrap_servers": servers, "handler_args": (str(tmp_path),)}
     pool = ConsumerPool.deploy(name, name, name, Talker, 1, **given)
-    assert pool.wait(timeout_s=90), pool.describe()
-    assert pool.wait(lambda found: found.handled >= 2, 90), pool.describe()
+    assert pool.wait(timeout_s=150), pool.describe()
+    assert pool.wait(lambda found: found.handled >= 2, 150), pool.describe()
     yield pool
     if any(each.name == name for each in DeployedPool.deployed(servers)):
         pool.stop()
@@ -71,17 +71,17 @@ def test_a_pool_is_listed_scaled_paused_resumed_restarted_and_stopped(
     assert row is not None
     assert (row["state"], row["wanted"], row["version"], row["size"], row["running"]) == ("Running", "Running", 1, 1, 1)
     coterie(pool, "scale", pool.name, "2")
-    assert pool.wait(with_two, 90), pool.describe()
+    assert pool.wait(with_two, 150), pool.describe()
     before = pids(pool.describe())
     coterie(pool, "restart", pool.name)
-    assert pool.wait(lambda found: with_two(found) and not pids(found) & before, 90), pool.describe()
+    assert pool.wait(lambda found: with_two(found) and not pids(found) & before, 150), pool.describe()
     shown = json.loads(coterie(pool, "describe", pool.name, "--format", "json", *on_ray).stdout)
     assert [member["version"] for member in shown["members"]] == [1, 1]
     assert shown["rollout"]["rolled_back"] is None
     coterie(pool, "pause", pool.name)
-    assert pool.wait(lambda found: found.state is PoolState.PAUSED and not found.members, 90), pool.describe()
+    assert pool.wait(lambda found: found.state is PoolState.PAUSED and not found.members, 150), pool.describe()
     coterie(pool, "resume", pool.name)
-    assert pool.wait(with_two, 90), pool.describe()
+    assert pool.wait(with_two, 150), pool.describe()
     assert coterie(pool, "stop", pool.name, *on_ray).stdout == f"stopped {pool.name}\n"
     assert listed(pool, *on_ray) is None
 

@@ -36,25 +36,25 @@ def test_it_outlives_its_supervisor_rolls_pauses_and_stops(
     fed.feed(100)
     pool = deploy(fed)
     with contextlib.closing(Stopping(pool)):
-        assert pool.wait(all_at_work, 60), pool.describe()
+        assert pool.wait(all_at_work, 150), pool.describe()
         assert [found.name for found in DeployedPool.deployed(kafka)] == [name]
         assert name not in [found.name for found in DeployedPool.deployed(shared.bootstrap_servers)]
         with fed:
             a_killed_supervisor_has_a_successor(pool)
             pool.scale(3)
-            assert pool.wait(lambda now: len(now.members) == 3 and all_at_work(now), 90), pool.describe()
+            assert pool.wait(lambda now: len(now.members) == 3 and all_at_work(now), 150), pool.describe()
             deploy(fed, Newer, size=SIZE)
-            assert pool.wait(lambda now: now.running_version == 2 and now.state is PoolState.RUNNING, 90)
+            assert pool.wait(lambda now: now.running_version == 2 and now.state is PoolState.RUNNING, 150)
             found = pool.describe()
             assert len(found.members) == SIZE
             wait_until(
                 lambda: newer(tmp_path) == {member.pid for member in found.members}, 60, "the new version's work"
             )
             pool.pause()
-            assert pool.wait(lambda now: now.state is PoolState.PAUSED and not now.members, 60), pool.describe()
+            assert pool.wait(lambda now: now.state is PoolState.PAUSED and not now.members, 150), pool.describe()
             assert members_of(kafka, name) == 0
             pool.resume()
-            assert pool.wait(all_at_work, 90), pool.describe()
+            assert pool.wait(all_at_work, 150), pool.describe()
         fed.nothing_lost_and_nothing_by_two()
     assert DeployedPool.deployed(kafka) == []
     assert members_of(kafka, name) == 0
@@ -66,5 +66,5 @@ def a_killed_supervisor_has_a_successor(pool: DeployedPool) -> None:
     family = [psutil.Process(member.pid) for member in before.members]
     killed = kill_supervisor(pool)
     assert_gone(family, 30)
-    assert pool.wait(lambda now: now.supervisor_pid not in (None, killed) and all_at_work(now), 90)
+    assert pool.wait(lambda now: now.supervisor_pid not in (None, killed) and all_at_work(now), 150)
     assert [member.assignment for member in pool.describe().members] == [m.assignment for m in before.members]

@@ -53,8 +53,8 @@ def _seen_by_others() -> str:
 def test_the_members_of_a_pool_log_in_by_reference(broker: SecureBroker, settings: dict[str, Any]) -> None:
     broker.append("t", 0, b"a", b"b", b"c")
     with ConsumerPool("t", "g", lambda record: None, 1, **settings) as pool:
-        assert pool.wait(until=lambda: pool.handled() == 3, timeout_s=100)
-        pool.wait(until=lambda: broker.committed.get(TopicPartition("t", 0)) == 3, timeout_s=100)
+        assert pool.wait(lambda: pool.handled() == 3, 150)
+        pool.wait(lambda: broker.committed.get(TopicPartition("t", 0)) == 3, 150)
         seen = _seen_by_others()
     assert PASSWORD not in seen
     assert broker.logins >= 2
@@ -67,7 +67,7 @@ def test_a_reference_that_leads_nowhere_is_named_with_the_machine(
     nowhere = settings | {"sasl_password_file": str(tmp_path / "nowhere")}
     with ConsumerPool("t", "g", lambda record: None, 1, **nowhere) as pool:
         with pytest.raises(PoolError, match=r"sasl_password_file=.*nowhere: No such file or directory on "):
-            pool.wait(timeout_s=100)
+            pool.wait(timeout_s=150)
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def submit(*command: str) -> str:
         # On a busy machine Ray's own agent may not be there yet, which takes the job: nothing has begun then.
         return None if "No available agent to submit job" in done.stdout + done.stderr else done
 
-    done = wait_until(taken, 120, "Ray's job agent")
+    done = wait_until(taken, what="Ray's job agent")
     assert done is not None
     assert done.returncode == 0, (done.stdout[-14000:], done.stderr[-2000:])
     return done.stdout

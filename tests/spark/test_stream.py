@@ -117,12 +117,12 @@ def test_two_jobs_and_a_pool_share_a_group(spark: SparkSession, cluster: Cluster
         pool = jobs.enter_context(ConsumerPool(topic_name, group, lambda record: None, 1, bootstrap_servers=servers))
         wait_until(lambda: all(s.assignment for s in pool.status()), what="the pool's share")
         wait_until(lambda: shares(servers, group) == [1, 1, 2], what="a share for each")
-        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "all that was there")
+        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="all that was there")
         # What the pool says of itself is a little behind its commits.
         wait_until(lambda: len(one.values) + len(two.values) + pool.handled() >= 400, what="all that was there")
         before = pool.handled()
         extra = set(send(servers, topic_name, range(400, 800)))
-        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "everything committed")
+        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="everything committed")
         mine, yours = extra.intersection(one.values), extra.intersection(two.values)
         wait_until(lambda: len(mine) + len(yours) + pool.handled() - before >= 400, what="everything handled")
         assert shares(servers, group) == [1, 1, 2]

@@ -101,7 +101,7 @@ def test_a_member_killed_in_mid_batch_is_replaced_and_its_records_come_again(
 
     seen = Seen(kill_one)
     with running(stream(spark, servers, topic_name, seen)) as query:
-        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "everything committed")
+        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="everything committed")
     assert query.exception() is None
     assert set(seen.values) == set(values)
     again = sum(len(progress["sources"][0]["notCommitted"]) for progress in query.recent_progress)
@@ -200,15 +200,15 @@ def test_the_history_of_a_group_under_every_fault(spark: SparkSession, servers: 
         other = stream(spark, servers, topic_name, two, members=1, maxOffsetsPerTrigger=60, revoke_wait_ms=0)
         second = jobs.enter_context(running(other))
         values += send(servers, topic_name, range(400, 800))
-        wait_until(lambda: two.batches, 90, "the second job's share")
+        wait_until(lambda: two.batches, what="the second job's share")
         os.kill(actor_pids("GroupMember")[0], signal.SIGKILL)
         values += send(servers, topic_name, range(800, 1200))
         os.kill(actor_pids("Broker")[0], signal.SIGKILL)
         with ConsumerPool(topic_name, group, _Keeper, 1, bootstrap_servers=servers) as pool:
-            wait_until(lambda: all(s.assignment for s in pool.status()), 90, "the pool's share")
+            wait_until(lambda: all(s.assignment for s in pool.status()), what="the pool's share")
             values += send(servers, topic_name, range(1200, 1600))
             first.stop()  # in the middle of whatever it does
-            wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "everything committed")
+            wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="everything committed")
             pooled.update(value for some in pool.call("values") for value in some)
 
     assert first.exception() is None

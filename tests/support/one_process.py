@@ -5,23 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from actors.one_process.asking import ask
 from actors.wire.messages import ApiMessage
+from tests.support.waiting import wait_until as wait_until
 
 ROOT = Path(__file__).parents[2]
-_DEADLINE_SECONDS = 30.0
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        time.sleep(0.01)
 
 
 def runs(pid: int) -> bool:
