@@ -26,6 +26,14 @@ told = {
 }
 print(json.dumps(told), flush=True)
 """
+ENDING = """
+import atexit
+class Freed:
+    def __del__(self, write=os.write):
+        write(1, b"freed")
+sys.kept = Freed()
+atexit.register(print, "by its exit function")
+"""
 THREAD = "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()"
 DRAW = "import ray; ray.ObjectRef.from_random()"
 
@@ -57,8 +65,8 @@ class Node:
                     command, env=environment | number | variables, cwd=self.folder, stdout=file, process_group=0
                 )
             )
-        wait_until(lambda: out.read_bytes().endswith(b"\n"), what="a worker's word")
-        told: dict[str, Any] = json.loads(out.read_bytes())
+        wait_until(lambda: b"\n" in out.read_bytes(), what="a worker's word")
+        told: dict[str, Any] = json.loads(out.read_bytes().splitlines()[0])
         return told
 
     def said(self) -> list[str]:
@@ -100,6 +108,16 @@ def test_workers_are_forked_as_if_they_had_been_started(node: Callable[..., Node
         assert one["folder"] == str(machine.folder)
         assert (one["name"], one["path"], one["warm"], one["chld"]) == ("__main__", True, True, True)
     assert machine.said() == []
+
+
+def test_a_forked_worker_ends_by_its_exit_functions_and_frees_nothing(node: Callable[..., Node]) -> None:
+    """To free all that it shares with the server took it longer than its start."""
+    machine = node()
+    machine.worker.write_text(WORKER + ENDING)
+    told = machine.start()
+    wait_until(lambda: not psutil.pid_exists(told["pid"]), what="its end")
+    _, *said = (machine.folder / "out-0").read_text().splitlines()
+    assert said == ["by its exit function"]
 
 
 def test_a_worker_in_another_environment_is_started_plainly(node: Callable[..., Node]) -> None:

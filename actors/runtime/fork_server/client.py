@@ -16,7 +16,11 @@ SOCKET = "server.sock"
 FORKED = b"+"
 """The answer of a forked process. Any other answer is the reason why none was forked."""
 LENGTH_BYTES = 4
-_SERVER = "import sys; sys.path.append(sys.argv[1]); from actors.runtime.fork_server.server import main; main()"
+_SERVER = """
+import sys; sys.path.append(sys.argv[1])
+from actors.runtime.fork_server import ending; ending.at_once_after_all_else()
+from actors.runtime.fork_server.server import main; main()
+"""
 _PLAIN = "plain"  # a file that is there once the log says that processes are started plainly
 _ANSWER_SECONDS = 20.0  # the first clients wait until the server has imported everything
 _BACKLOG = 1024
