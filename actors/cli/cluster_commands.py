@@ -19,7 +19,6 @@ from actors.cli.away import away
 from actors.cli.errors import CliError, one_line
 from actors.cli.options import F, key_values, output_format
 from actors.cli.output import emit, emit_json, note, plural, say, working
-from actors.links.removals import RemovalStatus
 from actors.runtime.logs import JSON, TEXT
 
 DEFAULT_DATA_DIR = "coterie-data"
@@ -274,7 +273,6 @@ def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:
     listeners = load["tls"] if load else ()
     priority = load["priority"] if load else None
     bad = [*away(broker), *([priority["problem"]] if priority and priority["problem"] else [])]
-    bad += [f"being removed: {RemovalStatus(**removal)}"] if (removal := broker["removal"]) else []
     bad += [f"certificates of {tls['listener']}: {tls['problem']}" for tls in listeners if tls["problem"]]
     return {
         "role": "broker",

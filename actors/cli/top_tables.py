@@ -74,6 +74,9 @@ def headlines(found: Overview) -> Iterator[tuple[str, ...]]:
     )
     shards = Counter(shard.state for shard in found.shards)
     yield (f"shards {', '.join(f'{count} {state}' for state, count in sorted(shards.items())) or 'none'}",)
+    for broker in found.brokers:
+        for note in broker.notes:
+            yield (f"broker {broker.id}: {note}",)
 
 
 def broker_row(broker: BrokerView) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from actors.coordinator.classic.reports import ClassicRebalanceView as ClassicRe
 from actors.coordinator.groups.reports import PlainRebalanceView as PlainRebalanceView
 from actors.coordinator.groups.reports import RebalanceView as RebalanceView
 from actors.coordinator.groups.reports import Waited as Waited
+from actors.links.codec import since
 from actors.links.operations import Operation, Result
 
 # --- the cluster ------------------------------------------------------------------------------------------------
@@ -57,6 +58,8 @@ class BrokerView:
     longest_turn_ms: float
     parked: int
     """Requests that wait: joins, syncs, fetches, produces with acks=all."""
+    notes: tuple[str, ...] = since(3, ())
+    """For people: that it is being removed, or on a Ray node that is drained."""
 
 
 @dataclass(frozen=True, slots=True)

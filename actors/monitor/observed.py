@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from actors.links.broker_words import leaving
 from actors.links.observations import CONTROLLER, BrokerObserved, ClusterObserved, Happenings, Position
 from actors.links.pools import PoolFigures
 from actors.links.rebalances import Rebalancing
@@ -203,6 +204,7 @@ class Observed:
             bytes_out_per_s=_rate(before, now, _bytes_out),
             longest_turn_ms=load.longest_turn_ms if load else 0.0,
             parked=sum(now.parked.values()) if now is not None else 0,
+            notes=tuple(leaving(status.removal, status.drained_until_ms)),
         )
 
 

@@ -120,7 +120,8 @@ def _broker(broker: BrokerView, shards: Sequence[ShardView], leads: int) -> Html
     number = el("span", broker.id, class_="number", aria_hidden="true")
     head = el("header", number, el("div", el("h4", f"Broker {broker.id}", dead), el("p", where, class_="note")))
     tone = "alive" if broker.alive else "dead"
-    body = (_leading(broker, leads), _rates(broker), _cells(shards))
+    notes = [el("p", note, class_="warn") for note in broker.notes]
+    body = (*notes, _leading(broker, leads), _rates(broker), _cells(shards))
     return el("section", head, *body, class_=f"broker {tone}", aria_label=f"Broker {broker.id}")
 
 

@@ -20,7 +20,7 @@ from actors.cli.top import Shown, picture, watch
 from actors.cluster import Cluster, ClusterError
 from actors.links.operations import Operation
 from actors.links.views import GetOverview, ListGroupRows
-from tests.support.fake_views import FakeViews, group_row
+from tests.support.fake_views import FakeViews, broker_view, group_row
 
 GROUPS = (
     group_row("fast", lag=0, lag_seconds=0.0, commits_per_s=20.0),
@@ -59,6 +59,12 @@ def test_without_a_terminal_it_is_a_table_once(source: FakeViews) -> None:
         ],
     )
     assert [type(each) for each in source.asked] == [GetOverview, ListGroupRows]
+
+
+def test_a_broker_that_is_about_to_go_has_a_line(source: FakeViews) -> None:
+    source.brokers = (broker_view(0), broker_view(1, notes=("being removed: 12 of 40 partitions left, 4 under way",)))
+    lines = CliRunner().invoke(cli, ["top"]).stdout.splitlines()
+    assert lines[3:5] == ["broker 1: being removed: 12 of 40 partitions left, 4 under way", ""]
 
 
 def test_json_has_all_figures_as_they_are(source: FakeViews) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from dataclasses import replace
+from typing import cast
 from urllib.parse import quote
 
 import pytest
@@ -20,7 +21,7 @@ from actors.console.pages.page import Asked, Page, Region, Series
 from actors.console.sessions import Visitor
 from actors.console.source import Shared, SourceError
 from actors.links.operations import Operation
-from actors.links.views import GetOverview
+from actors.links.views import GetOverview, Overview
 from actors.runtime.environment import Clock
 from tests.support.asgi import Browser
 from tests.support.synthetic_source import R, SyntheticDesk, SyntheticSource
@@ -60,6 +61,18 @@ async def test_a_cluster_is_shown_with_what_runs_where() -> None:
     ):
         assert said in text, said
     assert "__consumer_offsets-31 · loading" in text
+
+
+async def test_a_broker_that_is_about_to_go_says_so() -> None:
+    class Leaving(SyntheticSource):
+        async def view(self, operation: Operation[R]) -> R:
+            found = await super().view(operation)
+            assert isinstance(found, Overview)
+            note = "being removed: 12 of 40 partitions left, 4 under way"
+            return cast(R, replace(found, brokers=(replace(found.brokers[0], notes=(note,)), *found.brokers[1:])))
+
+    text = (await browser(Leaving(CLOCK)).get("/")).text
+    assert text.count('<p class="warn">being removed: 12 of 40 partitions left, 4 under way</p>') == 1
 
 
 async def test_a_groups_page_says_who_came_who_was_expelled_and_who_was_waited_for() -> None:

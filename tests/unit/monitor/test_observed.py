@@ -22,6 +22,7 @@ from actors.links.observations import (
     TopicFigures,
 )
 from actors.links.relay import Figures
+from actors.links.removals import RemovalStatus
 from actors.links.status import BrokerStatus, ClusterStatus, Connections, Load, Logins, ShardStatus, TlsListener
 from actors.links.views import ClassicRebalanceView, Event
 from actors.monitor.broker_metrics import broker_families
@@ -85,6 +86,20 @@ def test_rates_are_means_since_the_look_before_and_unknown_across_a_restart() ->
     assert observed.told.brokers[0].requests_per_s is None
     observed.take(cluster(NOW_MS + 15_000))
     assert observed.silent == (0,)
+
+
+def test_a_broker_that_is_about_to_go_is_told_with_the_words_for_it() -> None:
+    removal = RemovalStatus(40, 12, 4, NOW_MS, seconds_left=30.0)
+    row = BrokerStatus(0, "h", 9092, None, 5, True, 42, None, "node", removal=removal, drained_until_ms=NOW_MS)
+    look = cluster(NOW_MS, known=metadata())
+    observed = Observed()
+    observed.take(look)
+    assert observed.told.brokers[0].notes == ()
+    observed.take(replace(look, status=replace(look.status, brokers=(row,))))
+    assert observed.told.brokers[0].notes == (
+        "being removed: 12 of 40 partitions left, 4 under way, about 30 s",
+        "its Ray node is drained, until 2023-11-14 22:13:20Z: it leads only what no other broker can lead",
+    )
 
 
 def test_changes_of_in_sync_sets_are_counted_at_the_leader() -> None:
