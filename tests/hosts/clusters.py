@@ -51,6 +51,12 @@ class OnHosts:
         parts = [part for each in found if each is not None for part in each.partitions.values()]
         return None not in found and all(len(part.isrs) == len(part.replicas) == 3 for part in parts)
 
+    def led_by(self, host: Host, topic: str) -> int:
+        """How many partitions of a topic the broker on a host leads, as the first host says."""
+        found = AdminClient({"bootstrap.servers": self.server_on(self.hosts[0])}).list_topics(topic, timeout=60)
+        ids = {broker.id for broker in found.brokers.values() if broker.host == host.address}
+        return sum(part.leader in ids for part in found.topics[topic].partitions.values())
+
     def has_spares(self) -> bool:
         """Whether each broker has a process at hand for the next partition that it is to coordinate.
 

@@ -18,6 +18,7 @@ import psutil
 from tests.hosts.network import Network
 from tests.hosts.space import ROOT, Space
 from tests.support.ray_variables import TOKEN, without_ray
+from tests.support.waiting import wait_until
 
 T = TypeVar("T")
 
@@ -183,10 +184,8 @@ class Host:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         """`ray start`: a node of the Ray whose head is on that host, or a head."""
-        where = [f"--address={head.ray_address}"] if head is not None else _HEAD
         named = [f"--labels={','.join(f'{name}={value}' for name, value in labels.items())}"] if labels else []
-        node = [f"--node-ip-address={self.address}", *_SMALL]
-        command = ["ray", "start", *where, *node, *named, *options]
+        command = self._ray_start(head, *named, *options)
         for _ in range(_RAY_STARTS - 1):
             try:
                 self.run(*command, variables=variables)
@@ -197,6 +196,15 @@ class Host:
             else:
                 return
         self.run(*command, variables=variables)
+
+    def stay_in_ray(self, head: Host) -> psutil.Process:
+        """`ray start --block`: the process that stays, as the first one of a pod on Kubernetes does."""
+        self.start(*self._ray_start(head, "--block"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        return wait_until(lambda: next(iter(self.processes("--block")), None), what="ray start --block")
+
+    def _ray_start(self, head: Host | None, *options: str) -> list[str]:
+        where = [f"--address={head.ray_address}"] if head is not None else _HEAD
+        return ["ray", "start", *where, f"--node-ip-address={self.address}", *_SMALL, *options]
 
     def end_processes(self) -> None:
         """Kill all that runs on this host; its address and its mounts stay."""

@@ -128,3 +128,34 @@ def test_groups_go_on_elsewhere_and_no_acknowledged_record_or_commit_is_lost(
         assert inner.offset >= max(int(offset) for offset, _ in acknowledged(told, "commit"))
         kept = writer.acknowledged | {value.encode() for value, _ in acknowledged(told, "record")}
         assert read_all(servers, name, len(kept)) >= kept
+
+
+@pytest.mark.conformance("N-A-13")
+def test_leaders_leave_a_host_whose_ray_is_told_to_end_before_it_does(cluster: OnHosts) -> None:
+    """Kubernetes sends `ray start --block` a SIGTERM, and Ray takes half a minute to end."""
+    name, servers, head = "sigterm", cluster.servers, cluster.hosts[0]
+    topic(servers, name, 3, 3)
+    group, victim = cluster.coordinated_by_a_worker(name)
+    victim.end_processes()
+    ray = victim.stay_in_ray(head)
+    wait_until(lambda: cluster.whole(name), what="all replicas in sync")
+    group, victim_again = cluster.coordinated_by_a_worker(name)
+    assert victim_again is victim
+    assert cluster.led_by(victim, name) > 0
+    with contextlib.closing(consumer(servers, group, **IMPATIENT)) as client:
+        with Writer(servers, name, **IMPATIENT) as writer, Committer(client, name) as committer:
+            wait_until(lambda: writer.acknowledged and committer.last, what="traffic")
+            ray.terminate()
+            wait_until(lambda: cluster.led_by(victim, name) == 0, what="other leaders")
+            assert victim.processes("ray::Broker"), "they left before the node ended, and not because it did"
+            wait_until(lambda: not victim.processes("raylet/raylet"), what="the node's end")
+            commits, before = len(committer.times), len(writer.acknowledged)
+            wait_until(lambda: len(committer.times) > commits + 20, what="the group's commits")
+            wait_until(lambda: len(writer.acknowledged) > before + 50, what="records again")
+            wait_until(lambda: serves(victim, head) and cluster.whole(name), what="all replicas in sync again")
+            writer.end()
+            committer.end()
+        assert writer.failed == 0
+        (offset,) = patient(lambda: client.committed([TopicPartition(name, 0)], timeout=10))
+        assert offset.offset >= committer.last
+        assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
