@@ -52,11 +52,15 @@ class Holdings:
         return topic in self.topics or (self._pattern is not None and self._pattern(topic))
 
     def accept(self, assigned: frozenset[TopicPartition], view: MetadataView) -> None:
-        """Add topics that were assigned and match the pattern: the leader may know of them earlier than this member."""
+        """Add topics that were assigned and match the pattern: the leader may know of them earlier than this member.
+
+        The coordinator need not be told of these. Others that have come since the JoinGroup it has yet to be told of.
+        """
         if self._pattern is not None:
-            self._accepted = frozenset(tp.topic for tp in assigned) - view.partitions.keys()
-            self.topics |= frozenset(tp.topic for tp in assigned)
-            self._told_topics = self.topics
+            topics = frozenset(tp.topic for tp in assigned)
+            self._accepted = topics - view.partitions.keys()
+            self.topics |= topics
+            self._told_topics = (self._told_topics or frozenset()) | topics
 
     def told(self) -> None:
         """Remember that the coordinator is told of the present `topics`."""

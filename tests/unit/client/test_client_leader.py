@@ -119,6 +119,33 @@ def test_a_new_topic_that_matches_changes_the_subscription_and_rejoins():
     assert script.count("JoinGroup") == 2
 
 
+@pytest.mark.conformance("E-22")
+@pytest.mark.parametrize("leader", [True, False])
+def test_a_topic_that_matches_while_the_round_is_under_way_has_the_member_join_again(leader: bool):
+    script = Script()
+    script.member.subscribe_pattern(lambda topic: topic.startswith("t"))
+    script.metadata(t1=1)
+    script.poll()
+    script.found()
+    script.poll()
+    script.metadata(t1=1, version=2)
+    script.poll()
+    script.metadata(t1=1, t2=1, version=3)
+    script.joined(leader=leader)
+    script.synced("t1-0")
+    script.poll()
+    script.metadata(t1=1, t2=1, version=4)
+    script.poll()
+    assert script.count("JoinGroup") == 2
+    assert Subscription.decode(script.last("JoinGroup").request.protocols[0].metadata).topics == ("t1", "t2")
+    script.joined(leader=leader)
+    script.synced("t1-0", "t2-0")
+    script.poll()
+    script.metadata(t1=1, t2=1, version=5)
+    script.poll()
+    assert script.count("JoinGroup") == 2, "what it was told is what matches"
+
+
 def test_patterns_leave_internal_topics_out():
     script = Script()
     script.member.subscribe_pattern(lambda topic: True)
