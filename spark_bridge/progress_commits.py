@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.client import Admin, TopicPartition
+from actors.runtime.environment import REAL
 from spark_bridge.executors import check_session
 from spark_bridge.options import OptionError, source_options
 from spark_bridge.progress import Positions, offsets_of
@@ -74,9 +74,11 @@ class ProgressCommits:
         positions: Positions,
         queries: frozenset[str] | None,
         topics: frozenset[str] | None,
+        monotonic: Callable[[], float] = REAL.clock.monotonic,
     ) -> None:
         self._spark, self._publisher, self._positions = spark, publisher, positions
         self._queries, self._topics = queries, topics
+        self._monotonic = monotonic
         self._heard = threading.Condition()
         self._runs: dict[str, str] = {}  # the query of each run that was heard of and has not ended
         self._listener = _for_spark(_Listener)(self._begun, self._read, self._ended)
@@ -114,13 +116,13 @@ class ProgressCommits:
         if self._stopped:
             return True
         self._stopped = True
-        deadline = time.monotonic() + timeout_s
+        deadline = self._monotonic() + timeout_s
         try:
             self._hear_the_end(deadline)
             self._spark.streams.removeListener(self._listener)
         except Exception as error:  # a session that was stopped first: py4j's errors have no common class
             log.info("the session of these commits has ended: %s", str(error).partition("\n")[0])
-        ended = self._publisher.close(max(0.0, deadline - time.monotonic()))
+        ended = self._publisher.close(max(0.0, deadline - self._monotonic()))
         for problem in self.problems:
             log.warning("%s", problem)
         return ended and not self.problems
@@ -129,7 +131,7 @@ class ProgressCommits:
         """Spark tells of what has happened a little later: wait for what it has to say of runs that have ended."""
         running = {str(query.runId) for query in self._spark.streams.active}
         with self._heard:
-            self._heard.wait_for(lambda: self._runs.keys() <= running, max(0.0, deadline - time.monotonic()))
+            self._heard.wait_for(lambda: self._runs.keys() <= running, max(0.0, deadline - self._monotonic()))
 
     def _counts(self, name: str | None, query_id: str) -> bool:
         return self._queries is None or bool(self._queries & {name, query_id})
