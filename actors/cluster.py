@@ -168,7 +168,7 @@ class Cluster:
                 administrator.write(data.secret)
                 notes.append(f"clients log in by --command-config {administrator.properties}")
             data.served()
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: what has begun must not outlive this
             first_users.withdraw(folder)
             if owns_ray:
                 ray_runtime.end()

@@ -85,7 +85,7 @@ class ExecutorScaling:
         self._next_s = now_s + self._interval_s
         try:
             self._decide(now_s, lags, records)
-        except Exception:
+        except Exception:  # py4j's errors have no common class
             log.exception("the executors of a query could not be looked after")
 
     def _decide(self, now_s: float, lags: Mapping[tuple[str, int], int], records: int) -> None:

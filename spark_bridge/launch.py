@@ -79,7 +79,7 @@ def start(
             _wait_for_executors(spark, app, clock)
     except SessionError as error:
         raise SessionError(f"{error}; the log is {log}") from error
-    except Exception as error:
+    except Exception as error:  # RayDP, Ray and py4j raise many kinds, without a common class
         why = f"not within {START_SECONDS:.0f} s" if overdue.bitten else _first_line(error)
         raise SessionError(f"Spark session {app.name!r} did not start: {why}; the log is {log}") from error
     return spark

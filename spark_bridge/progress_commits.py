@@ -10,9 +10,10 @@ has them committed for a group without members. Nothing is read from there: a qu
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.client import Admin, TopicPartition
@@ -171,6 +172,14 @@ def _for_spark(listener: type[_Listener]) -> type[_Listener]:
     return type("Listener", (listener, StreamingQueryListener), {})
 
 
+@contextlib.contextmanager
+def _logged(failed: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception:  # of a bug, or py4j's, which have no common class: Spark's thread would drop it
+        log.exception("%s", failed)
+
+
 class _Listener:
     """Hears of each batch, in a thread of Spark's. What goes wrong here is logged, because it is nobody else's."""
 
@@ -184,23 +193,17 @@ class _Listener:
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
         """A run begins, and waits for this."""
-        try:
+        with _logged("the start of a query could not be noted"):
             self._begun(str(event.runId), event.name, str(event.id))
-        except Exception:
-            log.exception("the start of a query could not be noted")
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """A batch is done, and Spark's checkpoint has it."""
-        try:
+        with _logged("the progress of a query could not be read"):
             found = event.progress
             sources = [(source.description, source.endOffset) for source in found.sources]
             self._read(str(found.runId), found.name, str(found.id), sources)
-        except Exception:
-            log.exception("the progress of a query could not be read")
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """A query has ended, by itself or by an error; its last batch was told of before."""
-        try:
+        with _logged("the end of a query could not be noted"):
             self._ended(str(event.runId))
-        except Exception:
-            log.exception("the end of a query could not be noted")

@@ -172,7 +172,7 @@ class GroupQuery:
             context.setJobGroup(self.run_id, f"group {self._plan.group_id}", interruptOnCancel=True)
             self._settle()
             self._turns()
-        except BaseException as error:
+        except BaseException as error:  # a batch function may raise anything, SystemExit as well
             if not self._stopping.is_set():
                 self._exception = reason = self._reason(error)
                 log.warning(
@@ -186,7 +186,7 @@ class GroupQuery:
             try:
                 self._members.stop()
                 self._client.close()
-            except Exception:
+            except Exception:  # Ray raises many kinds; whoever waits for the end must not wait for ever
                 log.exception(
                     "closing the query of group %s", self._plan.group_id, extra=about(group=self._plan.group_id)
                 )
@@ -245,7 +245,7 @@ class GroupQuery:
             if ranges:
                 batch = Batch(self._batches, tuple(ranges), lambda: self._still_held(shares))
                 self._process(batch, ranges, watch)
-        except BaseException:
+        except BaseException:  # SystemExit of a batch function, too: the members wait for the batch's end
             with contextlib.suppress(Exception):  # what went wrong first is what is told
                 self._finish(batch, {}, shares)
             raise

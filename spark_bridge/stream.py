@@ -156,7 +156,7 @@ class GroupStream:
             prefix = f"{self._group_id[:200]}-{run_id[:8]}"
             scaling = self._scaling()
             members = Members(spec, count, executor_nodes(self._spark), prefix)
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: the client's thread would stay
             client.close()
             raise
         plan = self._plan(self._function, partitions, consumer_config(member_settings(spec)))

@@ -160,7 +160,7 @@ class ControllerLink:
     async def _carry_out(self, broker: Broker, number: int, operation: Operation[Result]) -> None:
         try:
             self.send(Answer(number, await broker.on_call(operation)))
-        except Exception as error:
+        except Exception as error:  # of a bug, too: the controller waits for an answer
             self.send(Failed(number, str(error) or type(error).__name__))
 
     def _settle(self, answer: Joined | Welcome) -> None:

@@ -246,7 +246,7 @@ class Console:
         try:
             await self._options.pause(wait_s)
             visitor = await self._entrance.log_in(user, Secret(form.get("password", "")))
-        except BaseException as error:
+        except BaseException as error:  # cancelled, too: a try that has begun has to end
             self._tries.ended(address, user, succeeded=False)
             if not isinstance(error, EntranceError):
                 raise

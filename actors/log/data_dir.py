@@ -112,7 +112,7 @@ class DataDir:
                     lock = _set_aside(path, lock, machine)
                 found = _check_identity(path, expected, directory_id, machine)
                 return cls(path, found, lock, _take_clean_marker(path, machine.writer), machine)
-            except BaseException:
+            except BaseException:  # of a bug, too: the lock would stay with this process
                 lock.release()
                 raise
         except OSError as error:

@@ -347,8 +347,7 @@ class Network:
             try:
                 request = metadata_request(wanted, create=create)
                 response: MetadataResponse = await self.ask(None, request)
-            except Exception as error:
-                # Whatever it is, the task goes on: without it the client would never learn of a new leader.
+            except Exception as error:  # of a bug, too: without this task the client never learns of a new leader
                 may_pass = isinstance(error, AuthenticationError) or (isinstance(error, KafkaError) and error.retriable)
                 log.log(logging.DEBUG if may_pass else logging.WARNING, "metadata: %r", error)
                 self.outage.failed(self.why(error))
@@ -364,7 +363,7 @@ class Network:
             try:
                 self.cluster.update(response, wanted)
                 self.on_metadata()
-            except Exception:
+            except Exception:  # a bug: without this task nobody would hear of metadata again
                 log.exception("metadata could not be taken over")
             for done in waiting:
                 if not done.done():

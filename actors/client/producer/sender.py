@@ -323,7 +323,7 @@ class Sender:
                 batch.finish(base_offset, timestamp_ms)
             else:
                 batch.fail(error)
-        except Exception:
+        except Exception:  # callbacks are the user's, and the room is to be given back
             log.exception("a callback of a produced record failed")
         with self.room:
             self.buffered -= size
