@@ -243,15 +243,14 @@ class Console:
         wait_s = self._tries.begins(address, user)
         if wait_s is None:
             return self._login_form(request, wanted, "Too many logins from your address. Try again in a minute.", 429)
+        visitor = None
         try:
             await self._options.pause(wait_s)
             visitor = await self._entrance.log_in(user, Secret(form.get("password", "")))
-        except BaseException as error:  # cancelled, too: a try that has begun has to end
-            self._tries.ended(address, user, succeeded=False)
-            if not isinstance(error, EntranceError):
-                raise
+        except EntranceError as error:
             return self._login_form(request, wanted, str(error), 403)
-        self._tries.ended(address, user, succeeded=True)
+        finally:
+            self._tries.ended(address, user, succeeded=visitor is not None)
         await self._sessions.end(request.cookies.get(self._cookie, ""))
         answer = RedirectResponse(wanted if _is_here(wanted) else "/", status_code=303)
         return self._set(answer, await self._sessions.begin(visitor))
