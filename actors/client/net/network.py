@@ -79,7 +79,6 @@ class Network:
     cluster: ClusterMetadata = field(default_factory=ClusterMetadata)
     outage: Outage = field(default_factory=Outage)
     """Since when no broker has given us metadata, and why."""
-    bytes_in_flight: int = 0
     loop: asyncio.AbstractEventLoop = field(default_factory=uvloop.new_event_loop)
     environment: Environment = REAL
     now_ms: Callable[[], int] = field(init=False)
