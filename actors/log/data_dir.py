@@ -195,14 +195,6 @@ class DataDir:
         self._writer.fsync_directory(self.path)
         return renamed
 
-    def strays(self, known: Mapping[TopicPartition, bytes]) -> list[TopicPartition]:
-        """Loaded logs of partitions not in `known`, or known under another topic id."""
-        return [
-            key
-            for key, topic_id in self.topic_ids.items()
-            if key not in known or (topic_id != NO_TOPIC_ID and known[key] != topic_id)
-        ]
-
     def folder(self, topic: str, partition: int) -> Path:
         """The folder of a partition's log."""
         return self.path / f"{topic}-{partition}"
