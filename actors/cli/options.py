@@ -76,7 +76,7 @@ def at_a_clock(command: F) -> F:
     return cast(F, clocked)
 
 
-def named(what: str, *, required: bool = True) -> Callable[[F], F]:
+def named(what: str) -> Callable[[F], F]:
     """Have a command take names as arguments (`coterie topics delete a b`), or as in Kafka's tools (`--topic a`).
 
     The command gets `<what>_arguments` and `<what>_options`; `names` makes one list of them.
