@@ -175,7 +175,7 @@ class Console:
     async def _carry_out(self, request: Request, session: Session) -> Response:
         form = await _form(request)
         if not self._tokens.is_good(request.cookies.get(self._cookie, ""), form.get("token", "")):
-            return self._stale(request, session)
+            return self._stale()
         preview = session.take(form.get("plan", ""), self._environment.clock.monotonic())
         if preview is None or preview.wish.group_id != form.get("id"):
             text = "This preview is too old, or was carried out already."
@@ -270,7 +270,7 @@ class Console:
         form = await _form(request)
         session = self._session(request)
         if session is not None and not self._tokens.is_good(cookie, form.get("token", "")):
-            return self._stale(request, session)
+            return self._stale()
         await self._sessions.end(cookie)
         answer = RedirectResponse("/login", status_code=303)
         answer.delete_cookie(self._cookie)
@@ -288,7 +288,7 @@ class Console:
 
     # --- what cannot be answered ------------------------------------------------------------------------------------
 
-    def _stale(self, request: Request, session: Session) -> Response:
+    def _stale(self) -> Response:
         return self._problem("This form was too old, or not ours. Nothing was changed.", 403)
 
     async def not_found(self, request: Request, error: Exception) -> Response:
