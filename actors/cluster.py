@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -47,7 +46,7 @@ from actors.links.replacements import Outlook
 from actors.links.status import ClusterStatus, plain
 from actors.members.deployment import names as pools
 from actors.runtime import ray_runtime
-from actors.runtime.environment import REAL
+from actors.runtime.environment import REAL, Clock
 from actors.runtime.private import write_private
 from actors.runtime.process import last_line
 from actors.runtime.ray_runtime import ClusterError
@@ -91,6 +90,7 @@ class Cluster:
         owns_ray: bool,
         owner: bool,
         notes: Sequence[str] = (),
+        clock: Clock = REAL.clock,
     ) -> None:
         self.name = name
         self.notes = tuple(notes)
@@ -102,7 +102,8 @@ class Cluster:
         self._homecoming: Homecoming | None = None
         self._data: HeldData | None = None
         self._asked: Any = None
-        self._heard = time.monotonic()
+        self._clock = clock
+        self._heard = clock.monotonic()
 
     @classmethod
     def start(
@@ -167,7 +168,7 @@ class Cluster:
                 administrator.write(data.secret)
                 notes.append(f"clients log in by --command-config {administrator.properties}")
             data.served()
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: what has begun must not outlive this
             first_users.withdraw(folder)
             if owns_ray:
                 ray_runtime.end()
@@ -380,7 +381,7 @@ class Cluster:
                 )
             if told is not None:
                 told(found.status)
-            time.sleep(_FOLLOW_SECONDS)
+            self._clock.sleep(_FOLLOW_SECONDS)
         self._addresses = self._insist("addresses")
 
     def call_off_removal(self, broker_id: int) -> None:
@@ -395,18 +396,18 @@ class Cluster:
                 f"the controller of cluster {self.name!r} was first started by a release that cannot do this, and its "
                 "commands stay those until the cluster is stopped and started"
             )
-        begun = time.monotonic()
+        begun = self._clock.monotonic()
         while True:
             try:
                 return self._ask(ask.remote(*arguments), _ANSWER_SECONDS)
             except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
                 died = isinstance(error, ray.exceptions.ActorDiedError)  # for good, if it is said again
-                if time.monotonic() - begun > (_DIED_SECONDS if died else _SILENCE_SECONDS):
+                if self._clock.monotonic() - begun > (_DIED_SECONDS if died else _SILENCE_SECONDS):
                     raise ClusterError(
                         f"the controller of cluster {self.name!r} does not answer ({type(error).__name__}): what has "
                         "begun goes on when it is there again"
                     ) from None
-            time.sleep(_FOLLOW_SECONDS)
+            self._clock.sleep(_FOLLOW_SECONDS)
 
     def _ask(self, ref: Any, timeout_s: float) -> Any:
         try:
@@ -429,13 +430,13 @@ class Cluster:
             self._asked = self._controller.addresses.remote()
         done, _ = ray.wait([self._asked], timeout=_CHECK_SECONDS)
         if not done:
-            if time.monotonic() - self._heard > _SILENCE_SECONDS:
+            if self._clock.monotonic() - self._heard > _SILENCE_SECONDS:
                 raise ClusterError(
                     f"the controller of cluster {self.name!r} has not answered for {_SILENCE_SECONDS:.0f} s: see "
                     "`ray status`, and logs/controller.log in its data directory"
                 )
             return
-        answer, self._asked, self._heard = self._asked, None, time.monotonic()
+        answer, self._asked, self._heard = self._asked, None, self._clock.monotonic()
         try:
             ray.get(answer)
         except ray.exceptions.ActorDiedError:

@@ -1,24 +1,15 @@
-"""The columns of Spark's own Kafka source, as an Arrow schema and as a Spark schema."""
+"""The columns of Spark's own Kafka source, as a Spark schema."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from actors.client.consumer.range_columns import range_schema
-
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def arrow_schema(headers: bool = False) -> pa.Schema:
-    """key, value, topic, partition, offset, timestamp (µs, UTC), timestampType and, if asked for, headers."""
-    return range_schema(headers)
-
-
 def spark_schema(headers: bool = False) -> StructType:
-    """The same columns as a Spark schema. All may be null, as in Spark's Kafka source."""
+    """The columns of `range_schema` for Spark. All may be null, as in Spark's Kafka source."""
     from pyspark.sql import types as t
 
     fields = [

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
@@ -20,6 +19,7 @@ from typing import Any, Final, Protocol
 from actors.client.records import OffsetRange
 from actors.members.autoscale import Autoscale, Load, Scaler
 from actors.members.load import Work
+from actors.runtime.environment import REAL
 from spark_bridge.executor_changes import ExecutorFigures
 from spark_bridge.source import split_ranges
 
@@ -51,7 +51,7 @@ class ExecutorScaling:
         executors: Executors,
         resize: Resize | None = None,
         min_partitions: int | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = REAL.clock.monotonic,
     ) -> None:
         found = executors.look()
         self._executors, self._resize, self._monotonic = executors, resize, monotonic
@@ -85,7 +85,7 @@ class ExecutorScaling:
         self._next_s = now_s + self._interval_s
         try:
             self._decide(now_s, lags, records)
-        except Exception:
+        except Exception:  # py4j's errors have no common class
             log.exception("the executors of a query could not be looked after")
 
     def _decide(self, now_s: float, lags: Mapping[tuple[str, int], int], records: int) -> None:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -19,6 +18,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from actors.runtime import ray_inside
+from actors.runtime.environment import REAL, Clock
 from spark_bridge import encryption
 from spark_bridge.executors import executor_count
 from spark_bridge.spark_config import DRIVER_OPTIONS, Application, SessionError
@@ -47,7 +47,14 @@ def refuse_running_session() -> None:
     _end_jvm()  # PySpark keeps the JVM of a stopped session, which has none of the options of a new one
 
 
-def start(app: Application, configs: dict[str, str], group: Any, java_env: Mapping[str, str], log: str) -> SparkSession:
+def start(
+    app: Application,
+    configs: dict[str, str],
+    group: Any,
+    java_env: Mapping[str, str],
+    log: str,
+    clock: Clock = REAL.clock,
+) -> SparkSession:
     """Start RayDP's application and wait for all its executors. RayDP changes `configs`.
 
     Raises SessionError naming `log`.
@@ -69,10 +76,10 @@ def start(app: Application, configs: dict[str, str], group: Any, java_env: Mappi
             )
             if configs.get("spark.authenticate") == "true":
                 encryption.settle(spark)
-            _wait_for_executors(spark, app)
+            _wait_for_executors(spark, app, clock)
     except SessionError as error:
         raise SessionError(f"{error}; the log is {log}") from error
-    except Exception as error:
+    except Exception as error:  # RayDP, Ray and py4j raise many kinds, without a common class
         why = f"not within {START_SECONDS:.0f} s" if overdue.bitten else _first_line(error)
         raise SessionError(f"Spark session {app.name!r} did not start: {why}; the log is {log}") from error
     return spark
@@ -92,15 +99,15 @@ def stop() -> bool:
     return True
 
 
-def _wait_for_executors(spark: SparkSession, app: Application) -> None:
-    deadline = time.monotonic() + _EXECUTORS_SECONDS
+def _wait_for_executors(spark: SparkSession, app: Application, clock: Clock) -> None:
+    deadline = clock.monotonic() + _EXECUTORS_SECONDS
     while (count := executor_count(spark)) < app.num_executors:
-        if time.monotonic() > deadline:
+        if clock.monotonic() > deadline:
             raise SessionError(
                 f"only {count} of num_executors={app.num_executors} executors of Spark session {app.name!r} have come "
                 f"up within {_EXECUTORS_SECONDS:.0f} s: is the Ray cluster out of CPUs or memory (`ray status`)?"
             )
-        time.sleep(_POLL_SECONDS)
+        clock.sleep(_POLL_SECONDS)
 
 
 def _end_jvm() -> None:

@@ -21,7 +21,6 @@ import logging
 import os
 import shutil
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actors.log.files import REAL_WRITER
+from actors.runtime.environment import REAL, Chance, new_uuid
 from spark_bridge.executors import check_session
 from spark_bridge.written import Key, Range, Written, ids_of
 
@@ -60,8 +60,9 @@ class OnceFiles:
     are not supported: they lack the step that cannot happen twice. `format` is one of Spark's file formats.
     """
 
-    def __init__(self, path: str | os.PathLike[str], format: str = "parquet") -> None:
+    def __init__(self, path: str | os.PathLike[str], format: str = "parquet", *, chance: Chance = REAL.chance) -> None:
         self._path = Path(path).absolute()
+        self._chance = chance
         if "://" in str(path):
             raise ValueError(f"path={str(path)!r}: OnceFiles needs a folder of a shared file system, not a URL")
         self._format = format
@@ -85,7 +86,7 @@ class OnceFiles:
             new = written.beyond(batch)
             if not new:
                 return 0
-            entry = _Entry(number, f"{number:0{_DIGITS}}-{uuid.uuid4().hex}", tuple(new), ids_of(batch))
+            entry = _Entry(number, f"{number:0{_DIGITS}}-{new_uuid(self._chance).hex}", tuple(new), ids_of(batch))
             target = self._folder(entry)
             transform(df.where(_condition(new))).write.format(self._format).save(str(target))
             _flush(target)
@@ -148,7 +149,7 @@ class OnceFiles:
     def _enter(self, entry: _Entry) -> bool:
         """Make the entry visible, whole and flushed; False when its number is taken."""
         self._log.mkdir(parents=True, exist_ok=True)
-        draft = self._log / f".{uuid.uuid4().hex}"
+        draft = self._log / f".{new_uuid(self._chance).hex}"
         with draft.open("w") as file:
             ids = {topic: topic_id.hex() for topic, topic_id in entry.ids.items()}
             json.dump({"write": entry.write, "ranges": entry.ranges, "ids": ids}, file)

@@ -10,13 +10,14 @@ has them committed for a group without members. Nothing is read from there: a qu
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.client import Admin, TopicPartition
+from actors.runtime.environment import REAL
 from spark_bridge.executors import check_session
 from spark_bridge.options import OptionError, source_options
 from spark_bridge.progress import Positions, offsets_of
@@ -74,9 +75,11 @@ class ProgressCommits:
         positions: Positions,
         queries: frozenset[str] | None,
         topics: frozenset[str] | None,
+        monotonic: Callable[[], float] = REAL.clock.monotonic,
     ) -> None:
         self._spark, self._publisher, self._positions = spark, publisher, positions
         self._queries, self._topics = queries, topics
+        self._monotonic = monotonic
         self._heard = threading.Condition()
         self._runs: dict[str, str] = {}  # the query of each run that was heard of and has not ended
         self._listener = _for_spark(_Listener)(self._begun, self._read, self._ended)
@@ -114,13 +117,13 @@ class ProgressCommits:
         if self._stopped:
             return True
         self._stopped = True
-        deadline = time.monotonic() + timeout_s
+        deadline = self._monotonic() + timeout_s
         try:
             self._hear_the_end(deadline)
             self._spark.streams.removeListener(self._listener)
         except Exception as error:  # a session that was stopped first: py4j's errors have no common class
             log.info("the session of these commits has ended: %s", str(error).partition("\n")[0])
-        ended = self._publisher.close(max(0.0, deadline - time.monotonic()))
+        ended = self._publisher.close(max(0.0, deadline - self._monotonic()))
         for problem in self.problems:
             log.warning("%s", problem)
         return ended and not self.problems
@@ -129,7 +132,7 @@ class ProgressCommits:
         """Spark tells of what has happened a little later: wait for what it has to say of runs that have ended."""
         running = {str(query.runId) for query in self._spark.streams.active}
         with self._heard:
-            self._heard.wait_for(lambda: self._runs.keys() <= running, max(0.0, deadline - time.monotonic()))
+            self._heard.wait_for(lambda: self._runs.keys() <= running, max(0.0, deadline - self._monotonic()))
 
     def _counts(self, name: str | None, query_id: str) -> bool:
         return self._queries is None or bool(self._queries & {name, query_id})
@@ -169,6 +172,14 @@ def _for_spark(listener: type[_Listener]) -> type[_Listener]:
     return type("Listener", (listener, StreamingQueryListener), {})
 
 
+@contextlib.contextmanager
+def _logged(failed: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception:  # of a bug, or py4j's, which have no common class: Spark's thread would drop it
+        log.exception("%s", failed)
+
+
 class _Listener:
     """Hears of each batch, in a thread of Spark's. What goes wrong here is logged, because it is nobody else's."""
 
@@ -182,23 +193,17 @@ class _Listener:
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
         """A run begins, and waits for this."""
-        try:
+        with _logged("the start of a query could not be noted"):
             self._begun(str(event.runId), event.name, str(event.id))
-        except Exception:
-            log.exception("the start of a query could not be noted")
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """A batch is done, and Spark's checkpoint has it."""
-        try:
+        with _logged("the progress of a query could not be read"):
             found = event.progress
             sources = [(source.description, source.endOffset) for source in found.sources]
             self._read(str(found.runId), found.name, str(found.id), sources)
-        except Exception:
-            log.exception("the progress of a query could not be read")
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """A query has ended, by itself or by an error; its last batch was told of before."""
-        try:
+        with _logged("the end of a query could not be noted"):
             self._ended(str(event.runId))
-        except Exception:
-            log.exception("the end of a query could not be noted")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -20,6 +19,7 @@ from actors.client.errors import (
     UnknownMemberIdError,
     UnknownTopicOrPartitionError,
 )
+from actors.runtime.environment import REAL
 from actors.runtime.logs import about
 from spark_bridge.progress import GroupOffsets, Offsets
 
@@ -138,7 +138,7 @@ def _problem(tp: TopicPartition, error: KafkaError) -> tuple[str, str]:
 class Publisher:
     """The thread that commits. It connects when there is something to commit first."""
 
-    def __init__(self, connect: Callable[[], Admin], monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, connect: Callable[[], Admin], monotonic: Callable[[], float] = REAL.clock.monotonic) -> None:
         self._connect, self._monotonic = connect, monotonic
         self._admin: Admin | None = None
         self._groups: dict[str, GroupCommits] = {}

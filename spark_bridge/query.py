@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from actors.client.errors import DataLossError, KafkaTimeoutError
 from actors.client.records import OffsetRange
 from actors.members.range_group import SeenTopics, limited, positions_and_ends
 from actors.runtime import functions
+from actors.runtime.environment import REAL, Clock
 from actors.runtime.logs import about
 from spark_bridge.batch import Batch
 from spark_bridge.executor_scaling import ExecutorScaling
@@ -76,6 +76,7 @@ class GroupQuery:
         client: Consumer,
         run_id: str,
         scaling: ExecutorScaling | None = None,
+        clock: Clock = REAL.clock,
     ) -> None:
         from pyspark import InheritableThread
 
@@ -83,14 +84,14 @@ class GroupQuery:
         self.id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"coterie:{plan.group_id}"))
         self.run_id = run_id
         self._spark, self._plan, self._members, self._client = spark, plan, members, client
-        self._scaling = scaling
+        self._scaling, self._clock = scaling, clock
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._exception: BaseException | None = None
         self._progress: deque[dict[str, Any]] = deque(maxlen=_RECENT)
         self._batches, self._records = 0, 0
         self._in_function = False
-        self._last_batch = time.monotonic()
+        self._last_batch = clock.monotonic()
         self._reported_at: float | None = None
         self._seen = SeenTopics()
         self._deleted: set[str] = set()  # topics that members hold partitions of
@@ -155,11 +156,12 @@ class GroupQuery:
         self._client.wakeup()
         if threading.current_thread() is self._thread:
             return  # a batch function stops its own query
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
         while not self._ended.is_set():
             with contextlib.suppress(Exception):  # the session may have been stopped first
                 self._spark.sparkContext.cancelJobGroup(self.run_id)  # again: the function may begin another job
-            if not self._ended.wait(_CANCEL_SECONDS) and not self._in_function and time.monotonic() > deadline:
+            late = not self._ended.wait(_CANCEL_SECONDS) and self._clock.monotonic() > deadline
+            if late and not self._in_function:
                 self._members.stop()
 
     # --- the thread -----------------------------------------------------------------------------------------------
@@ -170,7 +172,7 @@ class GroupQuery:
             context.setJobGroup(self.run_id, f"group {self._plan.group_id}", interruptOnCancel=True)
             self._settle()
             self._turns()
-        except BaseException as error:
+        except BaseException as error:  # a batch function may raise anything, SystemExit as well
             if not self._stopping.is_set():
                 self._exception = reason = self._reason(error)
                 log.warning(
@@ -184,7 +186,7 @@ class GroupQuery:
             try:
                 self._members.stop()
                 self._client.close()
-            except Exception:
+            except Exception:  # Ray raises many kinds; whoever waits for the end must not wait for ever
                 log.exception(
                     "closing the query of group %s", self._plan.group_id, extra=about(group=self._plan.group_id)
                 )
@@ -206,7 +208,7 @@ class GroupQuery:
         goal: Goal = {}
         sure = False
         while not self._stopping.is_set():
-            begun = time.monotonic()
+            begun = self._clock.monotonic()
             self._triggered = True
             busy = self._turn(goal if self._plan.interval_s is None else None)
             self._triggered = False
@@ -217,7 +219,7 @@ class GroupQuery:
                     self._settle()
                 sure = not busy
                 continue
-            pause = self._plan.interval_s - (time.monotonic() - begun)
+            pause = self._plan.interval_s - (self._clock.monotonic() - begun)
             if not busy:
                 self._message = "Waiting for data to arrive"
                 pause = max(pause, _IDLE_SECONDS)
@@ -231,7 +233,7 @@ class GroupQuery:
 
         With `goal`, read only up to these ends; the end of a partition is fixed when it is first seen.
         """
-        watch = _Watch()
+        watch = _Watch(self._clock)
         self._message = "Getting offsets"
         if has_ended(self._spark):  # a turn without records asks Spark for nothing
             raise _ended()
@@ -243,7 +245,7 @@ class GroupQuery:
             if ranges:
                 batch = Batch(self._batches, tuple(ranges), lambda: self._still_held(shares))
                 self._process(batch, ranges, watch)
-        except BaseException:
+        except BaseException:  # SystemExit of a batch function, too: the members wait for the batch's end
             with contextlib.suppress(Exception):  # what went wrong first is what is told
                 self._finish(batch, {}, shares)
             raise
@@ -255,7 +257,7 @@ class GroupQuery:
             self._progress.append(self._report(ranges, ends, counted, watch))
             self._batches += 1
             self._records += self._progress[-1]["numInputRows"]
-            self._last_batch = time.monotonic()
+            self._last_batch = self._clock.monotonic()
         return done
 
     def _process(self, batch: Batch, ranges: list[OffsetRange], watch: _Watch) -> None:
@@ -335,14 +337,14 @@ class GroupQuery:
         least = self._plan.min_offsets_per_trigger
         if least is None or waiting >= least:
             return False
-        return time.monotonic() - self._last_batch < self._plan.max_trigger_delay_s
+        return self._clock.monotonic() - self._last_batch < self._plan.max_trigger_delay_s
 
     def _report(
         self, ranges: list[OffsetRange], ends: Mapping[Key, int], counted: set[Key], watch: _Watch
     ) -> dict[str, Any]:
         rows = sum(r.until_offset - r.from_offset for r in ranges)
         took = watch.total_s()
-        now = time.monotonic()
+        now = self._clock.monotonic()
         since, self._reported_at = now - (self._reported_at or now - took), now
         return {
             "id": self.id,
@@ -376,21 +378,22 @@ def _ended() -> SessionError:
 class _Watch:
     """Measures how long the parts of one turn take."""
 
-    def __init__(self) -> None:
-        self.started = datetime.now(UTC)
+    def __init__(self, clock: Clock) -> None:
+        self.started = datetime.fromtimestamp(clock.wall_ms() / 1000, UTC)
         self.durations_ms: dict[str, int] = {}
-        self._begun = time.monotonic()
+        self._monotonic = clock.monotonic
+        self._begun = clock.monotonic()
 
     @contextlib.contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        begun = time.monotonic()
+        begun = self._monotonic()
         try:
             yield
         finally:
-            self.durations_ms[name] = int((time.monotonic() - begun) * 1000)
+            self.durations_ms[name] = int((self._monotonic() - begun) * 1000)
 
     def total_s(self) -> float:
-        return time.monotonic() - self._begun
+        return self._monotonic() - self._begun
 
 
 def _by_topic(offsets: Mapping[Key, int]) -> dict[str, dict[str, int]]:

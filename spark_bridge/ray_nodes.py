@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.links.status import ClusterStatus
 from actors.runtime import ray_inside
+from actors.runtime.environment import REAL, Clock
 from actors.runtime.process import last_line
 from placement.executors import NoRoomError, Room, place_executors
 from spark_bridge.encryption import what_is_wrong
@@ -58,12 +58,12 @@ def refuse_taken_namespace() -> None:
 
 
 @contextlib.contextmanager
-def placed(app: Application) -> Iterator[Any]:
+def placed(app: Application, clock: Clock = REAL.clock) -> Iterator[Any]:
     """Within the block there is a placement group with a bundle for each executor on its node; None for one node.
 
     Raises SessionError if the executors do not fit.
     """
-    nodes = _choose_nodes(app)
+    nodes = _choose_nodes(app, clock)
     if is_single():
         yield None
         return
@@ -74,22 +74,22 @@ def placed(app: Application) -> Iterator[Any]:
         ray.util.remove_placement_group(group)
 
 
-def wait_until_gone(app: Application, in_order: bool = True) -> None:
+def wait_until_gone(app: Application, in_order: bool = True, clock: Clock = REAL.clock) -> None:
     """Wait until the actors of this application are gone, so that the next one can have their names.
 
     Actors that do not end in time are killed; if not `in_order`, at once.
     """
     patience_s = _ORDERLY_SECONDS if in_order else 0.0
-    begun = time.monotonic()
+    begun = clock.monotonic()
     names = {_MASTER, app.name + _PYTHON_MASTER}
     while ray.is_initialized() and (left := [n for n in _names() if n in names or n.startswith("raydp-executor-")]):
-        waited = time.monotonic() - begun
+        waited = clock.monotonic() - begun
         if waited > _GONE_SECONDS:
             warnings.warn(f"Spark session {app.name!r} has left {', '.join(left)} behind on Ray", stacklevel=2)
             return
         if waited > patience_s:
             _kill(left)
-        time.sleep(_POLL_SECONDS)
+        clock.sleep(_POLL_SECONDS)
 
 
 def _kill(names: Sequence[str]) -> None:
@@ -179,18 +179,18 @@ def _ask_nodes(question: Callable[[str], Any], about: str) -> Iterator[tuple[str
             raise SessionError(f"Ray node {address} cannot be asked what it has: {last_line(error)}") from error
 
 
-def _choose_nodes(app: Application) -> list[str]:
+def _choose_nodes(app: Application, clock: Clock) -> list[str]:
     """The node of each executor. If they do not fit, waits a while for room that is just being freed."""
     brokers = _brokers_by_node()
-    deadline = time.monotonic() + _FREE_SECONDS
+    deadline = clock.monotonic() + _FREE_SECONDS
     while True:
         try:
             return _place(app, _rooms(brokers, ray_inside.available_by_node()))
         except NoRoomError as error:
-            if time.monotonic() > deadline or not _would_fit(app, brokers):
+            if clock.monotonic() > deadline or not _would_fit(app, brokers):
                 text = f"{error}: ask for less, end what else runs there, or give Ray more"
                 raise SessionError(text) from error
-        time.sleep(_POLL_SECONDS)
+        clock.sleep(_POLL_SECONDS)
 
 
 def room_for(most: int, cpus: float, memory_bytes: int) -> int:

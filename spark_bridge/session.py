@@ -11,7 +11,6 @@ import importlib.util
 import math
 import os
 import platform
-import secrets
 import sys
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.runtime.environment import REAL, Chance, Clock, Environment
 from spark_bridge import encryption
 from spark_bridge.java import Java, JavaError, find_java, java_environment
 from spark_bridge.spark_config import (
@@ -48,6 +48,7 @@ def session(
     configs: Mapping[str, Any] | None = None,
     ray_address: str | None = None,
     encrypted: bool | str = False,
+    environment: Environment = REAL,
 ) -> Iterator[SparkSession]:
     """A SparkSession whose executors are actors on Ray, beside the brokers of Coterie's clusters there.
 
@@ -68,9 +69,9 @@ def session(
     try:
         java = _java()
         _refuse_running_session()
-        with _ray(app, java, ray_address) as owned:
+        with _ray(app, java, ray_address, environment.chance) as owned:
             with _secret_file(encrypted) as file:
-                yield from _run(app, java, owned, file)
+                yield from _run(app, java, owned, file, environment.clock)
     finally:
         _one_at_a_time.release()
 
@@ -86,23 +87,23 @@ def check_installed(find: Callable[[str], object] = importlib.util.find_spec) ->
         )
 
 
-def _run(app: Application, java: Java, owned: bool, secret_file: str | None) -> Iterator[SparkSession]:
+def _run(app: Application, java: Java, owned: bool, secret_file: str | None, clock: Clock) -> Iterator[SparkSession]:
     from actors.runtime.ray_runtime import process_environment
     from spark_bridge import launch, ray_nodes
 
     ray_nodes.refuse_taken_namespace()
     expect_unclosed_sockets()
-    with launch.interrupts_restored(), ray_nodes.placed(app) as group:
+    with launch.interrupts_restored(), ray_nodes.placed(app, clock) as group:
         java_env = {} if owned else ray_nodes.java_env_of_nodes(sys.executable)
         log = _log_file(app)
         try:
             own = encryption.encrypting(secret_file) if secret_file is not None else ({}, "")
             with process_environment(_environment(java, app)):
-                spark = launch.start(app, spark_configs(app, log, java_env, *own), group, java_env, log)
+                spark = launch.start(app, spark_configs(app, log, java_env, *own), group, java_env, log, clock)
             yield spark
         finally:
             in_order = launch.stop()
-            ray_nodes.wait_until_gone(app, in_order)
+            ray_nodes.wait_until_gone(app, in_order, clock)
         with contextlib.suppress(OSError):
             os.unlink(log)  # it stays where there was an error to look for
 
@@ -160,7 +161,7 @@ def _java() -> Java:
 
 
 @contextlib.contextmanager
-def _ray(app: Application, java: Java, ray_address: str | None) -> Iterator[bool]:
+def _ray(app: Application, java: Java, ray_address: str | None, chance: Chance) -> Iterator[bool]:
     """Within the block, this process is connected to a Ray. Yields whether the session has started it."""
     import ray
 
@@ -177,7 +178,7 @@ def _ray(app: Application, java: Java, ray_address: str | None) -> Iterator[bool
             "the script there and give the cluster's host:port, or hand the script to `ray job submit`"
         )
     # RayDP's actors have fixed names: every application needs a namespace of its own.
-    namespace = f"spark-{app.name}-{secrets.token_hex(4)}"
+    namespace = f"spark-{app.name}-{chance.randbytes(4).hex()}"
     with tempfile.TemporaryDirectory(prefix="coterie-spark-") as folder:
         try:
             if address is None:

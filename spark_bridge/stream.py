@@ -14,7 +14,6 @@ This module describes a stream and checks it; `query` runs it, `members` has its
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -26,6 +25,7 @@ from actors.members.autoscale import Autoscale
 from actors.members.brokers_there import check_brokers
 from actors.members.range_group import RangeMemberSpec, member_settings, topics_begun
 from actors.runtime import functions
+from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.settings.durations import parse_duration
 from spark_bridge.bounds import resolve
 from spark_bridge.executor_changes import SessionExecutors
@@ -61,8 +61,9 @@ class GroupStream:
         bootstrap_servers: str | None = None,
         options: Mapping[str, Any] | None = None,
         members: int | None = None,
+        environment: Environment = REAL,
     ) -> None:
-        self._spark = spark
+        self._spark, self._environment = spark, environment
         self._options = read = source_options(options, streaming=True)
         self._group_id = _given("group_id", group_id, read.group_id)
         self._servers = _given("bootstrap_servers", bootstrap_servers, read.bootstrap_servers)
@@ -132,7 +133,7 @@ class GroupStream:
         if self._function is None:
             raise OptionError("foreach_batch: a stream needs a function before it can start")
         check_session(self._spark)
-        read, run_id = self._options, str(uuid.uuid4())
+        read, run_id = self._options, str(new_uuid(self._environment.chance))
         check_brokers(self._servers, read.client, f"the stream of group {self._group_id!r}")
         tell_kept_classic(read.client, self._group_id)
         count = self._count or prepare(self._spark)
@@ -155,17 +156,18 @@ class GroupStream:
             prefix = f"{self._group_id[:200]}-{run_id[:8]}"
             scaling = self._scaling()
             members = Members(spec, count, executor_nodes(self._spark), prefix)
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: the client's thread would stay
             client.close()
             raise
         plan = self._plan(self._function, partitions, consumer_config(member_settings(spec)))
-        return GroupQuery(self._spark, plan, members, client, run_id, scaling)
+        return GroupQuery(self._spark, plan, members, client, run_id, scaling, self._environment.clock)
 
     def _scaling(self) -> ExecutorScaling | None:
         if self._policy is None:
             return None
         executors = SessionExecutors(self._spark)
-        return ExecutorScaling(self._policy, executors, self._resize, self._options.min_partitions)
+        least, monotonic = self._options.min_partitions, self._environment.clock.monotonic
+        return ExecutorScaling(self._policy, executors, self._resize, least, monotonic)
 
     def _plan(self, function: BatchFunction, partitions: Sequence[TopicPartition], settings: Mapping[str, Any]) -> Plan:
         read = self._options

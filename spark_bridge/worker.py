@@ -55,7 +55,7 @@ def reader_for(**arguments: Any) -> Iterator[RangeReader]:
     reader = _take(key) or RangeReader(**arguments)
     try:
         yield reader
-    except BaseException:
+    except BaseException:  # GeneratorExit, too, of a task that wants no more: it is in the middle of a range
         reader.close()
         raise
     _keep(key, reader)

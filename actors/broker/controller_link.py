@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -30,6 +31,8 @@ from actors.links.status import Load
 from actors.runtime.environment import Chance
 from actors.settings import LinkStores
 from placement.metadata import ClusterMetadata
+
+log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Result)
 
@@ -160,7 +163,10 @@ class ControllerLink:
     async def _carry_out(self, broker: Broker, number: int, operation: Operation[Result]) -> None:
         try:
             self.send(Answer(number, await broker.on_call(operation)))
-        except Exception as error:
+        except OSError as error:
+            self.send(Failed(number, str(error) or type(error).__name__))
+        except Exception as error:  # a bug: the controller waits for an answer
+            log.exception("%s failed", type(operation).__name__)
             self.send(Failed(number, str(error) or type(error).__name__))
 
     def _settle(self, answer: Joined | Welcome) -> None:

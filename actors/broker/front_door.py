@@ -349,7 +349,7 @@ class FrontDoor:
                     self._handle(connection, frame, api)
                 except WireError as error:
                     connection.close(str(error))
-                except Exception:
+                except Exception:  # a bug: the connection is held, and its client would wait for ever
                     log.exception("%s from %s", api.key.label, connection.peer, extra=about(peer=connection.peer))
                     connection.close("its request could not be handled")
                 connection.flush()
@@ -371,7 +371,7 @@ class FrontDoor:
         request = Request(header, message, connection, slot, self._counts.answered)
         try:
             response = api.handle(self._context, request)
-        except Exception:
+        except Exception:  # a bug of the API's handler: its client is told, and the others are served
             log.exception(
                 "%s v%d from %s failed", api.key.label, version, connection.peer, extra=about(peer=connection.peer)
             )

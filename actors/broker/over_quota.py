@@ -61,7 +61,7 @@ class OverQuota:
             self._serve(connection, frame, 0, len(frame))
         except WireError as error:
             connection.close(str(error))
-        except Exception:
+        except Exception:  # a bug, in the turn of a timer: the client would wait for ever
             log.exception("Produce from %s", connection.peer, extra=about(peer=connection.peer))
             connection.close("its request could not be handled")
         connection.flush()

@@ -272,7 +272,7 @@ class Registration:
                 log.error("the controller is not followed: %s", error)
                 await asyncio.sleep(_OTHER_BUILD_SECONDS)
                 continue
-            except Exception as error:
+            except Exception as error:  # of a bug, too: one that tries no more is lost until somebody restarts it
                 log.info("the controller cannot be reached yet: %s", error)
                 await asyncio.sleep(_RECONNECT_SECONDS)
                 continue
@@ -330,7 +330,7 @@ class Registration:
         self._replicas.stop_following()  # first, or a leader that hears from this broker proposes it again
         try:
             await self._leave(answer_s)
-        except BaseException:
+        except BaseException:  # cancelled, too: it is not stopped, so it has to get in sync again
             self._replicas.follow_again()
             raise
         self._context.loop.call_later(stop_s, self._replicas.follow_again)

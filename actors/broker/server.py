@@ -161,7 +161,7 @@ class BrokerServer:
                 )
             finally:
                 recovers.cancel()
-        except BaseException:
+        except BaseException:  # cancelled, too: the link would stay
             contact.link.close()
             raise
         context = BrokerContext(

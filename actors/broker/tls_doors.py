@@ -111,7 +111,7 @@ class TlsDoors:
                 await self._broker.loop.run_in_executor(None, door.tls.replacement, given)
             except OutsideError as error:
                 return f"listener {name}: {error}"
-            except Exception as error:
+            except Exception as error:  # a bug, or of the TLS library: whoever changes the settings waits
                 log.exception("trying the certificates of listener %s", name)
                 return f"listener {name}: {type(error).__name__}"
         return None

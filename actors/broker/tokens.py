@@ -54,7 +54,7 @@ class Tokens:
             return check_token(token, self.source.keys, self._rules, self._wall_ms() / 1000)
         except TokenError as error:
             return error
-        except Exception:
+        except Exception:  # a bug where strangers can reach it: this login fails, and no more
             log.exception("a token could not be judged")
             return None
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -16,9 +15,12 @@ from actors.cli.cluster_commands import (
     warnings_as_notes,
 )
 from actors.cli.errors import CliError
-from actors.cli.options import F, output_format
+from actors.cli.options import F, at_a_clock, output_format
 from actors.cli.output import emit, note, plural, say, working
 from actors.links.removals import PlannedMove, RemovalOutlook, RemovalStatus
+
+if TYPE_CHECKING:
+    from actors.runtime.environment import Clock
 
 _TOLD_SECONDS: Final = 5.0
 
@@ -119,6 +121,7 @@ def replace(
 @click.option("--dry-run", is_flag=True, help="Show which partitions would move where, and change nothing.")
 @click.option("--cancel", is_flag=True, help="Have it stay, with what it still has.")
 @output_format
+@at_a_clock
 def remove(
     broker_id: int,
     ray_address: str | None,
@@ -128,6 +131,7 @@ def remove(
     dry_run: bool,
     cancel: bool,
     output_format: str,
+    clock: Clock,
 ) -> None:
     """Remove broker ID for good: others lead, its replicas move to them, and it ends. Its id is never used again.
 
@@ -149,7 +153,7 @@ def remove(
             _show_plan(outlook, output_format)
             return
         with working(f"removing broker {broker_id}"):
-            cluster.remove_broker(broker_id, throttle=throttle, told=Told(broker_id))
+            cluster.remove_broker(broker_id, throttle=throttle, told=Told(broker_id, clock.monotonic))
         say(f"removed {broker_id} bootstrap.servers={cluster.bootstrap_servers}")
 
 
@@ -167,14 +171,14 @@ def _show_plan(outlook: RemovalOutlook, output_format: str) -> None:
 class Told:
     """Says how far a removal is: at once, then when it waits for something else, and every few seconds."""
 
-    def __init__(self, broker_id: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, broker_id: int, monotonic: Callable[[], float]) -> None:
         self._broker_id = broker_id
-        self._clock = clock
+        self._monotonic = monotonic
         self._said_at: float | None = None
         self._waits_for: str | None = None
 
     def __call__(self, status: RemovalStatus) -> None:
-        now = self._clock()
+        now = self._monotonic()
         due = self._said_at is None or now - self._said_at >= _TOLD_SECONDS
         if due or status.waits_for != self._waits_for:
             note(f"broker {self._broker_id}: {status}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
@@ -19,6 +18,7 @@ from actors.cli.lines import Record, for_terminal, separator_bytes, to_json, to_
 
 if TYPE_CHECKING:
     from actors.client import Consumer
+    from actors.runtime.environment import Clock
 
 _POLL_MS = 500  # the longest poll, so that --timeout-ms is noticed in time
 _POLL_RECORDS = 500
@@ -38,6 +38,7 @@ _TERMINATED = 143  # 128 + SIGTERM
 @click.option("--key-separator", metavar="TEXT", help="Write keys too, with this between key and value.")
 @click.option("--print-headers", is_flag=True, help="Write headers before each record.")
 @options.line_format
+@options.at_a_clock
 def consume(
     topic: str,
     bootstrap_server: str,
@@ -50,6 +51,7 @@ def consume(
     key_separator: str | None,
     print_headers: bool,
     line_format: str,
+    clock: Clock,
 ) -> None:
     """Write the records of TOPIC to standard output, from now on or --from-beginning.
 
@@ -79,7 +81,15 @@ def consume(
             begin = offset or ("earliest" if from_beginning else "latest")
             _assign(consumer, topic, there, partitions, begin)
         stdout = sys.stdout.buffer
-        count = copy(consumer, stdout, line, commits=bool(group), limit=max_messages, silence_ms=timeout_ms)
+        count = copy(
+            consumer,
+            stdout,
+            line,
+            clock.monotonic,
+            commits=bool(group),
+            limit=max_messages,
+            silence_ms=timeout_ms,
+        )
     output.note(output.plural(count, "record"))
 
 
@@ -87,6 +97,7 @@ def copy(
     consumer: Consumer,
     stdout: BinaryIO,
     line: Callable[[Record], bytes],
+    monotonic: Callable[[], float],
     *,
     commits: bool,
     limit: int | None,
@@ -97,7 +108,7 @@ def copy(
     Ends after `limit` records, or when none has come for `silence_ms`; None: never for this reason.
     """
     count = 0
-    last = time.monotonic()
+    last = monotonic()
     while limit is None or count < limit:
         most = _POLL_RECORDS if limit is None else min(_POLL_RECORDS, limit - count)
         polled = consumer.poll(timeout_ms=_poll_ms(silence_ms), max_records=most)
@@ -106,10 +117,10 @@ def copy(
             stdout.write(b"".join(lines))
             stdout.flush()
             count += len(lines)
-            last = time.monotonic()
+            last = monotonic()
             if commits:
                 _commit(consumer)
-        elif silence_ms is not None and (time.monotonic() - last) * 1000 >= silence_ms:
+        elif silence_ms is not None and (monotonic() - last) * 1000 >= silence_ms:
             break
     return count
 

@@ -43,7 +43,7 @@ def run(body: Callable[[], Any]) -> int:
     except BrokenPipeError:  # the reader has closed the pipe, as in `coterie consume ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter fails again when it flushes at its end
         return BROKEN_PIPE
-    except Exception as error:
+    except Exception as error:  # a bug's, too: a trace is shown only to those who ask for it
         return _fail_with(error)
     return result if isinstance(result, int) else 0
 

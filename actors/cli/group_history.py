@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby, pairwise
-from time import time
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -16,6 +15,9 @@ from actors.client.admin.offset_plans import parse_duration
 from actors.links.member_names import MemberNames
 from actors.links.rebalances import named
 from actors.links.views import GetGroupHistory, GroupHistory, LagPoint, RebalanceView
+
+if TYPE_CHECKING:
+    from actors.runtime.environment import Clock
 
 Rows = list[dict[str, Any]]
 T = TypeVar("T", int, float)
@@ -37,14 +39,23 @@ _SAME_MS: Final = 1_260_000
 @name_option
 @data_dir_option("Data directory of an embedded cluster on this machine.")
 @options.output_format
-def history(group: str, since: str, ray_address: str | None, name: str, data_dir: str, output_format: str) -> None:
+@options.at_a_clock
+def history(
+    group: str,
+    since: str,
+    ray_address: str | None,
+    name: str,
+    data_dir: str,
+    output_format: str,
+    clock: Clock,
+) -> None:
     """Show when and why GROUP was rebalanced, whom it waited for, and its lag over time.
 
     BY is who caused a rebalance; JOIN and SYNC say how long its phases took (groups of other types than classic have
     their own); WAITED-FOR whom they waited for longest.
     BEHIND is lag in time: the age of the oldest record that was not read.
     """
-    now_ms, span_ms = int(time() * 1000), parse_duration(since)
+    now_ms, span_ms = clock.wall_ms(), parse_duration(since)
     ask = GetGroupHistory(group, now_ms - span_ms, now_ms, points=_POINTS * _LINES * _BLOCKS)
     with views.connect(ray_address, name, data_dir) as source:
         found = source.view(ask)

@@ -38,6 +38,7 @@ from actors.cli.watching import watched
 if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
     from actors.client.admin.types import GroupDescription
+    from actors.runtime.environment import Clock
 
 
 @click.group()
@@ -95,6 +96,7 @@ def list_groups(
 @ray_address_option
 @name_option
 @data_dir_option("Data directory of an embedded cluster on this machine, for --state --verbose.")
+@options.at_a_clock
 def describe(
     group_arguments: tuple[str, ...],
     group_options: tuple[str, ...],
@@ -109,6 +111,7 @@ def describe(
     ray_address: str | None,
     name: str,
     data_dir: str,
+    clock: Clock,
 ) -> None:
     """Show the offsets and lag of groups, their members, or their state."""
     with ExitStack() as stack:
@@ -118,7 +121,7 @@ def describe(
             known = stack.enter_context(statuses(admin.describe_cluster().cluster_id, ray_address, name, data_dir))
         look = partial(_describe, admin, group_arguments, group_options, all_groups, view, verbose, known)
         if watch:
-            watched(lambda: look(output_format), interval)
+            watched(lambda: look(output_format), interval, clock)
         else:
             look(output_format)
 

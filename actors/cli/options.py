@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import click
 
@@ -62,7 +63,20 @@ def admin_options(command: F) -> F:
     return bootstrap(timeout(output_format(command)))
 
 
-def named(what: str, *, required: bool = True) -> Callable[[F], F]:
+def at_a_clock(command: F) -> F:
+    """Give a command the argument `clock`: the machine's, unless the command line was called with another (`obj`)."""
+
+    @functools.wraps(command)
+    def clocked(*arguments: Any, **options: Any) -> Any:
+        from actors.runtime.environment import REAL, Clock  # asyncio is among what it needs
+
+        clock = click.get_current_context().find_object(Clock) or REAL.clock
+        return command(*arguments, clock=clock, **options)
+
+    return cast(F, clocked)
+
+
+def named(what: str) -> Callable[[F], F]:
     """Have a command take names as arguments (`coterie topics delete a b`), or as in Kafka's tools (`--topic a`).
 
     The command gets `<what>_arguments` and `<what>_options`; `names` makes one list of them.

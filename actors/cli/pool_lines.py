@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
-from time import sleep
 from typing import TYPE_CHECKING, Final, Protocol
 
 from actors import CoterieError
@@ -58,9 +57,7 @@ class Reader:
             output.say(self._shown(line), keep="\t")
             self._read = advanced(self._read, [line])
 
-    def follow(
-        self, is_there: Callable[[], object], wait: Callable[[float], object] = sleep, looks: int | None = None
-    ) -> None:
+    def follow(self, is_there: Callable[[], object], wait: Callable[[float], object], looks: int | None = None) -> None:
         """Print lines as they come; without end unless `looks` says how often to look.
 
         A pool that does not say anything now, because its supervisor starts again, may later. `is_there` raises what

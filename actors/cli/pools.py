@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from time import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from actors.members.deployment.deployed import DeployedPool
     from actors.members.deployment.description import PoolDescription
     from actors.members.logs.journal import Cursor, MemberLine
+    from actors.runtime.environment import Clock
 
 _pool = click.argument("pool", metavar="POOL")
 
@@ -79,6 +79,7 @@ def list_pools(bootstrap_server: str, output_format: str, ray_address: str | Non
 @_ray
 @click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C; on a terminal in place.")
 @click.option("--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, help="Seconds, with --watch.")
+@options.at_a_clock
 def describe(
     pool: str,
     bootstrap_server: str,
@@ -87,6 +88,7 @@ def describe(
     data_dir: str,
     watch: bool,
     interval: float,
+    clock: Clock,
 ) -> None:
     """Show a pool: what is wished, how it is, its members and what has become of them."""
     with _perhaps_on_ray(ray_address, data_dir) as unknown, _attached(pool, bootstrap_server) as deployed:
@@ -94,7 +96,7 @@ def describe(
         if watch:
             deployed.describe()  # an error comes alone
             _say(unknown)
-            watched(show, interval)
+            watched(show, interval, clock)
         else:
             show()
             _say(unknown)
@@ -195,6 +197,7 @@ def stop(pool: str, bootstrap_server: str, ray_address: str | None, data_dir: st
 )
 @click.option("--since", metavar="DURATION", help="Only lines that are not older: 90s, 10m, 6h.")
 @click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@options.at_a_clock
 def logs(
     pool: str,
     bootstrap_server: str,
@@ -205,13 +208,14 @@ def logs(
     tail: int,
     since: str | None,
     follow: bool,
+    clock: Clock,
 ) -> None:
     """Print what the members of POOL have printed and logged, and what became of them.
 
     A line has its time, the member's number, its pid, its level, and its text. Of a member that was killed there is
     what was asked for before; all of it is in the logs of Ray's workers, on its node.
     """
-    since_ms = _since_ms(since)
+    since_ms = _since_ms(since, clock.wall_ms())
     with _on_ray(ray_address, data_dir), _attached(pool, bootstrap_server) as deployed:
         _check_member(deployed, member)
 
@@ -221,16 +225,16 @@ def logs(
         reader = Reader(ask, json_line if line_format == "json" else text_line, output.note)
         reader.print_new(tail)
         if follow:
-            reader.follow(deployed.describe)
+            reader.follow(deployed.describe, clock.sleep)
 
 
-def _since_ms(since: str | None) -> int:
+def _since_ms(since: str | None, now_ms: int) -> int:
     from actors.client.admin.offset_plans import PlanError, parse_duration
 
     if since is None:
         return 0
     try:
-        return max(0, int(time() * 1000) - parse_duration(since))
+        return max(0, now_ms - parse_duration(since))
     except PlanError as error:
         raise click.BadParameter(str(error), param_hint="--since") from None
 

@@ -5,8 +5,7 @@ The plan is made here (placement.spread); the cluster carries it out.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
     from actors.client.admin.types import PartitionDescription, PartitionReassignment
     from actors.client.errors import KafkaError
+    from actors.runtime.environment import Clock
 
 COLUMNS: Final = ("topic", "partition", "replicas", "new_replicas")
 _MIN_INSYNC: Final = "min.insync.replicas"
@@ -45,6 +45,7 @@ _LOOKS_FOR_A_LEADER: Final = 5
 @click.option("--cancel", is_flag=True, help="Cancel the moves that are under way.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done (the default).")
 @click.option("--execute", is_flag=True, help="Do it, and wait until it is done.")
+@options.at_a_clock
 def reassign(
     topic_arguments: tuple[str, ...],
     topic_options: tuple[str, ...],
@@ -58,6 +59,7 @@ def reassign(
     cancel: bool,
     dry_run: bool,
     execute: bool,
+    clock: Clock,
 ) -> None:
     """Spread the partitions of topics evenly over brokers and racks, with few moves.
 
@@ -93,7 +95,7 @@ def reassign(
             _raise(_refused(admin, dict.fromkeys(plan)), len(plan), "called off")
         else:
             refused = _refused(admin, plan)
-            stuck = _wait(admin, (plan.keys() | under_way.keys()) - refused.keys())
+            stuck = _wait(admin, (plan.keys() | under_way.keys()) - refused.keys(), clock.sleep)
             _lead(admin, [tp for tp in found.partitions if tp.topic in chosen and tp not in stuck])
             _raise(refused, len(plan), "moved")
             _raise_stuck(stuck)
@@ -207,7 +209,7 @@ def _refused(admin: Admin, plan: Mapping[TopicPartition, Sequence[int] | None]) 
     }
 
 
-def _wait(admin: Admin, moving: set[TopicPartition]) -> set[TopicPartition]:
+def _wait(admin: Admin, moving: set[TopicPartition], sleep: Callable[[float], None]) -> set[TopicPartition]:
     """Wait until these have been moved. Returns those that cannot be, because they have no leader."""
     if not moving:
         return set()
@@ -216,7 +218,7 @@ def _wait(admin: Admin, moving: set[TopicPartition]) -> set[TopicPartition]:
     looks = 0
     with output.progress("partitions moved", len(left)) as bar:
         while left and looks < _LOOKS_FOR_A_LEADER:
-            time.sleep(pause)
+            sleep(pause)
             pause = min(1.2 * pause, _SLOWEST_POLL_SECONDS)
             still = left & admin.list_partition_reassignments().keys()
             bar.advance(len(left) - len(still))

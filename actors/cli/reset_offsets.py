@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from actors.cli.errors import CliError
 if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
     from actors.client.admin.offset_plans import Log, Plan
+    from actors.runtime.environment import Clock
 
 COLUMNS: Final = ("group", "topic", "partition", "new_offset")
 
@@ -50,6 +50,7 @@ Planner = Callable[[Scope], "Plan"]
 @click.option("--dry-run", is_flag=True, help="Show what would be done (the default).")
 @click.option("--execute", is_flag=True, help="Move the offsets.")
 @click.option("--export", is_flag=True, help="Print CSV, as --from-file reads it.")
+@options.at_a_clock
 def reset_offsets(
     group_arguments: tuple[str, ...],
     group_options: tuple[str, ...],
@@ -63,6 +64,7 @@ def reset_offsets(
     execute: bool,
     export: bool,
     from_file: str | None,
+    clock: Clock,
     **targets: Any,
 ) -> None:
     """Move the offsets of groups that have no members now.
@@ -73,7 +75,7 @@ def reset_offsets(
 
     if dry_run and execute:
         raise click.UsageError("--dry-run and --execute contradict each other")
-    planner = _planner(targets, from_file)
+    planner = _planner(targets, from_file, clock.wall_ms)
     if bool(topics) + all_topics + bool(from_file) != 1:
         raise click.UsageError("say whose offsets: one of --topic, --all-topics and --from-file")
     with calls.connect(bootstrap_server, timeout_ms) as admin:
@@ -92,7 +94,7 @@ def reset_offsets(
                 admin.alter_consumer_group_offsets(name, plan.offsets)
 
 
-def _planner(targets: Mapping[str, Any], from_file: str | None) -> Planner:
+def _planner(targets: Mapping[str, Any], from_file: str | None, wall_ms: Callable[[], int]) -> Planner:
     """What makes the plan that was asked for. Raises UsageError unless exactly one was."""
     from actors.client.admin import lookups, offset_plans
     from actors.client.admin.offset_plans import Plan
@@ -105,7 +107,7 @@ def _planner(targets: Mapping[str, Any], from_file: str | None) -> Planner:
         return lambda _: Plan()
     (name, value), *_ = asked.items()
     if name in ("to_datetime", "by_duration"):
-        moment = _moment(name, value, time.time_ns() // 1_000_000)
+        moment = _moment(name, value, wall_ms())
         return lambda scope: offset_plans.to_times(scope.logs, lookups.offsets_at(scope.admin, scope.logs, moment))
     planners: dict[str, Planner] = {
         "to_earliest": lambda scope: offset_plans.to_earliest(scope.logs),

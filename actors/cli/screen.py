@@ -6,7 +6,6 @@ import os
 import select
 import sys
 import termios
-import time
 import tty
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from rich.text import Text
 
 from actors.cli.fitting import shortened
 from actors.cli.output import heading, text
+from actors.runtime.environment import Clock
 from actors.runtime.escaping import escaped
 
 _ARROWS = {b"\x1b[A": "up", b"\x1b[B": "down"}
@@ -97,7 +97,8 @@ def table_of(
 class Keys:
     """The keys that are pressed on standard input, without Enter; none if it is no terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._sleep = clock.sleep
         self._input = sys.stdin.fileno() if sys.stdin.isatty() else None
 
     @contextmanager
@@ -116,7 +117,7 @@ class Keys:
     def wait(self, seconds: float) -> str | None:
         """The next key, `up` and `down` for arrows; None if there is none for so long."""
         if self._input is None:
-            time.sleep(seconds)
+            self._sleep(seconds)
             return None
         keys = select.poll()  # select.select knows no file descriptors above 1023
         keys.register(self._input, select.POLLIN)

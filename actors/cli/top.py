@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from actors.cli.screen import Keys
+    from actors.runtime.environment import Clock
 
 _EVENTS: Final = 6
 _KEYS: Final = "q quit   s sort by %s   r reverse   j/k scroll   space now"
@@ -38,6 +39,7 @@ _BESIDE: Final = 6
 @click.option("--sort", "order", type=click.Choice(list(top_tables.ORDERS)), default="lag", show_default=True)
 @click.option("--once", is_flag=True, help="Show it once, and end. So it is where standard output is no terminal.")
 @options.output_format
+@options.at_a_clock
 def top(
     ray_address: str | None,
     name: str,
@@ -46,6 +48,7 @@ def top(
     order: str,
     once: bool,
     output_format: str,
+    clock: Clock,
 ) -> None:
     """Show brokers, groups, lag and rates of a cluster, live.
 
@@ -57,7 +60,7 @@ def top(
         if once or output_format == "json" or not sys.stdout.isatty():
             _once(source, order, output_format)
         else:
-            _live(source, interval, order)
+            _live(source, interval, order, clock)
 
 
 def _look(source: views.Views) -> tuple[Overview, tuple[GroupRow, ...]]:
@@ -103,12 +106,12 @@ class Shown:
             self.first = max(0, self.first - 1)
 
 
-def _live(source: views.Views, interval: float, order: str) -> None:
+def _live(source: views.Views, interval: float, order: str, clock: Clock) -> None:
     from rich.console import Console
 
     from actors.cli.screen import Keys
 
-    watch(source, interval, Shown(order), Console(), Keys())
+    watch(source, interval, Shown(order), Console(), Keys(clock))
 
 
 def watch(source: views.Views, interval: float, shown: Shown, console: Console, keys: Keys) -> None:

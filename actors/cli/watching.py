@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import sys
-import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from actors.runtime.environment import Clock
 
 
-def watched(show: Callable[[], None], interval_s: float, looks: int | None = None) -> None:
+def watched(show: Callable[[], None], interval_s: float, clock: Clock, looks: int | None = None) -> None:
     """Call `show`, which prints, every `interval_s` seconds; without end unless `looks` says how often.
 
     On a terminal the text stands in place, under the time. Elsewhere each is printed as it is, for programs to read.
@@ -22,13 +25,14 @@ def watched(show: Callable[[], None], interval_s: float, looks: int | None = Non
     with Screen(Console()) as screen:
         while True:
             if screen.is_live:
-                screen.show(lines_of(f"{datetime.now():%H:%M:%S}\n{_printed(show)}"))
+                now = datetime.fromtimestamp(clock.wall_ms() / 1000)
+                screen.show(lines_of(f"{now:%H:%M:%S}\n{_printed(show)}"))
             else:
                 show()
                 sys.stdout.flush()
             if looks is not None and (looks := looks - 1) <= 0:
                 return
-            time.sleep(interval_s)
+            clock.sleep(interval_s)
 
 
 def _printed(show: Callable[[], None]) -> str:

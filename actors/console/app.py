@@ -175,7 +175,7 @@ class Console:
     async def _carry_out(self, request: Request, session: Session) -> Response:
         form = await _form(request)
         if not self._tokens.is_good(request.cookies.get(self._cookie, ""), form.get("token", "")):
-            return self._stale(request, session)
+            return self._stale()
         preview = session.take(form.get("plan", ""), self._environment.clock.monotonic())
         if preview is None or preview.wish.group_id != form.get("id"):
             text = "This preview is too old, or was carried out already."
@@ -243,15 +243,14 @@ class Console:
         wait_s = self._tries.begins(address, user)
         if wait_s is None:
             return self._login_form(request, wanted, "Too many logins from your address. Try again in a minute.", 429)
+        visitor = None
         try:
             await self._options.pause(wait_s)
             visitor = await self._entrance.log_in(user, Secret(form.get("password", "")))
-        except BaseException as error:
-            self._tries.ended(address, user, succeeded=False)
-            if not isinstance(error, EntranceError):
-                raise
+        except EntranceError as error:
             return self._login_form(request, wanted, str(error), 403)
-        self._tries.ended(address, user, succeeded=True)
+        finally:
+            self._tries.ended(address, user, succeeded=visitor is not None)
         await self._sessions.end(request.cookies.get(self._cookie, ""))
         answer = RedirectResponse(wanted if _is_here(wanted) else "/", status_code=303)
         return self._set(answer, await self._sessions.begin(visitor))
@@ -271,7 +270,7 @@ class Console:
         form = await _form(request)
         session = self._session(request)
         if session is not None and not self._tokens.is_good(cookie, form.get("token", "")):
-            return self._stale(request, session)
+            return self._stale()
         await self._sessions.end(cookie)
         answer = RedirectResponse("/login", status_code=303)
         answer.delete_cookie(self._cookie)
@@ -289,7 +288,7 @@ class Console:
 
     # --- what cannot be answered ------------------------------------------------------------------------------------
 
-    def _stale(self, request: Request, session: Session) -> Response:
+    def _stale(self) -> Response:
         return self._problem("This form was too old, or not ours. Nothing was changed.", 403)
 
     async def not_found(self, request: Request, error: Exception) -> Response:

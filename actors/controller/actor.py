@@ -207,10 +207,10 @@ class Controller:
             start = ControllerStart.decoded(told)
             check_starter(start.starter)
             self._begin(start.spec)
-        except Exception:
+        except Exception:  # of a bug, too: Ray gives an actor up that raises
             if not self._restarted:
                 raise  # whoever starts the cluster is told why it cannot
-            # After an exception Ray gives the actor up. If its process ends, Ray starts it again.
+            # If its process ends instead, Ray starts it again.
             log.exception("this controller cannot start; the next one will try")
             time.sleep(_FAILED_RESTART_SECONDS)
             os._exit(1)

@@ -102,7 +102,7 @@ def start_controller(
         cause = getattr(error, "cause", None)
         _stop_quietly(controller)
         raise ClusterError(last_line(cause if cause is not None else error)) from None
-    except BaseException:
+    except BaseException:  # Ctrl-C, too: a detached actor outlives this program
         _stop_quietly(controller)
         raise
     return controller, addresses

@@ -95,7 +95,7 @@ class RayLauncher:
             work = self._work.get()
             try:
                 work()
-            except Exception:
+            except Exception:  # nobody looks at this thread, and the next work is another one
                 log.exception("starting or ending a process")
 
     def add(self, spec: BrokerSpec, node: Node) -> None:

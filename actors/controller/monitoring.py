@@ -164,7 +164,7 @@ class Monitoring:
         try:
             check_allowed_to_monitor(operation)
             protocol.send(Answer(number, await self._operate(protocol, operation)))
-        except Exception as error:
+        except Exception as error:  # of a bug, too: the Monitor waits for an answer
             protocol.send(Failed(number, f"{type(error).__name__}: {error}"))
 
     async def _operate(self, protocol: ControlProtocol, operation: Operation[Result]) -> Result:

@@ -96,7 +96,7 @@ async def reach_controller(
         async with asyncio.timeout(_CONNECT_SECONDS):
             await dial(lambda: protocol, *at, secrets, tls=tls)
             await ready
-    except BaseException:
+    except BaseException:  # cancelled, too: the connection would stay open
         protocol.close()
         raise
 

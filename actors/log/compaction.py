@@ -100,7 +100,7 @@ def compact(plan: CompactionPlan, writer: FileWriter) -> CompactionResult:
                 keeper.take(chunk)
         keeper.finish()
         output.finish()
-    except BaseException:
+    except BaseException:  # of a bug, too: half an output must not stay on the disk
         output.discard()
         raise
     return CompactionResult(

@@ -112,7 +112,7 @@ class DataDir:
                     lock = _set_aside(path, lock, machine)
                 found = _check_identity(path, expected, directory_id, machine)
                 return cls(path, found, lock, _take_clean_marker(path, machine.writer), machine)
-            except BaseException:
+            except BaseException:  # of a bug, too: the lock would stay with this process
                 lock.release()
                 raise
         except OSError as error:
@@ -194,14 +194,6 @@ class DataDir:
         renamed = self._rename_away(topic, partition, STRAY_SUFFIX)
         self._writer.fsync_directory(self.path)
         return renamed
-
-    def strays(self, known: Mapping[TopicPartition, bytes]) -> list[TopicPartition]:
-        """Loaded logs of partitions not in `known`, or known under another topic id."""
-        return [
-            key
-            for key, topic_id in self.topic_ids.items()
-            if key not in known or (topic_id != NO_TOPIC_ID and known[key] != topic_id)
-        ]
 
     def folder(self, topic: str, partition: int) -> Path:
         """The folder of a partition's log."""

@@ -32,7 +32,6 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 DELETED_SUFFIX: Final = ".deleted"
-SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
 _WALK_BYTES: Final = 8192
 

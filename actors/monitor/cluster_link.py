@@ -77,7 +77,7 @@ class ClusterLink:
             protocol.send(Answer(number, await self._answer(operation)))
         except LookupError as error:
             protocol.send(Failed(number, str(error)))
-        except Exception as error:
+        except Exception as error:  # a bug: the controller waits for an answer
             log.exception("%s failed", type(operation).__name__)
             protocol.send(Failed(number, f"{type(error).__name__}: {error}"))
 

@@ -32,7 +32,7 @@ class Historian:
         )
         try:
             return cls(thread, await opening)
-        except BaseException:
+        except BaseException:  # cancelled, too: the thread would stay
             thread.shutdown(wait=False)
             raise
 

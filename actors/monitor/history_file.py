@@ -77,7 +77,7 @@ def connected(path: Path | None) -> sqlite3.Connection:
         _prepare(db)
         if said := mend(db):
             log.warning("%s is mended: %s", path, said)
-    except BaseException:
+    except BaseException:  # whatever it is, the file would stay open
         db.close()
         raise
     return db

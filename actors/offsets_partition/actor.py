@@ -44,7 +44,7 @@ class OffsetsPartition:
         """Serve until no broker needs it, or none is left. Then the process ends, so this never returns."""
         try:
             run_in_main_thread(_serve(self._start.socket_path, self._start.name))
-        except BaseException:
+        except BaseException:  # whatever it is: nobody would hear of a process that lives on and does not serve
             log.exception("a shard process ends by an error")
-            os._exit(1)  # it is of no use: nobody would hear of it as long as it lives
+            os._exit(1)
         ray.actor.exit_actor()  # by which Ray knows that it is no death

@@ -188,8 +188,8 @@ class ShardProcess:
                 return  # the broker has taken the partition away, and answers for us
             try:
                 hosted.service.request(a, b, payload, self._turn_time or self._now())
-            except Exception:
-                # A bug: the shard is loaded again. What the request holds is a client's, and is not logged.
+            except Exception:  # a bug: the shard is loaded again
+                # What the request holds is a client's, and is not logged.
                 peer = hosted.service.peer(a) or "?"
                 log.exception("a request of %s failed: %s", peer, _kind(payload), extra=self._here(peer=peer))
                 raise

@@ -77,7 +77,7 @@ class ClusterProcess:
             self._link.settimeout(start_s + _LATER_SECONDS)
             self.bootstrap_servers = self._ready(Start(brokers, start_s, dict(settings)))
             self._link.settimeout(_ORDER_SECONDS)
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: the child would stay
             self.close()
             raise
 

@@ -80,7 +80,7 @@ def batch_records(batch: Buffer, header: BatchHeader, bounds: Bounds = STORED) -
         raise
     except UnicodeDecodeError:
         pass
-    except Exception as error:
+    except Exception as error:  # the compiled reader raises many kinds, by what is wrong with the bytes
         raise CorruptBatchError(f"batch at offset {header.base_offset}: {error}") from error
     yield from islice(records_of_any_names(batch, header, bounds), done, None)
 
@@ -143,7 +143,7 @@ def iter_key_values(buffer: Buffer) -> Iterator[tuple[bytes | None, bytes | None
     except UnicodeDecodeError:
         yield from islice(_bounded_key_values(buffer, done - 1), given, None)
         return
-    except Exception as error:
+    except Exception as error:  # as above
         raise CorruptBatchError(f"batch number {done}: {error}") from error
     yield from _bounded_key_values(buffer, done)
 

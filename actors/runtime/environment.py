@@ -53,6 +53,8 @@ class Clock:
     monotonic_ms: Callable[[], int] = _monotonic_ms
     wall_ms: Callable[[], int] = _wall_ms
     """Milliseconds since 1970."""
+    sleep: Callable[[float], None] = time.sleep
+    """Stops its thread for so many seconds. No loop calls it."""
 
 
 class Chance(Protocol):

@@ -118,8 +118,8 @@ def _start(
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
             with ray_words.kept(words), termination.kept(ray_inside.started_by), sigterm_for_python():
                 ray_inside.init(str(session), **{**quiet, **options})
-    except BaseException as error:
-        end()  # a part of it may run already
+    except BaseException as error:  # Ctrl-C, too: a part of Ray may run already
+        end()
         if isinstance(error, Exception):  # Ray raises many kinds; one that is too slow for its half minute, the barest
             raise _not_started(error, session) from None
         raise

@@ -171,7 +171,7 @@ class _Call:
         """Call, and keep what it returns or raises for whoever waits."""
         try:
             self._result = self._what()
-        except BaseException as error:
+        except BaseException as error:  # whoever waits for the call raises it
             self._error = error
         finally:
             self._session.returned(self)

@@ -27,7 +27,6 @@ _FIXED = {
     "float64": "d",
     "uuid": "16s",
 }
-_LENGTH_LIMIT = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True)

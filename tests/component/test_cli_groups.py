@@ -19,6 +19,7 @@ from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.cluster import ClusterError
 from actors.links.group_status import ClassicStatus, RebalanceEvent
 from actors.links.views import GetGroup, GroupView
+from actors.runtime.environment import REAL, Clock
 from tests.support.fake_admin import HOST, FakeAdmin
 from tests.support.fake_views import FakeViews, group_row
 
@@ -43,8 +44,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     return fake
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["groups", *arguments])
+def run(*arguments: str, clock: Clock = REAL.clock) -> Result:
+    return CliRunner().invoke(cli, ["groups", *arguments], obj=clock)
 
 
 def reset(*arguments: str) -> Result:
@@ -199,7 +200,7 @@ def test_describe_state_verbose_says_what_it_can_without_a_monitor(
     assert found.stdout.splitlines()[1].split()[-5:] == ["-", "-", "7", "m-1", "250"]
 
 
-def test_describe_watch_shows_a_group_again_and_again(cluster: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_describe_watch_shows_a_group_again_and_again(cluster: FakeAdmin) -> None:
     looks = 0
 
     def pause(seconds: float) -> None:
@@ -209,8 +210,7 @@ def test_describe_watch_shows_a_group_again_and_again(cluster: FakeAdmin, monkey
         if looks == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("actors.cli.watching.time.sleep", pause)
-    done = run("describe", "busy", "--watch", "--interval", "0.5")
+    done = run("describe", "busy", "--watch", "--interval", "0.5", clock=Clock(sleep=pause))
     assert done.exit_code == 130
     offsets = [line.split()[3] for line in done.stdout.splitlines() if line.startswith("busy")]
     assert offsets[-2:] == ["8", "9"]

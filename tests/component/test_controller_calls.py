@@ -135,7 +135,7 @@ async def test_a_call_over_a_link_that_is_closed_is_answered(tmp_path: Path) -> 
         assert said == [LOST]
 
 
-async def test_a_broker_answers_what_it_is_asked(tmp_path: Path) -> None:
+async def test_a_broker_answers_what_it_is_asked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with world(tmp_path) as w:
         assert w.controller is not None
         calls = w.controller.brokers[0].calls
@@ -144,6 +144,7 @@ async def test_a_broker_answers_what_it_is_asked(tmp_path: Path) -> None:
         assert await calls.ask(HandOver(), 60) == Done()
         with pytest.raises(ConnectionError, match="AllocateProducerIds is nothing that a broker does"):
             await calls.ask(AllocateProducerIds(), 60)
+        assert "AllocateProducerIds failed" in caplog.text, "a bug is answered, and logged where it is"
         assert w.launcher.ports == {0: w.server.port}
 
 

@@ -265,15 +265,6 @@ def test_a_topic_id_the_disk_refused_at_first_is_written_later(tmp_path):
     directory.close()
 
 
-def test_strays_are_told(tmp_path):
-    directory = open_dir(tmp_path)
-    for partition in range(3):
-        directory.create("t", partition, T1, LogConfig(), NOW_MS)
-    directory.create("u", 0, bytes(16), LogConfig(), NOW_MS)
-    assert directory.strays({("t", 0): T1, ("t", 1): T2, ("u", 0): T2}) == [("t", 1), ("t", 2)]
-    directory.close()
-
-
 def test_odd_folders_and_bad_logs_do_not_stop_the_others(tmp_path):
     directory = open_dir(tmp_path)
     directory.create("t", 0, T1, LogConfig(), NOW_MS)

@@ -132,7 +132,7 @@ class _Fetch:
             return True
         try:
             response = self.attempt(last)
-        except Exception:
+        except Exception:  # a bug, in the turn of whoever produced: its client is told
             log.exception("a parked fetch failed")
             response = failed(self._message, self._request.version, ErrorCode.UNKNOWN_SERVER_ERROR)
         if response is None:

@@ -37,7 +37,7 @@ def forward(
             return
         try:
             response = answer(result)
-        except Exception:
+        except Exception:  # a bug, in the turn of the controller's link: the client waits
             log.exception("the controller's answer to %s is not understood", type(operation).__name__)
             response = failed(request.message, request.version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
         request.reply(response)

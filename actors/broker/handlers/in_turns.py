@@ -65,7 +65,7 @@ def _rest(
                 break
         if answer is not None:
             request.reply(answer)
-    except Exception:
+    except Exception:  # a bug of the API's handler: the connection has to be released
         key, peer = request.header.api_key, connection.peer
         log.exception("API %d from %s failed", key, peer, extra=about(peer=peer))
         _give_up(request, failed)

@@ -75,7 +75,7 @@ class LargeFetch:
                 except StopIteration as done:
                     answer = done.value
                     break
-                except Exception:
+                except Exception:  # a bug: the connection is held until there is an answer
                     log.exception("a large fetch failed")
                     answer = self._failed(self._request.message, self._request.version, ErrorCode.UNKNOWN_SERVER_ERROR)
                     break

@@ -38,6 +38,6 @@ class Closing:
         for step in steps:
             try:
                 step()
-            except Exception as error:
+            except Exception as error:  # a listener is the user's, and may raise anything
                 errors.append(error)
         return errors

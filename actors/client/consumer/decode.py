@@ -132,7 +132,7 @@ def slices(tp: TopicPartition, batch: memoryview, header: BatchHeader) -> Iterat
             yield from _sliced(rest, header.record_count - done)
     except KafkaError:
         raise
-    except Exception as error:
+    except Exception as error:  # the compiled reader raises many kinds, by what is wrong with the bytes
         raise unreadable(tp, header.base_offset, error) from error
 
 
@@ -158,7 +158,7 @@ def deserializer(given: Any, topic: str | None = None) -> Deserializer | None:
     def checked(data: bytes) -> Any:
         try:
             return function(data)
-        except Exception as error:
+        except Exception as error:  # it is the user's, and may raise anything
             raise SerializationError(f"the deserializer failed: {type(error).__name__}: {error}") from error
 
     return checked

@@ -209,7 +209,7 @@ class Drain:
         records: list[ConsumerRecord] = []
         try:
             records.extend(islice(ready, limit))
-        except BaseException as error:
+        except BaseException as error:  # of a user's deserializer, or Ctrl-C: an iterator that raised is over
             state.ready = None
             if not (records and isinstance(error, KafkaError)):
                 raise

@@ -105,7 +105,7 @@ class Participation:
     def _run_listener(self, action: RunListener) -> BaseException | None:
         try:
             getattr(self.listener, action.event.value, self.listener.on_partitions_revoked)(list(action.partitions))
-        except Exception as error:
+        except Exception as error:  # it is the user's, and may raise anything
             log.warning("the rebalance listener failed in %s: %r", action.event.value, error)
             return wrapped(error, f"{action.event.value} of {named(action.partitions)}")
         return None
@@ -117,7 +117,7 @@ class Participation:
             return
         try:
             self._listener_of_recreated(partitions)
-        except Exception as error:
+        except Exception as error:  # as above
             log.warning("the rebalance listener failed in on_partitions_recreated: %r", error)
             raise wrapped(error, f"on_partitions_recreated of {named(partitions)}") from error
 

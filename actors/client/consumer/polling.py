@@ -60,7 +60,7 @@ class Polling:
             if self.may_deliver():
                 try:
                     taken = take()
-                except BaseException:
+                except BaseException:  # Ctrl-C, too: what was taken and not returned is still to be read
                     self._drain.undo()
                     raise
                 if self._drain.drained or not taken:

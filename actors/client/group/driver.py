@@ -90,7 +90,7 @@ class Driver:
                 timeout_ms=send.timeout_ms,
                 min_version=send.min_version,
             )
-        except Exception as error:
+        except Exception as error:  # of a bug, too: the machine waits for what comes of each request
             failure = error if isinstance(error, KafkaError) else _failed(error)
             with self._surfacing():
                 self.member.on_failure(send.id, failure, self.network.now_ms())
@@ -105,7 +105,7 @@ class Driver:
         with self._changes.lock:
             try:
                 yield
-            except Exception as error:
+            except Exception as error:  # of a bug, or of a user's assignor
                 self.member.fail(_failed(error), self.network.now_ms())
             self._perform(self.member.take_effects())
 

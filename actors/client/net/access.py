@@ -57,7 +57,7 @@ class Access:
         except (ssl.SSLError, ValueError) as error:
             shown = await asyncio.to_thread(certificate_of, host, port) if needs_certificate(error) else None
             raise explained(error, host, shown) from error
-        except BaseException:
+        except BaseException:  # cancelled, too: the pipe would stay open
             pipe.abort()
             raise
         return inner

@@ -121,7 +121,7 @@ class Connection(asyncio.BufferedProtocol):
                 try:
                     await connection._negotiate(timeout_ms)
                     await connection._log_in()
-                except BaseException:
+                except BaseException:  # cancelled, too: the connection would stay open
                     connection.close()
                     raise
                 return connection
@@ -169,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
         except KafkaError as error:
             self.close(error)
             raise
-        except BaseException:
+        except BaseException:  # cancelled, too: the login is half done
             self.close()
             raise
         self.stale = False
@@ -355,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             call.future.set_result(_decode(call, frame))
-        except Exception as error:
+        except Exception as error:  # of a bug, too: this call is noted no more, so nobody else ends it
             name = call.response.__name__.removesuffix("Response")
             call.future.set_exception(IllegalStateError(f"the broker's answer to {name} cannot be read: {error!r}"))
             raise WireError(f"{name}: {error!r}") from error

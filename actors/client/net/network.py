@@ -79,7 +79,6 @@ class Network:
     cluster: ClusterMetadata = field(default_factory=ClusterMetadata)
     outage: Outage = field(default_factory=Outage)
     """Since when no broker has given us metadata, and why."""
-    bytes_in_flight: int = 0
     loop: asyncio.AbstractEventLoop = field(default_factory=uvloop.new_event_loop)
     environment: Environment = REAL
     now_ms: Callable[[], int] = field(init=False)
@@ -347,8 +346,7 @@ class Network:
             try:
                 request = metadata_request(wanted, create=create)
                 response: MetadataResponse = await self.ask(None, request)
-            except Exception as error:
-                # Whatever it is, the task goes on: without it the client would never learn of a new leader.
+            except Exception as error:  # of a bug, too: without this task the client never learns of a new leader
                 may_pass = isinstance(error, AuthenticationError) or (isinstance(error, KafkaError) and error.retriable)
                 log.log(logging.DEBUG if may_pass else logging.WARNING, "metadata: %r", error)
                 self.outage.failed(self.why(error))
@@ -364,7 +362,7 @@ class Network:
             try:
                 self.cluster.update(response, wanted)
                 self.on_metadata()
-            except Exception:
+            except Exception:  # a bug: without this task nobody would hear of metadata again
                 log.exception("metadata could not be taken over")
             for done in waiting:
                 if not done.done():

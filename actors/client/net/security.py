@@ -152,7 +152,7 @@ def _taken_from(variable: str) -> Secret:
 def _ask_provider(provider: Any, method: str) -> Any:
     try:
         return getattr(provider, method)()
-    except Exception as error:
+    except Exception as error:  # it is the user's, and may raise anything
         what = f"{method}() has failed: {type(error).__name__}"
         raise ConfigurationError(f"sasl_oauth_token_provider: {what}") from error
 

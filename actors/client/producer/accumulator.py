@@ -5,6 +5,7 @@ It is used under the producer's lock.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ from actors.client.net.outage import Outage
 from actors.client.records import BatchMetadata, RecordMetadata, TopicPartition
 from actors.records.batch import MAX_SEQUENCE, NO_SEQUENCE, number
 from actors.records.growing import GrowingBatch
+
+log = logging.getLogger(__name__)
 
 _NO_ERRORS: Final[Mapping[int, BaseException]] = MappingProxyType({})
 
@@ -121,7 +124,10 @@ class Batch:
             self._done.set()
         callbacks, self.callbacks = self.callbacks, []
         for callback in callbacks:
-            callback(self)
+            try:
+                callback(self)
+            except Exception:  # it is the user's, and the others have nothing to do with it
+                log.exception("a callback of a produced record failed")
 
     def late(self, timeout_s: float | None) -> KafkaTimeoutError:
         """The error for somebody who has waited so long and waits no more."""

@@ -299,7 +299,7 @@ def _serializer(given: Any, name: str) -> Callable[[str, Any], bytes | None] | N
     def checked(topic: str, data: Any) -> bytes | None:
         try:
             return function(topic, data)  # type: ignore[no-any-return]
-        except Exception as error:
+        except Exception as error:  # it is the user's, and may raise anything
             raise SerializationError(f"{name} failed: {type(error).__name__}: {error}") from error
 
     return checked

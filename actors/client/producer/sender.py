@@ -318,13 +318,10 @@ class Sender:
 
     def _finish(self, batch: Batch, error: KafkaError | None, base_offset: int = -1, timestamp_ms: int = -1) -> None:
         size = batch.size
-        try:
-            if error is None:
-                batch.finish(base_offset, timestamp_ms)
-            else:
-                batch.fail(error)
-        except Exception:
-            log.exception("a callback of a produced record failed")
+        if error is None:
+            batch.finish(base_offset, timestamp_ms)
+        else:
+            batch.fail(error)
         with self.room:
             self.buffered -= size
             self.room.notify_all()

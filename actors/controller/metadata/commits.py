@@ -90,7 +90,7 @@ class DecidedMetadata:
         """Apply records to the decided metadata. If one cannot be applied, which is a bug, none is, and it raises."""
         try:
             self.decided.apply_all(records)
-        except BaseException:
+        except BaseException:  # a bug: some of the records may have been applied
             self._decide_again()
             raise
         commit = Commit(self.decided.version)

@@ -92,7 +92,7 @@ class MetadataLog:
         try:
             for position, body in self._file.read():
                 self._replay(position, body)
-        except BaseException:
+        except BaseException:  # of a bug, too: the lock would stay with this process
             self._file.give_up()
             raise
         self._file.open()
@@ -186,7 +186,7 @@ class MetadataLog:
         commit = self._states.decide(records)
         try:
             self._file.append(encode(entry, self._level))
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: what the file lacks was not decided
             self._states.take_back()
             raise
         self._count += 1

@@ -47,7 +47,7 @@ class VoterFile:
             self.directory = _directory(path, header) if header else new_directory()
             for position, body in pieces:
                 self._replay(f"{path}, byte {position}", body)
-        except BaseException:
+        except BaseException:  # of a bug, too: the lock would stay with this process
             self._file.give_up()
             raise
         self._file.open()

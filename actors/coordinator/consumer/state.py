@@ -174,7 +174,7 @@ class ConsumerState:
         older = self.metadata.get(member_id)
         if older is not None:
             self._settle(member_id, -1)
-            self._count_metadata(member_id, older, -1)
+            self._count_metadata(older, -1)
             del self.metadata[member_id]
             if older.instance_id is not None and self.instances.get(older.instance_id) == member_id:
                 self._release_instance(older.instance_id)
@@ -182,7 +182,7 @@ class ConsumerState:
             return
         self.metadata[member_id] = member
         self._settle(member_id, 1)
-        self._count_metadata(member_id, member, 1)
+        self._count_metadata(member, 1)
         if member.instance_id is not None:
             if member.instance_id in self.instances:
                 self.contested.add(member.instance_id)
@@ -194,7 +194,7 @@ class ConsumerState:
             self.instances, instance_id, [each for each, member in members if member.instance_id == instance_id]
         )
 
-    def _count_metadata(self, member_id: str, member: MemberMetadata, by: int) -> None:
+    def _count_metadata(self, member: MemberMetadata, by: int) -> None:
         for name in member.names:
             _count(self.names, name, by)
         if member.regex:

@@ -174,7 +174,7 @@ def _become(request: Request, connection: socket.socket) -> None:
         script_folder = os.path.dirname(request.arguments[0])
         sys.path[:] = [entry or script_folder for entry in sys.path]  # "" stands for the folder of the script
         connection.sendall(FORKED)
-    except BaseException:
+    except BaseException:  # a copy of the server must not go on as one
         traceback.print_exc()
         os._exit(1)
 

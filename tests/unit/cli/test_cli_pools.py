@@ -22,6 +22,7 @@ from actors.members.plan import no_pool
 from actors.members.pool import PoolError, SizeChange
 from actors.members.slots import MemberStatus
 from actors.runtime import ray_runtime
+from actors.runtime.environment import REAL, Clock
 from actors.runtime.ray_runtime import ClusterError
 
 MEMBER = MemberStatus(
@@ -148,8 +149,8 @@ def rays(monkeypatch: pytest.MonkeyPatch) -> Rays:
     return made
 
 
-def pools(*arguments: str, code: int = 0) -> Result:
-    done = CliRunner().invoke(cli, ["pools", *arguments])
+def pools(*arguments: str, code: int = 0, clock: Clock = REAL.clock) -> Result:
+    done = CliRunner().invoke(cli, ["pools", *arguments], obj=clock)
     assert done.exit_code == code, done.output
     return done
 
@@ -269,17 +270,17 @@ def test_described_as_json_it_has_everything() -> None:
     assert (found["state"], found["members"][0]["assignment"]) == ("Running", [["clicks", 0], ["clicks", 2]])
 
 
-def test_a_watched_pool_is_shown_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[float] = []
+def test_a_watched_pool_is_shown_again_and_again() -> None:
+    slept: list[float] = []
 
-    def twice(show: Callable[[], None], interval_s: float) -> None:
-        seen.append(interval_s)
-        show()
-        show()
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 2:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr("actors.cli.pools.watched", twice)
-    assert pools("describe", "clicks", "--watch", "--interval", "5").stdout.count("4711") == 2
-    assert seen == [5.0]
+    watching = ("describe", "clicks", "--watch", "--interval", "5")
+    assert pools(*watching, code=130, clock=Clock(sleep=sleep)).stdout.count("4711") == 2
+    assert slept == [5.0, 5.0]
 
 
 # --- what is wished ---
@@ -339,9 +340,9 @@ def test_lines_as_json_are_objects() -> None:
     assert [json.loads(line)["text"] for line in lines] == ["the member with pid 4712 has died"]
 
 
-def test_member_tail_and_since_are_asked_for(fake: type[FakePool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.cli.pools.time", lambda: 1000.0)
-    assert len(pools("logs", "clicks", "--member", "1", "--tail", "7", "--since", "10m").stdout.splitlines()) == 2
+def test_member_tail_and_since_are_asked_for(fake: type[FakePool]) -> None:
+    asked = ("logs", "clicks", "--member", "1", "--tail", "7", "--since", "10m")
+    assert len(pools(*asked, clock=Clock(wall_ms=lambda: 1_000_000)).stdout.splitlines()) == 2
     assert ("logs", 1, 7, 400_000) in fake.asked
 
 

@@ -7,10 +7,11 @@ import json
 import pytest
 from click.testing import CliRunner, Result
 
-from actors.cli import calls, reassign
+from actors.cli import calls
 from actors.cli.main import cli
 from actors.client import TopicPartition
 from actors.client.errors import KafkaError, NoReassignmentInProgressError
+from actors.runtime.environment import Clock
 from tests.support.fake_admin import FakeAdmin
 
 ORDERS = [TopicPartition("orders", index) for index in range(3)]
@@ -24,12 +25,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     fake.add_topic("orders", 3)
     fake.add_topic("__consumer_offsets", 1, internal=True)
     monkeypatch.setattr(calls, "connect", fake.connect)
-    monkeypatch.setattr(reassign, "_POLL_SECONDS", 0.0)
     return fake
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["topics", "reassign", *arguments])
+    return CliRunner().invoke(cli, ["topics", "reassign", *arguments], obj=Clock(sleep=lambda _: None))
 
 
 def replicas(cluster: FakeAdmin, topic: str = "orders") -> list[tuple[int, ...]]:
@@ -128,9 +128,8 @@ def test_leaders_that_cannot_be_elected_yet_are_told(cluster: FakeAdmin) -> None
     assert "3 partitions not led by the first replica yet: broker 2 is not in sync" in done.stderr
 
 
-def test_what_has_no_leader_is_named_when_all_else_is_done(cluster: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_leader_is_named_when_all_else_is_done(cluster: FakeAdmin) -> None:
     """Whatever could move it is away: the command would wait for ever."""
-    monkeypatch.setattr(reassign, "_SLOWEST_POLL_SECONDS", 0.0)
     cluster.unled("orders")
     cluster.stuck = {*ORDERS}
     done = run("--all-topics", "--brokers", "1,2", "--execute")
@@ -141,10 +140,7 @@ def test_what_has_no_leader_is_named_when_all_else_is_done(cluster: FakeAdmin, m
     assert set(replicas(cluster, "__consumer_offsets")[0]) == {1, 2}
 
 
-def test_a_partition_that_gets_its_leader_late_is_waited_for(
-    cluster: FakeAdmin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reassign, "_SLOWEST_POLL_SECONDS", 0.0)
+def test_a_partition_that_gets_its_leader_late_is_waited_for(cluster: FakeAdmin) -> None:
     cluster.unled("orders")
     assert run("orders", "--brokers", "1,2", "--execute").exit_code == 0, "as many polls as there are partitions"
     assert {frozenset(each) for each in replicas(cluster)} == {frozenset((1, 2))}

@@ -106,24 +106,31 @@ def line(each: Any) -> bytes:
     return to_text(each, None)
 
 
+def still() -> float:
+    """A clock that stands."""
+    return 0.0
+
+
 # --- consume ---
 
 
 def test_each_batch_is_committed_once_it_is_written() -> None:
     consumer, out = FakeConsumer(2, 1), io.BytesIO()
-    assert copy(consumer, out, line, commits=True, limit=3, silence_ms=None) == 3  # type: ignore[arg-type]
+    assert copy(consumer, out, line, still, commits=True, limit=3, silence_ms=None) == 3  # type: ignore[arg-type]
     assert consumer.log == ["poll 2", "commit", "poll 1", "commit"]
     assert out.getvalue() == b"v0\nv1\nv2\n"
 
 
 def test_no_record_beyond_the_limit_is_taken() -> None:
     consumer = FakeConsumer(5)
-    assert copy(consumer, io.BytesIO(), line, commits=True, limit=3, silence_ms=None) == 3  # type: ignore[arg-type]
+    assert copy(consumer, io.BytesIO(), line, still, commits=True, limit=3, silence_ms=None) == 3  # type: ignore[arg-type]
     assert consumer.log == ["poll 3", "commit"]
 
 
 def test_silence_ends_it() -> None:
-    assert copy(FakeConsumer(2), io.BytesIO(), line, commits=False, limit=None, silence_ms=0) == 2  # type: ignore[arg-type]
+    now, consumer = itertools.count(step=0.25), FakeConsumer(2, *[0] * 9)
+    assert copy(consumer, io.BytesIO(), line, lambda: next(now), commits=False, limit=None, silence_ms=500) == 2  # type: ignore[arg-type]
+    assert consumer.log == ["poll 2", "poll 0", "poll 0"], "silent for 250 ms, and then for 500"
 
 
 def test_failed_write_is_not_committed() -> None:
@@ -133,14 +140,14 @@ def test_failed_write_is_not_committed() -> None:
 
     consumer = FakeConsumer(1)
     with pytest.raises(BrokenPipeError):
-        copy(consumer, Broken(), line, commits=True, limit=1, silence_ms=None)  # type: ignore[arg-type]
+        copy(consumer, Broken(), line, still, commits=True, limit=1, silence_ms=None)  # type: ignore[arg-type]
     assert consumer.log == ["poll 1"]
 
 
 def test_commit_lost_to_a_rebalance_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     consumer = FakeConsumer(1)
     consumer.commit_error = CommitFailedError("moved")
-    assert copy(consumer, io.BytesIO(), line, commits=True, limit=1, silence_ms=None) == 1  # type: ignore[arg-type]
+    assert copy(consumer, io.BytesIO(), line, still, commits=True, limit=1, silence_ms=None) == 1  # type: ignore[arg-type]
     assert capsys.readouterr().err == "warning: not committed, so these records may come again: moved\n"
 
 

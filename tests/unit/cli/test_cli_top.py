@@ -20,6 +20,7 @@ from actors.cli.top import Shown, picture, watch
 from actors.cluster import Cluster, ClusterError
 from actors.links.operations import Operation
 from actors.links.views import GetOverview, ListGroupRows
+from actors.runtime.environment import REAL, Clock
 from tests.support.fake_views import FakeViews, broker_view, group_row
 
 GROUPS = (
@@ -156,7 +157,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def test_keys_are_heard_without_enter(typed: int) -> None:
-    keys = Keys()
+    keys = Keys(REAL.clock)
     with keys.listening():
         for written in (b"q", b"\x1b[B"):
             os.write(typed, written)
@@ -169,9 +170,8 @@ def test_without_a_terminal_there_are_no_keys_and_pictures_stand_one_below_the_o
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    monkeypatch.setattr("actors.cli.screen.time.sleep", slept.append)
     console = Console(file=io.StringIO())
-    with Keys().listening() as keys, Screen(console) as shown:
+    with Keys(Clock(sleep=slept.append)).listening() as keys, Screen(console) as shown:
         shown.show("one")
         assert keys.wait(2.0) is None
         shown.show("two")

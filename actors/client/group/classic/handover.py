@@ -171,7 +171,7 @@ class Handover:
         tell, join.tell = join.tell, None
         try:
             tell()
-        except Exception as error:
+        except Exception as error:  # an assignor may be the user's, and raise anything
             self._actions.fail(wrapped(error, f"on_assignment of the assignor {self._standing.assignor!r}"))
 
 

@@ -116,7 +116,7 @@ class Joining:
                 requests.offer(config, assignor, standing.generation, self._holdings.topics, self._holdings.owned)
                 for assignor in config.assignors
             ]
-        except Exception as error:
+        except Exception as error:  # an assignor may be the user's, and raise anything
             self.failed(now_ms, error=wrapped(error, "the user data of an assignor"))
             return
         if self._stats.rebalance_started_ms is None:
@@ -179,8 +179,7 @@ class Joining:
         first, self.join.waiting = self.join.waiting is None, response
         try:
             given = self._leader.divide(response, first=first)
-        except Exception as error:
-            # What an assignor raises is for the user's thread, not for the one that runs it.
+        except Exception as error:  # of the user's assignor: it is for the user's thread, not for the one that runs it
             doing = f"dividing partitions with the assignor {response.protocol_name!r}"
             self.failed(now_ms, error=wrapped(error, doing))
             return
