@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import confluent_kafka
-import pytest
 from confluent_kafka.admin import AclOperation, AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.compat.drivers import Confluent
-from tests.compat.peers import Peer, UnavailableError, kafka_jars, kafka_tools_jars
-from tests.compat.remote import CONFIGS
+from tests.compat.peers import Peer
+from tests.compat.remote import CONFIGS, Remote, run_tools
 
 TIMEOUT_S = 120
 
 
-def kafka_configs(peer: Peer, *arguments: str) -> str:
-    """What kafka-configs.sh prints; fails with its errors. Skips where there is no Java."""
-    try:
-        classpath = f"{kafka_jars()}/*:{kafka_tools_jars()}/*"
-    except UnavailableError as reason:
-        pytest.skip(f"Kafka's tools cannot run here: {reason}")
-    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classpath, CONFIGS]
-    command += ["--bootstrap-server", peer.bootstrap_servers, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def kafka_configs(java: Remote, peer: Peer, *arguments: str) -> str:
+    """What kafka-configs.sh prints; fails with its errors."""
+    (printed,) = run_tools(java, [[CONFIGS, "--bootstrap-server", peer.bootstrap_servers, *arguments]])
+    assert printed.status == 0, printed.text
+    return printed.text
 
 
 def described(text: str) -> dict[str, str]:
@@ -35,8 +27,8 @@ def described(text: str) -> dict[str, str]:
     return dict(re.findall(r"^  ([\w.]+)=(.*) sensitive=\w+ synonyms=", text, re.MULTILINE))
 
 
-def test_kafkas_tool_describes_a_broker_with_all_of_kafkas_keys(kafka: Peer) -> None:
-    text = kafka_configs(kafka, "--describe", "--entity-type", "brokers", "--entity-name", "0", "--all")
+def test_kafkas_tool_describes_a_broker_with_all_of_kafkas_keys(java: Remote, kafka: Peer) -> None:
+    text = kafka_configs(java, kafka, "--describe", "--entity-type", "brokers", "--entity-name", "0", "--all")
     values = described(text)
     first = kafka.bootstrap_servers.split(",")[0]
     assert values["advertised.listeners"] == values["listeners"] == f"PLAINTEXT://{first}"
@@ -47,14 +39,14 @@ def test_kafkas_tool_describes_a_broker_with_all_of_kafkas_keys(kafka: Peer) -> 
     assert len(values) > 300
 
 
-def test_what_librdkafka_sets_without_effect_kafkas_tool_describes(kafka: Peer, name: str) -> None:
+def test_what_librdkafka_sets_without_effect_kafkas_tool_describes(java: Remote, kafka: Peer, name: str) -> None:
     Confluent().create_topic(kafka.bootstrap_servers, name, 1)
     wanted = {"preallocate": "true", "compression.zstd.level": "5"}
     entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in wanted.items()]
     resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
-    text = kafka_configs(kafka, "--describe", "--entity-type", "topics", "--entity-name", name, "--all")
+    text = kafka_configs(java, kafka, "--describe", "--entity-type", "topics", "--entity-name", name, "--all")
     values = described(text)
     assert (values["preallocate"], values["compression.zstd.level"], values["local.retention.ms"]) == (
         "true",
@@ -64,8 +56,10 @@ def test_what_librdkafka_sets_without_effect_kafkas_tool_describes(kafka: Peer, 
     assert re.search(r"^  segment\.ms=604800000 .*DEFAULT_CONFIG:log\.roll\.hours=168", text, re.MULTILINE)
 
 
-def test_kafkas_tool_describes_the_settings_of_a_group(kafka: Peer, name: str) -> None:
-    values = described(kafka_configs(kafka, "--describe", "--entity-type", "groups", "--entity-name", name, "--all"))
+def test_kafkas_tool_describes_the_settings_of_a_group(java: Remote, kafka: Peer, name: str) -> None:
+    values = described(
+        kafka_configs(java, kafka, "--describe", "--entity-type", "groups", "--entity-name", name, "--all")
+    )
     assert values["consumer.session.timeout.ms"] == "45000"
 
 
