@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from actors.links.member import MemberAddress, MemberReport
 from actors.links.member_deaths import Note
@@ -23,6 +22,7 @@ from actors.members.hindered import Hindered
 from actors.members.logs.journal import Journal
 from actors.members.member_link import MemberClient
 from actors.members.process_end import await_end
+from actors.members.restarts import SLOW_SECONDS, Outcome, Restarts, died
 from actors.members.slot_life import Event, Rule, reported
 from actors.members.slot_words import SlotWords
 from actors.members.slots import Asked, Slot, Started, Together, Version
@@ -35,10 +35,7 @@ from actors.runtime.ray_session import RayAwayError
 
 _LOOK_SECONDS = 1.0
 _TOGETHER_SECONDS = 30.0
-_SLOW_RESTART_SECONDS = 30.0
-_COUNTED_PAUSE_SECONDS: Final = 1.0
-_AWAY_PAUSE_SECONDS = 0.5
-_STARTS_MAX = 4  # in a row that fail, until the slot is given up
+_SLOW_RESTART_SECONDS = SLOW_SECONDS
 
 
 class Supervision:
@@ -205,22 +202,21 @@ class Supervision:
                     self._totals.heard_out(slot)
 
     def _supervise(self, slot: Slot) -> None:
-        pause = 0.0
-        failed_starts = 0
+        restarts = Restarts(_SLOW_RESTART_SECONDS)
         while not slot.retired:
-            slot.hurry.wait(pause)
-            failed_starts = 0 if slot.renewing else failed_starts
+            slot.hurry.wait(restarts.pause_s)
+            if slot.renewing:
+                restarts.hear(Outcome.RENEWED)
             try:
                 link = self._start(slot)
             except RayAwayError as away:
-                pause = _AWAY_PAUSE_SECONDS
+                restarts.hear(Outcome.AWAY)
                 if self._ray_away(slot, away):
                     return
                 continue
             except Exception as error:  # whatever it is, the slot must say so: nobody looks at this thread
-                failed_starts += 1
-                pause = min(max(2 * pause, 0.5), _SLOW_RESTART_SECONDS)
-                if self._start_failed(slot, error, failed_starts):
+                restarts.hear(Outcome.FAILED)
+                if self._start_failed(slot, error, restarts):
                     return  # a handler that cannot even be made, most likely: `wait` says so
                 continue
             finally:
@@ -229,7 +225,7 @@ class Supervision:
                 if slot.renewing:
                     slot.kill()  # another version is wanted
                 continue
-            failed_starts = 0
+            restarts.hear(Outcome.STARTED)
             with self._keeping(slot, link):
                 try:
                     self._read(slot, link)
@@ -244,10 +240,8 @@ class Supervision:
                 await_end(link, self._monotonic)
                 with self.changed:
                     slot.ended()
-            lived = self._monotonic() - slot.started_at
-            # Deaths that count against records come to an end: the successor need not wait as long.
-            longest = _COUNTED_PAUSE_SECONDS if counted else _SLOW_RESTART_SECONDS
-            pause = 0.0 if lived > 5 or slot.renewing else min(max(2 * pause, 0.1), longest)
+            lived_s = self._monotonic() - slot.started_at
+            restarts.hear(died(lived_s, counted=counted, renewing=slot.renewing))
 
     @contextlib.contextmanager
     def _keeping(self, slot: Slot, link: MemberClient) -> Iterator[None]:
@@ -284,12 +278,12 @@ class Supervision:
         self.journal.note(slot.number, f"the member with pid {slot.pid} has failed: {slot.report.error}")
         self._remove([slot.instance_id], "its member in the pool has failed")
 
-    def _start_failed(self, slot: Slot, error: Exception, times: int) -> bool:
+    def _start_failed(self, slot: Slot, error: Exception, restarts: Restarts) -> bool:
         """Say so; returns whether the slot is given up, which it is not if another version is to be tried."""
         slot.kill()  # it may well live, and would be the same static member as the next one
-        reason, given_up = why_not_started(error), times >= _STARTS_MAX
-        self._words.not_started(slot, reason, times)
-        return self._starts_later(slot, reason, given_up)
+        reason = why_not_started(error)
+        self._words.not_started(slot, reason, restarts.failed)
+        return self._starts_later(slot, reason, restarts.given_up)
 
     def _ray_away(self, slot: Slot, error: RayAwayError) -> bool:
         """Ray cannot be asked for an actor. Returns whether the slot is given up: this process has left its Ray."""
