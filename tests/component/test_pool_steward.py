@@ -17,7 +17,6 @@ from actors.links.member_deaths import InHand, Span
 from actors.members.autoscale import Autoscale
 from actors.members.consumer_actor import ActorStarter
 from actors.members.crew import Crew
-from actors.members.deployment.claim import Here
 from actors.members.deployment.description import PoolDescription, PoolState
 from actors.members.deployment.records import (
     Deployment,
@@ -30,8 +29,7 @@ from actors.members.deployment.records import (
     autoscale_values,
     keys_of,
 )
-from actors.members.deployment.seals import UNSEALED
-from actors.members.deployment.steward import Steward
+from actors.members.deployment.steward import Here, Steward
 from actors.members.handler_member import READY, MemberSpec
 from actors.members.member_link import MemberServer
 from actors.members.plan import PoolError
@@ -120,7 +118,7 @@ class World:
         *,
         restarted: bool = False,
         after: str = "",
-        seals: Any = UNSEALED,
+        seals: Any = None,
     ) -> Steward:
         topic: Any = self.topic
         made = Steward(NAME, "h:1", topic, Here(1, "node", actor_id, restarted, after), self.superseded.set, seals)

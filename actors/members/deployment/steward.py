@@ -26,6 +26,8 @@ from actors.members.plan import PoolError
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.process import error_text
 
+__all__ = ["Here", "Steward"]  # supervisors that earlier builds have started look for both here
+
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 1.0
@@ -38,7 +40,8 @@ class Steward:
     """Looks after the pool `name`, whose members reach the brokers by `bootstrap_servers`.
 
     `superseded` is called when another supervisor has taken the pool over; it ends the process, and its members do.
-    `seals` say which versions may be loaded.
+    `seals` say which versions may be loaded; None where there are none, as supervisors of earlier builds say it, too:
+    when Ray starts an actor again, it has the methods of its first process.
     """
 
     def __init__(
@@ -48,13 +51,13 @@ class Steward:
         topic: PoolsTopic,
         here: Here,
         superseded: Callable[[], None],
-        seals: Seals = UNSEALED,
+        seals: Seals | None = None,
         environment: Environment = REAL,
     ) -> None:
         self.name = name
         self._servers = bootstrap_servers
         self._topic = topic
-        self._seals = seals
+        self._seals = seals if seals is not None else UNSEALED
         self._superseded = superseded
         self._environment = environment
         self._claim = Claim(f"{here.actor_id}/{new_uuid(environment.chance).hex}", here)

@@ -22,13 +22,11 @@ from typing import Any, Final, Self
 import ray
 
 from actors.links.versions import OWN, check_starter, decoded, encoded
-from actors.members.deployment.claim import Here
 from actors.members.deployment.description import PoolDescription
 from actors.members.deployment.home import Home
 from actors.members.deployment.names import NAMESPACE
 from actors.members.deployment.pools_topic import PoolsTopic
-from actors.members.deployment.seals import UNSEALED
-from actors.members.deployment.steward import Steward
+from actors.members.deployment.steward import Here, Steward
 from actors.members.draining import leave_when_drained
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import MemberLine
@@ -93,7 +91,7 @@ class PoolSupervisor:
         restarted = bool(context.was_current_actor_reconstructed)
         here = Here(os.getpid(), context.get_node_id(), context.get_actor_id(), restarted, spec.after)
         topic = PoolsTopic(spec.bootstrap_servers, **spec.security)
-        seals = Home(spec.cluster_id) if spec.at_home else UNSEALED
+        seals = Home(spec.cluster_id) if spec.at_home else None
         self._steward = Steward(spec.name, spec.bootstrap_servers, topic, here, _end_process, seals)
         self._me = context.current_actor
         threading.Thread(target=self._work, name="coterie-steward", daemon=True).start()
