@@ -167,6 +167,7 @@ TABLE: Final[Mapping[Stage, Mapping[Event, Row]]] = {
         Event.BEGIN: Row(
             Cell(Rule.ASK, Stage.STARTING), Cell(Rule.ASK_ANEW, Stage.STARTING, Wanted.MEMBER), Cell(Rule.LEAVE)
         ),
+        **_START_FAILS,  # while an actor that was dropped is let go
     },
     Stage.STARTING: {
         **_BEFORE_IT_LISTENS,

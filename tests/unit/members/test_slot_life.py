@@ -14,6 +14,9 @@ SAID = """
 IDLE     RENEW          | HURRY + SUCCESSOR           | HURRY + SUCCESSOR             | NOTHING
 IDLE     RETIRE         | HURRY + NONE                | HURRY + NONE                  | HURRY
 IDLE     BEGIN          | ASK -> STARTING             | ASK_ANEW -> STARTING + MEMBER | LEAVE
+IDLE     START_FAILED   | AGAIN -> IDLE               | AGAIN -> IDLE                 | AGAIN -> IDLE
+IDLE     STARTS_FAILED  | GIVE_UP -> OVER             | AGAIN -> IDLE                 | GIVE_UP -> OVER
+IDLE     RAY_LEFT       | GIVE_UP -> OVER             | GIVE_UP -> OVER               | GIVE_UP -> OVER
 
 STARTING RENEW          | HURRY + SUCCESSOR           | HURRY + SUCCESSOR             | NOTHING
 STARTING RETIRE         | HURRY + NONE                | HURRY + NONE                  | HURRY
