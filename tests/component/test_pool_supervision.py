@@ -142,6 +142,32 @@ def test_a_call_after_a_members_death_waits_for_its_successor() -> None:
     assert links == [None, None]
 
 
+def test_a_call_after_a_member_that_could_not_join_waits_for_its_successor() -> None:
+    """Its connection stayed the slot's, although its process was ended: a call went there, and said so."""
+
+    class Deaf(Actor):
+        def serve(self, *, wait: bool = False) -> None:
+            raise ConnectionError("it does not hear")
+
+    class Starting(Actors):
+        def start(self, spec: MemberSpec) -> Actor:
+            links.append(slot.link)
+            slot.hurry.set()  # no pause before the next one
+            if len(links) == 2:
+                slot.retire()
+                raise ConnectionError("enough has been seen")
+            actor = Deaf()
+            actor.placed.set()
+            actor.listens.set()
+            return actor
+
+    links: list[MemberClient | None] = []
+    slots = Ends(Starting(), MemberReport("Running")).slots
+    (slot,) = slots.add(1)
+    slots.supervise(slot)
+    assert links == [None, None]
+
+
 def until(slots: Supervision, condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     with slots.changed:
