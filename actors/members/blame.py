@@ -57,7 +57,7 @@ class Blame:
         with self._changed:
             in_hand, actor = slot.in_hand, slot.actor
             by_hook = bool(slot.killed and slot.report.in_hook)
-            expected = slot.retiring.is_set() or slot.renewing or slot.lost or slot.report.state in _OVER
+            expected = slot.retired or slot.renewing or slot.lost or slot.report.state in _OVER
         if expected or by_hook or actor is None or not in_hand.spans:
             return False
         how = f"its pool killed it: {slot.killed}" if slot.killed else self._how(slot, actor, now_s)

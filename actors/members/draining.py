@@ -101,7 +101,7 @@ class Draining:
             self._move(slot)
 
     def _can_go(self, slot: Slot) -> bool:
-        wanted = not (slot.retiring.is_set() or slot.renewing or slot.failed)
+        wanted = not (slot.retired or slot.renewing or slot.failed)
         return wanted and slot.link is not None and (slot.number, slot.node_id) not in self._moved
 
     def _move(self, slot: Slot) -> None:

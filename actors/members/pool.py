@@ -246,7 +246,7 @@ class ConsumerPool:
         with self._changed:
             slots = self._slots.all()
             self._changed.wait_for(lambda: all(slot.linked_or_over for slot in slots) or self._crew.ray_away())
-            slots = [slot for slot in slots if not slot.retiring.is_set()]
+            slots = [slot for slot in slots if not slot.retired]
             self._check(slots)
             links = [slot.link for slot in slots if slot.link is not None]
         answers = [link.call(method, pickled) for link in links]

@@ -35,6 +35,7 @@ from actors.client.errors import (
 )
 from actors.members.range_commands import Commands
 from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, member_settings
+from actors.members.range_life import RETRIES, Event, Failure, Moment, Phase, Poll, RangeLife, Retry, Rule
 from actors.members.range_positions import find, in_deleted_topics
 from actors.members.whom import about_member
 from actors.runtime.environment import REAL, Environment, new_uuid
@@ -92,10 +93,11 @@ class RangeMember:
         self._tenures = 0
         self._turn = threading.Condition()
         self._commands = Commands()
-        self._polling = self._woken = False
-        self._stopping, self._stopped_at = False, 0.0
-        self._resting = self._in_callback = False
-        self._batch_since: float | None = None
+        self._life = RangeLife()
+        self._poll_state = Poll.AWAY
+        self._stopped_at: float | None = None
+        self._in_callback = False
+        self._batch_since = 0.0
         self._held: dict[TopicPartition, Held] = {}
         self._unresolved: set[TopicPartition] = set()
         self._recreated: set[TopicPartition] = set()  # unresolved ones, which were held in a topic that was deleted
@@ -129,10 +131,10 @@ class RangeMember:
         A `finish` under way is waited for while a rebalance holds it up; a batch without one is not committed.
         """
         with self._turn:
-            first, self._stopping = not self._stopping, True
-            self._stopped_at = self._monotonic() if first else self._stopped_at
+            first = not self._stopping
+            self._ask_to_stop()
             self._wake()
-            if first and not self._polling:  # a request, perhaps to a broker that is away
+            if first and self._poll_state is Poll.AWAY:  # a request, perhaps to a broker that is away
                 self._consumer.wakeup()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -148,10 +150,19 @@ class RangeMember:
         found: T = answer.result()
         return found
 
+    @property
+    def _stopping(self) -> bool:
+        return self._stopped_at is not None
+
+    def _ask_to_stop(self) -> None:
+        """Stop, if it is not asked yet. Called under the lock."""
+        if self._stopped_at is None:
+            self._stopped_at = self._monotonic()
+
     def _wake(self) -> None:
         """Wake the member's thread, which has something to do. Called under the lock."""
-        if self._polling and not self._woken:
-            self._woken = True
+        if self._poll_state is Poll.POLLING:
+            self._poll_state = Poll.WOKEN
             self._consumer.wakeup()
         self._turn.notify_all()
 
@@ -175,8 +186,8 @@ class RangeMember:
                 self._error = error
         finally:
             with self._turn:
-                self._stopping = True
-                self._batch_since = None
+                self._ask_to_stop()
+                self._life.hear(Event.END)
             with contextlib.suppress(Exception):
                 self._consumer.close(autocommit=False)
             with self._turn:
@@ -186,9 +197,9 @@ class RangeMember:
     def _step(self) -> None:
         while self._commands:
             self._commands.run_one()
-        if self._overdue():
-            self._rest()
-        if self._resting:
+        if self._overdue() and self._life.hear(Event.OVERDUE) is Rule.LEAVE:
+            self._leave()
+        if self._life.hear(Event.STEP) is Rule.REST:
             with self._turn:
                 if not self._commands and not self._stopping:
                     self._turn.wait()
@@ -198,14 +209,13 @@ class RangeMember:
 
     def _subscribe(self) -> None:
         self._consumer.subscribe(list(self._spec.topics), pattern=self._spec.pattern, listener=_Listener(self))
-        self._resting = False
 
     def _poll(self, timeout_ms: int) -> None:
         """Poll to take part in the group. Every partition is paused, so that no record is read."""
         with self._turn:
             if (self._commands or self._stopping) and not self._due:
                 timeout_ms = 0
-            self._polling, self._woken = True, False
+            self._poll_state = Poll.POLLING
         raised = False
         try:
             self._consumer.poll(timeout_ms)
@@ -215,8 +225,8 @@ class RangeMember:
             log.info("group %s: %s", self._spec.group_id, error, extra=about_member(self._consumer.group_metadata()))
             self._pause()
         with self._turn:
-            self._polling = False
-            unheard = self._woken and not raised
+            unheard = self._poll_state is Poll.WOKEN and not raised
+            self._poll_state = Poll.AWAY
         if unheard:  # or it would end the next call, which may be a commit
             with contextlib.suppress(WakeupError):
                 self._consumer.poll(0)
@@ -277,22 +287,24 @@ class RangeMember:
         """Called by the listener: these partitions go to other members. A batch that has them is waited for."""
         leaving = set(partitions)
         with self._turn:
-            polling, self._polling = self._polling, False  # whoever wants something now shall not wake up a poll
+            # No poll is to be woken up for what is wanted now.
+            before, self._poll_state = self._poll_state, Poll.AWAY
         self._in_callback = True
         try:
-            if self._due:
+            rule = self._life.hear(Event.REVOKED)
+            if rule is Rule.COMMIT:
                 self._commit_due()
-            elif leaving & self._held.keys():
+            elif rule is Rule.WAIT and leaving & self._held.keys():
                 self._wait_for_batch()
         finally:
             self._in_callback = False
             with self._turn:
-                self._polling = polling
+                self._poll_state = before
         self.let_go(leaving)
 
     def _wait_for_batch(self) -> None:
         deadline = self._monotonic() + self._spec.revoke_wait_ms / 1000
-        while self._batch_since is not None and (not self._stopping or self._commands.owed):
+        while self._life.phase is Phase.BATCH and (not self._stopping or self._commands.owed):
             if self._commands:
                 self._commands.run_one()  # one only: the next batch must not begin with what is leaving
                 continue
@@ -311,19 +323,16 @@ class RangeMember:
             self._recreated.discard(tp)
 
     def _overdue(self) -> bool:
-        since = self._batch_since
-        return (
-            since is not None and not self._resting and self._monotonic() - since > self._spec.batch_timeout_ms / 1000
-        )
+        took_s = self._monotonic() - self._batch_since
+        return self._life.phase is Phase.BATCH and took_s > self._spec.batch_timeout_ms / 1000
 
-    def _rest(self) -> None:
+    def _leave(self) -> None:
         log.warning(
             "group %s: a batch takes longer than batch.timeout.ms=%d: its partitions are given up",
             self._spec.group_id,
             self._spec.batch_timeout_ms,
         )
         self.let_go([*self._held, *self._unresolved])
-        self._resting = True
         self._consumer.unsubscribe()
 
     # --- commands -------------------------------------------------------------------------------------------------
@@ -336,52 +345,67 @@ class RangeMember:
         return Holding(group.member_id, group.generation_id, settled, held)
 
     def _begin(self) -> Holding:
-        if self._resting:
-            self._batch_since = None
+        if self._life.hear(Event.BEGIN) is Rule.SUBSCRIBE:
             self._subscribe()
+            self._life.hear(Event.SUBSCRIBED)
         if self._held and self._monotonic() - self._looked_s >= _TOPICS_SECONDS:
             self._look_at_topics()
         holding = self._look()
         if self._consumer.session_lapsed():  # others may have these by now
             holding = replace(holding, partitions=())
-        if holding.partitions:
+        if holding.partitions and self._life.hear(Event.BEGUN) is Rule.TIME:
             self._batch_since = self._monotonic()
         return holding
 
     def _finish(self, done: Done) -> list[tuple[str, int]]:
-        self._batch_since = None
+        if self._life.hear(Event.FINISH) is Rule.DISCARD:
+            return []
         self._due = {TopicPartition(*tp): what for tp, what in done.items()}
         self._counted = set()
+        try:
+            self._commit()
+        finally:
+            self._due = {}
+            self._life.hear(Event.SETTLED)
+        return sorted(self._counted)
+
+    def _commit(self) -> None:
+        """Commit what is due, as often as it takes. Raises KafkaError when that cannot be done in time."""
         if self._due.keys() & self._held.keys():
             self._look_at_topics()
         deadline = self._monotonic() + self._finish_s
         while self._due:
             failure = self._commit_due()
-            if failure is None or self._in_callback or not self._goes_on(failure):
-                break
-            if isinstance(failure, RebalanceInProgressError):  # lasts as long as the slowest member's poll interval
-                deadline = self._monotonic() + self._finish_s
-            elif self._monotonic() > deadline:
-                self._due = {}
-                raise failure
+            if failure is None:
+                return
+            match RETRIES[self._moment()][self._kind(failure, deadline)]:
+                case Retry.AGAIN_ANEW:
+                    deadline = self._monotonic() + self._finish_s
+                case Retry.RAISE:
+                    raise failure
+                case Retry.GIVE_UP:
+                    where = about_member(self._consumer.group_metadata())
+                    log.warning(
+                        "group %s: %s; the batch in hand comes again", self._spec.group_id, failure, extra=where
+                    )
+                    return
+                case Retry.END:
+                    return
+                case Retry.AGAIN:
+                    pass
             self._poll(_POLL_MS)  # a rebalance has to get on before the commit can
-        self._due = {}
-        return sorted(self._counted)
 
-    def _goes_on(self, failure: KafkaError) -> bool:
-        """Whether a commit that has failed so is tried again: if the member is stopped, only after a rebalance."""
-        if not self._stopping:
-            return True
-        late = self._monotonic() >= self._stopped_at + self._rebalance_s
-        if not late and isinstance(failure, RebalanceInProgressError):
-            return True
-        log.warning(
-            "group %s: %s; the batch in hand comes again",
-            self._spec.group_id,
-            failure,
-            extra=about_member(self._consumer.group_metadata()),
-        )
-        return False
+    def _moment(self) -> Moment:
+        if self._in_callback:
+            return Moment.CALLBACK
+        if (stopped_at := self._stopped_at) is None:
+            return Moment.GOING
+        return Moment.LATE if self._monotonic() >= stopped_at + self._rebalance_s else Moment.STOPPING
+
+    def _kind(self, failure: KafkaError, deadline: float) -> Failure:
+        if isinstance(failure, RebalanceInProgressError):
+            return Failure.REBALANCING
+        return Failure.OVERDUE if self._monotonic() > deadline else Failure.RETRIABLE
 
     def _commit_due(self) -> KafkaError | None:
         """Commit what is due and still held under the same tenure. A retriable error is returned."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -19,6 +19,7 @@ from actors.links.member_deaths import InHand, Notes
 from actors.links.pools import MemberFigures
 from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient
+from actors.members.slot_life import Event, Rule, SlotLife, Stage, Wanted
 from actors.members.watch.leash import Held
 
 _FAILED: Final = ("Failing", "Failed")
@@ -140,10 +141,8 @@ class Slot:
     """The members that are started with its first one."""
     version: Version
     """What its next actor is started with, and the present one unless it is `renewing`."""
-    renewing: bool = False
-    """Whether its member is to end and to have a successor, which is of `version`."""
-    over: bool = False
-    """Whether its thread has given it up."""
+    life: SlotLife = field(default_factory=SlotLife)
+    """Where it stands, and what is wanted of it."""
     actor: Started | None = None
     link: MemberClient | None = None
     pid: int = 0
@@ -159,8 +158,6 @@ class Slot:
     """When its member was told to go on, if it is on a leash."""
     lost: str = ""
     """Why the pool has given its process up, if that has not ended its connection by itself."""
-    waits: bool = False
-    """Whether its actor waits for resources of Ray's."""
     committing: Done = field(default_factory=Done)
     """The records of its member's commits, as it has said before each."""
     done_before: Done = field(default_factory=Done)
@@ -177,7 +174,6 @@ class Slot:
     """Its successor, which is being started while its member goes on, or is ready."""
     since: Tally = Tally()
     """What it had counted when its version was begun with."""
-    retiring: threading.Event = field(default_factory=threading.Event)
     hurry: threading.Event = field(default_factory=threading.Event)
     """Ends the pause before the next start."""
     thread: threading.Thread | None = None
@@ -190,10 +186,24 @@ class Slot:
         return self.report.state in _FAILED
 
     @property
-    def killed_failing(self) -> bool:
-        """Whether its pool has killed its member while that ended with a failure, and nothing else was wanted of it."""
-        wanted = self.retiring.is_set() or self.renewing
-        return bool(self.killed) and self.report.state == "Failing" and not wanted
+    def renewing(self) -> bool:
+        """Whether its member is to end and to have a successor, which is of `version`."""
+        return self.life.wanted is Wanted.SUCCESSOR
+
+    @property
+    def retired(self) -> bool:
+        """Whether it is to have no member any more."""
+        return self.life.wanted is Wanted.NONE
+
+    @property
+    def waits(self) -> bool:
+        """Whether its actor waits for resources of Ray's."""
+        return self.life.stage is Stage.WAITING
+
+    @property
+    def over(self) -> bool:
+        """Whether its thread has given it up."""
+        return self.life.stage is Stage.OVER
 
     @property
     def settled(self) -> bool:
@@ -203,7 +213,7 @@ class Slot:
     @property
     def linked_or_over(self) -> bool:
         """Whether a call of its member need not wait."""
-        return self.link is not None or self.waits or self.retiring.is_set() or self.failed
+        return self.link is not None or self.waits or self.retired or self.failed
 
     @property
     def done(self) -> Done:
@@ -323,23 +333,25 @@ class Slot:
         }
         return replace(self.version.spec, options=options, version=self.version.number, notes=notes)
 
-    def renew(self, version: Version, now_s: float) -> None:
+    def renew(self, version: Version, now_s: float) -> Rule:
         """Its member is to end, and its next actor to be started with this."""
         self.version = version
-        self.renewing = True
         self.renewed_at = now_s
         self.hurry.set()
+        return self.life.hear(Event.RENEW)
 
-    def renewed(self) -> None:
-        """Its next actor is about to be started. What becomes of its version is counted from now on."""
-        if self.renewing:
+    def next(self) -> bool:
+        """Its next actor may be asked for. Returns whether it is to have one."""
+        rule = self.life.hear(Event.BEGIN)
+        if rule is Rule.ASK_ANEW:
             self.since = self.tally
-        self.renewing = False
-        self.hurry.clear()
+        if rule is not Rule.LEAVE:
+            self.hurry.clear()
+        return rule is not Rule.LEAVE
 
     def retire(self) -> None:
         """It is to have no member any more."""
-        self.retiring.set()
+        self.life.hear(Event.RETIRE)
         self.hurry.set()
         self.together.ready(self.number)
 
@@ -361,7 +373,7 @@ class Together:
             self._gone.add(number)
             self._changed.notify_all()
 
-    def wait(self, unwanted: threading.Event, timeout_s: float) -> None:
+    def wait(self, unwanted: Callable[[], bool], timeout_s: float) -> None:
         """Wait for the others, unless the member that waits is not wanted any more."""
         with self._changed:
-            self._changed.wait_for(lambda: unwanted.is_set() or len(self._gone) >= self._starting, timeout_s)
+            self._changed.wait_for(lambda: unwanted() or len(self._gone) >= self._starting, timeout_s)

@@ -141,7 +141,7 @@ class Standbys:
 
     def _address(self, slot: Slot, standby: Asked) -> MemberAddress | None:
         begun = self._monotonic()
-        while slot.standby is standby and not slot.retiring.is_set():
+        while slot.standby is standby and not slot.retired:
             if (where := standby.actor.address(_LOOK_SECONDS)) is not None:
                 return where
             waited_s, placed = self._monotonic() - begun, standby.actor.is_placed()

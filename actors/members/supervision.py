@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from actors.links.member import MemberAddress, MemberReport
 from actors.links.member_deaths import Note
@@ -23,6 +22,8 @@ from actors.members.hindered import Hindered
 from actors.members.logs.journal import Journal
 from actors.members.member_link import MemberClient
 from actors.members.process_end import await_end
+from actors.members.restarts import SLOW_SECONDS, Outcome, Restarts, died
+from actors.members.slot_life import Event, Rule, reported
 from actors.members.slot_words import SlotWords
 from actors.members.slots import Asked, Slot, Started, Together, Version
 from actors.members.standby import ROOM_SECONDS as _ROOM_SECONDS
@@ -34,11 +35,7 @@ from actors.runtime.ray_session import RayAwayError
 
 _LOOK_SECONDS = 1.0
 _TOGETHER_SECONDS = 30.0
-_SLOW_RESTART_SECONDS = 30.0
-_ENDED: Final = ("Stopped", "Failed")
-_COUNTED_PAUSE_SECONDS: Final = 1.0
-_AWAY_PAUSE_SECONDS = 0.5
-_STARTS_MAX = 4  # in a row that fail, until the slot is given up
+_SLOW_RESTART_SECONDS = SLOW_SECONDS
 
 
 class Supervision:
@@ -171,15 +168,15 @@ class Supervision:
         may be `beside`, the successor is made ready first.
         """
         with self.changed:
-            slot.renew(version, self._monotonic())
-            link, over = slot.link, slot.over and not slot.retiring.is_set()
-            slot.over = slot.over and not over
+            rule = slot.renew(version, self._monotonic())
+            link = slot.link
             slot.drop_standby()
-            if beside and link is not None and not slot.failed and self._standbys.begin(slot, self._asked):
+            beside = beside and rule is Rule.REPLACE and not slot.failed
+            if beside and self._standbys.begin(slot, self._asked):
                 return
         if link is not None:
             link.stop()
-        if over:
+        if rule is Rule.REFILL:
             self.begin([slot])
 
     def end_now(self, slot: Slot, why: str) -> None:
@@ -205,38 +202,37 @@ class Supervision:
                     self._totals.heard_out(slot)
 
     def _supervise(self, slot: Slot) -> None:
-        pause = 0.0
-        failed_starts = 0
-        while not slot.retiring.is_set():
-            slot.hurry.wait(pause)
-            failed_starts = 0 if slot.renewing else failed_starts
+        restarts = Restarts(_SLOW_RESTART_SECONDS)
+        while not slot.retired:
+            slot.hurry.wait(restarts.pause_s)
+            if slot.renewing:
+                restarts.hear(Outcome.RENEWED)
             try:
                 link = self._start(slot)
             except RayAwayError as away:
-                pause = _AWAY_PAUSE_SECONDS
+                restarts.hear(Outcome.AWAY)
                 if self._ray_away(slot, away):
                     return
                 continue
             except Exception as error:  # whatever it is, the slot must say so: nobody looks at this thread
-                failed_starts += 1
-                pause = min(max(2 * pause, 0.5), _SLOW_RESTART_SECONDS)
-                if self._start_failed(slot, error, failed_starts):
+                restarts.hear(Outcome.FAILED)
+                if self._start_failed(slot, error, restarts):
                     return  # a handler that cannot even be made, most likely: `wait` says so
                 continue
             finally:
                 slot.together.ready(slot.number)
             if link is None:
-                if slot.retiring.is_set():
-                    return
-                slot.kill()  # another version is wanted
+                if slot.renewing:
+                    slot.kill()  # another version is wanted
                 continue
-            failed_starts = 0
+            restarts.hear(Outcome.STARTED)
             with self._keeping(slot, link):
                 try:
                     self._read(slot, link)
                 finally:
                     with self.changed:
                         slot.link = slot.reading = None  # `call` waits for the successor
+                        slot.life.hear(Event.CLOSED)
                 if self._ends(slot):
                     return
                 counted = self.blame.count(slot)
@@ -244,10 +240,8 @@ class Supervision:
                 await_end(link, self._monotonic)
                 with self.changed:
                     slot.ended()
-            lived = self._monotonic() - slot.started_at
-            # Deaths that count against records come to an end: the successor need not wait as long.
-            longest = _COUNTED_PAUSE_SECONDS if counted else _SLOW_RESTART_SECONDS
-            pause = 0.0 if lived > 5 or slot.renewing else min(max(2 * pause, 0.1), longest)
+            lived_s = self._monotonic() - slot.started_at
+            restarts.hear(died(lived_s, counted=counted, renewing=slot.renewing))
 
     @contextlib.contextmanager
     def _keeping(self, slot: Slot, link: MemberClient) -> Iterator[None]:
@@ -258,19 +252,23 @@ class Supervision:
 
     def _ends(self, slot: Slot) -> bool:
         """Whether a slot whose member has ended, or is ended now, gets no other one."""
-        if slot.killed_failing:
+        killed_failing = slot.killed and slot.report.state == "Failing"
+        if killed_failing and self._hear(slot, Event.KILLED_FAILING) is Rule.FAIL:
             slot.kill()
             with self.changed:
                 slot.report = replace(slot.report, state="Failed")
             self._failed(slot)
         with self.changed:
-            slot.over = slot.retiring.is_set() or (slot.report.state == "Failed" and not slot.renewing)
-            renewing = slot.renewing
-            if slot.over:
+            rule = slot.life.hear(Event.ENDED_FAILED if slot.report.state == "Failed" else Event.ENDED)
+            if rule is Rule.END:
                 slot.ended()  # now: it may be given another thread at once
-        if not slot.over and not renewing:
+        if rule is Rule.SAY_DIED:
             self._words.died(slot)
-        return slot.over
+        return rule is Rule.END
+
+    def _hear(self, slot: Slot, event: Event) -> Rule:
+        with self.changed:
+            return slot.life.hear(event)
 
     def _failed(self, slot: Slot) -> None:
         """Its member has failed for good, and nobody comes back under its name.
@@ -280,12 +278,12 @@ class Supervision:
         self.journal.note(slot.number, f"the member with pid {slot.pid} has failed: {slot.report.error}")
         self._remove([slot.instance_id], "its member in the pool has failed")
 
-    def _start_failed(self, slot: Slot, error: Exception, times: int) -> bool:
+    def _start_failed(self, slot: Slot, error: Exception, restarts: Restarts) -> bool:
         """Say so; returns whether the slot is given up, which it is not if another version is to be tried."""
         slot.kill()  # it may well live, and would be the same static member as the next one
-        reason, given_up = why_not_started(error), times >= _STARTS_MAX
-        self._words.not_started(slot, reason, times)
-        return self._starts_later(slot, reason, given_up)
+        reason = why_not_started(error)
+        self._words.not_started(slot, reason, restarts.failed)
+        return self._starts_later(slot, reason, restarts.given_up)
 
     def _ray_away(self, slot: Slot, error: RayAwayError) -> bool:
         """Ray cannot be asked for an actor. Returns whether the slot is given up: this process has left its Ray."""
@@ -294,12 +292,13 @@ class Supervision:
         return self._starts_later(slot, reason, bool(self._left()))
 
     def _starts_later(self, slot: Slot, reason: str, given_up: bool) -> bool:
+        given_up_for = Event.RAY_LEFT if self._left() else Event.STARTS_FAILED
         with self.changed:
-            slot.waits = False
-            slot.over = given_up and (not slot.renewing or bool(self._left()))
-            slot.report = MemberReport("Failed" if slot.over else "Starting", reason)
+            rule = slot.life.hear(given_up_for if given_up else Event.START_FAILED)
+            slot.link = None
+            slot.report = MemberReport("Failed" if rule is Rule.GIVE_UP else "Starting", reason)
             self.changed.notify_all()
-            return slot.over
+        return rule is Rule.GIVE_UP
 
     def _start(self, slot: Slot) -> MemberClient | None:
         """Start an actor, and have it join when those that are started with it can. None if it is not wanted any more.
@@ -307,9 +306,8 @@ class Supervision:
         Raises whatever keeps it from starting.
         """
         with self.changed:
-            if slot.retiring.is_set():
+            if not slot.next():
                 return None
-            slot.renewed()
             asked = slot.take_standby() or self._asked(slot)
             actor, spec = asked.actor, asked.spec
             slot.begin(actor, self._monotonic())
@@ -321,6 +319,7 @@ class Supervision:
         link = asked.link or self._connect(where)
         link.told = partial(self.blame.hear, slot)
         with self.changed:
+            slot.life.hear(Event.CONNECTED)
             slot.pid, slot.node_id, slot.link = where.pid, where.node_id, link
             notes = self.blame.notes
             self.changed.notify_all()
@@ -328,8 +327,8 @@ class Supervision:
             link.learn(notes)
         self.journal.note(slot.number, f"pid {where.pid} begins, on node {where.node_id[:12]}")
         slot.together.ready(slot.number)
-        slot.together.wait(slot.retiring, _TOGETHER_SECONDS)
-        if slot.retiring.is_set():  # it need not join first
+        slot.together.wait(lambda: slot.retired, _TOGETHER_SECONDS)
+        if self._hear(slot, Event.TOGETHER) is Rule.HANG_UP:  # it need not join first
             link.close()
             return None
         asked.serve()
@@ -347,34 +346,35 @@ class Supervision:
         """
         asked_at = self._monotonic()
         placed_at: float | None = None
-        while not (slot.retiring.is_set() or slot.renewing):
+        while self._hear(slot, Event.LOOK) is Rule.LOOK:
             where = actor.address(_LOOK_SECONDS)
             if where is not None:
-                self._waits(slot, False)
+                self._look(slot, Event.PLACED)
                 return where
             now = self._monotonic()
             if placed_at is None and actor.is_placed():
                 placed_at = now
-            self._waits(slot, placed_at is None and now >= asked_at + _ROOM_SECONDS)
+            no_room = placed_at is None and now >= asked_at + _ROOM_SECONDS
+            self._look(slot, Event.NO_ROOM if no_room else Event.PLACED)
             if placed_at is not None and now > placed_at + START_SECONDS:
                 raise TimeoutError(f"the actor does not listen after {START_SECONDS:.0f} s")
         return None
 
-    def _waits(self, slot: Slot, waits: bool) -> None:
-        if slot.waits == waits:
-            return
+    def _look(self, slot: Slot, event: Event) -> None:
+        """Say when an actor begins or ends to wait for resources."""
         with self.changed:
-            slot.waits = waits
+            rule = slot.life.hear(event)
+            if rule is Rule.NOTHING:
+                return
             needs = slot.version.starter.wants
-            reason = f"waits for Ray, which has no room for it yet: it needs {needs}" if waits else None
-            slot.report = MemberReport("Starting", reason)
+            waits = f"waits for Ray, which has no room for it yet: it needs {needs}"
+            slot.report = MemberReport("Starting", waits if rule is Rule.SAY_WAITS else None)
             self.changed.notify_all()
-        if waits:
-            self._words.waits(slot, reason)
+        if rule is Rule.SAY_WAITS:
+            self._words.waits(slot, waits)
             slot.together.ready(slot.number)
 
     def _read(self, slot: Slot, link: MemberClient) -> None:
-        removed = False
         hindered = Hindered(self.journal, slot)
         most_ms = slot.version.spec.max_poll_interval_ms
         slot.reading = link
@@ -385,15 +385,14 @@ class Supervision:
                 slot.commits(report.committing)
                 if report.state == "Running" and slot.running_since is None:
                     slot.running_since = now
-                ends = slot.retiring.is_set() or slot.renewing
+                rule = slot.life.hear(reported(report.state))
                 self.changed.notify_all()
             hindered.hear(report)
-            if report.state == "Failed" and not removed:
+            if rule in (Rule.REMOVE, Rule.REMOVE_AND_CLOSE):
                 self._failed(slot)
-                removed = True
-            if report.state in _ENDED and ends:
+            if rule in (Rule.CLOSE, Rule.REMOVE_AND_CLOSE):
                 return
-            if slot.renewing and slot.standby is None:  # it may have been chosen before there was a connection
+            if rule is Rule.STOP and slot.standby is None:
                 link.stop()
             if too_long := overrun(report, most_ms):
                 self._words.kills(slot, too_long)

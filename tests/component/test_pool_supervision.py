@@ -24,6 +24,7 @@ from actors.members.crew import Crew
 from actors.members.handler_member import READY, MemberSpec
 from actors.members.member_link import MemberClient, MemberServer
 from actors.members.pool import ConsumerPool
+from actors.members.slot_life import SlotLife, Stage
 from actors.members.slots import Asked, Slot, Together, Version
 from actors.members.standby import Standbys
 from actors.members.supervision import Supervision
@@ -130,12 +131,38 @@ def test_a_call_after_a_members_death_waits_for_its_successor() -> None:
         def start(self, spec: MemberSpec) -> Actor:
             links.append(slot.link)
             if len(links) == 2:
-                slot.retiring.set()
+                slot.retire()
                 raise ConnectionError("enough has been seen")
             return super().start(spec)
 
     links: list[MemberClient | None] = []
     slots = Ends(Dying(), MemberReport("Running")).slots
+    (slot,) = slots.add(1)
+    slots.supervise(slot)
+    assert links == [None, None]
+
+
+def test_a_call_after_a_member_that_could_not_join_waits_for_its_successor() -> None:
+    """Its connection stayed the slot's, although its process was ended: a call went there, and said so."""
+
+    class Deaf(Actor):
+        def serve(self, *, wait: bool = False) -> None:
+            raise ConnectionError("it does not hear")
+
+    class Starting(Actors):
+        def start(self, spec: MemberSpec) -> Actor:
+            links.append(slot.link)
+            slot.hurry.set()  # no pause before the next one
+            if len(links) == 2:
+                slot.retire()
+                raise ConnectionError("enough has been seen")
+            actor = Deaf()
+            actor.placed.set()
+            actor.listens.set()
+            return actor
+
+    links: list[MemberClient | None] = []
+    slots = Ends(Starting(), MemberReport("Running")).slots
     (slot,) = slots.add(1)
     slots.supervise(slot)
     assert links == [None, None]
@@ -226,7 +253,7 @@ def test_a_member_that_is_not_wanted_any_more_waits_for_no_other_and_does_not_jo
 def test_a_place_without_a_member_goes_first() -> None:
     slots = Ends(Actors()).slots
     places = slots.add(3)
-    places[1].waits = True
+    places[1].life = SlotLife(Stage.WAITING)
     assert slots.surplus(2) == [places[1]]
     assert slots.surplus(1) == [places[2], places[1]]
 

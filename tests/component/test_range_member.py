@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from actors.client import OffsetAndMetadata, TopicPartition
-from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, WakeupError
+from actors.client.errors import (
+    CommitFailedError,
+    GroupAuthorizationError,
+    KafkaTimeoutError,
+    RebalanceInProgressError,
+    WakeupError,
+)
 from actors.client.records import ConsumerGroupMetadata
 from actors.members.range_group import Holding, RangeMemberSpec
 from actors.members.range_member import RangeMember
@@ -165,6 +171,20 @@ def test_partitions_stay_in_use_when_a_commit_was_refused_and_the_session_went_o
     again = pair.settled()
     assert [held.position for held in again.partitions] == [0, 0]
     assert {held.tenure for held in again.partitions}.isdisjoint(held.tenure for held in batch.partitions)
+
+
+def test_a_commit_that_has_failed_for_good_is_not_made_later(start: Callable[..., Pair]) -> None:
+    """The next revocation made it, although whoever had finished the batch was told that it had failed."""
+    pair = start()
+    batch = pair.member.begin()
+    pair.consumer.refusals = [GroupAuthorizationError("not any more")]
+    with pytest.raises(GroupAuthorizationError):
+        pair.member.finish(all_to(batch, 5))
+    pair.consumer.revoke(T1)
+    wait_until(lambda: len(pair.member.holding().partitions) == 1, 10, "the revocation")
+    assert set(pair.consumer.stored.values()) == {0}, "as at the beginning"
+    again = pair.member.begin()
+    assert pair.member.finish(all_to(again, 6)) == [("t", 0)], "the next batch goes as any"
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["the consumer noticed", "a broker was asked"])

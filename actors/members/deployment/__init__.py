@@ -3,9 +3,9 @@
 A deployed pool has a name. What it is to be stands in a compacted topic of the Kafka cluster that it reads from,
 `__coterie_pools` (`records`, `book`, `pools_topic`): the handler and its settings, the size, whether it pauses.
 Programs write there (`deployed`), and nobody has to be alive for that. A *supervisor*, a detached actor of Ray's,
-follows the topic and does what it says (`steward`, `supervisor_actor`). Ray restarts it when it dies. It keeps nothing
-that is not in the topic or in the group, so the next one goes on where it was. Members stay static, as `NAME-0`,
-`NAME-1`, ...: when everything was killed, they get the partitions that they had.
+follows the topic and does what it says (`supervisor_actor`, `steward`, `tending`). Ray restarts it when it dies. It
+keeps nothing that is not in the topic or in the group, so the next one goes on where it was. Members stay static, as
+`NAME-0`, `NAME-1`, ...: when everything was killed, they get the partitions that they had.
 
 **Who wins.** Each thing that can be wished has a key of its own: the version, the size, the pause, the restarts. So two
 wishes at a time do not undo each other, unless they are about the same thing; then the later one in the topic holds.
@@ -14,7 +14,7 @@ that is deployed again after `stop` is another pool, with another `incarnation`:
 
 **Nothing by two.** Two supervisors of one pool cannot run on one Ray: the actor's name is taken. A supervisor writes a
 `Term` before it starts anybody, and ends when it reads another's: one whose node was cut off, or whose pool was started
-on a second Ray. Members die with their supervisor, in three ways, each sufficient alone where it works:
+on a second Ray (`claim`). Members die with their supervisor, in three ways, each sufficient alone where it works:
 
 1. A member of a deployed pool ends itself as soon as its connection to the supervisor ends: milliseconds after the
    supervisor's process has died. It is not asked to finish: its successor would begin the same record meanwhile.

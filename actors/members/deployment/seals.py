@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from actors.members.deployment.records import Deployment, digest_of
 from placement.sealed_pools import SealedVersion
@@ -24,3 +24,18 @@ class Seals(Protocol):
 def sealable(deployment: Deployment) -> SealedVersion:
     """The part of a version that is sealed."""
     return SealedVersion(deployment.incarnation, deployment.version, digest_of(deployment))
+
+
+class _Unsealed:
+    def check(self, name: str, deployment: Deployment) -> None:
+        pass
+
+    def proven(self, name: str, deployment: Deployment) -> None:
+        pass
+
+    def ended(self, name: str, incarnation: str) -> None:
+        pass
+
+
+UNSEALED: Final[Seals] = _Unsealed()
+"""Where there are no seals every version may run."""

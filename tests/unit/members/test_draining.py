@@ -68,9 +68,9 @@ def test_who_ends_anyway_is_left_alone(change: str) -> None:
     (slot,) = pool.slots
     match change:
         case "retiring":
-            slot.retiring.set()
+            slot.retire()
         case "renewing":
-            slot.renewing = True
+            slot.renew(slot.version, 0.0)
         case "failed":
             slot.report = type(slot.report)("Failed")
         case "linkless":

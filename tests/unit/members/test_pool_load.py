@@ -13,6 +13,7 @@ from actors.client.errors import KafkaTimeoutError
 from actors.links.member import MemberReport
 from actors.members.handler_member import MemberSpec
 from actors.members.load import GroupLoad, PoolLoad, Work
+from actors.members.slot_life import SlotLife, Stage
 from actors.members.slots import Slot, Started, Together, Version
 from tests.support.fake_admin import HOST, FakeAdmin
 
@@ -156,7 +157,7 @@ def test_while_a_member_starts_or_ends_the_pool_has_not_settled(admin: FakeAdmin
 
 def test_one_that_ray_has_no_room_for_is_not_waited_for(admin: FakeAdmin) -> None:
     pool = Pool(running("m"), MemberReport())
-    pool.slots[1].waits = True
+    pool.slots[1].life = SlotLife(Stage.WAITING)
     seen = PoolLoad(pool, group(admin), lambda: 0.0).look()
     assert (seen.size, seen.waiting, seen.settled) == (2, 1, True)
 

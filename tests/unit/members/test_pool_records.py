@@ -33,7 +33,7 @@ from actors.members.deployment.records import (
     keys_of,
     security_texts,
 )
-from actors.members.deployment.steward import load
+from actors.members.deployment.versions import load
 from actors.members.plan import PoolError
 from tests.support.pools_topic import FIRST
 
