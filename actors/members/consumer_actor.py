@@ -110,7 +110,7 @@ class StartedActor:
 
     def is_placed(self) -> bool:
         """Whether Ray has found a node for it. Where Ray does not tell, it counts as placed."""
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # it is nobody's promise what a private call of Ray raises
             return self._session.call(ray_inside.is_placed, self._actor)
         return True
 
@@ -137,7 +137,7 @@ class StartedActor:
 
     def kill(self) -> None:
         """End it. If that fails, starting its successor fails, too, and says why."""
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # Ray raises many kinds, and its successor meets them again
             self._session.call_within(_KILL_SECONDS, ray.kill, self._actor)
 
 

@@ -225,7 +225,7 @@ class MemberLoop:
         for step in steps:  # each is owed, whatever becomes of the others
             try:
                 step()
-            except Exception:
+            except Exception:  # the steps call the user's handler, among others
                 log.exception("closing a member of group %s", self.spec.group_id, extra=self._about())
 
     def _about(self) -> Mapping[str, object]:

@@ -288,7 +288,7 @@ class MemberClient:
                 link.encrypt(_tls(secret).client, accepts=False)
             link.prove("pool", secret)
             link.watch_machine()  # one that vanishes does not end its connections
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: a connection that nobody has would stay open
             link.close()
             raise
         return cls(link)

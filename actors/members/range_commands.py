@@ -43,7 +43,7 @@ class Commands:
         command = self._waiting.popleft()
         try:
             command.answer.set_result(command.act())
-        except Exception as error:
+        except Exception as error:  # it is raised again where the command is waited for
             command.answer.set_exception(error)
 
     def refuse(self, error: BaseException) -> None:

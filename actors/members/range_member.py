@@ -175,7 +175,7 @@ class RangeMember:
                 self._step()
             while self._commands.owed:
                 self._commands.run_one()
-        except BaseException as error:
+        except BaseException as error:  # a listener of the user's may raise anything; whoever waits has to be told
             log.warning(
                 "a member of group %s has ended: %s",
                 self._spec.group_id,
@@ -188,7 +188,7 @@ class RangeMember:
             with self._turn:
                 self._ask_to_stop()
                 self._life.hear(Event.END)
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):  # the first error is the one that is told
                 self._consumer.close(autocommit=False)
             with self._turn:
                 ended = self._error or RuntimeError(f"this member of group {self._spec.group_id} has been stopped")

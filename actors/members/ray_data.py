@@ -69,7 +69,7 @@ class GroupRead:
             self._batch = reader.begin()
             self.ranges = self._batch.ranges
             self.dataset = reader.dataset(self._batch)
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: a member that nobody has would keep its partitions
             self._leave()
             raise
         return self

@@ -89,7 +89,7 @@ class Asked:
         """Close its connection, if what is done with it raises."""
         try:
             yield
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: a connection that nobody has would stay open
             self.hang_up()
             raise
 

@@ -113,7 +113,7 @@ class Standbys:
             standby.actor.serve(wait=True)
             if self._sets_up(slot, standby, link):
                 return link
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: a connection that nobody has would stay open
             link.close()
             raise
         link.close()

@@ -142,7 +142,7 @@ class Delivery:
             self.handler(self._argument(work), context)
             if context is not None and (outputs := context.close()):
                 work.sent = self._writer.send(outputs)
-        except Exception as error:
+        except Exception as error:  # the handler is the user's
             return error
         finally:
             self._running.end(work)
@@ -182,7 +182,7 @@ class Delivery:
             if task is not None and task.cancelling():
                 raise
             return RuntimeError(f"the handler was cancelled from within: {error!r}")
-        except Exception as error:
+        except Exception as error:  # the handler is the user's
             return error
         finally:
             self._running.end(work)

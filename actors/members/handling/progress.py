@@ -110,7 +110,7 @@ class Progress:
         try:
             for sent in work.sent:
                 sent.get(0)
-        except Exception as error:
+        except Exception as error:  # a bug of the producer's thread ends its batches, too
             self.failure = self.failure or _failed(work, error)
             return False
         return True
