@@ -93,7 +93,7 @@ class ClusterMetadata:
     scram: dict[tuple[str, int], tuple[bytes, bytes, bytes, int]] = field(default_factory=dict, repr=False)
     """By user and code of the mechanism (KIP-554): salt, stored key, server key, iterations."""
     scram_secret: bytes = field(default=b"", repr=False)
-    """What salts of users that do not exist are made of, so that nobody can tell that they do not."""
+    """The key from which salts of unknown users are derived, so that nobody can tell that these users do not exist."""
     acls: dict[bytes, AclRow] = field(default_factory=dict)
     """By id (16 bytes)."""
     quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class ClusterMetadata:
 
     @property
     def level(self) -> int:
-        """What may be written to the metadata log (`placement.records.METADATA_LEVELS`)."""
+        """The metadata level: it says which records may be written (`placement.records.METADATA_LEVELS`)."""
         return self.features.get(METADATA_VERSION, 1)
 
     # --- records ---

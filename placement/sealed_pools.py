@@ -93,7 +93,7 @@ class SealedPools:
 
     by_name: dict[str, SealedPool] = field(default_factory=dict)
     anew: bool = False
-    """Whether pools that were sealed without their names have been read, and are believed no longer."""
+    """True once pools that were sealed without their names have been read: such seals are believed no longer."""
 
     def apply(self, record: PoolRecord) -> None:
         """Apply a record."""

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-DONE: tuple[str, ...] = ()
+DONE = (
+    "placement",
+)
 """Files and folders without such an opening. The list is to grow until it names the whole product."""
 
 _HEADLESS = re.compile(r"(?:what|who|whom|whose|whether|how|why|that which|(?:when|where)\b(?!.*, ))\b", re.IGNORECASE)
