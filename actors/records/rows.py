@@ -20,7 +20,7 @@ _LONG_MASK: Final = (1 << 64) - 1
 
 
 class Row(NamedTuple):
-    """Where the fields of one record are in its payload. The time is a delta in ms; sizes are -1 for null.
+    """The places of one record's fields in its payload. The time is a delta in ms; sizes are -1 for null.
 
     `start` is where its length begins; `body` where key, value and headers do, which go up to `end`. Kafka uses none of
     the `attributes`.
