@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 DONE = (
     "actors/records",
+    "actors/wire",
     "placement",
 )
 """Files and folders without such an opening. The list is to grow until it names the whole product."""
