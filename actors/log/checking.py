@@ -5,10 +5,10 @@ written itself since it opened the segment (an append checks each batch), and of
 that for the whole segment when it meets bytes of it that are no longer in the machine's memory (`in_memory`): what is
 read then comes from the disk.
 
-**What this does not see.** The kernel is asked only about the first and the last page of a read; and pages that
-something else than the log has brought back into memory (another process, a walk over headers by time) pass for pages
-that never left. Base offset, length and leader epoch are outside a batch's checksum. A wrong offset is seen by its
-neighbours, unless it passes for a gap that compaction has left; an epoch is only compared with the newest one.
+**Limits.** The kernel is asked only about the first and the last page of a read; and pages that something else than the
+log has brought back into memory (another process, a walk over headers by time) pass for pages that never left. Base
+offset, length and leader epoch are outside a batch's checksum. A wrong offset is seen by its neighbours, unless it
+passes for a gap that compaction has left; an epoch is only compared with the newest one.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Known:
         self._ranges: list[tuple[int, int]] = []
 
     def covers(self, begin: int, end: int) -> bool:
-        """Whether all bytes from `begin` to `end` are known."""
+        """True if all bytes from `begin` to `end` are known."""
         ranges = self._ranges
         number = bisect_right(ranges, begin, key=_begin)
         return bool(number) and end <= ranges[number - 1][1]
 
     def touches(self, begin: int, end: int) -> bool:
-        """Whether any of these bytes is known."""
+        """True if any of these bytes is known."""
         ranges = self._ranges
         number = bisect_left(ranges, end, key=_begin)
         return bool(number) and ranges[number - 1][1] > begin
@@ -87,7 +87,7 @@ def _length(pair: tuple[int, int]) -> int:
 
 
 def in_memory(fd: int, begin: int, end: int) -> bool:
-    """Whether the first and the last byte of a range are in the machine's memory; True where the system cannot say."""
+    """True if the first and the last byte of a range are in the machine's memory, or the system cannot say."""
     try:
         os.preadv(fd, (_probed,), begin, os.RWF_NOWAIT)
         os.preadv(fd, (_probed,), end - 1, os.RWF_NOWAIT)
@@ -164,7 +164,7 @@ def check_in_file(fd: int, position: int, bounds: Bounds) -> Outcome:
 
 
 def rest_of_batch(data: Buffer, begin: int) -> int:
-    """How many bytes are missing at the end of the batch that begins at `begin` of a buffer; 0 if that is not there."""
+    """The missing bytes of the batch that begins at `begin` of a buffer; 0 if no sound header is there."""
     if begin + HEADER_BYTES > len(data):
         return 0
     header = read_header(data, begin)
@@ -191,7 +191,7 @@ def _wrong_gap(header: BatchHeader, low: int, next_base: int) -> str:
 
 
 def contradicted(header: BatchHeader, low: int, next_base: int) -> bool:
-    """Whether the next batch's offset says that the gap before a batch, from `low` on, is none of compaction's."""
+    """True if the next batch's offset shows that compaction did not leave the gap before a batch, from `low` on."""
     return next_base < header.next_offset or next_base == low + header.last_offset_delta + 1
 
 
