@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DONE = (
     "actors/log",
     "actors/records",
+    "actors/security",
     "actors/wire",
     "placement",
 )
