@@ -25,7 +25,7 @@ SECTIONS: Final = {
     "Coterie": "Settings Kafka does not have.",
 }
 MAX_DECOMPRESSED: Final = 2**31 - 9
-"""What Kafka takes for the longest array there is."""
+"""Kafka's constant for the longest array there is."""
 
 COMPRESSIONS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 

@@ -133,12 +133,12 @@ class BrokerConfig(Mapping[str, Any]):
 
     @property
     def advertised_listeners(self) -> dict[str, Listener]:
-        """What clients are told of listeners, by their names, as far as it is set."""
+        """The advertised listeners by their names, as far as they are set."""
         return advertised_of(self._values)
 
     @property
     def link_security(self) -> LinkSecurity:
-        """What protects the connections between controller and brokers."""
+        """The protection of the connections between controller and brokers."""
         return link_security(self._values)
 
     @property

@@ -57,7 +57,7 @@ class ConfigValue:
     read_only: bool
     synonyms: tuple[Synonym, ...]
     sensitive: bool = False
-    """Whether it is a secret; `value` is then None."""
+    """True if it is a secret; `value` is then None."""
 
     @property
     def is_default(self) -> bool:

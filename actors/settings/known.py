@@ -42,7 +42,7 @@ _OF_GROUPS: Final = {
     "consumer.heartbeat.interval.ms": "Heartbeat interval that the group's members are told.",
     "consumer.session.timeout.ms": "Session timeout of the group's members.",
 }
-"""What settings of groups do, of those that have an effect here."""
+"""The meanings of groups' settings, of those that have an effect here."""
 
 _CHECKS: Final[dict[str, Callable[[Any], str | None]]] = {
     "remote.storage.enable": _no_remote_storage,
@@ -123,7 +123,7 @@ def broker_setting(name: str) -> Setting:
 
 
 def without_effect(name: str) -> bool:
-    """Whether a broker setting is accepted only because Kafka accepts it. Raises SettingError."""
+    """True if a broker setting is accepted only because Kafka accepts it. Raises SettingError."""
     return broker_setting(name).doc == WITHOUT_EFFECT
 
 

@@ -11,7 +11,7 @@ _SECRET: Final = "Not among the settings of a cluster, whose values travel throu
 
 
 def absolute(path: str | None) -> str | None:
-    """What is wrong with the path of a file that each node has; None if it is right."""
+    """The fault in the path of a file that each node has; None if it is right."""
     return None if path is None or path.startswith("/") else "must be an absolute path, the same on each node"
 
 

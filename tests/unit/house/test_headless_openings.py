@@ -20,6 +20,7 @@ DONE = (
     "actors/quotas",
     "actors/records",
     "actors/security",
+    "actors/settings",
     "actors/wire",
     "placement",
 )
