@@ -20,7 +20,7 @@ Some refinements are found all over these files:
 - the first rebalance of an empty group waits a little for others (KIP-134);
 - a *static* member has an instance id and keeps its place when it restarts (KIP-345, KIP-814 for the leader).
 
-**What is durable** is one record for each group (records.py): the group with its last assignment. It holds all of the
+**The durable state** is one record for each group (records.py): the group with its last assignment. It holds all of the
 group, and the next one waits for it. Parked requests and timers are lost with the process: members join again, or find
 everything as it was if their group was Stable.
 """

@@ -1,4 +1,4 @@
-"""What the host is to resolve: the regular expressions of groups, until it has asked for them."""
+"""The work for the host: regular expressions of groups, until it has asked for them."""
 
 from __future__ import annotations
 
