@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 DONE = (
     "actors/coordinator",
+    "actors/coordinator_kinds",
     "actors/log",
     "actors/offsets_partition",
     "actors/quotas",
