@@ -15,7 +15,7 @@ from actors.wire.framing import RequestHeader, decode_request_header
 from actors.wire.messages import ApiMessage
 
 KEYS: Final = (ApiKey.HEARTBEAT.to_bytes(2, "big"), ApiKey.CONSUMER_GROUP_HEARTBEAT.to_bytes(2, "big"))
-"""How the frames of heartbeats begin."""
+"""The first bytes of heartbeats' frames."""
 
 _NO_TOPICS = Topics()
 _BODY_AT = 8

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DONE = (
     "actors/coordinator",
     "actors/coordinator_kinds",
+    "actors/group_api",
     "actors/log",
     "actors/offsets_partition",
     "actors/quotas",
