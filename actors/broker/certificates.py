@@ -44,12 +44,12 @@ _FILE_BYTES_MAX: Final = 16 << 20
 _MISMATCH_MS: Final = 60_000  # in which both halves of a pair have to be replaced
 
 Stamp: TypeAlias = tuple[int, int, int] | None
-"""What tells a file from its successor: inode, time of change in ns, size. None: there is none, or no name."""
+"""The marks that tell a file from its successor: inode, time of change in ns, size. None: there is none, or no name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What was made of the files as they were."""
+    """The stores made of the files as they were."""
 
     keys: KeyStore
     trusted: TrustStore | None
@@ -87,17 +87,17 @@ class ListenerTls:
             self._loaded = self.load(given)
         except OutsideError as error:
             raise StartError(f"listener {listener}: {error}") from error
-        self._bad: tuple[Stamp, ...] | None = None  # what was tried in vain, and need not be tried again
+        self._bad: tuple[Stamp, ...] | None = None  # the stamps of files tried in vain, which need not be tried again
         self._bad_since: int | None = None
         self._warned = -_DAY_MS
         self.failure: str | None = None
-        """Why the files as they are now are not in force; None if they are."""
+        """The reason why the files as they are now are not in force; None if they are."""
         self.warn_of_expiry()
         _warn_of_readers(listener, given)
 
     @property
     def context(self) -> ssl.SSLContext:
-        """What a connection that is accepted now gets."""
+        """The TLS context of a connection that is accepted now."""
         return self._loaded.context
 
     @property
@@ -134,11 +134,11 @@ class ListenerTls:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the settings name other files by now."""
+        """True if the settings name other files by now."""
         return _names(self._config()) != self._loaded.names
 
     def replacement(self, given: ListenerConfig) -> Loaded:
-        """What these settings would put in force. Blocks. Raises StoreError, TlsError if that may not be."""
+        """The stores that these settings would put in force. Blocks. Raises StoreError, TlsError if that may not be."""
         found, old = self.load(given), self._loaded
         if (found.trusted is None) != (old.trusted is None):
             raise StoreError("a trust store cannot be added or taken away while the broker runs")

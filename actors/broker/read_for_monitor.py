@@ -1,4 +1,4 @@
-"""What a broker lets the cluster's Monitor read of the partitions that it leads. It is the Monitor's Fetch.
+"""The reads of led partitions that a broker serves to the cluster's Monitor: its Fetch.
 
 The controller asks on the Monitor's behalf; no client reaches this.
 """

@@ -1,7 +1,7 @@
 """The time that requests take on the broker's loop, for clients with a `request_percentage` (KIP-124).
 
-A broker has one loop, so per cent are per cent of that. What counts is the time in which a request is read, handled or
-passed on to a shard, and answered if that happens at once; not what the shard or a thread does, nor TLS and sockets.
+A broker has one loop, so per cent are per cent of that. The time counts in which a request is read, handled or passed
+on to a shard, and answered if that happens at once; not that of the shard or a thread, nor TLS and sockets.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """What a broker is told when it is started. Other brokers reach it at `host`, which may be none of its doors'."""
+    """The start parameters of a broker. Other brokers reach it at `host`, which may be none of its doors'."""
 
     broker_id: int
     host: str

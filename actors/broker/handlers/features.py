@@ -38,7 +38,7 @@ FEATURES: dict[str, Feature] = {
 
 PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 GROUPS: Final = "group.version"
-"""Whether consumer groups (KIP-848) are served. The level of the metadata decides, so nobody changes it by itself."""
+"""The feature of consumer groups (KIP-848). The level of the metadata decides, so nobody changes it by itself."""
 
 
 def features(level: int) -> dict[str, Feature]:
@@ -53,5 +53,5 @@ def group_version(level: int) -> int:
 
 
 def serves_consumer_groups(broker: BrokerContext) -> bool:
-    """Whether consumer groups are served: the cluster can, and the broker's settings allow it."""
+    """True if consumer groups are served: the cluster can, and the broker's settings allow it."""
     return bool(group_version(broker.metadata.level)) and CONSUMER in broker.config[PROTOCOLS]

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Fetch(Protocol):
-    """What is fetched."""
+    """The fetch to be answered."""
 
     def attempt_in_pieces(self, last: bool) -> Generator[None, None, FetchResponse | None]:
         """Look at the partitions. The response; None if there is too little and this is not the last try."""

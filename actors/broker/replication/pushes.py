@@ -1,4 +1,4 @@
-"""Pushes to followers. What is appended in one turn of the loop goes to each follower in one frame."""
+"""Pushes to followers. The records appended in one turn of the loop go to each follower in one frame."""
 
 from __future__ import annotations
 
