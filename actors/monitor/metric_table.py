@@ -1,8 +1,8 @@
 """The metrics that a Monitor exposes: their names, kinds, labels and meanings. docs/monitoring.md is made of it.
 
 Names are Kafka's where Kafka has the figure, as the usual rules of the JMX exporter spell them, with the label `broker`
-where Kafka has an endpoint for each broker. Lag and partitions have kafka_exporter's names and labels. What nobody else
-has begins with `coterie_`.
+where Kafka has an endpoint for each broker. Lag and partitions have kafka_exporter's names and labels. Names that
+nobody else has begin with `coterie_`.
 """
 
 from __future__ import annotations

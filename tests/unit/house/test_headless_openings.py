@@ -21,6 +21,7 @@ DONE = (
     "actors/coordinator_kinds",
     "actors/group_api",
     "actors/log",
+    "actors/monitor",
     "actors/offsets_partition",
     "actors/quotas",
     "actors/records",
