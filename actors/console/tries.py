@@ -37,7 +37,7 @@ class Tries:
 
     @property
     def kept(self) -> int:
-        """How many failed logins are remembered."""
+        """The number of failed logins that are remembered."""
         return len(self._failed)
 
     def begins(self, address: str, user: str) -> float | None:

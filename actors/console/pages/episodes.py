@@ -28,17 +28,17 @@ class Episode:
     how: str
     """RUNNING, ENDED, BROKEN_OFF, or QUIET for a member that was replaced without a rebalance."""
     waited: tuple[Waited, ...] = ()
-    """Whom it waited for, or waits for still, the longest first."""
+    """The members it waited for, or waits for still, the longest first."""
 
     @property
     def phases_ms(self) -> Mapping[str, int]:
-        """How long each of its phases took, in order; 0 for those that have not begun."""
+        """The length of each of its phases, in order; 0 for those that have not begun."""
         begun = {each.name: max((each.until_ms or self.until_ms) - each.since_ms, 0) for each in self.view.phases}
         return dict.fromkeys(self.view.phase_names, 0) | begun
 
     @property
     def length_ms(self) -> int:
-        """How long all of it took."""
+        """The length of all of it."""
         return sum(self.phases_ms.values())
 
     @property
@@ -102,7 +102,7 @@ def _longest_first(waited: Iterable[Waited]) -> tuple[Waited, ...]:
 
 
 def counted(found: Iterable[Episode], window: Window) -> int:
-    """How many rebalances began in that time; to be replaced without one is none."""
+    """The number of rebalances that began in that time; to be replaced without one is none."""
     return sum(each.how != QUIET and window.since_ms <= each.view.began_ms <= window.until_ms for each in found)
 
 
@@ -142,8 +142,8 @@ def lives(members: Iterable[MemberView], found: Sequence[Episode]) -> list[Life]
 
 
 def _went(view: RebalanceView) -> Iterable[tuple[str, Sequence[str]]]:
-    """How members went, each with them."""
-    # What older versions remember of a member that was replaced says that it left.
+    """The ways in which members went, each with them."""
+    # Older versions remember a replaced member as one that left.
     left, replaced = view.left, view.replaced
     if view.reason == REPLACED and not replaced:
         left, replaced = (), left

@@ -17,7 +17,7 @@ _SHOWN: Final = 20
 _TONES: Final = ("join", "sync")
 _DOING: Final = {"join": "joining", "sync": "syncing"}
 _NAMED: Final = 3
-"""How many of those that came or went are named; the others are in the tooltip."""
+"""The number of members that came or went that are named; the others are in the tooltip."""
 
 
 def listed(found: Sequence[Episode], names: MemberNames, now_ms: int) -> Html:
