@@ -106,12 +106,12 @@ class Commits:
 
     @property
     def under_way(self) -> bool:
-        """Whether a commit of `commit_async` has no answer yet."""
+        """True if a commit of `commit_async` has no answer yet."""
         return bool(self._open)
 
     @property
     def unheard(self) -> bool:
-        """Whether a callback is waiting for `run_callbacks`."""
+        """True if a callback is waiting for `run_callbacks`."""
         return bool(self._ended)
 
     def run_callbacks(self) -> None:

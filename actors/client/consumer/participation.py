@@ -57,12 +57,12 @@ class Participation:
 
     @property
     def by_hand(self) -> bool:
-        """Whether the partitions were assigned by the program and not by a group."""
+        """True if the partitions were assigned by the program and not by a group."""
         return bool(self._positions.states) and not self._member.subscribed
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to read: neither a subscription nor partitions assigned by hand."""
+        """True if there is nothing to read: neither a subscription nor partitions assigned by hand."""
         return not (self._positions.states or self._member.subscribed)
 
     @property

@@ -25,7 +25,7 @@ class CoordinatorLookup:
         self._error: KafkaError | None = None
 
     def due(self, now_ms: int) -> bool:
-        """Whether a lookup has to be sent now."""
+        """True if a lookup has to be sent now."""
         return self._idle and now_ms >= self.not_before_ms
 
     @property

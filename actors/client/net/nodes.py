@@ -10,7 +10,7 @@ from actors.client.errors import IllegalStateError
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """What the choice needs to know of a node. `ready`: it is connected and can take a request now."""
+    """The facts about a node that the choice needs."""
 
     id: int
     ready: bool = False

@@ -36,7 +36,7 @@ class Outage:
         self.reason = ""
 
     def text(self, bootstrap: Iterable[tuple[str, int]]) -> str:
-        """Why no broker has answered, for the text of a timeout; it names the addresses that were tried."""
+        """The reason why no broker has answered, for the text of a timeout; it names the addresses that were tried."""
         return (
             self.reason or f"no answer from bootstrap_servers={','.join(f'{host}:{port}' for host, port in bootstrap)}"
         )

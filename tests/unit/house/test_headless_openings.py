@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 DONE = (
     "actors/broker",
+    "actors/client",
     "actors/console",
     "actors/coordinator",
     "actors/coordinator_kinds",
