@@ -152,7 +152,7 @@ def _quickly(cls: type, readers: list[_Convert | type], carefully: _Convert) -> 
             for i, convert in others:
                 made[i] = convert(made[i])
         except ArrayError:
-            return carefully(values)  # which says where it is
+            return carefully(values)  # it says where the error is
         return cls(*made)
 
     return read

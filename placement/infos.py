@@ -46,11 +46,11 @@ class BrokerInfo:
     pid: int = 0
     """The pid of its process on its machine; 0: not known."""
     process_started: int = 0
-    """When that process began, in clock ticks since boot, because another process may get its pid later."""
+    """The beginning of that process, in clock ticks since boot, because another process may get its pid later."""
     leaving: bool = False
     """True once it has handed over its leaderships and is about to stop: it does not join an in-sync set again."""
     endpoints: tuple[Endpoint, ...] = ()
-    """Where it listens for clients; empty: at `host` and `port` alone, for the listener PLAINTEXT."""
+    """Its addresses for clients; empty: `host` and `port` alone, for the listener PLAINTEXT."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """The address that clients of a listener connect to; None if the broker has no such listener."""
@@ -111,7 +111,7 @@ class Removal:
     """A broker that is being removed, with all that is remembered of it until it is gone."""
 
     begun_ms: int
-    """When it began, by the controller's wall clock."""
+    """Its beginning, by the controller's wall clock."""
     partitions: int
     """The number of partitions of which the broker was a replica then."""
     throttle: int = 0

@@ -99,11 +99,11 @@ class ClusterMetadata:
     quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     """Rates by name. An entity without any is not here."""
     pools: SealedPools = field(default_factory=SealedPools)
-    """Which versions of deployed pools may run. Only the controller asks."""
+    """The versions of deployed pools that may run. Only the controller asks."""
     features: dict[str, int] = field(default_factory=dict)
     """Levels of features that have been raised."""
     pairs: Pairs = field(default_factory=Pairs)
-    """Which partitions of internal topics are led together with which others."""
+    """The pairs of partitions of internal topics and those they are led together with."""
     internal_topics: frozenset[str] = INTERNAL_TOPICS
     """Those of coordinators, and those whose partitions are paired: clients do not write to them."""
     draining: frozenset[int] = field(default=frozenset(), compare=False)

@@ -1,4 +1,4 @@
-"""Which names topics may have."""
+"""The rule for topics' names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which versions of deployed pools may run: what the controller has sealed, made of records like all metadata.
+"""The versions of deployed pools that may run: those the controller has sealed, made of records like all metadata.
 
 A version that is not here does not run, whatever stands in the topic `__coterie_pools`: it was replaced, or its pool
 was stopped, or it was deployed under another name.

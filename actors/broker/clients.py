@@ -32,7 +32,7 @@ class Clients:
         self._unread_until = 0.0
         self.address_limits = AddressLimits(context)
         self.listening: tuple[Endpoint, ...] = ()
-        """Where the broker listens, once it does."""
+        """The endpoints at which the broker listens, once it does."""
 
     def __len__(self) -> int:
         return len(self._connections)

@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
         self._gathering.clear()
         self._held = b""
         self.server.on_disconnect(self, self.slots.clear())
-        self.gate = None  # which has this connection: without circles it is freed at once
+        self.gate = None  # it has this connection: without circles it is freed at once
 
     def pause_writing(self) -> None:
         self._write_paused = True

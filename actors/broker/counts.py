@@ -49,7 +49,7 @@ _NESTED: Final[dict[int, tuple[str, ...]]] = {
     ApiKey.DELETE_ACLS: ("filter_results",),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("results",),
 }
-"""Where answers have error codes, beside the one at their top: fields of fields."""
+"""The places of error codes in answers, beside the one at their top: fields of fields."""
 
 
 class Latency:

@@ -132,7 +132,9 @@ class Quotas:
     def mutated(
         self, connection: Connection, client_id: str | None, costs: Mapping[int, int], *, strict: bool
     ) -> tuple[Collection[int], int]:
-        """A client wants changes, by their places, each of so many partitions. Which are refused; the throttle time.
+        """A client wants changes, by their places, each of so many partitions.
+
+        Returns the refused places, and the throttle time.
 
         Without `strict` none is: its API version has no error for it.
         """

@@ -74,7 +74,7 @@ class MonitorReads:
             return index, 0, 0, -1, 0  # no log was needed yet, and none is made for being looked at
         if log.high_watermark < log.log_end_offset:
             try:
-                self._context.log(topic, index)  # which moves a watermark that nobody else has a say in
+                self._context.log(topic, index)  # this moves a watermark that nobody else has a say in
             except (LogError, OSError):
                 return None
         return index, log.log_start_offset, log.high_watermark, log.segments.newest_ms, log.size_bytes

@@ -81,7 +81,10 @@ def client_id_of(data: bytes, start: int) -> str:
 
 
 def _telling(answer: bytes | list[Part], api_key: int, version: int, throttle_ms: int) -> bytes | list[Part]:
-    """The answer with that throttle time, if it has a shorter one. Where it has none, or not in front, it stays."""
+    """The answer with that throttle time, if it has a shorter one.
+
+    An answer without one, or with one not in front, stays.
+    """
     at = _place_of_throttle(api_key, version)
     if at is None:
         return answer
@@ -100,7 +103,7 @@ def _put(frame: bytes, at: int, throttle_ms: int) -> bytes:
 
 @cache
 def _place_of_throttle(api_key: int, version: int) -> int | None:
-    """Where in an answer its throttle time stands, if it is the first field, as in nearly all.
+    """The position of an answer's throttle time, if it is the first field, as in nearly all.
 
     Produce has it at the end, and its handler sets it.
     """

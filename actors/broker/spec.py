@@ -22,7 +22,7 @@ class StartError(CoterieError):
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where a broker takes clients of one listener, and what they are told.
+    """A broker's door for clients of one listener, and the address that they are told.
 
     `port` 0 takes any free one, which the next start asks for again; `advertised_port` 0 is the port it listens at.
     """

@@ -1,4 +1,4 @@
-"""Where a listener has the public keys from by which it verifies tokens: a file or an https address, read in a thread.
+"""The public keys by which a listener verifies tokens: from a file or an https address, read in a thread.
 
 They are read anew from time to time, and when a token names one that is not there. Keys that cannot be read leave those
 in force that are there.

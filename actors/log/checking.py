@@ -1,9 +1,9 @@
 """Checks batches that come from a file before anybody is given them: checksum, magic, length, order of offsets.
 
-**Which bytes are checked.** Those of which this process does not know that they are right: it knows it of what it has
-written itself since it opened the segment (an append checks each batch), and of what it has checked once. It forgets
-that for the whole segment when it meets bytes of it that are no longer in the machine's memory (`in_memory`): what is
-read then comes from the disk.
+**The bytes that are checked.** Those of which this process does not know that they are right: it knows it of what it
+has written itself since it opened the segment (an append checks each batch), and of what it has checked once. It
+forgets that for the whole segment when it meets bytes of it that are no longer in the machine's memory (`in_memory`):
+what is read then comes from the disk.
 
 **Limits.** The kernel is asked only about the first and the last page of a read; and pages that something else than the
 log has brought back into memory (another process, a walk over headers by time) pass for pages that never left. Base
@@ -99,7 +99,7 @@ def in_memory(fd: int, begin: int, end: int) -> bool:
 
 
 class Bounds(NamedTuple):
-    """Which offsets batches may have: from `low` on, up to before `end`. The last one ends at byte `limit`.
+    """The offsets that batches may have: from `low` on, up to before `end`. The last one ends at byte `limit`.
 
     `first`: whether the first batch may begin before `low`, because `low` is an offset within it.
     """
@@ -172,7 +172,7 @@ def rest_of_batch(data: Buffer, begin: int) -> int:
 
 
 def _wrong_fields(header: BatchHeader, position: int, bounds: Bounds) -> str:
-    """Which of the fields that no checksum protects cannot be right; "" if all can."""
+    """The field without a checksum that cannot be right, in words; "" if all can."""
     if not header.is_sound:
         return f"no batch has length {header.length} and magic {header.magic}"
     if header.last_offset_delta < 0 or (header.last_offset if bounds.first else header.base_offset) < bounds.low:

@@ -6,8 +6,8 @@
     DATA_DIR/.boot               during which boot of the machine the last owner ran
     DATA_DIR/TOPIC-PARTITION/    a log, and partition.metadata with the topic's id
 
-Which partitions there should be, and who leads them, is known to the controller, not to the directory. So is whether
-this is the broker's directory still: one whose broker was replaced is never used again.
+The controller, not the directory, knows which partitions there should be, and who leads them. So is whether this is the
+broker's directory still: one whose broker was replaced is never used again.
 """
 
 import base64

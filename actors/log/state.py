@@ -80,7 +80,7 @@ class LogState:
     # -- what may lie in it
 
     def bounds_of(self, segment: Segment) -> Bounds | None:
-        """Which offsets and epochs the batches of a segment may have; None if it is no longer the log's."""
+        """The bounds of the offsets and epochs of a segment's batches; None if it is no longer the log's."""
         end = self.segments.end_offset(segment, self.end)
         return None if end is None else Bounds(segment.base_offset, end, segment.size_bytes, self.newest_epoch)
 

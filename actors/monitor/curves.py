@@ -1,4 +1,4 @@
-"""Which points of groups' curves are written to the history: in three grains, and seldom while nothing changes.
+"""The choice of points of groups' curves for the history: in three grains, and seldom while nothing changes.
 
 Nothing here is a fact before its rows are safe: `due` only says what would be, and `written` takes it over. So what is
 remembered is never ahead of the file. No clock, no I/O.

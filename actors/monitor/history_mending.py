@@ -13,7 +13,7 @@ in use.
 is lost. A point does not say whose it is. Those of a shared id are dropped from its beginning to the last sign of the
 other group, and on to the next moment about which two grains agree, since that was written by one group alone; at most
 for `SAME_MS`, the longest time in which a curve may stay without a sign. A newer one is of the group that has the id,
-and stays. Points of no group are dropped. Where two groups used an id one after the other, and neither was rebalanced,
+and stays. Points of no group are dropped. If two groups used an id one after the other, and neither was rebalanced,
 nothing shows it, and nothing is done.
 """
 
@@ -145,7 +145,7 @@ def _used_by(db: sqlite3.Connection, grain: int) -> Iterator[int]:
 
 
 def _last_sign(db: sqlite3.Connection, group: int, rebalance_ms: int | None) -> int | None:
-    """When another group last used this id, as far as anything shows it."""
+    """The last time that another group used this id, as far as anything shows it."""
     told = _of_pairs(db, _LAST_DIFFERENCE, group)
     return max((each for each in (*told, rebalance_ms) if each is not None), default=None)
 

@@ -84,7 +84,7 @@ class LagTable:
         return nsmallest(most, places, key=lambda place: (-self._wanted[place], place))
 
     def wanted_records(self, most: int = RECORDS_MAX) -> list[Place]:
-        """Which records to look at."""
+        """The records to look at."""
         return nsmallest(most, self._wide & self._wanted.keys())
 
     def estimated(self, told: Iterable[tuple[Place, Estimate | None]]) -> None:

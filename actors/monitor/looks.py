@@ -180,7 +180,7 @@ def estimate_of(head: bytes, offset: int) -> Estimate | None:
 
 
 def _between(header: BatchHeader, offset: int) -> Estimate | None:
-    """Where the record lies between the first and the largest timestamp of its batch, which came as one."""
+    """An estimate by the record's place between the first and the largest timestamp of its batch, which came as one."""
     first_ms, newest_ms = header.first_timestamp, header.max_timestamp
     if newest_ms < 0 or offset > header.last_offset:
         return None

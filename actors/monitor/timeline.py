@@ -1,4 +1,4 @@
-"""When the records of one partition came, as far as looks at its end tell. No clock, no I/O.
+"""The arrival times of one partition's records, as far as looks at its end tell. No clock, no I/O.
 
 Each look says where the log ends and what its largest timestamp is. So the record at an offset came after the last look
 that did not have it and before the first one that did: its time is known to within one interval, however uneven the

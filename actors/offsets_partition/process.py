@@ -385,7 +385,7 @@ class ShardProcess:
 
 
 def _kind(frame: bytes) -> str:
-    """Which request a frame has, without anything that a client wrote into it."""
+    """The request in a frame, without anything that a client wrote into it."""
     key, version = (int.from_bytes(frame[at : at + 2], "big") for at in (0, 2))
     return f"API key {key}, version {version}, {len(frame)} bytes"
 

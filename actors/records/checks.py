@@ -29,7 +29,7 @@ _NAMED_AT_ONCE: Final = 500
 
 
 class Limits(NamedTuple):
-    """Which records a topic takes. Times are ms of the epoch; -1, which is no time, is always taken."""
+    """A topic's limits for records. Times are ms of the epoch; -1, which is no time, is always taken."""
 
     keyed: bool
     """True if each record must have a key, because the topic is compacted."""

@@ -294,7 +294,7 @@ def _zstd_frames(view: memoryview, limit_bytes: int, limit_parts: int) -> int:
 
 
 def _zstd_blocks_end(view: memoryview, at: int, left: int) -> tuple[int, int]:
-    """Where the blocks of a frame end, and how many may follow; fewer than none if these are too many already."""
+    """The end of a frame's blocks, and the number that may follow; below zero if these are too many already."""
     size = len(view)
     while at < size and left >= 0:
         left -= 1

@@ -113,7 +113,7 @@ def varint(data: Plain, at: int, most_bytes: int) -> tuple[int, int]:
 
 
 def header_end(data: Plain, at: int, count: int, end: int) -> int:
-    """Where the `count` headers end that begin at `at`, in a record that ends at `end`. Raises CorruptBatchError."""
+    """The end of the `count` headers that begin at `at`, in a record that ends at `end`. Raises CorruptBatchError."""
     try:
         for _ in range(count):
             size, at = varint(data, at, _INT_BYTES)

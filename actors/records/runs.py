@@ -116,7 +116,7 @@ def _value_at(row: Row) -> int:
 
 
 def _deltas_at(payload: Plain, row: Row) -> tuple[int, int]:
-    """Where in a record its two deltas begin, behind the length and the attributes."""
+    """The positions of a record's two deltas, behind the length and the attributes."""
     time = _varint_bytes(payload, row.start) + 1
     return time, time + _varint_bytes(payload, row.start + time)
 

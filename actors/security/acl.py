@@ -116,7 +116,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Which ACLs are asked for. None, and ANY, are all. No operation stands for another one here."""
+    """The ACLs that are asked for. None, and ANY, are all. No operation stands for another one here."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None

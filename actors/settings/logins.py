@@ -1,4 +1,4 @@
-"""Which settings of a SASL listener go together. The settings themselves are in `sasl.py`."""
+"""The rules by which settings of a SASL listener go together. The settings themselves are in `sasl.py`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ A repair of the state log, after which nobody knows what of it was refused, make
 - A guest's records of one turn share an append (writes.py, state_log.py). The guest hears of them once more: by
   `replay` when they have committed, and then the answer leaves; or by `refused` when they are not in the log, and then
   the answer is COORDINATOR_NOT_AVAILABLE. After `write_timeout_ms` that is the answer, too, and `replay` may still
-  follow. When the seat ends, or its log is repaired, neither does: the answer is NOT_LEADER_OR_FOLLOWER, the guest is
+  follow. When the seat ends or its log is repaired, neither does: the answer is NOT_LEADER_OR_FOLLOWER, the guest is
   gone, and another one, here or elsewhere, is made of what the log has.
 - A guest is woken at `next_due_ms`, after which it is asked for its next time.
 - `Guests.apply`, `Guests.reload` and `Guests.close` are the broker's: after each image, after the repair of a log, at

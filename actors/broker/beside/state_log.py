@@ -25,7 +25,7 @@ _BATCH_OVERHEAD_BYTES = 61
 
 
 class Appended(NamedTuple):
-    """Where the log ends after an append, and up to where it has committed."""
+    """The log's end after an append, and the offset up to which it has committed."""
 
     next_offset: int
     watermark: int

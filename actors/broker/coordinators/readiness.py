@@ -77,7 +77,7 @@ class Readiness:
         for place in self._parking.places():
             if place.kind is not self._kind:
                 continue
-            code = self.unavailable(place.partition)  # which starts what was given up meanwhile
+            code = self.unavailable(place.partition)  # this starts a process again that was given up meanwhile
             if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 self._parking.expire(place, now, self._not_yet(place.partition))
             else:

@@ -52,7 +52,7 @@ def would(context: HandlerContext, request: Request, right: Right, name: str = C
 
 
 def denied(context: HandlerContext, request: Request, right: Right, names: Iterable[str | None]) -> Collection[str]:
-    """Which of the resources of these names the client has not this right on. Nobody is denied a None."""
+    """The resources among these names that the client has not this right on. Nobody is denied a None."""
     return _without(may, context, request, right, names)
 
 
@@ -80,7 +80,7 @@ def sees_all_topics(context: HandlerContext, request: Request) -> bool:
 
 
 def not_creatable(context: HandlerContext, request: Request, names: Iterable[str]) -> Collection[str]:
-    """Which of these topics the client may not create: it needs a right on the cluster, or on the topic."""
+    """The topics among these that the client may not create: it needs a right on the cluster, or on the topic."""
     if context.broker.authorizer is None or would(context, request, CREATE_CLUSTER):
         return ()
     return denied(context, request, CREATE_TOPIC, names)

@@ -336,7 +336,7 @@ class _Fetch:
 
 
 def _diverging(partition_log: PartitionLog, asked: FetchRequest.FetchPartition) -> FetchResponse.EpochEndOffset | None:
-    """Where the client's log and ours part, if the epoch of its last record ends earlier in ours (KIP-595)."""
+    """The offset where the client's log and ours part, if its last record's epoch ends earlier in ours (KIP-595)."""
     if asked.last_fetched_epoch < 0:
         return None
     epoch, end = partition_log.end_offset_for_epoch(asked.last_fetched_epoch)

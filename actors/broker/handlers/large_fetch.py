@@ -86,4 +86,4 @@ class LargeFetch:
         if self._parked is not None:
             self._broker.fetches.end(self._parked)
         self._request.reply(answer)
-        self._broker.loop.call_soon(connection.release)  # which has more handled: that is not for this request's time
+        self._broker.loop.call_soon(connection.release)  # that has more handled, which is not for this request's time

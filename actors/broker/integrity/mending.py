@@ -42,7 +42,7 @@ class _Patient:
     """A log with damaged batches."""
 
     next_at: float = 0.0
-    """When a broker is asked next, unless an answer comes before (loop's clock, seconds)."""
+    """The time at which a broker is asked next, unless an answer comes before (loop's clock, seconds)."""
     refused: set[int] = field(default_factory=set)
     """Brokers that do not have what is damaged, or have not answered."""
     again_at: dict[Damage, float] = field(default_factory=dict)

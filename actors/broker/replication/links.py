@@ -92,7 +92,7 @@ class FollowerLink:
         self.broker_epoch = -1
         self.ready = False
         self.heard_at = 0.0
-        """When the last ping that was answered was sent (loop's clock, seconds)."""
+        """The time at which the last answered ping was sent (loop's clock, seconds)."""
         self.confirmed_at = -1e9
         """The same for answers that confirm this broker as leader while no controller does."""
         self._secrets = secrets

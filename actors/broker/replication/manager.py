@@ -63,7 +63,7 @@ class ReplicaManager:
         self._pings = Rhythm(min(heartbeat_seconds(context.config), lag_seconds / 3), tick_seconds)
         self._chance = context.environment.chance
         self.batches = BatchExchange(context, self)
-        """Where sound batches are asked for, in the place of damaged ones."""
+        """The exchange that is asked for sound batches, in the place of damaged ones."""
         self._listener = FollowerListener(
             context.broker_id,
             broker_epoch,

@@ -99,7 +99,7 @@ class Pushes:
             return None
         try:
             push = leader.take_push(broker, room, now_ms, idle=self._telling)
-        except DamagedBatchError:  # which has been told
+        except DamagedBatchError:  # it has been told
             leader.unread(broker, now_ms)
             return None
         except (LogError, OSError) as error:

@@ -130,7 +130,7 @@ class Commits:
 
     @property
     def next_ms(self) -> int | None:
-        """When the next automatic commit is due (monotonic ms); None while one is under way, or if they are off."""
+        """The time of the next automatic commit (monotonic ms); None while one is under way, or if they are off."""
         return self._due_ms if self._config["enable_auto_commit"] and self._automatic is None else None
 
     def commit_if_due(self) -> None:

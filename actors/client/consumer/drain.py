@@ -30,7 +30,7 @@ Records = dict[TopicPartition, list[ConsumerRecord]]
 
 
 class Gathering(Protocol):
-    """Where whole batches go; its length is the number of records, `size_bytes` what was decompressed of them."""
+    """A receiver of whole batches; its length is their number of records, `size_bytes` their decompressed bytes."""
 
     @property
     def size_bytes(self) -> int: ...

@@ -136,7 +136,7 @@ class Fetcher:
             self._network.loop.call_soon(self._tell)
 
     def _source(self, state: PartitionState, now: int) -> Node | None:
-        """Where to fetch from: the leader, or for a while the nearer replica that it has named (KIP-392)."""
+        """The node to fetch from: the leader, or for a while the nearer replica that it has named (KIP-392)."""
         replica, until = state.preferred
         if replica >= 0 and now < until and replica in self._network.cluster.brokers:
             return self._network.cluster.brokers[replica]

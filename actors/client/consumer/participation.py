@@ -67,7 +67,7 @@ class Participation:
 
     @property
     def next_ms(self) -> int | None:
-        """When (monotonic ms) `take_part` may have something to do, even if nothing arrives until then."""
+        """The time (monotonic ms) at which `take_part` may have something to do, even if nothing arrives until then."""
         with self._changes.lock:
             due = self._member.user_deadline()
         again = self._last_commit_after_ms

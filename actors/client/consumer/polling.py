@@ -95,7 +95,7 @@ class Polling:
             return self._member.may_deliver(self._changes.now_ms())
 
     def _next_turn(self) -> int:
-        """When (monotonic ms) there may be something to do, even if nothing arrives until then."""
+        """The time (monotonic ms) at which there may be something to do, even if nothing arrives until then."""
         times = (self._participation.next_ms, self._commits.next_ms, self._changes.now_ms() + _LOOK_AGAIN_MS)
         return max(self._changes.now_ms() + 1, min((t for t in times if t is not None), default=FOREVER_MS))
 

@@ -1,4 +1,4 @@
-"""Which topics a consumer needs metadata of, and what new metadata means to its parts. Runs on the event loop."""
+"""The topics that a consumer needs metadata of, and the effects of new metadata. Runs on the event loop."""
 
 from __future__ import annotations
 

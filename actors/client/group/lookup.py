@@ -30,7 +30,7 @@ class CoordinatorLookup:
 
     @property
     def next_ms(self) -> int | None:
-        """When the next lookup may be sent; None while one is in flight, is not needed, or has failed for good."""
+        """The time of the next lookup; None while one is in flight, is not needed, or has failed for good."""
         return self.not_before_ms if self._idle else None
 
     @property

@@ -38,7 +38,7 @@ class Access:
         return self._contexts is not None
 
     def renew_after_ms(self, lifetime_ms: int) -> float:
-        """When to prove again who we are: from 85 to 95 % of a session's lifetime on, so that not all do it at once."""
+        """The wait until a new proof: 85 to 95 % of a session's lifetime, so that not all do it at once."""
         return lifetime_ms * self._chance.uniform(0.85, 0.95)
 
     async def connect(self, make: Callable[[], P], host: str, port: int) -> P:

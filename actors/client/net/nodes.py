@@ -1,4 +1,4 @@
-"""Which broker to ask where any of them can answer: a pure function. `network` has the connections."""
+"""The choice of a broker where any of them can answer: a pure function."""
 
 from __future__ import annotations
 

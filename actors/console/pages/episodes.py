@@ -16,7 +16,7 @@ ENDED: Final = "ended"
 BROKEN_OFF: Final = "broken off"
 QUIET: Final = "quiet"
 _UNDER_WAY: Final = {"join": "members join", "sync": "{members} joined"}
-"""Where a rebalance is, by the phase that runs."""
+"""The stage of a rebalance, in words, by the phase that runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _SPANS: Final = {"15m": 15, "1h": 60, "6h": 360, "24h": 1440}
 """Minutes of history that can be chosen."""
 _DEFAULT_SPAN: Final = "1h"
 _FIRST_SPAN: Final = "15m"
-"""Where nothing older is known, unless another one is asked for."""
+"""The span if nothing older is known, unless another one is asked for."""
 _MEMBERS: Final = {
     "pool": "Each is an actor of a ConsumerPool.",
     "spark": "Each is a member of a Spark job, beside its executors.",

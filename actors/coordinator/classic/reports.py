@@ -61,7 +61,7 @@ class ClassicRebalanceView(RebalanceView):
     client_id: str = ""
     host: str = ""
     joined_ms: int | None = None
-    """When the join phase was over; None while it runs, or if another rebalance broke it off."""
+    """The end of the join phase; None while it runs, or if another rebalance broke it off."""
     ended_ms: int | None = None
     members: int = 0
     came: tuple[str, ...] = ()

@@ -237,7 +237,7 @@ class _Batch:
         if not isinstance(answer, Refusal):
             self._note()
         if self._draft.work > TURN_WORK and not isinstance(answer, Refusal):
-            self._made = self._draft.drafted  # which costs less than to do all that again
+            self._made = self._draft.drafted  # keeping it costs less than to do all that again
         else:
             for change in changes[len(self._before) :]:
                 change.apply(self._made)

@@ -75,10 +75,11 @@ class ConsumerGroup:
         self.slice = Timer(nothing)
         """The timer by which the computation of a target goes on."""
         self.tidying = Timer(nothing)
-        """When what is left of members is removed, if that has failed."""
+        """The timer by which the rest of former members is removed, if that has failed."""
         self.members: dict[str, MemberTimers] = {}
         self.topics_due_ms = 0
-        """When its next heartbeat looks at the topics again (monotonic), if none of them changes before."""
+        """The time at which its next heartbeat looks at the topics again (monotonic), if none of them changes before.
+        """
         self.topics_seen = 0
         """The number of the image up to which none of its topics has changed since it looked."""
         self.history: deque[RebalanceEvent] = deque(maxlen=HISTORY_LENGTH)

@@ -180,7 +180,7 @@ class Draft:
         self.now = now
         """The time at which it began."""
         self.latest = now
-        """When it goes on, if it has paused."""
+        """The time at which it goes on, if it has paused."""
         self.topics = cluster.topics
         self.image_number = cluster.image_number
         self.assignors = cluster.assignors

@@ -53,7 +53,9 @@ class ConsumerSettings:
     overrides: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By group id, its own values of OVERRIDES. A value outside the bounds is moved to the nearest one."""
     migration_policy: str = "bidirectional"
-    """Which way a group that has members may change its protocol: also `upgrade`, `downgrade` or `disabled`."""
+    """The direction in which a group that has members may change its protocol: also `upgrade`, `downgrade` or
+    `disabled`.
+    """
 
     @property
     def may_upgrade(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which assignor computes a group's target, when it may, and of what."""
+"""The choice of the assignor that computes a group's target, its moment, and its input."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Awaited(NamedTuple):
 
 
 class RebalancedGroup(NamedTuple):
-    """Which group a rebalance is of."""
+    """The group that a rebalance is of."""
 
     group_type: str
     group_id: str

@@ -32,8 +32,8 @@ its lease, which is the broker's business (actors/broker/replication). An acknow
 and the log it was given for: when either may be another one, the leader forgets what it knew of the follower and asks
 anew. `Push` says which numbers keep late messages off.
 
-**Where Kafka does otherwise:** there, followers fetch. The page docs/decisions tells why leaders push here. The rules
-are the same, and so is what they prevent.
+**Unlike here**, followers fetch in Kafka. The page docs/decisions tells why leaders push here. The rules are the same,
+and so is what they prevent.
 
 `leader` and `follower` are the two sides, `messages` has what they send and what they need of a log. All is sans-IO: no
 clock, no socket, no metadata. Times are arguments (monotonic ms), messages are values, and what the controller says is

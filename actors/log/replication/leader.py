@@ -54,7 +54,7 @@ class _Follower:
         self.refused = False
         self.sent_ms = now_ms
         self.start = UNKNOWN
-        """Where the follower's log begins, by its last answer."""
+        """The beginning of the follower's log, by its last answer."""
         self.told_start = UNKNOWN
         self.told_watermark = UNKNOWN
         self.caught_up_ms = now_ms
@@ -348,7 +348,7 @@ class LeaderReplica:
         return min(point, max(ack.end_offset, log.log_start_offset))
 
     def retry(self, now_ms: int, silent_ms: int, refused_ms: int) -> list[int]:
-        """Ask followers anew that owe an answer for `silent_ms`, or refused a push `refused_ms` ago. Which ones."""
+        """Ask followers anew that owe an answer for `silent_ms`, or refused a push `refused_ms` ago. Returns them."""
         late = []
         for broker, follower in self._followers.items():
             after_ms = refused_ms if follower.refused else silent_ms

@@ -124,4 +124,4 @@ class Ack:
     high_watermark: int = 0
     epochs: tuple[tuple[int, int], ...] = ()
     log_start_offset: int = 0
-    """Where the follower's log begins, if it matched."""
+    """The beginning of the follower's log, if it matched."""

@@ -34,7 +34,14 @@ DONE = (
 )
 """Files and folders without such an opening. The list is to grow until it names the whole product."""
 
-_HEADLESS = re.compile(r"(?:what|who|whom|whose|whether|how|why|that which|(?:when|where)\b(?!.*, ))\b", re.IGNORECASE)
+_HEADLESS = re.compile(r"(?:what|who|whom|whose|which|whether|how|why|that which)\b", re.IGNORECASE)
+_CLAUSE = re.compile(r"(?:when|where)\b", re.IGNORECASE)
+_THEN = re.compile(
+    r"[^,:;]*, (?!(?:and|as|behind|beside|by|even|if|in|once|or|unless|which|with|because|for|until)\b|\d)",
+    re.IGNORECASE,
+)
+"""A clause and a comma after which a main clause may come."""
+_ASIDE = re.compile(r"\([^()]*\)")
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?])[\"')\]*]*\s+(?=[\"'(\[`*]*[A-Z])")
 _ITEM = re.compile(r"^\s*(?:[-*]|\d+\.)\s+")
 _QUOTES = "\"'(`*[ "
@@ -56,7 +63,13 @@ def paragraphs(text: str) -> Iterator[str]:
 def headless(text: str) -> list[str]:
     """The sentences of a docstring or comment that open without a subject."""
     sentences = (each.strip() for paragraph in paragraphs(text) for each in _SENTENCE_ENDS.split(paragraph))
-    return [each for each in sentences if not each.endswith("?") and _HEADLESS.match(each.lstrip(_QUOTES))]
+    return [each for each in sentences if not each.endswith("?") and _is_headless(each.lstrip(_QUOTES))]
+
+
+def _is_headless(sentence: str) -> bool:
+    if _CLAUSE.match(sentence):
+        return not _THEN.match(_ASIDE.sub("", sentence))
+    return _HEADLESS.match(sentence) is not None
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
@@ -106,6 +119,9 @@ def test_no_sentence_opens_without_a_subject(room: str) -> None:
         "How many there are; 0 if none.",
         "when it was used last",
         "Where the log ends.",
+        "When it began, in ms since boot.",
+        "Where it lies: a folder, or a link.",
+        "Which topics there are.",
         "**What is durable.** A log.",
         "A list:\n\n- what is first\n- another",
         "A sentence that goes on over\na line. What it does not say.",

@@ -1,4 +1,4 @@
-"""Where a member stands in a classic group: its state, with the table of its transitions, and its generation.
+"""The standing of a member in a classic group: its state, with the table of its transitions, and its generation.
 
 Sans-IO.
 """

@@ -21,7 +21,7 @@ partition to the next owner when it is acknowledged that the last one has given 
 **Ids and names.** The coordinator names topics by id. Those whose names are not known yet wait for metadata; the rest
 is taken over meanwhile (`assignments`).
 
-**When a heartbeat is sent** (`rhythm`): at once to join and to acknowledge, else at the interval that the last answer
+**The moment of a heartbeat** (`rhythm`): at once to join and to acknowledge, else at the interval that the last answer
 named, one at a time. After a failure the next one says everything, after a backoff and at the same epoch. So a lost
 answer does no harm. Unlike Kafka's client, a join waits for the backoff, too: a coordinator that loads is not hammered.
 

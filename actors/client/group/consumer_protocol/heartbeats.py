@@ -1,4 +1,4 @@
-"""When a member sends a heartbeat, and what its answer leads to. Sans-IO."""
+"""A member's heartbeats: their moments, and the consequences of their answers. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a member stands in a consumer group: its state, its epoch, and the table of what may happen in which state.
+"""The standing of a member in a consumer group: its state, its epoch, and the table of possible events by state.
 
 Sans-IO. `TABLE` has the next state for each state and happening; a pair that is not in it is a bug of the machine.
 """
