@@ -25,6 +25,7 @@ DONE = (
     "actors/log",
     "actors/monitor",
     "actors/offsets_partition",
+    "actors/one_process",
     "actors/quotas",
     "actors/records",
     "actors/security",
