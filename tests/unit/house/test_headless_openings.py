@@ -28,6 +28,7 @@ DONE = (
     "actors/one_process",
     "actors/quotas",
     "actors/records",
+    "actors/runtime",
     "actors/security",
     "actors/settings",
     "actors/wire",
