@@ -27,7 +27,7 @@ TOO_LATE: Final = "no whole request within {seconds:g} s"
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of a port one address, and all together, may have."""
+    """The bounds of a port, for one address, and for all together."""
 
     of_address: int
     """Connections of an address (of IPv6: of its /64 network). Proxies that are named have no such bound."""
@@ -62,7 +62,7 @@ class Callers:
         return len(self._all)
 
     def came(self, caller: Stranger) -> bool:
-        """Somebody has connected. Whether he may stay."""
+        """Somebody has connected. Returns True if he may stay."""
         network, bounds = network_of(caller.peer), self._bounds
         of_address = self._by_network[network] >= bounds.of_address and not self._proxies.has(caller.peer)
         why = f"{bounds.of_address} connections from there" if of_address else f"{bounds.at_all} connections"
@@ -89,7 +89,7 @@ class Callers:
         self._silent.remove(caller)
 
     def nonsense(self, caller: Stranger) -> None:
-        """What he has sent is no request."""
+        """His bytes are no request."""
         self.failures.note(caller.peer, self._name, "closed: what came was no HTTP")
 
     def clogged(self, caller: Stranger) -> None:

@@ -17,7 +17,7 @@ class OurNames:
         self._names = frozenset({"localhost", *(name.lower() for name in names)})
 
     def has(self, hosts: Sequence[str]) -> bool:
-        """Whether a request with these Host headers means us."""
+        """True if a request with these Host headers means us."""
         return len(hosts) == 1 and self._is_ours(_without_port(hosts[0]))
 
     def _is_ours(self, name: str) -> bool:

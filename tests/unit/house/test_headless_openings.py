@@ -31,6 +31,7 @@ DONE = (
     "actors/runtime",
     "actors/security",
     "actors/settings",
+    "actors/web",
     "actors/wire",
     "placement",
 )
