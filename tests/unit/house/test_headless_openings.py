@@ -33,6 +33,7 @@ DONE = (
     "actors/settings",
     "actors/web",
     "actors/wire",
+    "coterie",
     "placement",
 )
 """Files and folders without such an opening. The list is to grow until it names the whole product."""
