@@ -85,7 +85,7 @@ def signature(function: Any) -> inspect.Signature | None:
 
 
 def refusal(function: Any, arguments: Sequence[Any]) -> str | None:
-    """The reason why a call with these arguments would fail, in Python's words; None if there is none, or nobody tells."""
+    """The reason why a call with these arguments would fail, in Python's words; None if there is none."""
     try:
         inspect.signature(function, follow_wrapped=False).bind(*arguments)
     except TypeError as error:
