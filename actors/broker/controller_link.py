@@ -66,7 +66,7 @@ class ControllerLink:
         self._chance = chance
         self.secrets = secrets
         self._protocol: ControlProtocol | None = None
-        self._broker: Broker | None = None  # has registered by it: one that has only joined hears of no image
+        self._broker: Broker | None = None  # registered by it; one that only joined hears of no image
         self._answer: asyncio.Future[Joined | Welcome] | None = None  # to a join or a hello
         self._calls = Calls(self.send)
         self._called: set[asyncio.Task[None]] = set()  # the controller's calls that have no answer yet

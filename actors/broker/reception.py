@@ -63,7 +63,7 @@ class Reception:
         return tuple(Logins(listener, **desk.counts) for listener, desk in self._desks.items())
 
     def present(self, listener: str) -> tuple[int, int]:
-        """The clients of a listener that have not logged in, those in a TLS handshake too, and those that failed."""
+        """The numbers of a listener's clients that have not logged in (TLS handshakes count), and that failed."""
         desk = self._desks.get(listener)
         if desk is None:
             return 0, 0

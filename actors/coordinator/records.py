@@ -54,7 +54,7 @@ def record_type(key: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """The reading of one type of records.
+    """A type of records, with its decoders.
 
     Loading keeps the last record of each key, so records of different keys lose their order. A type whose records
     count only in their place says so.

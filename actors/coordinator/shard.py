@@ -48,7 +48,7 @@ class ShardState(StrEnum):
 
 
 class Coordinator(Protocol):
-    """The guest of a shard: the requests of one kind of coordinator, its durable state and its live state.
+    """A coordinator as its shard hosts it: the requests of its kind, its durable state and its live state.
 
     It gets a `Runtime`, through which it answers, writes and sets timers. The shard calls it in this order: `adopt`
     when the log has been read, `start` when all of that has committed, then requests' handlers; `forget` at any time.

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from actors.wire.varints import read_uvarint, skip_tags
 
 PIECE_VALUES: Final = 2_000
-"""The groups, members, names and topics that a piece of the walk has, in all: a few milliseconds. No member is cut."""
+"""The number of groups, members, names and topics in a piece of the walk: a few milliseconds. No member is cut."""
 _MEMBER_TYPE_FROM: Final = 1
 _HEAD_BYTES: Final = 8
 """The length of the frame, and the correlation id; tags follow."""

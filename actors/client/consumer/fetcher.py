@@ -237,7 +237,7 @@ class Fetcher:
         self._later(self._settings.retry_ms)
 
     def refuse(self, error: KafkaError | None) -> None:
-        """Take the last word of metadata: we are not let in, or to some topics. None: it says nothing of the kind."""
+        """Note the final refusal in metadata: we are not let in, or not to some topics. None: there is none."""
         self._refused = error
         if error is not None:
             self._tell()

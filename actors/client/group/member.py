@@ -119,7 +119,7 @@ class Subscriber(Group, Protocol):
         """The action that `next_action` gave was carried out, or raised `error`. `Fail` needs no such call."""
 
     def user_deadline(self) -> int | None:
-        """The time (monotonic ms) of a possible new `next_action` although nothing arrived; None: never."""
+        """The time (monotonic ms) at which `next_action` may change though nothing arrives; None: never."""
 
     def awaits_poll(self, now_ms: int) -> bool:
         """True if the next poll would take the group a step further."""

@@ -29,7 +29,7 @@ from actors.coordinator.turn import Now, Token
 
 CLASSIC_TYPE, CONSUMER_TYPE = 0, 1
 SLICE_WORK: Final = 3_000
-"""The members, names, topics and partitions of theirs that are described in one turn, in all: a few milliseconds of
+"""The number of members, names, topics and partitions that are described in one turn, in all: a few milliseconds of
 work. The last member of a slice is not cut, however much it has.
 """
 _MEMBER_WORK: Final = 8

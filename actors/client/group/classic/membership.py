@@ -175,7 +175,7 @@ class Membership:
         return joining.needed and self.coordinator is not None and now_ms >= joining.not_before_ms
 
     def user_deadline(self) -> int | None:
-        """The time (monotonic ms) of a possible new `next_action` although nothing arrived; None: never."""
+        """The time (monotonic ms) at which `next_action` may change though nothing arrives; None: never."""
         if not self._holdings.subscribed or self._handover.waiting:
             return None
         if self.coordinator is None:

@@ -152,7 +152,7 @@ class Membership:
         return outside or self._handover.waiting or self._reconciling.due
 
     def user_deadline(self) -> int | None:
-        """The time (monotonic ms) of a possible new `next_action` although nothing arrived; None: never."""
+        """The time (monotonic ms) at which `next_action` may change though nothing arrives; None: never."""
         if not self._holdings.subscribed or self._handover.waiting:
             return None
         if self.coordinator is None:
