@@ -1,7 +1,7 @@
 """A broker's counts: requests by API with errors and latency, topics with bytes and records, stalls.
 
 A count is an addition to a list or a table, no more: these are the hottest paths there are. The figures are made of
-them when somebody asks. Not here: what happens to shards (`shards/history.py`).
+them when somebody asks. Not here: what happens to shards (`coordinators/history.py`).
 """
 
 from __future__ import annotations
