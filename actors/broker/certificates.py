@@ -41,7 +41,7 @@ FILES: Final = ("ssl.keystore.location", "ssl.truststore.location", PASSWORD_FIL
 _OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
 _DAY_MS: Final = 86_400_000
 _FILE_BYTES_MAX: Final = 16 << 20
-_MISMATCH_MS: Final = 60_000  # in which both halves of a pair have to be replaced
+_MISMATCH_MS: Final = 60_000  # both halves of a pair have to be replaced within it
 
 Stamp: TypeAlias = tuple[int, int, int] | None
 """The marks that tell a file from its successor: inode, time of change in ns, size. None: there is none, or no name."""
@@ -102,7 +102,7 @@ class ListenerTls:
 
     @property
     def days_left(self) -> float:
-        """For how many days the certificate in force is valid."""
+        """The number of days for which the certificate in force is valid."""
         return self._loaded.keys.days_left(self._now_ms())
 
     def load(self, given: ListenerConfig) -> Loaded:
@@ -221,7 +221,7 @@ def _password(given: ListenerConfig) -> Secret | None:
 
 
 def _warn_of_readers(listener: str, given: ListenerConfig) -> None:
-    """Of those who may read the key, or what opens it."""
+    """Warn if others may read the key, or its password."""
     for name in ("ssl.keystore.location", PASSWORD_FILE):
         path: str | None = given[name]
         with suppress(OSError):  # it was there a moment ago
@@ -250,7 +250,7 @@ def _stamps(given: ListenerConfig) -> tuple[Stamp, ...]:
 
 def _stamp(path: str | None) -> Stamp:
     try:
-        found = os.stat(path) if path else None  # of what a symbolic link leads to
+        found = os.stat(path) if path else None  # follows symbolic links
     except OSError:
         return None
     return (found.st_ino, found.st_mtime_ns, found.st_size) if found else None

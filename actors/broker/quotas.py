@@ -63,7 +63,7 @@ class Quotas:
         return throttle_ms if self._timed is None else max(throttle_ms, self._timed.throttle_ms())
 
     def produce_delay(self, connection: Connection, client_id: str | None) -> float:
-        """For how many seconds a client has to wait before it may send more records, by whatever connection."""
+        """The seconds that a client has to wait before it may send more records, by whatever connection."""
         limit = self._limit(PRODUCER_BYTE_RATE, connection, client_id)
         if limit is None:
             return 0.0
@@ -207,7 +207,7 @@ class TimeAccount:
         self._closed = False
 
     def throttle_ms(self) -> int:
-        """For how long the client has to wait after what has been used by now."""
+        """The time for which the client has to wait after its use by now."""
         return _in_ms(self._used())
 
     def close(self) -> float:

@@ -1,4 +1,4 @@
-"""The console as a Starlette app: its routes, and what is answered to whom."""
+"""The console as a Starlette app: its routes and their answers."""
 
 from __future__ import annotations
 

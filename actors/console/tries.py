@@ -41,7 +41,7 @@ class Tries:
         return len(self._failed)
 
     def begins(self, address: str, user: str) -> float | None:
-        """For how many seconds a login has to wait; None if there are too many of its address, and it is not to be.
+        """The seconds that a login has to wait; None if there are too many of its address, and it is not to be.
 
         It counts as failed from here on, so that many at once are not tried.
         """

@@ -1,7 +1,7 @@
 """Coordination: a generic host of coordinators, and the coordinator of groups.
 
-A *shard* (shard.py) is one partition of a coordinator's topic with all that is kept in it. It knows nothing of what it
-coordinates; `Coordinator` says what it needs of that. Groups are the one kind there is:
+A *shard* (shard.py) is one partition of a coordinator's topic with all that is kept in it. It knows nothing of the work
+that it coordinates; `Coordinator` says what it needs of that. Groups are the one kind there is:
 
 - this folder is the host: the shard, the writer (writer.py), loading (loading.py) with a registry of record types
   (records.py), timers (timers.py), and the question whether a process is needed (sleep.py);

@@ -33,7 +33,7 @@ class Sleeper(Protocol):
         """The reason why it needs a process now, for people; empty if it does not."""
 
     def expire(self, done: Looked, now: Now) -> None:
-        """Remove what has expired, and tell `done` what expires next."""
+        """Remove all that has expired, and tell `done` the next expiry."""
 
     def stays_awake(self, why: str) -> Any:
         """The answer that a process is needed."""

@@ -1,4 +1,4 @@
-"""Compaction as the log sees it: what is due, what to read, and putting the result in place.
+"""Compaction as the log sees it: its moment, its input, and putting the result in place.
 
 The work itself is compaction.py's, in a helper process; how files change places is swap.py's.
 """

@@ -25,14 +25,13 @@ the question on over the same link, and the answer back. Questions and answers a
 is told the next ones in order. Each keeps the last 4,096; if the Monitor was away for longer, it is told how many it
 has missed. A number means something only with the run of its process: of another run, everything is new.
 
-**A look.** First what has been counted and what has happened (`observed`). Then where partitions begin and end, asked
-of their leaders in slices (`looks`, `partitions`), and what was committed since the look before (`follower`,
-`offsets_log`). From both follows lag, in records and in seconds (`timeline`, `lag`): where the age of a group's next
-record cannot be told from how the log grew, the header of its batch is looked at, and where that is too wide, the
-record itself: of headers 2,000 in each look, of records 32. The findings of a look go to the history on disk
-(`history`, with `curves` and the files `history_*`; in a thread: `historian`), and views (`answers`, `group_views`,
-`topic_views`) and metrics (`metric_table`, `metric_rows`, `broker_metrics`, `pool_metrics`, `exposition`) are made of
-them.
+**A look.** First the counts and the happenings (`observed`). Then where partitions begin and end, asked of their
+leaders in slices (`looks`, `partitions`), and what was committed since the look before (`follower`, `offsets_log`).
+From both follows lag, in records and in seconds (`timeline`, `lag`): where the age of a group's next record cannot be
+told from how the log grew, the header of its batch is looked at, and where that is too wide, the record itself: of
+headers 2,000 in each look, of records 32. The findings of a look go to the history on disk (`history`, with `curves`
+and the files `history_*`; in a thread: `historian`), and views (`answers`, `group_views`, `topic_views`) and metrics
+(`metric_table`, `metric_rows`, `broker_metrics`, `pool_metrics`, `exposition`) are made of them.
 
 **Trust.** Clients choose offsets, times, metadata and names. A value that cannot be stored, sent or shown costs its own
 row: no other group's, and no look.

@@ -97,7 +97,7 @@ class History:
         events: Iterable[Event] = (),
         kinds: Mapping[str, str] | None = None,
     ) -> bool:
-        """Add what a look has found, a point of each group, and forget what is too old.
+        """Add a look's findings, a point of each group, and forget points that are too old.
 
         Whatever goes wrong is logged once. Returns whether it is written: all that rows can hold, or else nothing.
         """

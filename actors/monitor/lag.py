@@ -43,9 +43,9 @@ class LagTable:
         self._interval_ms = interval_ms
         self._exact: dict[Place, int | None] = {}  # timestamps of records that were looked at
         self._used: set[Place] = set()
-        self._wanted: dict[Place, int] = {}  # by how much the timeline may be wrong
+        self._wanted: dict[Place, int] = {}  # the largest error of the timeline
         self._wide: set[Place] = set()  # the header of the batch does not tell either
-        self._alone: dict[Place, int] = {}  # for how many looks more
+        self._alone: dict[Place, int] = {}  # the number of further looks
 
     def begin(self) -> None:
         """A look begins. Places that nobody has asked for since the one before are forgotten."""
@@ -79,7 +79,7 @@ class LagTable:
         return None
 
     def wanted(self, most: int = BATCHES_MAX) -> list[Place]:
-        """Of which records to look at the header of the batch."""
+        """The records whose batch's header is to be looked at."""
         places = self._wanted.keys() - self._wide
         return nsmallest(most, places, key=lambda place: (-self._wanted[place], place))
 

@@ -47,7 +47,7 @@ class Observed:
     """The reports of brokers and the controller, look after look."""
 
     def __init__(self, events: Iterable[Event] = (), rebalances: Iterable[RebalanceView] = ()) -> None:
-        """With what an earlier Monitor has left, oldest first."""
+        """Begins with the events that an earlier Monitor has left, oldest first."""
         self.told = Told(events=tuple(events))
         self.brokers: dict[int, BrokerObserved] = {}
         """The figures of each living broker that has answered, the last ones."""

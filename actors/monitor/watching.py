@@ -92,7 +92,7 @@ class Watcher:
         self._unwritten = self._unwritten.and_then(await self._look_around(problems), _UNWRITTEN)
         now_ms = self._clock.wall_ms()
         await self._looker.look(now_ms)
-        self.picture.told = self.observed.told  # with what was read, or not at all
+        self.picture.told = self.observed.told  # it changes along with the records that were read, or not at all
         self._looks += 1
         self.picture.kinds.seen((group for _, group in self.picture.offsets), self.observed.pools)
         self.picture.trends.seen(now_ms, ((group, lag.records) for group, lag in self._memory.lags.items()))

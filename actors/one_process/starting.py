@@ -89,7 +89,7 @@ class ClusterProcess:
 
     @property
     def status(self) -> int | None:
-        """With which the child has ended, or minus the signal; None while it runs."""
+        """The code with which the child has ended, or minus the signal; None while it runs."""
         assert self._process is not None
         return self._process.returncode
 

@@ -168,7 +168,7 @@ class _Call:
         self.done = False
 
     def run(self) -> None:
-        """Call, and keep what it returns or raises for whoever waits."""
+        """Call, and keep the result or the error for the waiting thread."""
         try:
             self._result = self._what()
         except BaseException as error:  # whoever waits for the call raises it

@@ -74,7 +74,7 @@ class KeyStore:
         return _alternative_names(self.chain[0])
 
     def days_left(self, now_ms: int) -> float:
-        """For how many days more the first certificate is valid."""
+        """The number of days for which the first certificate is still valid."""
         return (self.chain[0].not_valid_after_utc.timestamp() - now_ms / 1000) / _DAY_S
 
 

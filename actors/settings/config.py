@@ -143,12 +143,12 @@ class BrokerConfig(Mapping[str, Any]):
 
     @property
     def link_stores(self) -> LinkStores:
-        """With which certificates a process accepts such connections in TLS."""
+        """The certificates with which a process accepts such connections in TLS."""
         return link_stores(self._values)
 
     @property
     def link_tls(self) -> LinkStores | None:
-        """With which it makes them; None if it makes them without TLS."""
+        """The certificates with which it makes them; None if it makes them without TLS."""
         return self.link_stores if self.link_security.encrypts else None
 
     def for_listener(self, name: str) -> ListenerConfig:

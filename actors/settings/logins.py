@@ -19,7 +19,7 @@ _UNVERIFIED: Final = {
     EXPECTED_ISSUER: "sasl.oauthbearer.allow.unverified.issuer",
     EXPECTED_AUDIENCE: "sasl.oauthbearer.allow.unverified.audience",
 }
-"""By what a token shows that it is meant for a listener: the setting by which a listener goes without."""
+"""The proofs that a token is meant for a listener, each with the setting by which a listener goes without."""
 
 
 def check_sasl(settings: ListenerConfig, listener: Listener) -> None:

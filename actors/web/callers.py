@@ -35,9 +35,9 @@ class Bounds:
     silent: int
     """Connections that wait for a whole request."""
     request_s: float = 10.0
-    """In which a request has to be whole, the TLS handshake included."""
+    """The time in which a request has to be whole, the TLS handshake included."""
     unread_s: float = 30.0
-    """For which an answer may wait for somebody who does not read it."""
+    """The time for which an answer may wait for somebody who does not read it."""
 
 
 class Callers:
@@ -53,7 +53,7 @@ class Callers:
         self._clogged: dict[Stranger, float] = {}
         self.failures = FailureLog(clock)
         self.errors = Seldom(_errors, clock)
-        """For what goes wrong in an answer: whoever asks can have it go wrong again and again."""
+        """The log of failed answers: a caller can have them fail again and again."""
         self._silent = Strangers(
             name, bounds.silent, bounds.request_s, clock, self.failures, too_many=TOO_MANY, too_late=TOO_LATE
         )

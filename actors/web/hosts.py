@@ -1,4 +1,4 @@
-"""By which names we may be called.
+"""The names by which we may be called.
 
 A page of others whose name is made to lead to this machine (DNS rebinding) still calls us by that name. An address is
 nobody's name, and is let pass.

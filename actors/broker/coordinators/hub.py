@@ -317,7 +317,7 @@ class ShardHub:
     # --- what the broker's clock calls ---
 
     def tick(self, now: float) -> None:
-        """To be called once in a while: look after who is idle, who has to be woken, and who waits."""
+        """To be called once in a while: look after idle shards, those that have to be woken, and requests that wait."""
         self._idling.tick(self.partitions.links.values(), now)
         gone = [partition for partition, _ in self.sleeping.items() if self._topics.gone_from(partition)]
         for partition in self.sleeping.due(self._context.now_ms()) + gone:

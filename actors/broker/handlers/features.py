@@ -12,7 +12,7 @@ from actors.coordinator.consumer.values import CONSUMER
 from placement.records import METADATA_LEVELS, VERSIONED
 
 OURS: Final = "coterie.metadata.version"
-"""In which formats our controller may write the metadata: what `metadata.version` is in Kafka, with levels of our own.
+"""The formats in which our controller may write the metadata: Kafka's `metadata.version`, with levels of our own.
 
 In the metadata it has Kafka's name. To Kafka's tools that says what a cluster can do, by the levels of their releases.
 """

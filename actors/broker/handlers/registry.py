@@ -96,7 +96,7 @@ Failed = Callable[..., ApiMessage]
 SOCKET_LIMIT: Final = "socket.request.max.bytes"
 GROUP_LIMIT: Final = "coterie.group.request.max.bytes"
 ENTRIES_LIMIT: Final = "coterie.request.entries.max"
-"""The setting that limits what the broker decodes; shards decode what is relayed."""
+"""The setting that limits what the broker decodes; shards decode relayed requests."""
 
 
 class Runs(Enum):

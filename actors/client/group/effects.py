@@ -15,7 +15,7 @@ from actors.wire.messages import ApiMessage
 
 
 class To(Enum):
-    """To which node a request goes."""
+    """The node that a request goes to."""
 
     ANY = "the least-loaded node"
     COORDINATOR = "the group's coordinator"

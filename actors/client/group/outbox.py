@@ -25,7 +25,7 @@ class Lookup(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """To which node a kind of request goes, and the lowest version that can say it."""
+    """The node that a kind of request goes to, and the lowest version that can say it."""
 
     to: To = To.COORDINATOR
     min_version: int = 0

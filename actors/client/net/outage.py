@@ -46,7 +46,7 @@ class Outage:
         return f": {self.reason}" if self.reason else ""
 
     def lasts_ms(self, now_ms: int) -> int:
-        """For how long metadata has been waited for; 0 while it comes."""
+        """The time for which metadata has been waited for; 0 while it comes."""
         since = self.since_ms
         return 0 if since is None else now_ms - since
 

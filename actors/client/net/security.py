@@ -111,7 +111,7 @@ class Sasl:
     def secret(self) -> Secret:
         """The password or the token, read anew each time if it is not ours. Raises ConfigurationError, which names it.
 
-        Of what a provider raises only the type is shown.
+        A provider's error is shown by its type alone.
         """
         if self.password is not None:
             return self.password

@@ -39,7 +39,7 @@ class Identity:
 
 
 class Batch:
-    """Records of one partition that are sent together: what they are, and what became of them."""
+    """Records of one partition that are sent together, and their outcome."""
 
     __slots__ = (
         "_done",

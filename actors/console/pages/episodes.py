@@ -85,7 +85,7 @@ def _episode(view: RebalanceView, found: GroupView, running: RebalanceView | Non
 
 
 def _still_awaited(view: RebalanceView, found: GroupView) -> Iterable[Waited]:
-    """For whom the running phase waits, and for how long it has."""
+    """The members that the running phase waits for, and the time for which it has."""
     phase, since, _ = view.phases[-1]
     members = {each.member_id: each for each in found.members}
     for member_id in found.awaited:

@@ -66,7 +66,7 @@ def nothing(text: Child, *more: Child) -> Html:
 
 
 def member(name: Name, *, where: bool = False) -> Html:
-    """A member: what its user calls it, and what tells it from others of that name."""
+    """A member: its user's name for it, and the mark that tells it from others of that name."""
     host = f" on {name.host}" if where and name.host else None
     short = el("small", name.short) if name.short else None
     return el("span", el("b", name.base), " " if name.base else None, short, host, class_="member", title=name.full)

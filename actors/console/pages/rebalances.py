@@ -1,4 +1,4 @@
-"""The last rebalances as drawings: each with its phases, whom it waited for, and who came and went."""
+"""The last rebalances as drawings: each with its phases, the members it waited for, and those that came and went."""
 
 from __future__ import annotations
 

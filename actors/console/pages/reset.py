@@ -1,4 +1,4 @@
-"""A reset of a group's offsets: the form, what it would do, and what it did."""
+"""A reset of a group's offsets: the form, the preview, and the result."""
 
 from __future__ import annotations
 

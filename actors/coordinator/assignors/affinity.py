@@ -29,7 +29,7 @@ class Given(NamedTuple):
     holder: str
     """The member that has it in the target."""
     owner: str
-    """For whom it stands: somebody has to get one in the end."""
+    """The member that it stands for: somebody has to get one in the end."""
 
 
 class Move(NamedTuple):
@@ -135,7 +135,7 @@ def _exchanged(
 ) -> Iterator[tuple[int, Place]]:
     """The places that a member takes back, by index, each with the one that it gives up for it.
 
-    It keeps what is near it, else what is near nobody who gets something, and what it has kept rather than others.
+    It keeps the places near it, else those near nobody who gets one; and its own rather than others.
     """
     own = group.members[member_id].rack or ""
     near = frozenset(wanted)
@@ -151,7 +151,7 @@ def _exchanged(
     yield from zip(back, up, strict=True)
 
 
-# -- who gets what is given out
+# -- the new owners
 
 
 def _swapped(group: GroupSpec, pool: Sequence[Given]) -> Iterator[tuple[Given, str]]:

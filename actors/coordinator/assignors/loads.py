@@ -32,7 +32,7 @@ class Loads:
         return Row(sorted(chain.from_iterable(places)), self._base)
 
     def spread(self, topic: bytes) -> int:
-        """By how much the subscribers of a topic differ."""
+        """The difference between the loads of a topic's subscribers."""
         places = [self._places[number] for number in self._subscribers.by_topic[topic]]
         return max(each[-1] for each in places) // self._base - min(each[0] for each in places) // self._base
 

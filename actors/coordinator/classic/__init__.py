@@ -1,7 +1,7 @@
 """Classic groups: members assign, the coordinator counts generations (KIP-62, and the group protocol before it).
 
 A *group* divides the partitions of some topics among its members, so that each partition has one owner. Kafka splits
-the work: the coordinator knows who is there, and one member, the *leader*, decides who gets what. The coordinator
+the work: the coordinator knows the members, and one of them, the *leader*, divides the partitions. The coordinator
 never reads an assignment.
 
 **A rebalance has two rounds.** Members send JoinGroup with the protocols they speak; it is held until all members of

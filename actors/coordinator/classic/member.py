@@ -1,4 +1,4 @@
-"""One member of a classic group: what it said of itself when it joined, and what it waits for."""
+"""One member of a classic group: its statement when it joined, and its open requests."""
 
 from __future__ import annotations
 

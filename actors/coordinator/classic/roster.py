@@ -80,7 +80,7 @@ class Roster:
         self._count_protocols(member.protocols, 1)
 
     def assign(self, member: Member, assignment: bytes) -> None:
-        """Note what a member has, where that is not what its group's record says."""
+        """Note a member's state where it differs from its group's record."""
         member.assignment = assignment
 
     # -- joins

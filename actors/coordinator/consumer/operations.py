@@ -33,7 +33,7 @@ OPERATION_WORK: Final = 10
 """About what an operation costs that changes nothing; a topic that is looked at counts 1."""
 RECORD_WORK: Final = 5
 CHANGED_MAX: Final = 10_000
-"""Of how many topics it is kept when they changed last."""
+"""The number of topics whose last change is kept."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""One step of a member towards its target (KIP-848). A pure function of what it holds and what it says.
+"""One step of a member towards its target (KIP-848). A pure function of the member's holding and its words.
 
 A member that has to give something up comes first to that: it is told so, and stays at its epoch (UNREVOKED) until its
 heartbeat shows that it has. Then it gets what is free; it is at the new epoch, and waits for what others still hold
@@ -78,7 +78,7 @@ def _strip(current: Current, step: Step) -> Current:
 
 
 def _next(current: Current, step: Step, *, at_target: bool = False) -> Current:
-    """Give up what the target does not have, else take of it what is free."""
+    """Give up partitions that are not in the target, else take free ones of it."""
     kept, revoked = _divide(current.assigned, step)
     if revoked and step.holds(revoked):
         epoch = step.epoch if at_target else current.epoch

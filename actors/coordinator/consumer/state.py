@@ -213,7 +213,10 @@ class ConsumerState:
             self.targets[member_id] = target
 
     def put_current(self, member_id: str, current: Current | None) -> None:
-        """The newest record to name a partition owns it. One who gives back what another has by now frees nothing."""
+        """The newest record to name a partition owns it.
+
+        A member that gives back a partition that another has by now frees nothing.
+        """
         counted = member_id in self.metadata
         if counted:
             self._settle(member_id, -1)

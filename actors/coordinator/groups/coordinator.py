@@ -1,6 +1,6 @@
 """The group coordinator, which a shard of `__consumer_offsets` hosts.
 
-It puts together what groups of all types share with what each type brings along.
+It puts together the common ground of all types of groups and each type's own parts.
 """
 
 from __future__ import annotations

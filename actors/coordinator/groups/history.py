@@ -21,7 +21,7 @@ from actors.coordinator.groups.reports import WAITED_MAX, WHOLE, PlainRebalanceV
 from actors.coordinator.turn import Now
 
 PROCESSES_MAX: Final = 500
-"""Of how many members it is kept what they have said of their processes."""
+"""The number of members whose descriptions of their processes are kept."""
 PROCESS_TEXT_MAX: Final = 100
 NAMED_MAX: Final = 50
 """The most members that are named of those that came, of those that left, and of those that were expelled."""

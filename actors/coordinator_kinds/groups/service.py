@@ -65,7 +65,7 @@ class Client:
         """Its offset fetches (slot, frame) that wait for them."""
 
     def read(self, frame: bytes, topics: Topics) -> tuple[RequestHeader, ApiMessage, Request | None]:
-        """A request's header, what its answer is made of, and what the coordinator is asked, if anything.
+        """A request's header, its message for the answer, and the coordinator's request, if there is any.
 
         Raises WireError if it is malformed or of a version not served.
         """

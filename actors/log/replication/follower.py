@@ -69,7 +69,7 @@ class FollowerReplica:
         return log.epoch_at(base - 1) == push.previous_epoch
 
     def _extend(self, push: Push, now_ms: int) -> bool:
-        """Cut off what differs and append what is new. False if the cut left a gap before it."""
+        """Cut off the records that differ and append the new ones. False if the cut left a gap before it."""
         log, data = self.log, memoryview(push.records)
         parting = self._parting(push)
         if parting is not None:

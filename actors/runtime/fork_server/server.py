@@ -25,7 +25,7 @@ from actors.runtime import ray_inside
 from actors.runtime.fork_server import holes
 from actors.runtime.fork_server.client import FORKED, LENGTH_BYTES, say
 
-_OF_A_WORKER = {os.fsencode(ray_inside.JOB_ID)}  # in which workers of one raylet differ
+_OF_A_WORKER = {os.fsencode(ray_inside.JOB_ID)}  # workers of one raylet differ in these
 _REQUEST_SECONDS = 5.0
 
 

@@ -38,7 +38,10 @@ DONE = (
 )
 """Files and folders without such an opening. The list is to grow until it names the whole product."""
 
-_HEADLESS = re.compile(r"(?:what|who|whom|whose|which|whether|how|why|that which)\b", re.IGNORECASE)
+_HEADLESS = re.compile(
+    r"(?:(?:as|at|by|for|from|in|of|on|that|to|up to|with) )?(?:what|who|whom|whose|which|whether|how|why)\b",
+    re.IGNORECASE,
+)
 _CLAUSE = re.compile(r"(?:when|where)\b", re.IGNORECASE)
 _THEN = re.compile(
     r"[^,:;]*, (?!(?:and|as|behind|beside|by|even|if|in|once|or|unless|which|with|because|for|until)\b|\d)",
@@ -126,6 +129,7 @@ def test_no_sentence_opens_without_a_subject(room: str) -> None:
         "When it began, in ms since boot.",
         "Where it lies: a folder, or a link.",
         "Which topics there are.",
+        "For how many seconds it waits.",
         "**What is durable.** A log.",
         "A list:\n\n- what is first\n- another",
         "A sentence that goes on over\na line. What it does not say.",
