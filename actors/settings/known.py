@@ -38,7 +38,7 @@ def _throttled(replicas: tuple[str, ...]) -> str | None:
 
 
 _OF_GROUPS: Final = {
-    "consumer.assignment.interval.ms": "How often the group's assignment is computed at most; 0: at each change.",
+    "consumer.assignment.interval.ms": "Shortest interval between two assignments of the group; 0: at each change.",
     "consumer.heartbeat.interval.ms": "Heartbeat interval that the group's members are told.",
     "consumer.session.timeout.ms": "Session timeout of the group's members.",
 }
