@@ -38,7 +38,7 @@ PORTS: Final = (
         "coterie.metrics.port",
         None,
         0,
-        "Where the Monitor serves metrics to Prometheus, at `/metrics`. Unset: nowhere. 0: at any free port, which "
+        "The port of the Monitor's metrics for Prometheus, at `/metrics`. Unset: none. 0: any free port, which "
         "`logs/monitor.log` names.",
         high=65_535,
     ),
