@@ -1,4 +1,4 @@
-"""Coterie: Kafka's consumer groups on Ray. What programs use, by one name.
+"""Coterie: Kafka's consumer groups on Ray. The public names of the package, in one place.
 
     import coterie
 

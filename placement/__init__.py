@@ -1,1 +1,1 @@
-"""Where things are placed: a group on a partition, a partition on brokers, a broker on a Ray node."""
+"""The placement of a group on a partition, a partition on brokers, a broker on a Ray node."""

@@ -152,14 +152,14 @@ def _quickly(cls: type, readers: list[_Convert | type], carefully: _Convert) -> 
             for i, convert in others:
                 made[i] = convert(made[i])
         except ArrayError:
-            return carefully(values)  # which says where it is
+            return carefully(values)  # it says where the error is
         return cls(*made)
 
     return read
 
 
 def _converter(read: _Convert) -> _Convert:
-    """What converts a value whose type has been looked at."""
+    """The converter for values whose type has already been checked."""
     return tuple if read is _plain_sequence else read
 
 
@@ -168,7 +168,7 @@ def _names(cls: Any) -> list[str]:
 
 
 def _defaults(cls: Any) -> list[Callable[[], Any]]:
-    """What makes the defaults of the last fields."""
+    """Factories of the default values of a class's last fields."""
     if not is_dataclass(cls):
         return []
     made: list[Callable[[], Any]] = []
@@ -189,7 +189,7 @@ def _is_in_place(hints: Mapping[str, Any]) -> bool:
 
 
 def _items(at: list[int]) -> Callable[[Any], Any]:
-    """What gives the values at these places, as a sequence."""
+    """A getter of the values at these places, as a sequence."""
     return itemgetter(*at) if len(at) > 1 else lambda values: [values[i] for i in at]
 
 
@@ -231,7 +231,7 @@ def _each(write: _Convert, values: Sequence[Any]) -> list[Any]:
 
 
 def _plain_sequence(values: Any) -> tuple[Any, ...]:
-    """What is in it is not looked at: who wrote it is one of us, and a partition has five of these."""
+    """Checks the type of the sequence only: one of us wrote the items, and a partition has five of these."""
     if type(values) not in (list, tuple):
         raise ArrayError(f"{_shown(values)} is no array")
     return tuple(values)

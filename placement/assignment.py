@@ -1,4 +1,4 @@
-"""Which brokers hold a new partition's replicas: spread over brokers and racks. Pure rules."""
+"""The brokers that hold a new partition's replicas: spread over brokers and racks. Pure rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who leads a partition and who is in sync: how one change of a partition follows from another. Pure rules."""
+"""The rules of leadership and in-sync sets: how one change of a partition follows from another. Pure rules."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from actors import CoterieError
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a living Ray node has free for executors; `brokers` is the number of brokers on it."""
+    """A living Ray node's free resources for executors; `brokers` is the number of brokers on it."""
 
     node_id: str
     address: str

@@ -1,4 +1,4 @@
-"""How Kafka hashes groups to offsets partitions, and keys to topic partitions. Pure arithmetic."""
+"""Kafka's hashes, of groups to offsets partitions and of keys to topic partitions. Pure arithmetic."""
 
 from __future__ import annotations
 

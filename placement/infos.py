@@ -19,7 +19,7 @@ PLAINTEXT = "PLAINTEXT"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What clients of one listener connect to, and by which security protocol."""
+    """The address that clients of one listener connect to, and its security protocol."""
 
     listener: str
     host: str
@@ -46,14 +46,14 @@ class BrokerInfo:
     pid: int = 0
     """The pid of its process on its machine; 0: not known."""
     process_started: int = 0
-    """When that process began, in clock ticks since boot, because another process may get its pid later."""
+    """The beginning of that process, in clock ticks since boot, because another process may get its pid later."""
     leaving: bool = False
-    """Whether it has handed over what it led and is about to stop: it does not come into an in-sync set again."""
+    """True once it has handed over its leaderships and is about to stop: it does not join an in-sync set again."""
     endpoints: tuple[Endpoint, ...] = ()
-    """Where it listens for clients; empty: at `host` and `port` alone, for the listener PLAINTEXT."""
+    """Its addresses for clients; empty: `host` and `port` alone, for the listener PLAINTEXT."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """What clients of a listener connect to; None if the broker has no such listener."""
+        """The address that clients of a listener connect to; None if the broker has no such listener."""
         if not self.endpoints:
             return Endpoint(PLAINTEXT, self.host, self.port) if listener == PLAINTEXT else None
         return next((each for each in self.endpoints if each.listener == listener), None)
@@ -111,15 +111,15 @@ class Removal:
     """A broker that is being removed, with all that is remembered of it until it is gone."""
 
     begun_ms: int
-    """When it began, by the controller's wall clock."""
+    """Its beginning, by the controller's wall clock."""
     partitions: int
-    """How many partitions the broker was a replica of then."""
+    """The number of partitions of which the broker was a replica then."""
     throttle: int = 0
     """The bytes a second that each broker sends to followers out of sync meanwhile; 0: as many as else."""
 
 
 def was_removed(broker_id: int) -> str:
-    """Why a process that calls itself this broker has no place in the cluster."""
+    """The reason for refusing a process that calls itself this broker."""
     return f"broker {broker_id} was removed from the cluster, and its id is never used again"
 
 

@@ -93,17 +93,17 @@ class ClusterMetadata:
     scram: dict[tuple[str, int], tuple[bytes, bytes, bytes, int]] = field(default_factory=dict, repr=False)
     """By user and code of the mechanism (KIP-554): salt, stored key, server key, iterations."""
     scram_secret: bytes = field(default=b"", repr=False)
-    """What salts of users that do not exist are made of, so that nobody can tell that they do not."""
+    """The key from which salts of unknown users are derived, so that nobody can tell that these users do not exist."""
     acls: dict[bytes, AclRow] = field(default_factory=dict)
     """By id (16 bytes)."""
     quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     """Rates by name. An entity without any is not here."""
     pools: SealedPools = field(default_factory=SealedPools)
-    """Which versions of deployed pools may run. Only the controller asks."""
+    """The versions of deployed pools that may run. Only the controller asks."""
     features: dict[str, int] = field(default_factory=dict)
     """Levels of features that have been raised."""
     pairs: Pairs = field(default_factory=Pairs)
-    """Which partitions of internal topics are led together with which others."""
+    """The pairs of partitions of internal topics and those they are led together with."""
     internal_topics: frozenset[str] = INTERNAL_TOPICS
     """Those of coordinators, and those whose partitions are paired: clients do not write to them."""
     draining: frozenset[int] = field(default=frozenset(), compare=False)
@@ -118,7 +118,7 @@ class ClusterMetadata:
 
     @property
     def level(self) -> int:
-        """What may be written to the metadata log (`placement.records.METADATA_LEVELS`)."""
+        """The metadata level: it says which records may be written (`placement.records.METADATA_LEVELS`)."""
         return self.features.get(METADATA_VERSION, 1)
 
     # --- records ---

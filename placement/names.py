@@ -1,4 +1,4 @@
-"""Which names topics may have."""
+"""The rule for topics' names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 
 
 def topic_name_error(name: str) -> str | None:
-    """Why Kafka refuses this topic name, or None if it does not."""
+    """Kafka's reason for refusing this topic name, or None if it is legal."""
     if not name:
         return "a topic name cannot be empty"
     if name in (".", ".."):

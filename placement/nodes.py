@@ -43,7 +43,7 @@ class Node:
 
     @property
     def home(self) -> str:
-        """What is noted of where data is."""
+        """The node's name, or its address without one: its data is known by it when the node comes back."""
         return self.name or self.address
 
 

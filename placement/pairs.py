@@ -1,4 +1,4 @@
-"""Which partition of an internal topic is paired with which partition of a user's topic. Pure.
+"""The pairs of a partition of an internal topic and one of a user's topic. Pure.
 
 The first is a *state partition*: its records are the state of what lives beside the log of the second, the *data
 partition* (`actors.broker.beside`). A data partition has at most one state partition in each internal topic.

@@ -1,4 +1,4 @@
-"""When the reassignment of a partition is complete (KIP-455). Pure rules."""
+"""The rules by which the reassignment of a partition is complete (KIP-455). Pure rules."""
 
 from __future__ import annotations
 

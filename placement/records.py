@@ -61,7 +61,7 @@ class ClusterRecord:
 
 @dataclass(frozen=True, slots=True)
 class ControllerEpochRecord:
-    """A controller has begun. What one with a lower epoch still wants to write is refused."""
+    """A controller has begun. Writes of controllers with a lower epoch are refused from now on."""
 
     KIND: ClassVar = "controller_epoch"
     VERSION: ClassVar = 0
@@ -227,7 +227,7 @@ class PairRecord:
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialRecord:
-    """What is kept of a user's password for one mechanism (its code of KIP-554)."""
+    """A user's stored credential for one mechanism (its code of KIP-554): derived keys, not the password."""
 
     KIND: ClassVar = "scram"
     VERSION: ClassVar = 0
@@ -253,7 +253,7 @@ class RemoveUserScramCredentialRecord:
 
 @dataclass(frozen=True, slots=True)
 class ScramSecretRecord:
-    """What salts of users that do not exist are made of."""
+    """The key from which salts of unknown users are derived."""
 
     KIND: ClassVar = "scram_secret"
     VERSION: ClassVar = 0

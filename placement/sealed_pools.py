@@ -1,4 +1,4 @@
-"""Which versions of deployed pools may run: what the controller has sealed, made of records like all metadata.
+"""The versions of deployed pools that may run: those the controller has sealed, made of records like all metadata.
 
 A version that is not here does not run, whatever stands in the topic `__coterie_pools`: it was replaced, or its pool
 was stopped, or it was deployed under another name.
@@ -93,7 +93,7 @@ class SealedPools:
 
     by_name: dict[str, SealedPool] = field(default_factory=dict)
     anew: bool = False
-    """Whether pools that were sealed without their names have been read, and are believed no longer."""
+    """True once pools that were sealed without their names have been read: such seals are believed no longer."""
 
     def apply(self, record: PoolRecord) -> None:
         """Apply a record."""

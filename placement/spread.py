@@ -25,8 +25,8 @@ def spread(
     `brokers` are the (id, rack) that may hold replicas. `factor` is the number of replicas; None keeps each
     partition's. A partition is in as many racks as it can be; if a broker has none, none counts. Beyond that, what
     brokers hold of `topics` differs by one at most, and where that leaves a choice, what they hold in all, as far as
-    moving one replica at a time leads there; of such moves those are made that leave each topic most even. What they
-    are to lead, which costs no move, is made even for each topic, and then in all, in the same way.
+    moving one replica at a time leads there; of such moves those are made that leave each topic most even. Leaderships,
+    which move at no cost, are made even for each topic, and then in all, in the same way.
     Raises NotEnoughBrokersError if a partition is to have more replicas than there are brokers.
     """
     racks = dict(brokers)
@@ -46,7 +46,7 @@ def spread(
     led = Counter(found.get(key, replicas)[0] for key, replicas in placed.items())
     leaders = [_Leaders([r for key, r in found.items() if key[0] == topic]) for topic in sorted(topics)]
     while sum(_even_out(each.led, led, racks, each.hand_on) for each in leaders):
-        pass  # what one topic has handed on may be uneven with what another leads
+        pass  # one topic's moves may have made the sums uneven for another
     return {key: tuple(replicas) for key, replicas in found.items() if replicas != list(placed[key])}
 
 
@@ -134,7 +134,7 @@ class _Plan:
         return True
 
     def _may_move(self, key: Key, source: int, target: int) -> bool:
-        """Whether the partition then has as many replicas, in as many racks, as before."""
+        """True if the partition then has as many replicas, in as many racks, as before."""
         replicas = self.partitions[key]
         others = {self._racks[broker] for broker in replicas if broker != source}
         return target not in replicas and (self._racks[source] in others or self._racks[target] not in others)

@@ -57,7 +57,7 @@ class Member:
         return kept(self.outcome)
 
     def may_be_led_by(self, broker: int) -> bool:
-        """Whether the broker has all that has committed."""
+        """True if the broker has all that has committed."""
         return broker in (*self.kept.isr, *self.kept.elr)
 
     def led_by(self, broker: int, alive: frozenset[int]) -> PartitionInfo:

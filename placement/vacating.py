@@ -74,7 +74,7 @@ class _Plan:
         return len({self._racks.get(broker) for broker in replicas})
 
     def _racks_at_best(self, rest: Sequence[int], count: int) -> int:
-        """In how many racks a partition can be with `count` replicas on brokers that stay, `rest` among them."""
+        """The number of racks for a partition with `count` replicas on brokers that stay, `rest` among them."""
         own = {self._racks.get(broker) for broker in rest}
         others = {self._racks[broker] for broker in self._staying if broker not in rest} - own
         return len(own) + min(len(others), count - len(rest))

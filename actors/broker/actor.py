@@ -84,7 +84,7 @@ class Broker:
         return host, port, own
 
     def _handed_out(self, controller: Any, own: Secrets | None) -> Secrets:
-        """What the controller hands out, or else what this node has of it."""
+        """The secrets that the controller hands out, or else those that this node has."""
         try:
             handed_out: Secrets = ray.get(controller.hand_out_secret.remote(self._spec.broker_id), timeout=5)
         except ray.exceptions.RayTaskError:

@@ -1,4 +1,4 @@
-"""How many connections each address may have: `max.connections.per.ip` and its overrides, whose names are looked up."""
+"""The limits on connections of each address: `max.connections.per.ip` and its overrides, whose names are looked up."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ R = TypeVar("R")
 Key = tuple[str, int]
 
 _SWITCH_SECONDS: Final = 0.0001
-"""How soon a thread that computes gives way to the event loop while a job runs; else it is Python's 5 ms.
+"""The time within which a computing thread gives way to the event loop while a job runs; else it is Python's 5 ms.
 
 The loop waits so long in each callback for which it wakes up. With 5 ms, heartbeats beside a stream of hostile batches
 waited 150 ms. Where only files are read in threads, to give way so often costs more than it gains.
@@ -42,7 +42,7 @@ class Admissions:
         self._usual_seconds = sys.getswitchinterval()
 
     def busy(self, partition: Key) -> bool:
-        """Whether a job of this partition is under way."""
+        """True if a job of this partition is under way."""
         return partition in self._last
 
     def run(self, partition: Key, job: Callable[[], R]) -> asyncio.Future[R | Refusal]:

@@ -100,7 +100,7 @@ class Audit:
         self._end_minute()
 
     def _end_second(self) -> None:
-        """What was left out is said, and what is new is said again."""
+        """Write how many decisions were repeated or left out; from now on they are written again."""
         for said in self._said.values():
             if said.repeated and not self._write(said.account, f"{said.text}, {said.repeated} more times"):
                 said.account.left_out += said.repeated
@@ -145,7 +145,7 @@ def shown(name: str) -> str:
 
 
 def described(rule: Acl | str) -> str:
-    """What has decided, for people."""
+    """The rule that has decided, for people."""
     if isinstance(rule, str):
         return rule
     who = f"{rule.permission.name} {rule.operation.name} of {shown(rule.principal)} at {shown(rule.host)}"

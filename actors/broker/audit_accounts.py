@@ -1,4 +1,4 @@
-"""How much of the audit log each client takes: a principal, or an address without one, has so many bytes a minute."""
+"""The share of each client in the audit log: a principal, or an address without one, has so many bytes a minute."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Account:
     """Decisions that were not written, because nothing was left."""
 
     def takes(self, size_bytes: int) -> bool:
-        """Whether a line of this size is written: then it is paid for."""
+        """True if a line of this size is written: then it is paid for."""
         if size_bytes > self.bytes_left:
             self.bytes_left = 0  # so that no other line is made up only to be left out
             return False

@@ -53,17 +53,17 @@ _USER_CHARACTERS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What holds for the peers of a listener until they have proved who they are."""
+    """The limits of a listener for peers that have not proved their identity."""
 
     token_bytes: int
     """The longest frame (sasl.server.max.receive.size)."""
     delay_seconds: float
-    """How long a failed peer waits for its answer (connection.failed.authentication.delay.ms)."""
+    """The time that a failed peer waits for its answer (connection.failed.authentication.delay.ms)."""
 
 
 @dataclass(slots=True)
 class Desk:
-    """What the connections of one SASL listener share."""
+    """The common parts of the connections of one SASL listener."""
 
     listener: str
     terms: Terms
@@ -77,9 +77,9 @@ class Desk:
     own_users: Mapping[str, ScramCredential] = field(default_factory=dict)
     """Users of PLAIN that this node's file names."""
     tokens: Tokens | None = None
-    """What OAUTHBEARER needs, if the listener has it."""
+    """The verification of OAUTHBEARER's tokens, if the listener has it."""
     counts: Counter[str] = field(default_factory=Counter)
-    """What has become of its clients, by the names of links.status.Logins."""
+    """The outcomes of its clients' logins, by the names of links.status.Logins."""
     failing: dict[Connection, bool] = field(default_factory=dict)
     """Connections that will be closed, and whether their clients had logged in before."""
 
@@ -89,20 +89,23 @@ class Desk:
 
 
 class Gate:
-    """What one connection of a SASL listener may send. It stays as long as the session has to be looked after."""
+    """The gate of one connection of a SASL listener: it decides what the peer may send.
+
+    It stays as long as the session has to be looked after.
+    """
 
     def __init__(self, connection: Connection, desk: Desk) -> None:
         self._connection = connection
         self._desk = desk
         self._machine = Authentication(desk.terms, desk.users, desk.nonce)
-        self._again = False  # whether the peer had proved who it is before
+        self._again = False  # True if the peer had proved its identity before
         self._leaving: asyncio.TimerHandle | None = None
         desk.strangers.add(connection)
 
     # --- what the connection asks ---
 
     def takes(self, length: int) -> bool:
-        """Whether the next frame may have this length."""
+        """True if the next frame may have this length."""
         machine = self._machine
         if machine.raw:
             return 0 <= length <= self._desk.limits.token_bytes

@@ -1,6 +1,6 @@
-"""What the clients of a broker may do: the authorizer with the ACLs of the last image, and the log of its decisions.
+"""The rights of a broker's clients: the authorizer with the ACLs of the last image, and the log of its decisions.
 
-A broker without `authorizer.class.name` has none of this. What each request needs is in the handlers
+A broker without `authorizer.class.name` has none of this. The rights that each request needs are in the handlers
 (`handlers/authorization.py`), and for those that go to shards in `handlers/group_requests`, which the front door asks.
 """
 
@@ -83,7 +83,7 @@ class Authorization:
         return self._acls.values()
 
     def allows(self, by: Connection, operation: AclOperation, resource_type: ResourceType, name: str, api: int) -> bool:
-        """Whether a client may do this with a resource. It asks for it in a request of this API."""
+        """True if a client may do this with a resource. It asks for it in a request of this API."""
         principal, host = by.principal, by.peer
         asked = (principal, host, operation, resource_type, name)
         allowed = self._authorizer.allows(*asked)
@@ -117,11 +117,11 @@ class Authorization:
         cleared[api, name] = self.edition
 
     def allows_all_topics(self, by: Connection, operation: AclOperation) -> bool:
-        """Whether it is certain that a client may do this with every topic, so that names need not be looked at."""
+        """True if it is certain that a client may do this with every topic, so that names need not be looked at."""
         return self._authorizer.allows_all(by.principal, by.peer, operation, ResourceType.TOPIC)
 
     def allows_any_topic(self, by: Connection, operation: AclOperation) -> bool:
-        """Whether there may be a topic that a client may do this with."""
+        """True if there may be a topic that a client may do this with."""
         return self._authorizer.allows_any_topic(by.principal, by.peer, operation)
 
     def operations(self, by: Connection, resource_type: ResourceType, name: str) -> int:

@@ -41,15 +41,15 @@ FILES: Final = ("ssl.keystore.location", "ssl.truststore.location", PASSWORD_FIL
 _OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
 _DAY_MS: Final = 86_400_000
 _FILE_BYTES_MAX: Final = 16 << 20
-_MISMATCH_MS: Final = 60_000  # in which both halves of a pair have to be replaced
+_MISMATCH_MS: Final = 60_000  # both halves of a pair have to be replaced within it
 
 Stamp: TypeAlias = tuple[int, int, int] | None
-"""What tells a file from its successor: inode, time of change in ns, size. None: there is none, or no name."""
+"""The marks that tell a file from its successor: inode, time of change in ns, size. None: there is none, or no name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What was made of the files as they were."""
+    """The stores made of the files as they were."""
 
     keys: KeyStore
     trusted: TrustStore | None
@@ -87,22 +87,22 @@ class ListenerTls:
             self._loaded = self.load(given)
         except OutsideError as error:
             raise StartError(f"listener {listener}: {error}") from error
-        self._bad: tuple[Stamp, ...] | None = None  # what was tried in vain, and need not be tried again
+        self._bad: tuple[Stamp, ...] | None = None  # the stamps of files tried in vain, which need not be tried again
         self._bad_since: int | None = None
         self._warned = -_DAY_MS
         self.failure: str | None = None
-        """Why the files as they are now are not in force; None if they are."""
+        """The reason why the files as they are now are not in force; None if they are."""
         self.warn_of_expiry()
         _warn_of_readers(listener, given)
 
     @property
     def context(self) -> ssl.SSLContext:
-        """What a connection that is accepted now gets."""
+        """The TLS context of a connection that is accepted now."""
         return self._loaded.context
 
     @property
     def days_left(self) -> float:
-        """For how many days the certificate in force is valid."""
+        """The number of days for which the certificate in force is valid."""
         return self._loaded.keys.days_left(self._now_ms())
 
     def load(self, given: ListenerConfig) -> Loaded:
@@ -134,11 +134,11 @@ class ListenerTls:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the settings name other files by now."""
+        """True if the settings name other files by now."""
         return _names(self._config()) != self._loaded.names
 
     def replacement(self, given: ListenerConfig) -> Loaded:
-        """What these settings would put in force. Blocks. Raises StoreError, TlsError if that may not be."""
+        """The stores that these settings would put in force. Blocks. Raises StoreError, TlsError if that may not be."""
         found, old = self.load(given), self._loaded
         if (found.trusted is None) != (old.trusted is None):
             raise StoreError("a trust store cannot be added or taken away while the broker runs")
@@ -221,7 +221,7 @@ def _password(given: ListenerConfig) -> Secret | None:
 
 
 def _warn_of_readers(listener: str, given: ListenerConfig) -> None:
-    """Of those who may read the key, or what opens it."""
+    """Warn if others may read the key, or its password."""
     for name in ("ssl.keystore.location", PASSWORD_FILE):
         path: str | None = given[name]
         with suppress(OSError):  # it was there a moment ago
@@ -250,7 +250,7 @@ def _stamps(given: ListenerConfig) -> tuple[Stamp, ...]:
 
 def _stamp(path: str | None) -> Stamp:
     try:
-        found = os.stat(path) if path else None  # of what a symbolic link leads to
+        found = os.stat(path) if path else None  # follows symbolic links
     except OSError:
         return None
     return (found.st_ino, found.st_mtime_ns, found.st_size) if found else None

@@ -32,7 +32,7 @@ class Clients:
         self._unread_until = 0.0
         self.address_limits = AddressLimits(context)
         self.listening: tuple[Endpoint, ...] = ()
-        """Where the broker listens, once it does."""
+        """The endpoints at which the broker listens, once it does."""
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -42,7 +42,7 @@ class Clients:
         return iter(list(self._connections))
 
     def admit(self, connection: Connection) -> bool:
-        """A client has connected. Whether the limits on connections allow it."""
+        """A client has connected. Returns True if the limits on connections allow it."""
         reached = self._limit_reached(connection)
         if reached is not None:
             self._refused.note(connection.peer, connection.listener, f"refusing a connection: {reached}")
@@ -67,7 +67,7 @@ class Clients:
         return None
 
     def at(self, listener: str) -> int:
-        """How many are connected at a listener."""
+        """The number of clients connected at a listener."""
         return self._per_listener[listener]
 
     def remove(self, connection: Connection) -> None:

@@ -29,14 +29,14 @@ _TURN_PIECES = 8  # of large answers; then it is the turn of other clients
 
 
 class Failures(Protocol):
-    """Where it is said why connections are closed: not more often than somebody can read."""
+    """The reporter of closed connections and their causes: not more often than somebody can read."""
 
     def note(self, peer: str, listener: str, text: str) -> None:
         """A connection of this address has failed."""
 
 
 class Server(Protocol):
-    """What a connection needs of the broker it belongs to."""
+    """The part of a broker that a connection needs."""
 
     socket_request_max_bytes: int
 
@@ -54,10 +54,10 @@ class Server(Protocol):
 
 
 class Gate(Protocol):
-    """What a peer may send that has not proved who it is, or whose session ends. It takes the server's place."""
+    """The gate of a peer that has not proved its identity, or whose session ends. It takes the server's place."""
 
     def takes(self, length: int) -> bool:
-        """Whether the next frame may have this length."""
+        """True if the next frame may have this length."""
 
     def refuse(self, length: int) -> None:
         """A frame of a length that it may not have has been announced."""
@@ -74,15 +74,15 @@ class Connection(asyncio.Protocol):
         self.id = connection_id
         self.listener = listener
         self.cleared: dict[int | tuple[int, bytes], object] = {}
-        """What the client may do as long as certain ACLs are in force; see `Authorization.clear`."""
+        """The client's rights as long as certain ACLs are in force; see `Authorization.clear`."""
         self.principal = ANONYMOUS
         self.software = ""
-        """What the client says that it is (KIP-511): for people to read, and for no decision."""
+        """The client's software, as it says itself (KIP-511): for people to read, and for no decision."""
         self.slots = SlotQueue(self)
         self.transport: asyncio.Transport | None = None
         self.peer = ""
         self.gate: Gate | None = None
-        """What has to be asked for each frame; None if everything that is served may come."""
+        """The object to be asked for each frame; None if every served request may come."""
         self.last_active = now
         self._outgoing = Outgoing()
         self._gathering = Gathering()
@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def principal(self) -> str:
-        """Who the client is, as `User:name`."""
+        """The client as `User:name`."""
         return self._principal
 
     @principal.setter
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
         self._gathering.clear()
         self._held = b""
         self.server.on_disconnect(self, self.slots.clear())
-        self.gate = None  # which has this connection: without circles it is freed at once
+        self.gate = None  # it has this connection: without circles it is freed at once
 
     def pause_writing(self) -> None:
         self._write_paused = True

@@ -1,4 +1,4 @@
-"""How fast clients may connect (KIP-612): who comes too early is not read for a while.
+"""The rate at which clients may connect (KIP-612): one that comes too early is not read for a while.
 
 A broker cannot leave single connections unaccepted: uvloop takes all that have come. That nothing is read of them until
 it is their turn is the same to a client, whose TLS handshake or first request waits.

@@ -1,4 +1,4 @@
-"""What all parts of a broker know: its id, its settings, the last image, its logs, the way to the controller.
+"""The shared view of a broker's parts: its id, its settings, the last image, its logs, the way to the controller.
 
 The protocols say what the parts can ask of one another: of the shards, the replicas, the controller.
 """
@@ -46,7 +46,7 @@ class Controller(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection. Without one, calls fail at once."""
+        """True if there is a connection. Without one, calls fail at once."""
 
     def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None], by: str = "") -> None: ...
 
@@ -108,10 +108,10 @@ class Replication(Protocol):
     """The replicas of partitions that other brokers hold, too."""
 
     registered: bool
-    """Whether the metadata has come after this process registered with the controller."""
+    """True if the metadata has come after this process registered with the controller."""
 
     def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
-        """Whether this broker may act as the partition's leader now."""
+        """True if this broker may act as the partition's leader now."""
 
     def appended(self, topic: str, index: int, partition: PartitionInfo) -> None:
         """Records were appended here: send them to the followers."""
@@ -131,10 +131,10 @@ class Replication(Protocol):
         """This broker's disk has lost the end of a partition's log."""
 
     def watermark_is_known(self, topic: str, index: int) -> bool:
-        """Whether a new leader's watermark has reached the log end at which it was elected (KIP-207)."""
+        """True if a new leader's watermark has reached the log end at which it was elected (KIP-207)."""
 
     def lag(self, topic: str, index: int) -> int:
-        """How many offsets this broker's log is behind the leader's watermark."""
+        """The number of offsets by which this broker's log is behind the leader's watermark."""
 
 
 def log_config(own: Mapping[str, str], config: BrokerConfig) -> LogConfig:
@@ -146,7 +146,7 @@ def log_config(own: Mapping[str, str], config: BrokerConfig) -> LogConfig:
 
 @dataclass(slots=True)
 class BrokerContext:
-    """What the parts of a broker share. An image replaces `config` and `metadata`, and updates the last two.
+    """The common state of a broker's parts. An image replaces `config` and `metadata`, and updates the last two.
 
     Parts that need one another get each other where the broker is put together (`server`).
     """
@@ -162,18 +162,18 @@ class BrokerContext:
     commits: Commits
     environment: Environment
     authorizer: Authorization | None = None
-    """Who may do what, by the last image; None if everybody may do everything (`authorizer.class.name`)."""
+    """The authorizer with the last image's ACLs; None if everybody may do everything (`authorizer.class.name`)."""
     quotas: Quotas | None = None
-    """How much each client may take; None if nobody has a quota."""
+    """The quotas of clients; None if nobody has a quota."""
     counts: Counts = field(default_factory=Counts)
     chronicle: Chronicle = field(init=False)
-    """What has happened here, for the Monitor."""
+    """The events of this broker, for the Monitor."""
     turns: Turns = field(init=False)
     """Work too long for one turn of the loop."""
     beyond_mending: set[Damage] = field(default_factory=set)
     """Damaged batches of logs of which no replica in sync has sound ones."""
     executor: Executor | None = None
-    """Where work on records is done that is too long for the loop; None for threads of its own."""
+    """The executor of work on records that is too long for the loop; None for threads of its own."""
     admissions: Admissions = field(init=False)
     priority: Priority | None = None
     """The priority of this process over the others of its machine; None if it asked for none."""
@@ -194,12 +194,12 @@ class BrokerContext:
             found.assign_leader_epoch(info.partitions[index].leader_epoch)
         end = found.log_end_offset
         if found.high_watermark < end and len(info.partitions[index].replicas) == 1:
-            # After a restart the checkpoint may be behind. What no other broker holds has committed.
+            # After a restart the checkpoint may be behind. Records that no other broker holds have committed.
             found.advance_high_watermark(end)
         return found
 
     def holds(self, topic: str, index: int) -> bool:
-        """Whether this broker has a replica of a partition."""
+        """True if this broker has a replica of a partition."""
         partition = self.metadata.partition(topic, index)
         return partition is not None and self.broker_id in partition.replicas
 
@@ -223,7 +223,7 @@ class BrokerContext:
         return int(topic_value("min.insync.replicas", self.metadata.topics[topic].configs, self.config))
 
     def partition_count(self, kind: CoordinatorKind) -> int:
-        """How many partitions the topic of a kind of coordinator has; the setting as long as it does not exist."""
+        """The number of partitions of a kind's topic; the setting as long as the topic does not exist."""
         topic = self.metadata.topics.get(kind.topic)
         return len(topic.partitions) if topic else int(self.config[kind.partitions_setting])
 

@@ -49,7 +49,7 @@ class Broker(Protocol):
         """The connection has ended."""
 
     async def on_call(self, operation: Operation[Result]) -> Result:
-        """Carry out what the controller asks. What it raises is the answer, too."""
+        """Carry out what the controller asks. An error that it raises is the answer, too."""
 
     def on_stop(self) -> None:
         """Close the logs and end."""
@@ -66,10 +66,10 @@ class ControllerLink:
         self._chance = chance
         self.secrets = secrets
         self._protocol: ControlProtocol | None = None
-        self._broker: Broker | None = None  # who has registered by it: who has only joined hears of no image
+        self._broker: Broker | None = None  # registered by it; one that only joined hears of no image
         self._answer: asyncio.Future[Joined | Welcome] | None = None  # to a join or a hello
         self._calls = Calls(self.send)
-        self._called: set[asyncio.Task[None]] = set()  # what the controller has asked and was not told yet
+        self._called: set[asyncio.Task[None]] = set()  # the controller's calls that have no answer yet
         self.epoch = -1
         self.last_confirmed = 0.0
         self.silent_ticks = 0

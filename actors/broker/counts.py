@@ -1,7 +1,7 @@
-"""What a broker counts: requests by API with errors and latency, topics with bytes and records, stalls.
+"""A broker's counts: requests by API with errors and latency, topics with bytes and records, stalls.
 
-A count is an addition to a list or a table, no more: these are the hottest paths there are. What is said of it is made
-when somebody asks. Not here: what happens to shards (`shards/history.py`).
+A count is an addition to a list or a table, no more: these are the hottest paths there are. The figures are made of
+them when somebody asks. Not here: what happens to shards (`coordinators/history.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SAMPLED: Final = frozenset(
 _KEYS: Final = max(ApiKey) + 1
 
 TOPICS_MAX: Final = 2_000
-"""How many topics are counted one by one. All others are one more."""
+"""The number of topics that are counted one by one. All others are one more."""
 
 _NESTED: Final[dict[int, tuple[str, ...]]] = {
     ApiKey.PRODUCE: ("responses", "partition_responses"),
@@ -49,7 +49,7 @@ _NESTED: Final[dict[int, tuple[str, ...]]] = {
     ApiKey.DELETE_ACLS: ("filter_results",),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("results",),
 }
-"""Where answers have error codes, beside the one at their top: fields of fields."""
+"""The places of error codes in answers, beside the one at their top: fields of fields."""
 
 
 class Latency:
@@ -111,7 +111,7 @@ class RequestCounts:
 
 
 def _any_error(parts: Any, path: tuple[str, ...]) -> bool:
-    """Whether one of the parts at the end of a path has an error code."""
+    """True if one of the parts at the end of a path has an error code."""
     for name in path:
         parts = [each for part in parts for each in getattr(part, name, None) or ()]
     return bool(path) and any(getattr(part, "error_code", 0) for part in parts)
@@ -162,7 +162,7 @@ class StallCounts:
         self._total_s = self.longest_s = 0.0
 
     def tick_late(self, seconds: float) -> bool:
-        """A tick came so late. Whether that counts as a stall."""
+        """A tick came so late. Returns True if that counts as a stall."""
         self.longest_s = max(self.longest_s, seconds)
         if seconds * 1000 < STALL_MS:
             return False
@@ -172,7 +172,7 @@ class StallCounts:
 
     @property
     def figures(self) -> Stalls:
-        """What was counted."""
+        """The counts as figures."""
         return Stalls(self._count, round(self._total_s * 1000, 1), round(self.longest_s * 1000, 1))
 
 

@@ -17,7 +17,7 @@ class FairQueue(Generic[T]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._count = 0
-        self._by_address: dict[str, deque[T]] = {}  # whose turn is next stands first
+        self._by_address: dict[str, deque[T]] = {}  # the address whose turn is next stands first
 
     def __len__(self) -> int:
         return self._count

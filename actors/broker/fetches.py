@@ -24,21 +24,21 @@ class ParkedFetch:
     connection: Connection
     timer: asyncio.TimerHandle | None = None
     missed: bool = False
-    """Whether it is to be tried again when it is the first of its connection."""
+    """True if it is to be tried again when it is the first of its connection."""
 
 
 class ParkedFetches:
     """All parked fetches of one broker.
 
-    Of one connection only the first is tried: answers leave in order, so that the others would wait for it anyway. Who
-    has many requests under way costs no more than who has one.
+    Of one connection only the first is tried: answers leave in order, so that the others would wait for it anyway. A
+    connection with many parked fetches costs no more than one with a single fetch.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._by_partition: dict[Key, dict[ParkedFetch, None]] = {}
         self._by_connection: dict[Connection, dict[ParkedFetch, None]] = {}
-        self._woken: dict[ParkedFetch, None] = {}  # who has waited longest comes first
+        self._woken: dict[ParkedFetch, None] = {}  # the longest waiting comes first
         self._retrying = False  # or about to
 
     def __len__(self) -> int:

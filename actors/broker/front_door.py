@@ -146,7 +146,7 @@ class FrontDoor:
 
     @property
     def told(self) -> tuple[Endpoint, ...]:
-        """What clients are told to connect to, listener by listener."""
+        """The endpoints that clients are told, listener by listener."""
         return tuple(
             Endpoint(door.listener, door.advertised_host, door.advertised_port or at.port, door.protocol)
             for door, at in zip(self._spec.doors, self._clients.listening, strict=True)
@@ -199,7 +199,7 @@ class FrontDoor:
                 connection.close(f"idle for more than connections.max.idle.ms={self._idle_seconds * 1000:.0f}")
 
     def load(self) -> Load:
-        """How busy this broker is, for the controller and `coterie status`."""
+        """The load of this broker, for the controller and `coterie status`."""
         return Load(
             connections=len(self._clients),
             requests=self._counts.total,

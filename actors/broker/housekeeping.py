@@ -1,4 +1,4 @@
-"""What a broker does to its logs in the background: checkpoints, flushing, repair, retention, compaction.
+"""A broker's background work on its logs: checkpoints, flushing, repair, retention, compaction.
 
 Everything that blocks runs in an executor or in a process of its own; the loop only plans, and puts results in place.
 At most one flush and one compaction are under way. A round first picks the logs for which something is due, all in one
@@ -34,7 +34,7 @@ IsDue: TypeAlias = Callable[[tuple[str, int], PartitionLog, int], bool]  # the t
 
 
 class Work(Protocol):
-    """What a job does for one log."""
+    """A job's work for one log."""
 
     async def __call__(self, topic: str, index: int, each: PartitionLog) -> None: ...
 
@@ -49,7 +49,7 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """How often jobs run for which Kafka has no setting, in seconds. Flushes may be set to come oftener than here."""
+    """The intervals, in seconds, of jobs for which Kafka has no setting. Flushes may be set to come oftener."""
 
     checkpoint_s: float = 5.0
     flush_s: float = 2.0
@@ -118,7 +118,7 @@ class Housekeeper:
                 await asyncio.sleep(0)  # one log in a turn of the loop, so that clients are served in between
 
     def _checkpoint_is_due(self, key: tuple[str, int], each: PartitionLog, _now_ms: int) -> bool:
-        """Whether something has moved. A watermark counts if other replicas have a say in it; else it is the end."""
+        """True if something has moved. A watermark counts if other replicas have a say in it; else it is the end."""
         if each.is_saved(watermark=True):
             return False
         partition = self._context.metadata.partition(*key)

@@ -31,7 +31,7 @@ def with_dynamic(config: BrokerConfig, metadata: ClusterMetadata, broker_id: int
 
 
 def _logs_differ(before: BrokerConfig, after: BrokerConfig) -> bool:
-    """Whether logs without settings of their own have others now. Most images bring the broker no new settings."""
+    """True if logs without settings of their own have others now. Most images bring the broker no new settings."""
     return after is not before and log_config({}, before) != log_config({}, after)
 
 

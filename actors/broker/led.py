@@ -18,7 +18,7 @@ class LogAccessError(CoterieError):
 
 
 class LedPartitions:
-    """What this broker leads, by the last image and its lease."""
+    """The partitions that this broker leads, by the last image and its lease."""
 
     def __init__(self, context: BrokerContext, replication: Replication) -> None:
         self._context = context
@@ -38,7 +38,7 @@ class LedPartitions:
         return partition
 
     def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
-        """Whether this broker may act as the partition's leader now. With one replica nobody else can.
+        """True if this broker may act as the partition's leader now. With one replica nobody else can.
 
         Before it has registered it may not: the metadata may be from before its former process ended.
         """

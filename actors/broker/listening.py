@@ -1,4 +1,4 @@
-"""Where a broker listens: at the port that was chosen, or at any free one, which it keeps over restarts if it can.
+"""The port of a broker: the one that was chosen, or any free one, which it keeps over restarts if it can.
 
 Free ports come from the range of which outgoing connections get theirs. While a broker is down, one of those may take
 its port.

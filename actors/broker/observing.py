@@ -1,4 +1,4 @@
-"""What this broker tells the Monitor: what it has counted and what has happened, put together when it is asked."""
+"""This broker's reports to the Monitor: its counts and events, put together when it is asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Observing:
         self, context: BrokerContext, coordinators: Coordinators, front_door: FrontDoor, reads: MonitorReads
     ) -> None:
         self.reads = reads
-        """What it may read of partitions."""
+        """The reads of partitions that the Monitor may ask for."""
         self._context = context
         self._coordinators = coordinators
         self._front_door = front_door

@@ -1,4 +1,4 @@
-"""What leaves a connection: parts of answers, in order. Those that are in files are read while the client takes them.
+"""The output of a connection: parts of answers, in order. Those that are in files are read while the client takes them.
 
 So a large answer needs little memory and little of a turn, however slowly it is read.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from actors.wire.framing import Part
 
 PIECE_BYTES = 256 << 10
-"""What is written at a time: enough to be worth a call, and small enough to stay in the processor's cache."""
+"""The bytes written at a time: enough to be worth a call, and small enough to stay in the processor's cache."""
 
 
 class Outgoing:
@@ -27,7 +27,7 @@ class Outgoing:
 
     @property
     def memory_bytes(self) -> int:
-        """What the parts hold in memory. Those in files hold nothing."""
+        """The bytes that the parts hold in memory. Those in files hold nothing."""
         return sum(len(part) for part in self._parts if isinstance(part, bytes))
 
     def add(self, parts: Sequence[Part]) -> None:

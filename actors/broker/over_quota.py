@@ -37,7 +37,7 @@ class OverQuota:
         self._waiting_bytes = 0
 
     def holds(self, connection: Connection, data: bytes, start: int, end: int) -> bool:
-        """Whether a request is to wait; then it is served later, and its connection not read until then."""
+        """True if a request is to wait; then it is served later, and its connection not read until then."""
         quotas = self._context.quotas
         if quotas is None or _KEY.unpack_from(data, start)[0] != _PRODUCE:
             return False

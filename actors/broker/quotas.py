@@ -53,7 +53,7 @@ class Quotas:
         """Go by the quotas of another image."""
         self._rows = rows
         self.have_time = any(REQUEST_PERCENTAGE in quotas for quotas in rows.values())
-        """Whether anybody's requests are limited by the time that they take."""
+        """True if anybody's requests are limited by the time that they take."""
 
     # --- bytes (KIP-13) ---
 
@@ -63,7 +63,7 @@ class Quotas:
         return throttle_ms if self._timed is None else max(throttle_ms, self._timed.throttle_ms())
 
     def produce_delay(self, connection: Connection, client_id: str | None) -> float:
-        """For how many seconds a client has to wait before it may send more records, by whatever connection."""
+        """The seconds that a client has to wait before it may send more records, by whatever connection."""
         limit = self._limit(PRODUCER_BYTE_RATE, connection, client_id)
         if limit is None:
             return 0.0
@@ -75,7 +75,7 @@ class Quotas:
         return self._record(CONSUMER_BYTE_RATE, connection, client_id, size)
 
     def fetch_room(self, connection: Connection, client_id: str | None) -> int | None:
-        """How many bytes a client may be sent now; None if it has no quota. From 0 down it is over it."""
+        """The bytes that a client may be sent now; None if it has no quota. From 0 down it is over it."""
         limit = self._limit(CONSUMER_BYTE_RATE, connection, client_id)
         if limit is None:
             return None
@@ -114,7 +114,7 @@ class Quotas:
     def time_begins(
         self, connection: Connection, client_id: str | None, clock: Callable[[], float]
     ) -> TimeAccount | None:
-        """A client's request begins. What its time is put down to, until `time_ends`; None without such a quota."""
+        """A client's request begins. Returns the account of its time, until `time_ends`; None without such a quota."""
         limit = self._limit(REQUEST_PERCENTAGE, connection, client_id)
         if limit is not None:
             window = self._window(REQUEST_PERCENTAGE, limit, self._loop.time())
@@ -132,7 +132,9 @@ class Quotas:
     def mutated(
         self, connection: Connection, client_id: str | None, costs: Mapping[int, int], *, strict: bool
     ) -> tuple[Collection[int], int]:
-        """A client wants changes, by their places, each of so many partitions. Which are refused; the throttle time.
+        """A client wants changes, by their places, each of so many partitions.
+
+        Returns the refused places, and the throttle time.
 
         Without `strict` none is: its API version has no error for it.
         """
@@ -153,7 +155,7 @@ class Quotas:
     # --- connections (KIP-612) ---
 
     def connected(self, peer: str) -> float:
-        """A client has connected. How many seconds too early it came."""
+        """A client has connected. Returns the seconds by which it came too early."""
         found = address_limit(self._rows, peer)
         if found is None:
             return 0.0
@@ -205,11 +207,11 @@ class TimeAccount:
         self._closed = False
 
     def throttle_ms(self) -> int:
-        """For how long the client has to wait after what has been used by now."""
+        """The time for which the client has to wait after its use by now."""
         return _in_ms(self._used())
 
     def close(self) -> float:
-        """The request has been handled. How many seconds the client has to wait."""
+        """The request has been handled. Returns the seconds that the client has to wait."""
         delay = self._used()
         self._closed = True
         return delay
@@ -231,7 +233,7 @@ def _in_ms(seconds: float) -> int:
 def quotas_of(
     before: Quotas | None, rows: Rows, config: BrokerConfig, loop: asyncio.AbstractEventLoop
 ) -> Quotas | None:
-    """What to go by after an image with these quotas; None if there is none."""
+    """The quotas to go by after an image with these; None if there are none."""
     if not rows:
         return None
     if before is None:

@@ -1,4 +1,4 @@
-"""What a broker lets the cluster's Monitor read of the partitions that it leads. It is the Monitor's Fetch.
+"""The reads of led partitions that a broker serves to the cluster's Monitor: its Fetch.
 
 The controller asks on the Monitor's behalf; no client reaches this.
 """
@@ -74,7 +74,7 @@ class MonitorReads:
             return index, 0, 0, -1, 0  # no log was needed yet, and none is made for being looked at
         if log.high_watermark < log.log_end_offset:
             try:
-                self._context.log(topic, index)  # which moves a watermark that nobody else has a say in
+                self._context.log(topic, index)  # this moves a watermark that nobody else has a say in
             except (LogError, OSError):
                 return None
         return index, log.log_start_offset, log.high_watermark, log.segments.newest_ms, log.size_bytes

@@ -1,4 +1,4 @@
-"""What a broker's listeners have for clients that log in: a desk for each SASL listener, made of the settings."""
+"""The logins at a broker's listeners: a desk for each SASL listener, made of the settings."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Reception:
             desk.strangers.close_overdue()
 
     def figures(self) -> tuple[Logins, ...]:
-        """What has become of clients."""
+        """The outcomes of clients' logins."""
         return tuple(Logins(listener, **desk.counts) for listener, desk in self._desks.items())
 
     def present(self, listener: str) -> tuple[int, int]:
-        """How many clients of a listener have not logged in, TLS handshakes included; and how many have failed."""
+        """The numbers of a listener's clients that have not logged in (TLS handshakes count), and that failed."""
         desk = self._desks.get(listener)
         if desk is None:
             return 0, 0

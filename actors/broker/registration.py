@@ -88,7 +88,7 @@ class Contact:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection to a controller that has been joined."""
+        """True if there is a connection to a controller that has been joined."""
         return self._joined.connected
 
     def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None], by: str = "") -> None:
@@ -178,7 +178,7 @@ class Registration:
 
     @property
     def rejoining(self) -> bool:
-        """Whether the controller is being looked for, or has not registered this broker yet."""
+        """True if the controller is being looked for, or has not registered this broker yet."""
         return self._rejoining is not None
 
     # --- registering ---
@@ -213,7 +213,7 @@ class Registration:
         self._registered = True
         # The answer comes after the image. Without that, this broker might think it leads what it led before.
         self.heartbeat()
-        self._coordinators.processes.report()  # what was said without a connection was not heard
+        self._coordinators.processes.report()  # reports without a connection were not heard
 
     # --- what the controller link calls (controller_link.Broker) ---
 
@@ -283,7 +283,7 @@ class Registration:
                 return
 
     def _is_replaced(self, joined: Joined) -> bool:
-        """Whether it was replaced or removed while it was away: then it stops, for what it holds counts no longer."""
+        """True if it was replaced or removed while it was away: then it stops, for its data counts no longer."""
         data_dir, broker_id = self._context.data_dir, self._spec.broker_id
         if broker_id in joined.metadata.removed:
             log.error("fenced: %s", was_removed(broker_id))

@@ -1,7 +1,7 @@
 """The time that requests take on the broker's loop, for clients with a `request_percentage` (KIP-124).
 
-A broker has one loop, so per cent are per cent of that. What counts is the time in which a request is read, handled or
-passed on to a shard, and answered if that happens at once; not what the shard or a thread does, nor TLS and sockets.
+A broker has one loop, so per cent are per cent of that. The time counts in which a request is read, handled or passed
+on to a shard, and answered if that happens at once; not that of the shard or a thread, nor TLS and sockets.
 """
 
 from __future__ import annotations
@@ -81,7 +81,10 @@ def client_id_of(data: bytes, start: int) -> str:
 
 
 def _telling(answer: bytes | list[Part], api_key: int, version: int, throttle_ms: int) -> bytes | list[Part]:
-    """The answer with that throttle time, if it has a shorter one. Where it has none, or not in front, it stays."""
+    """The answer with that throttle time, if it has a shorter one.
+
+    An answer without one, or with one not in front, stays.
+    """
     at = _place_of_throttle(api_key, version)
     if at is None:
         return answer
@@ -100,7 +103,7 @@ def _put(frame: bytes, at: int, throttle_ms: int) -> bytes:
 
 @cache
 def _place_of_throttle(api_key: int, version: int) -> int | None:
-    """Where in an answer its throttle time stands, if it is the first field, as in nearly all.
+    """The position of an answer's throttle time, if it is the first field, as in nearly all.
 
     Produce has it at the end, and its handler sets it.
     """

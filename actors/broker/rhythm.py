@@ -1,4 +1,4 @@
-"""What a broker does at some of its ticks only: signs of life, for which each tick would be too often."""
+"""A broker's work at some of its ticks only: signs of life, for which each tick would be too often."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Rhythm:
         self._left = self._every
 
     def beats(self) -> bool:
-        """Whether it is time now. To be called at each tick."""
+        """True if it is time now. To be called at each tick."""
         self._left -= 1
         if self._left > 0:
             return False

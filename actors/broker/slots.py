@@ -41,7 +41,7 @@ class SlotQueue:
         self.ready_bytes = 0
         """Bytes of answers that are finished and not taken yet."""
         self.make: Callable[[SlotQueue, int, int, int, int], Slot] = Slot
-        """What makes the next slot."""
+        """The maker of the next slot."""
         self._open: deque[Slot] = deque()
         self._timed: list[tuple[Slot, Callable[[], None]]] = []  # few: a sample
 

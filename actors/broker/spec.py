@@ -22,7 +22,7 @@ class StartError(CoterieError):
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where a broker takes clients of one listener, and what they are told.
+    """A broker's door for clients of one listener, and the address that they are told.
 
     `port` 0 takes any free one, which the next start asks for again; `advertised_port` 0 is the port it listens at.
     """
@@ -48,7 +48,7 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """What a broker is told when it is started. Other brokers reach it at `host`, which may be none of its doors'."""
+    """The start parameters of a broker. Other brokers reach it at `host`, which may be none of its doors'."""
 
     broker_id: int
     host: str

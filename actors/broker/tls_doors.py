@@ -50,7 +50,7 @@ class TlsDoors:
         self._doors[door.listener] = TlsDoor(door, self._broker, self._secrets, self._failures)
 
     def protocol_of(self, connection: Connection) -> asyncio.BaseProtocol:
-        """What a socket that was just accepted talks to."""
+        """The protocol of a socket that was just accepted."""
         door = self._doors.get(connection.listener)
         return connection if door is None else door.protocol_of(connection)
 
@@ -71,11 +71,11 @@ class TlsDoors:
                 door.strangers.close_overdue()
 
     def figures(self) -> tuple[TlsListener, ...]:
-        """What has become of TLS."""
+        """The figures of TLS, by listener."""
         return tuple(door.figures() for door in self._doors.values())
 
     def under_way(self, listener: str) -> int:
-        """How many handshakes of a listener are not done."""
+        """The number of a listener's handshakes that are not done."""
         door = self._doors.get(listener)
         return 0 if door is None else door.under_way
 
@@ -148,14 +148,14 @@ class TlsDoor:
         self._listener = door.listener
         self._failures = failures
         self._loop = broker.loop
-        self._begun: dict[Connection, float] = {}  # when each was accepted whose handshake is not done
+        self._begun: dict[Connection, float] = {}  # times of accepted connections whose handshake is not done
         self._handshakes = 0
         self._failed = 0
         self._total = 0.0
         self._longest = 0.0
 
     def protocol_of(self, connection: Connection) -> TlsTransport:
-        """What a socket that was just accepted talks to."""
+        """The protocol of a socket that was just accepted."""
         return TlsTransport(self.tls.context, connection, self)
 
     def accepted(self, connection: Connection) -> None:
@@ -172,11 +172,11 @@ class TlsDoor:
 
     @property
     def under_way(self) -> int:
-        """How many handshakes are not done."""
+        """The number of handshakes that are not done."""
         return len(self._begun)
 
     def figures(self) -> TlsListener:
-        """What has become of TLS here."""
+        """The figures of TLS at this listener."""
         return TlsListener(
             self._listener,
             round(self.tls.days_left, 1),

@@ -1,7 +1,7 @@
-"""Where a listener has the public keys from by which it verifies tokens: a file or an https address, read in a thread.
+"""The public keys by which a listener verifies tokens: from a file or an https address, read in a thread.
 
-They are read anew from time to time, and when a token names one that is not there. What cannot be read leaves those in
-force that are there.
+They are read anew from time to time, and when a token names one that is not there. Keys that cannot be read leave those
+in force that are there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TROUBLES: Final = (OSError, http.client.HTTPException, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often keys are read, and how soon again if that has failed."""
+    """The intervals at which keys are read, and read again if that has failed."""
 
     refresh_seconds: float
     backoff_seconds: float
@@ -42,7 +42,7 @@ class Pace:
 
     @classmethod
     def of(cls, config: ListenerConfig) -> Pace:
-        """What the settings say."""
+        """The pace that the settings give."""
         return cls(
             config.integer("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000,
             config.integer("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms") / 1000,
@@ -50,7 +50,7 @@ class Pace:
         )
 
     def pause(self, failures: int) -> float:
-        """How long to wait after so many failures in a row."""
+        """The wait after so many failures in a row."""
         if not failures:
             return self.refresh_seconds
         return float(min(self.backoff_max_seconds, self.backoff_seconds * 2 ** min(failures - 1, 32)))
@@ -87,7 +87,7 @@ class KeySource:
 
     @classmethod
     def of(cls, listener: str, config: ListenerConfig, loop: asyncio.AbstractEventLoop) -> KeySource:
-        """What the settings of a listener's OAUTHBEARER say."""
+        """The key source that the settings of a listener's OAUTHBEARER give."""
         url = config.text("sasl.oauthbearer.jwks.endpoint.url") or ""
         parts = urlsplit(url)
         ca_file = config.text("coterie.oauthbearer.jwks.ca.file")
@@ -100,7 +100,7 @@ class KeySource:
     async def open(self) -> None:
         """Read a file, and raise StartError if it will not do; an https address is read from now on, without waiting.
 
-        What cannot be had by https is logged, and tried again: nobody can log in until then.
+        Keys that cannot be had by https are logged, and tried again: nobody can log in until then.
         """
         if self._local:
             try:
@@ -183,7 +183,7 @@ class FileRead:
         self._path = path
 
     def read(self) -> bytes:
-        """What is in it."""
+        """The content of the file."""
         with self._path.open("rb") as file:
             return _limited(file.read(_SIZE_MAX + 1))
 

@@ -17,7 +17,7 @@ _WAITING_MAX: Final = 64
 
 
 def rules_of(config: ListenerConfig) -> TokenRules:
-    """What the settings of a listener's OAUTHBEARER say of tokens."""
+    """The rules for tokens that the settings of a listener's OAUTHBEARER give."""
     return TokenRules(
         config.text("sasl.oauthbearer.expected.issuer"),
         config.items_of("sasl.oauthbearer.expected.audience"),

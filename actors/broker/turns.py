@@ -17,17 +17,17 @@ Step: TypeAlias = "asyncio.Future[Any] | None"
 """After a piece of work: what the next one waits for, or None if that can be done in the next turn."""
 
 PIECE_SECONDS: Final = 0.004
-"""How long a piece of work may take whose parts differ much, by the clock."""
+"""The time that a piece of work may take whose parts differ much, by the clock."""
 
 PLACES_A_TURN: Final = 1000
-"""How many partitions, or what takes as long, a piece of work is about: some milliseconds."""
+"""The number of partitions, or of other parts that take as long, in a piece of work: some milliseconds."""
 
 
 _Work: TypeAlias = tuple[Iterator[Step], Connection, str | None]
 
 
 class Turns:
-    """What is under way. In each turn of the loop one piece is done, and all that want one take turns.
+    """The work under way. In each turn of the loop one piece is done, and all that want one take turns.
 
     The time of a piece is its client's, if that has a `request_percentage`. `clock` goes on while the loop's stands.
     """

@@ -40,13 +40,13 @@ _NOBODYS: Final = (b"", b"", b"", 0)
 
 def _give_way() -> None:
     """Leave the cores to the broker's loop, and to other processes of the cluster, where they want them."""
-    with suppress(OSError):  # who may not: without it, no password would be verified
+    with suppress(OSError):  # lacking the right is no error: else no password would be verified
         thread = threading.get_native_id()  # this one alone, in Linux
         os.setpriority(os.PRIO_PROCESS, thread, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 class StoredUsers:
-    """Who has a SCRAM credential in the last image. The rest gets made-up ones that look like those."""
+    """The users with a SCRAM credential in the last image. The rest gets made-up ones that look like those."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
@@ -56,7 +56,7 @@ class StoredUsers:
         self._decoys: list[_Key] = [_NO_KEY]
 
     def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
-        """What is kept of the user's password for this mechanism."""
+        """The stored credential of the user's password for this mechanism."""
         self._look()
         row = self._row(user, mechanism)
         made = ScramCredential(*row)  # in any case, so that it takes as long for users who do not exist
@@ -71,7 +71,7 @@ class StoredUsers:
         return row
 
     def any_credential(self, user: str) -> tuple[ScramMechanism, ScramCredential | None]:
-        """What is kept of the user's password: for SCRAM-SHA-256 if there are both."""
+        """The stored credential of the user's password: for SCRAM-SHA-256 if there are both."""
         by_256, by_512 = [self.credential(user, each) for each in ScramMechanism]
         return (ScramMechanism.SHA_256, by_256) if by_256 is not None else (ScramMechanism.SHA_512, by_512)
 
@@ -80,7 +80,7 @@ class StoredUsers:
         return ScramMechanism.SHA_256 if either else ScramMechanism.SHA_512
 
     def dummy(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
-        """What a user has who does not exist: a salt as long, and as many iterations, as most of those who do."""
+        """The credential of a user who does not exist: its salt is as long, its iterations as many, as most are."""
         self._look()
         salt_bytes, iterations = self._usual.get(mechanism.code, (SALT_BYTES, USUAL_ITERATIONS))
         return dummy_credential(self._context.metadata.scram_secret, mechanism, user, iterations, salt_bytes)

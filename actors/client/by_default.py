@@ -19,7 +19,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def kept_classic(options: Mapping[str, Any]) -> str:
-    """Why consumers with these options speak the classic protocol, in words; "" if no option has them do so."""
+    """The reason why consumers with these options speak the classic protocol, in words; "" if there is none."""
     names = [] if _protocol(options) else [name for name in OF_CLASSIC_GROUPS if options.get(name) is not None]
     if not names:
         return ""

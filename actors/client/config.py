@@ -49,7 +49,7 @@ def _function(name: str, doc: str, check: Callable[[Any], str | None] | None = N
 
 
 def _serde(name: str) -> Setting:
-    return _function(name, "How keys or values become bytes, or are made of them.", check=_converts)
+    return _function(name, "The conversion of keys or values to bytes, or from them.", check=_converts)
 
 
 def _instance_id(value: str) -> str | None:
@@ -97,21 +97,21 @@ def _table(*settings: Setting) -> Settings:
 
 
 _SECURITY: Final = (
-    _text("security_protocol", "PLAINTEXT", "Whether connections use TLS and a login.", choices=SECURITY_PROTOCOLS),
+    _text("security_protocol", "PLAINTEXT", "TLS and login of connections.", choices=SECURITY_PROTOCOLS),
     _text("ssl_cafile", None, "PEM file of the certificates that brokers' are signed with; the system's if not given."),
     _text("ssl_cadata", None, "The same as PEM text."),
     _text("ssl_certfile", None, "PEM file of the client's certificate and its chain; the key may be in it, too."),
     _text("ssl_certdata", None, "The same as PEM text."),
     _text("ssl_keyfile", None, "PEM file of the certificate's key."),
     _secret("ssl_keydata", "The same as PEM text."),
-    _secret("ssl_password", "What opens the key if it is encrypted."),
-    _flag("ssl_check_hostname", True, "Whether a broker's certificate must be for the name that is dialled."),
+    _secret("ssl_password", "The password of the key if it is encrypted."),
+    _flag("ssl_check_hostname", True, "If true, a broker's certificate must be for the name that is dialled."),
     _text("ssl_crlfile", None, "PEM file of revoked certificates."),
     _text("ssl_ciphers", None, "The ciphers of TLS 1.2, in OpenSSL's or in Java's spelling."),
     _function(
         "ssl_context", "An ssl.SSLContext, used as it is in place of the other ssl_ settings.", check=_is_context
     ),
-    _text("sasl_mechanism", None, "How the client logs in; needed with SASL_*.", choices=MECHANISMS),
+    _text("sasl_mechanism", None, "The mechanism of the login; needed with SASL_*.", choices=MECHANISMS),
     _text("sasl_plain_username", None, "The user, for PLAIN and for SCRAM."),
     _secret("sasl_plain_password", "The user's password, for PLAIN and for SCRAM."),
     _text("sasl_password_file", None, "File with the password, read at each login on the machine that logs in."),
@@ -137,15 +137,15 @@ _COMMON: Final = (
         check=_bootstrap,
     ),
     _text("client_id", "coterie", "A name for logs and quotas."),
-    _int("request_timeout_ms", 30_000, "How long one request may take."),
-    _int("default_api_timeout_ms", 60_000, "How long a call without a timeout of its own may take."),
+    _int("request_timeout_ms", 30_000, "The longest that one request may take."),
+    _int("default_api_timeout_ms", 60_000, "The longest that a call without a timeout of its own may take."),
     _int("retry_backoff_ms", 100, "Wait before the first repeat; doubles with each."),
     _int("retry_backoff_max_ms", 1_000, "The longest wait before a repeat."),
     _int("reconnect_backoff_ms", 50, "Wait before the first new connection to a broker; doubles with each."),
     _int("reconnect_backoff_max_ms", 1_000, "The longest wait before a new connection."),
-    _int("socket_connection_setup_timeout_ms", 10_000, "How long connecting may take.", low=1),
+    _int("socket_connection_setup_timeout_ms", 10_000, "The longest that connecting may take.", low=1),
     _int("metadata_max_age_ms", 300_000, "Metadata older than this is asked for again."),
-    _flag("allow_auto_create_topics", True, "Whether asking for a topic may create it."),
+    _flag("allow_auto_create_topics", True, "If true, asking for a topic may create it."),
     *_SECURITY,
 )
 
@@ -161,20 +161,21 @@ CONSUMER_SETTINGS: Final = _table(
     _flag(
         "group_instance_takeover",
         False,
-        "Whether a new static member takes its place from who has it, also with the consumer protocol: there it is "
+        "If true, a new static member takes its place from who has it, also with the consumer protocol: there it is "
         "otherwise refused until the other one has left, or its session has ended. In a classic group the newer one "
         "always has the place.",
     ),
     _int(
         "group_expected_members",
         0,
-        "How many members join about now, if that is known. A broker of Coterie then begins the first generation of an "
-        "empty group when they all have joined, and not after group.initial.rebalance.delay.ms. Kafka ignores it.",
+        "The number of members that join about now, if that is known. A broker of Coterie then begins the first "
+        "generation of an empty group when they all have joined, and not after group.initial.rebalance.delay.ms. "
+        "Kafka ignores it.",
     ),
     _text(
         "group_member_process",
         "consumer",
-        "What the member is and where it runs, in words, as `pool on node 9510e81edd52`. With its pid a broker of "
+        "The kind and place of the member, in words, as `pool on node 9510e81edd52`. With its pid a broker of "
         "Coterie shows it to operators. Kafka ignores it.",
     ),
     _int("session_timeout_ms", 45_000, "A member that sends no heartbeat for this long is expelled.", low=1),
@@ -194,33 +195,33 @@ CONSUMER_SETTINGS: Final = _table(
         doc="Assignors, the preferred one first.",
         check=_strategies,
     ),
-    _flag("enable_auto_commit", True, "Whether polls commit what earlier polls returned."),
+    _flag("enable_auto_commit", True, "If true, polls commit what earlier polls returned."),
     _int("auto_commit_interval_ms", 5_000, "Time between such commits."),
     _text(
         "auto_offset_reset",
         "latest",
-        "Where to begin without a committed offset.",
+        "The place to begin at without a committed offset.",
         choices=("latest", "earliest", "none"),
     ),
     _text("client_rack", "", "The rack this client is in, for rack-aware assignment."),
     _text(
         "isolation_level",
         "read_uncommitted",
-        "Whether records of open transactions are returned.",
+        "The treatment of records of open transactions.",
         choices=("read_uncommitted", "read_committed"),
     ),
-    _flag("exclude_internal_topics", True, "Whether a pattern leaves internal topics out."),
-    _int("fetch_min_bytes", 1, "How many bytes a broker waits for before it answers a fetch."),
+    _flag("exclude_internal_topics", True, "If true, a pattern leaves internal topics out."),
+    _int("fetch_min_bytes", 1, "The bytes that a broker waits for before it answers a fetch."),
     _long("fetch_max_bytes", 52_428_800, "Most bytes of one fetch, and of all that is fetched ahead.", low=1),
-    _int("fetch_max_wait_ms", 500, "How long a broker waits for fetch_min_bytes."),
+    _int("fetch_max_wait_ms", 500, "The time that a broker waits for fetch_min_bytes."),
     _int("max_partition_fetch_bytes", 1_048_576, "Most bytes of one partition in one fetch.", low=1),
-    _flag("check_crcs", True, "Whether checksums of records are verified."),
+    _flag("check_crcs", True, "If true, checksums of records are verified."),
     _serde("key_deserializer"),
     _serde("value_deserializer"),
     _text(
         "group_protocol",
         "classic",
-        f"Which group protocol to speak: {', '.join(PROTOCOLS)}. Auto is consumer, or classic where the group's "
+        f"The group protocol to speak: {', '.join(PROTOCOLS)}. Auto is consumer, or classic where the group's "
         "coordinator does not serve that, or cannot turn the group into one of it.",
     ),
     _text(
@@ -238,22 +239,22 @@ _NOT_WITH: Final = MappingProxyType({"classic": ("group_remote_assignor",), "con
 
 PRODUCER_SETTINGS: Final = _table(
     *_COMMON,
-    _text("acks", "all", "Who must have a record: 0 nobody, 1 the leader, all the in-sync replicas.", also=(int,)),
-    _int("linger_ms", 0, "How long a batch waits for more records."),
+    _text("acks", "all", "Replicas that must have a record: 0 none, 1 the leader, all those in sync.", also=(int,)),
+    _int("linger_ms", 0, "The time that a batch waits for more records."),
     _int("batch_size", 16_384, "Most bytes of one batch before compression.", low=1),
     _text(
         "compression_type",
         None,
-        "How batches are compressed.",
+        "The compression of batches.",
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
     ),
-    _flag("enable_idempotence", True, "Whether a repeat can never write a record twice."),
+    _flag("enable_idempotence", True, "If true, a repeat can never write a record twice."),
     _int("retries", MAX_INT, "Most repeats of a batch within delivery_timeout_ms."),
     _int("delivery_timeout_ms", 120_000, "The longest time from send to success or failure.", low=1),
     _int("max_in_flight_requests_per_connection", 5, "Most requests on their way to one broker.", low=1),
     _long("buffer_memory", 33_554_432, "Most bytes of records that wait to be sent.", low=1),
     _int("metadata_max_idle_ms", 300_000, "A topic's metadata is forgotten this long after its last send.", low=5_000),
-    _int("max_block_ms", 60_000, "How long send may wait for metadata or room in the buffer."),
+    _int("max_block_ms", 60_000, "The longest that send may wait for metadata or room in the buffer."),
     _int("max_request_size", 1_048_576, "Most bytes of one record and of one request.", low=1),
     _function("partitioner", "partitioner(key_bytes, all_partitions, available) -> partition."),
     _serde("key_serializer"),

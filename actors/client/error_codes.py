@@ -48,7 +48,7 @@ _RETRIABLE_CODES = frozenset(
 
 
 def is_retriable(code: int) -> bool:
-    """Whether repeating a request may help after an answer with this error code."""
+    """True if repeating a request may help after an answer with this error code."""
     return code in _RETRIABLE_CODES
 
 

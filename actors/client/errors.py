@@ -400,7 +400,7 @@ class NoOffsetForPartitionError(KafkaError):
 class TopicRecreatedError(DataLossError):
     """Topics were deleted and created again: positions in the old ones mean nothing in the new ones.
 
-    Where loss is to fail it is raised, for instance with auto_offset_reset none; `topics` has their names.
+    Where loss is to fail, it is raised, for instance with auto_offset_reset none; `topics` has their names.
     """
 
     def __init__(self, message: str = "", topics: Iterable[str] = ()) -> None:

@@ -30,7 +30,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """How many offsets the range spans; it may have fewer records."""
+        """The number of offsets that the range spans; it may have fewer records."""
         return max(0, self.until_offset - self.from_offset)
 
 
@@ -70,7 +70,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a produced record went. `offset` is -1 when the broker was not asked (acks=0)."""
+    """The place of a produced record. `offset` is -1 when the broker was not asked (acks=0)."""
 
     topic: str
     partition: int
@@ -81,7 +81,7 @@ class RecordMetadata(NamedTuple):
 
 
 class BatchMetadata(NamedTuple):
-    """Where a produced record batch went: its first offset (-1 when the broker was not asked) and its length."""
+    """The place of a produced record batch: its first offset (-1 when the broker was not asked) and its length."""
 
     topic: str
     partition: int
@@ -91,7 +91,7 @@ class BatchMetadata(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """What identifies a member to the coordinator; generation -1 and an empty member id outside a group."""
+    """The identity of a member to the coordinator; generation -1 and an empty member id outside a group."""
 
     group_id: str
     generation_id: int
@@ -100,7 +100,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class GroupMembershipOperation(Enum):
-    """How a consumer that closes parts with its group (KIP-1092).
+    """The ways in which a consumer that closes parts with its group (KIP-1092).
 
     DEFAULT: a dynamic member leaves; a static one is expected back within its session.
     LEAVE_GROUP: the member leaves, a static one, too.

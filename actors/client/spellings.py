@@ -94,7 +94,7 @@ def _jaas(value: str) -> dict[str, Any]:
     if match is None:
         raise ValueError('must be like: org.apache…ScramLoginModule required username="USER" password="PASSWORD";')
     module = match[1].rpartition(".")[2]
-    if module == _TOKEN_MODULE and not match[2]:  # where its token is stands elsewhere
+    if module == _TOKEN_MODULE and not match[2]:  # the place of its token stands elsewhere
         return {}
     if module not in _MODULES:
         raise ValueError(
@@ -132,7 +132,7 @@ _SPECIAL: Final[Mapping[str, Callable[[str], dict[str, Any]]]] = {
 
 
 def understood(key: str) -> bool:
-    """Whether `of` knows what to make of a key."""
+    """True if `of` understands a key."""
     return key in _NAMES or key in _SPECIAL
 
 
@@ -161,11 +161,11 @@ def _value(name: str, text: str) -> Any:
 
 
 def known_elsewhere(key: str) -> bool:
-    """Whether a key means something to a client, but nothing to a command."""
+    """True if a key means something to a client, but nothing to a command."""
     name = key.replace(".", "_")
     return key in _WITHOUT_MEANING or any(name in table for table in (CONSUMER_SETTINGS, PRODUCER_SETTINGS))
 
 
 def unknown(key: str) -> str:
-    """What is wrong with a key that nobody knows."""
+    """The error about a key that nobody knows."""
     return f"there is no setting {key}{did_you_mean(key, [*_NAMES, *_SPECIAL])}"

@@ -1,4 +1,4 @@
-"""The console as a Starlette app: its routes, and what is answered to whom."""
+"""The console as a Starlette app: its routes and their answers."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _FORM_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a console is served. Units are in the names."""
+    """The settings by which a console is served. Units are in the names."""
 
     writes: bool = False
-    """Whether it may change anything."""
+    """True if it may change anything."""
     names: tuple[str, ...] = ()
-    """What it may be called, beside localhost and addresses."""
+    """The names that it may be called, beside localhost and addresses."""
     encrypted: bool = False
     port: int = 0
     """A cookie is sent to all ports of a host, so its name has ours."""
@@ -91,7 +91,7 @@ def make_app(entrance: Entrance, options: Options = Options(), environment: Envi
 
 
 class Console:
-    """What the routes lead to."""
+    """The handlers of the routes."""
 
     def __init__(self, entrance: Entrance, options: Options, environment: Environment) -> None:
         self._entrance = entrance
@@ -326,6 +326,6 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 def _is_here(address: str) -> bool:
-    """Whether an address is one of our pages, and of nobody else's site."""
+    """True if an address is one of our pages, and of nobody else's site."""
     path, _, _ = address.partition("?")
     return path in PAGES or path == "/group/reset"

@@ -24,7 +24,7 @@ class Window:
     until_ms: int
 
     def share(self, wall_ms: int) -> float:
-        """Where a moment is, 0 to 1; what is outside is at the edge."""
+        """The place of a moment, 0 to 1; one outside is at the edge."""
         return min(max((wall_ms - self.since_ms) / max(self.until_ms - self.since_ms, 1), 0.0), 1.0)
 
     def at(self, wall_ms: int) -> float:

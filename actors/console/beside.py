@@ -23,7 +23,7 @@ from actors.settings.properties import parse_properties
 log = logging.getLogger(__name__)
 
 LEFT_FOR_CLIENTS: Final = "client.properties"
-"""What a secure cluster leaves in its data directory: here only how brokers are reached."""
+"""A file that a secure cluster leaves in its data directory: here only for the way to the brokers."""
 _AGAIN_S: Final = 1.0
 
 
@@ -39,7 +39,7 @@ def reached_by(file: Path) -> dict[str, Any]:
 
 
 async def serve_beside(source: Source, config: BrokerConfig, data_dir: Path, environment: Environment) -> None:
-    """Serve a console over these views until cancelled; nothing, if no port is set. What is wrong is logged."""
+    """Serve a console over these views until cancelled; nothing, if no port is set. An error is logged."""
     if config["coterie.console.port"] is None:
         return
     shared = Shared(source, environment.clock)

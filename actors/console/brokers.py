@@ -43,8 +43,8 @@ def client_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 class BrokerDesk:
     """A Desk at the brokers, by the settings of a client. Its methods run in threads.
 
-    Who is logged in stays so on his connections, also when he is no user any more. So each method logs in anew, and
-    `admin`, which stays connected, is for what is shown after his rights were asked for.
+    A user who has logged in stays so on his connections, also when he is no user any more. So each method logs in anew,
+    and `admin`, which stays connected, is for what is shown after his rights were asked for.
     """
 
     def __init__(self, settings: Mapping[str, Any], clock: Clock) -> None:
@@ -54,7 +54,7 @@ class BrokerDesk:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def rights(self) -> Rights:
-        """What he may see. Raises DeskError."""
+        """The user's rights. Raises DeskError."""
         return await self._do(self._rights)
 
     def _rights(self) -> Rights:
@@ -68,7 +68,7 @@ class BrokerDesk:
             return Rights(groups, topics)
 
     async def sees_settings(self, topic: str) -> bool:
-        """Whether he may describe the settings of a topic. Raises DeskError."""
+        """True if he may describe the settings of a topic. Raises DeskError."""
         return await self._do(lambda: self._sees_settings(topic))
 
     def _sees_settings(self, topic: str) -> bool:
@@ -124,7 +124,7 @@ class BrokerDesk:
         return found
 
     async def preview(self, wish: Wish) -> Preview:
-        """What a reset would do now. Raises DeskError."""
+        """The effect that a reset would have now. Raises DeskError."""
         return await self._do(lambda: self._preview(wish))
 
     def _preview(self, wish: Wish) -> Preview:

@@ -1,4 +1,4 @@
-"""What a visitor does at the brokers: look at records, and move the offsets of groups. It is done as him."""
+"""A visitor's work at the brokers: looking at records, and moving the offsets of groups. It is done as him."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a reset would do: where each partition is and goes, and its log. `refusal` says why it cannot be done."""
+    """The effect of a reset: the present and the new offset of each partition, and its log."""
 
     wish: Wish
     offsets: dict[TopicPartition, int]
@@ -44,12 +44,12 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a visitor may see: None stands for everything there is."""
+    """A visitor's rights to see: None stands for everything there is."""
 
     groups: frozenset[str] | None = None
     topics: frozenset[str] | None = None
     cluster: bool = True
-    """Whether he sees the processes of the cluster, and what happens to them."""
+    """True if he sees the processes of the cluster, and what happens to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Desk(Protocol):
         ...
 
     async def sees_settings(self, topic: str) -> bool:
-        """Whether he may describe the settings of a topic."""
+        """True if he may describe the settings of a topic."""
         ...
 
     async def records(self, partition: TopicPartition, start: int | None, count: int) -> Records:
@@ -76,7 +76,7 @@ class Desk(Protocol):
         ...
 
     async def preview(self, wish: Wish) -> Preview:
-        """What a reset would do now."""
+        """The effect that a reset would have now."""
         ...
 
     async def reset(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:

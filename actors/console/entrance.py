@@ -1,4 +1,7 @@
-"""Who may come in. A name and password are proved at a broker, by logging in there: we keep no users of our own."""
+"""The entrance for visitors. A name and password are proved at a broker, by logging in there: we keep no users.
+
+A name and password are proved at a broker, by logging in there: we keep no users of our own.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,10 @@ _CREDENTIALS: Final = (
     "sasl_oauth_token_file",
     "sasl_oauth_token_provider",
 )
-"""What says who the console itself is. A visitor is never that."""
+"""The settings by which the console itself logs in. A visitor is never that."""
 
 SourceOf = Callable[[BrokerDesk], Source]
-"""What a visitor sees, before his rights: the same for all, or made of his Desk."""
+"""The source of a visitor's views, before his rights: the same for all, or made of his Desk."""
 
 
 class EntranceError(OutsideError):
@@ -45,7 +48,7 @@ class EntranceError(OutsideError):
 
 
 class Entrance(Protocol):
-    """Who may come in."""
+    """The entrance for visitors."""
 
     @property
     def anybody(self) -> Visitor | None:
@@ -150,7 +153,7 @@ async def entrance(settings: Mapping[str, Any], source_of: SourceOf, clock: Cloc
 
 
 def _checks_rights(desk: BrokerDesk) -> bool:
-    """Whether the brokers have an authorizer: without one, Kafka answers that security is disabled."""
+    """True if the brokers have an authorizer: without one, Kafka answers that security is disabled."""
     try:
         desk.admin.describe_acls(AclFilter())
     except ClusterAuthorizationError:

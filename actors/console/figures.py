@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as people read them. What is not known is a dash, never a zero."""
+"""Numbers, sizes and times as people read them. An unknown value is a dash, never a zero."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def seconds(value: float | None) -> str:
 
 
 def ago(then_ms: int | None, now_ms: int) -> str:
-    """How long ago a moment was: now, 12 s ago, 3 h 2 min ago."""
+    """The time since a moment: now, 12 s ago, 3 h 2 min ago."""
     if then_ms is None:
         return UNKNOWN
     passed = (now_ms - then_ms) // 1000
@@ -86,7 +86,7 @@ def iso(wall_ms: int) -> str:
 
 
 def plural(number: int, thing: str) -> str:
-    """How many of a thing there are: 1 member, 3 members."""
+    """The number of a thing with its noun: 1 member, 3 members."""
     return f"{count(number)} {thing}{'' if number == 1 else 's'}"
 
 

@@ -1,6 +1,7 @@
-"""Which requests are let in at all, whoever they are from, and the headers of all answers.
+"""The conditions for requests to be let in at all, whoever they are from, and the headers of all answers.
 
-The name by which we are called must be ours (`web/hosts`). What changes something must come from a page of ours.
+The name by which we are called must be ours (`web/hosts`). A request that changes something must come from a page of
+ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What changes on a page, as server-sent events: regions that differ, and points that are new.
+"""The changes of a page, as server-sent events: regions that differ, and points that are new.
 
 An event is JSON with `look` (the wall time of the view), `regions` (HTML by name) and `series` (points after the last
 that was sent). A page is made again for each look, whether it has changed or not: that costs the cluster nothing, as
@@ -59,7 +59,7 @@ async def _wait(closing: asyncio.Event, most_s: float) -> None:
 
 
 def _changes(page: Page, sent: dict[str, str], since_ms: int) -> str | None:
-    """What of a page has not been sent, as JSON; None if nothing has changed."""
+    """The parts of a page that have not been sent, as JSON; None if nothing has changed."""
     regions = {each.name: each.html for each in page.regions if sent.get(each.name) != each.html}
     newer = page.wall_ms > since_ms
     if not regions and not newer:

@@ -1,9 +1,9 @@
 """A Source that shows a user what he may list himself, and nothing else.
 
-What that is, his own Admin asks the brokers: who may describe a group finds it in ListGroups, who may describe a topic
-in Metadata, and its settings are for those who may describe these. The processes of the cluster, where they run and
-what happens to them are for those who may describe the cluster. A figure of many topics or groups is shown only if all
-of them are his to see.
+His own Admin asks the brokers for his rights: a user who may describe a group finds it in ListGroups, one who may
+describe a topic in Metadata, and its settings are for those who may describe these. The processes of the cluster, where
+they run and what happens to them are for those who may describe the cluster. A figure of many topics or groups is shown
+only if all of them are his to see.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from actors.runtime.environment import Clock
 R = TypeVar("R", bound=Result)
 
 _AGE_S: Final = 10.0
-"""How old rights may be: what is taken from somebody is out of his sight by then."""
+"""The greatest age of rights: a right that is taken from somebody is gone from his sight by then."""
 _OFFSETS: Final = "__consumer_offsets-"
 _PROCESSES: Final = ("controller", "monitor")
 _LIVES: Final = ("start", "death")
@@ -51,7 +51,7 @@ _LIVES: Final = ("start", "death")
 
 
 class Entitled:
-    """What `source` has, as far as the owner of `desk` may see it."""
+    """The views of `source`, as far as the owner of `desk` may see them."""
 
     def __init__(self, source: Source, desk: Desk, clock: Clock) -> None:
         self._source = source
@@ -108,7 +108,7 @@ class Entitled:
         return replace(found, row=_topic(found.row, rights), partitions=partitions, configs=configs)
 
     async def _sees_settings(self, topic: str) -> bool:
-        """Whether he may describe the settings of a topic; asked again when his rights are."""
+        """True if he may describe the settings of a topic; asked again when his rights are."""
         if topic not in self._settings:
             self._settings[topic] = asyncio.ensure_future(self._desk.sees_settings(topic))
         try:
@@ -180,7 +180,7 @@ def _group(found: GroupView, rights: Rights) -> GroupView:
 
 
 def _rebalances(found: tuple[RebalanceView, ...], rights: Rights) -> tuple[RebalanceView, ...]:
-    """Where members run is told to those who see processes."""
+    """The places of members are told to those who see processes."""
     return found if rights.cluster else tuple(each.without_processes() for each in found)
 
 
@@ -192,7 +192,7 @@ def _topics(found: TopicRows, rights: Rights) -> TopicRows:
 
 
 def _topic(row: TopicRow, rights: Rights) -> TopicRow:
-    """How large logs are, brokers tell those who may describe the cluster."""
+    """Brokers tell the size of logs to those who may describe the cluster."""
     groups = tuple(group for group in row.groups if _may(group, rights.groups))
     return replace(row, groups=groups, size_bytes=row.size_bytes if rights.cluster else None)
 
@@ -230,7 +230,7 @@ def _overview(found: Overview, rows: GroupRows, all_topics: TopicRows, rights: R
 
 
 def _stranger(broker: BrokerView) -> BrokerView:
-    """What Metadata says of a broker."""
+    """A broker as Metadata describes it."""
     return replace(
         broker,
         node_id="",
@@ -248,7 +248,7 @@ def _stranger(broker: BrokerView) -> BrokerView:
 
 
 def _is_of_a_process(event: Event) -> bool:
-    """Whether an event names no topic and no group of anybody's."""
+    """True if an event names no topic and no group of anybody's."""
     own = event.subject in _PROCESSES and event.kind in _LIVES
     return own or event.subject.startswith(("broker ", _OFFSETS))
 

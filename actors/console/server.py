@@ -29,14 +29,14 @@ class ConsoleError(OutsideError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where it listens. Port 0: any free one."""
+    """The address that it listens on. Port 0: any free one."""
 
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
     certfile: Path | None = None
     keyfile: Path | None = None
     insecure: bool = False
-    """Whether other machines may look at it though nobody is asked who he is, or passwords travel in the clear."""
+    """True if other machines may look at it though nobody is asked for a login, or passwords travel in the clear."""
 
     @property
     def scheme(self) -> str:
@@ -52,7 +52,7 @@ class Console:
         self._served = served
         self._close = close
         self.address = address
-        """What to open in a browser."""
+        """The address to open in a browser."""
 
     async def run(self) -> None:
         """Answer until `stop`, or until cancelled. Then all visits are over, and what they had open is closed."""

@@ -1,4 +1,4 @@
-"""Who has logged in, and the tokens of forms: in memory, bounded, and gone with the process."""
+"""The visitors that have logged in, and the tokens of forms: in memory, bounded, and gone with the process."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Sessions:
         return self._found[cookie].seen
 
     def find(self, cookie: str, *, touch: bool = True) -> Session | None:
-        """The visit of a cookie. What runs by itself does not `touch` it: a stream keeps nobody logged in."""
+        """The visit of a cookie. A request that runs by itself does not `touch` it: a stream keeps nobody logged in."""
         session = self._found.get(cookie)
         if session is None or self._is_over(session):
             return None
@@ -125,7 +125,7 @@ class Tokens:
         return new_cookie(salt) + "." + self._proof(cookie, new_cookie(salt))
 
     def is_good(self, cookie: str, token: str) -> bool:
-        """Whether a token was made for this cookie."""
+        """True if a token was made for this cookie."""
         salt, separator, proof = token.partition(".")
         return bool(cookie and separator) and hmac.compare_digest(proof.encode(), self._proof(cookie, salt).encode())
 

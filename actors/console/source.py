@@ -1,4 +1,4 @@
-"""Where views come from."""
+"""The sources of views."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class VisitOverError(SourceError):
 
 
 class Source(Protocol):
-    """What knows a cluster: a Monitor, from near or far, or any Kafka."""
+    """A source that knows a cluster: a Monitor, from near or far, or any Kafka."""
 
     async def view(self, operation: Operation[R]) -> R:
         """The view that is asked for. Raises SourceError."""

@@ -37,11 +37,11 @@ class Tries:
 
     @property
     def kept(self) -> int:
-        """How many failed logins are remembered."""
+        """The number of failed logins that are remembered."""
         return len(self._failed)
 
     def begins(self, address: str, user: str) -> float | None:
-        """For how many seconds a login has to wait; None if there are too many of its address, and it is not to be.
+        """The seconds that a login has to wait; None if there are too many of its address, and it is not to be.
 
         It counts as failed from here on, so that many at once are not tried.
         """

@@ -1,7 +1,7 @@
 """Coordination: a generic host of coordinators, and the coordinator of groups.
 
-A *shard* (shard.py) is one partition of a coordinator's topic with all that is kept in it. It knows nothing of what it
-coordinates; `Coordinator` says what it needs of that. Groups are the one kind there is:
+A *shard* (shard.py) is one partition of a coordinator's topic with all that is kept in it. It knows nothing of the work
+that it coordinates; `Coordinator` says what it needs of that. Groups are the one kind there is:
 
 - this folder is the host: the shard, the writer (writer.py), loading (loading.py) with a registry of record types
   (records.py), timers (timers.py), and the question whether a process is needed (sleep.py);
@@ -9,8 +9,8 @@ coordinates; `Coordinator` says what it needs of that. Groups are the one kind t
 - `classic` and `consumer` are types of groups. group_types.py has the table of types;
 - `assignors` decides who of a group shall have which partitions, for types whose groups do not decide it themselves.
 
-**What is durable.** A shard's log holds records of types that the coordinator registers. What they say up to the high
-watermark is its durable state; nothing but the state's `replay` changes it, so loading the log always gives the same.
+**Durable state.** A shard's log holds records of types that the coordinator registers. Their contents up to the high
+watermark are its durable state; nothing but the state's `replay` changes it, so loading the log always gives the same.
 Parked requests and timers are live state, and are lost with the process.
 
 **A request's way.** A request either is answered at once, or makes a `Write`: changes, with what to do when they have

@@ -26,7 +26,7 @@ def group_types(consumer: ConsumerSettings = DEFAULTS) -> Sequence[GroupType]:
 GROUP_TYPES: Sequence[GroupType] = group_types()
 
 GROUP_RECORDS = RecordTypes((*OFFSET_RECORDS, *(each for known in GROUP_TYPES for each in known.record_types)))
-"""How the records of `__consumer_offsets` are read."""
+"""The types of the records of `__consumer_offsets`, with their decoders."""
 
 GroupShard = Shard[GroupCoordinator]
 

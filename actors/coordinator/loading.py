@@ -10,7 +10,7 @@ from actors.coordinator.records import TYPE_BYTES, Records, RecordType, RecordTy
 
 
 class Durable(Protocol):
-    """What a coordinator's log says up to the high watermark. Only these methods change it."""
+    """The content of a coordinator's log up to the high watermark. Only these methods change it."""
 
     def replay(self, change: Any) -> None:
         """Apply what records say. A record about something unknown is no error: compaction leaves gaps."""

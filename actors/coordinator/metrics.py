@@ -11,7 +11,7 @@ class Metrics:
     """Turns that came so late that members were given the time back."""
     records_loaded: int = 0
     unknown_records: int = 0
-    """How many of the loaded records were of types that this version does not know."""
+    """The number of loaded records whose types this version does not know."""
     load_time_ms: int = 0
     """From the start of the load until the shard served."""
     appends: int = 0

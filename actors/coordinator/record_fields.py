@@ -38,7 +38,7 @@ def with_length(data: bytes) -> bytes:
 
 
 def fits(*texts: str | None) -> bool:
-    """Whether each text can stand in a record: a string has 32,767 bytes at most."""
+    """True if each text can stand in a record: a string has 32,767 bytes at most."""
     return all(len(text) * 4 <= MAX_STRING_BYTES or _fits(text) for text in texts if text is not None)
 
 

@@ -54,7 +54,7 @@ def record_type(key: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """How the records of one type are read.
+    """A type of records, with its decoders.
 
     Loading keeps the last record of each key, so records of different keys lose their order. A type whose records
     count only in their place says so.
@@ -66,11 +66,11 @@ class RecordType:
     decode_run: Callable[[Sequence[bytes], Mapping[bytes, bytes | None]], Iterator[Any]] | None = None
     """The changes that several keys say, with their values by key, where that is faster than one by one."""
     ordered: bool = False
-    """Whether its records count only in their place among those of other keys."""
+    """True if its records count only in their place among those of other keys."""
     tombstones_ordered: bool = False
-    """Whether its tombstones do."""
+    """True if its tombstones do."""
     ordered_within: bool = False
-    """Whether its records do among those of the type: of two that speak of the same, the later one counts."""
+    """True if its records do among those of the type: of two that speak of the same, the later one counts."""
 
     @property
     def prefix(self) -> bytes:
@@ -113,6 +113,6 @@ class RecordTypes:
         return None if found is None else found.decode(key, value)
 
     def need_order(self, values: Mapping[bytes, bytes | None]) -> bool:
-        """Whether one of these records, values by key, counts only in its place."""
+        """True if one of these records, values by key, counts only in its place."""
         ordered, tombstones = self._ordered, self._ordered_tombstones
         return any(key[:TYPE_BYTES] in (ordered if value is not None else tombstones) for key, value in values.items())

@@ -1,4 +1,4 @@
-"""What a shard gives to the coordinator it hosts: its timers, the writer, and the answers."""
+"""The means that a shard provides to the coordinator it hosts: its timers, the writer, and the answers."""
 
 from __future__ import annotations
 

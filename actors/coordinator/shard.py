@@ -48,7 +48,7 @@ class ShardState(StrEnum):
 
 
 class Coordinator(Protocol):
-    """What a shard hosts: the requests of one kind of coordinator, its durable state and its live state.
+    """A coordinator as its shard hosts it: the requests of its kind, its durable state and its live state.
 
     It gets a `Runtime`, through which it answers, writes and sets timers. The shard calls it in this order: `adopt`
     when the log has been read, `start` when all of that has committed, then requests' handlers; `forget` at any time.
@@ -58,7 +58,7 @@ class Coordinator(Protocol):
 
     @property
     def handlers(self) -> Mapping[type, Handle]:
-        """What carries out each type of request while the shard serves."""
+        """The handler of each type of request while the shard serves."""
 
     def new_state(self) -> Durable:
         """The durable state of an empty log."""
@@ -89,9 +89,9 @@ class Shard(Generic[C]):
         self.state = ShardState.UNLOADED
         self.epoch = -1
         self.needs_reload = False
-        """Whether the log differs from what this shard knew. It has dropped its state and has to load again."""
+        """True if the log differs from what this shard knew. It has dropped its state and has to load again."""
         self.failure = ""
-        """Why the log could not be read; empty unless the state is Failed."""
+        """The reason why the log could not be read; empty unless the state is Failed."""
         self._runtime = Runtime(limits)
         self.coordinator = make(self._runtime)
         self._handlers = self.coordinator.handlers
@@ -252,7 +252,7 @@ class Shard(Generic[C]):
     # -- time
 
     def next_deadline(self) -> int | None:
-        """When `on_time` has something to do (monotonic ms); None if never."""
+        """The time at which `on_time` has something to do (monotonic ms); None if never."""
         return self._runtime.timers.next_due_ms()
 
     def on_time(self, now: Now) -> None:

@@ -1,6 +1,6 @@
-"""Whether a shard's process may be given back: nothing is under way, and what it hosts needs no process now.
+"""Decides whether a shard's process may be given back: nothing is under way, and its coordinator needs none now.
 
-What has expired is removed first. Then the answer holds for as long as nobody asks the shard anything: only time can
+Expired state is removed first. Then the answer holds for as long as nobody asks the shard anything: only time can
 change what it holds, and the answer says when.
 """
 
@@ -15,7 +15,7 @@ from actors.coordinator.timers import Timer
 from actors.coordinator.turn import Now, Request, Token
 
 _WRITES_MS: Final = 2_000
-"""How long the answer waits for the writes by which what has expired is removed.
+"""The time for which the answer waits for the writes that remove expired state.
 
 Without that the shard would be busy with them, and asked again after another `coterie.shard.idle.ms` only.
 """
@@ -27,13 +27,13 @@ Looked = Callable[[int | None, Now], None]
 
 
 class Sleeper(Protocol):
-    """What the host has to know of the coordinator."""
+    """The part of the coordinator that the host has to know."""
 
     def why_awake(self) -> str:
-        """Why it needs a process now, for people; empty if it does not."""
+        """The reason why it needs a process now, for people; empty if it does not."""
 
     def expire(self, done: Looked, now: Now) -> None:
-        """Remove what has expired, and tell `done` what expires next."""
+        """Remove all that has expired, and tell `done` the next expiry."""
 
     def stays_awake(self, why: str) -> Any:
         """The answer that a process is needed."""

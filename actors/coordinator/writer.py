@@ -40,12 +40,12 @@ class Append(NamedTuple):
 
 
 class WriteLimits(NamedTuple):
-    """What a writer keeps to."""
+    """The limits of a writer."""
 
     commit_timeout_ms: int
     """Writes that have not committed after this long are answered COORDINATOR_NOT_AVAILABLE."""
     max_batch_bytes: int
-    """The largest record batch that the log takes. What a turn wrote beyond it goes into further appends."""
+    """The largest record batch that the log takes. Records of a turn beyond it go into further appends."""
 
 
 class UnexpectedLogEndError(CoterieError):

@@ -73,7 +73,7 @@ class Service(Protocol):
     """The part of a shard's process that deals with clients and the broker. It sends over the relay by itself."""
 
     requests: int
-    """How many requests of clients it has read."""
+    """The number of clients' requests that it has read."""
     handlers: Mapping[int, Tell]
     """The handler of each message of the relay that is neither a client's request nor about the log."""
 
@@ -124,7 +124,7 @@ class Hosted:
 
 @dataclass(frozen=True, slots=True)
 class RecordCodec:
-    """How what a shard knows lies in the log."""
+    """The form in which a shard's state lies in the log."""
 
     replay: Callable[[Any, bytes], None]
     """Gives the next whole batches of the log to a shard that loads. Raises CorruptBatchError."""
@@ -134,7 +134,7 @@ class RecordCodec:
 
 @dataclass(frozen=True, slots=True)
 class SleepRule:
-    """When a shard is asked whether its partition may sleep. The shard knows whether it may."""
+    """The rule by which a shard is asked to let its partition sleep. The shard knows whether it may."""
 
     idle_setting: str
     """The setting that says after how long unasked, in ms; 0 for never."""
@@ -179,7 +179,7 @@ class CoordinatorKind:
     settings: Callable[[BrokerConfig, ClusterMetadata], Payload] | None
     """Makes what processes are told when settings have changed that they go by; None if there are none."""
     remarks: Callable[[Any, Any], Iterable[str]]
-    """What the log is to say of such settings, and did not of those before, which may be None."""
+    """The log's remarks on such settings that did not hold of those before, which may be None."""
     host: Callable[[bytes, Surroundings], Hosted]
     """Makes a shard, in its process, of what the process was told."""
     codec: RecordCodec

@@ -19,7 +19,7 @@ _KEPT_BYTES_MAX = 8192  # of a request: what is kept of it takes about ten times
 _new = tuple.__new__  # takes half the time of a named tuple's own constructor
 
 Read = tuple[RequestHeader, OffsetCommitColumns, core.OffsetCommitRequest | None]
-"""A request's header, what its answer is made of, and what the coordinator is asked, if anything."""
+"""A request's header, its message for the answer, and the coordinator's request, if there is any."""
 
 
 class Commits:

@@ -21,7 +21,7 @@ _HEAD: Final = bytes(4)
 """The throttle time, with which an answer begins."""
 _NO_TAGS: Final = b"\0"
 _TAIL: Final = 5
-"""How many bytes of a group come after its members in all versions: the authorized operations and its tags."""
+"""The bytes of a group after its members, in all versions: the authorized operations and its tags."""
 
 _Group = ConsumerGroupDescribeResponse.DescribedGroup
 _Member = ConsumerGroupDescribeResponse.Member

@@ -15,7 +15,7 @@ from actors.wire.framing import RequestHeader, decode_request_header
 from actors.wire.messages import ApiMessage
 
 KEYS: Final = (ApiKey.HEARTBEAT.to_bytes(2, "big"), ApiKey.CONSUMER_GROUP_HEARTBEAT.to_bytes(2, "big"))
-"""How the frames of heartbeats begin."""
+"""The first bytes of heartbeats' frames."""
 
 _NO_TOPICS = Topics()
 _BODY_AT = 8
@@ -24,7 +24,7 @@ _KEPT_BYTES_MAX = 1024  # of a request: nearly all are shorter
 _new = tuple.__new__  # takes half the time of a named tuple's own constructor
 
 Read = tuple[RequestHeader, ApiMessage, Request]
-"""A request's header, what its answer is made of, and what the coordinator is asked."""
+"""A request's header, its message, from which the answer is made, and the coordinator's request."""
 
 
 class Heartbeats:

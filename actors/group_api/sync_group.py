@@ -15,7 +15,7 @@ _PROTOCOL_FROM = 5
 
 
 def names_protocol(m: SyncGroupRequest, version: int) -> bool:
-    """Whether the request names the protocol, as it has to from version 5 on (KIP-559)."""
+    """True if the request names the protocol, as it has to from version 5 on (KIP-559)."""
     return version < _PROTOCOL_FROM or (m.protocol_type is not None and m.protocol_name is not None)
 
 

@@ -14,7 +14,7 @@ from actors.records.errors import FENCED_LEADER_EPOCH, OFFSET_OUT_OF_RANGE, Corr
 
 
 class AppendResult(NamedTuple):
-    """Where an append went. `log_append_time_ms` is -1 unless the topic uses LogAppendTime."""
+    """The result of an append."""
 
     base_offset: int
     last_offset: int

@@ -1,4 +1,4 @@
-"""How far damage goes in a segment's file: which bytes, and which offsets they should have.
+"""The extent of damage in a segment's file: its bytes, and the offsets they should have.
 
 The header of a damaged batch says neither for certain. So damage ends where a sound batch is found: where the header
 leads to, or at an entry of the index, or at the end of the file.
@@ -37,7 +37,7 @@ def _offset_before(segment: Segment, position: int) -> int:
 
 
 def _candidates(segment: Segment, fd: int, position: int) -> Iterator[int]:
-    """Where the next sound batch may begin."""
+    """The positions at which the next sound batch may begin."""
     header = read_header(os.pread(fd, HEADER_BYTES, position).ljust(HEADER_BYTES, b"\0"))
     if header.length >= MIN_LENGTH:
         yield position + header.size_bytes

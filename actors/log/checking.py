@@ -1,14 +1,14 @@
 """Checks batches that come from a file before anybody is given them: checksum, magic, length, order of offsets.
 
-**Which bytes are checked.** Those of which this process does not know that they are right: it knows it of what it has
-written itself since it opened the segment (an append checks each batch), and of what it has checked once. It forgets
-that for the whole segment when it meets bytes of it that are no longer in the machine's memory (`in_memory`): what is
-read then comes from the disk.
+**The bytes that are checked.** Those of which this process does not know that they are right: it knows it of what it
+has written itself since it opened the segment (an append checks each batch), and of what it has checked once. It
+forgets that for the whole segment when it meets bytes of it that are no longer in the machine's memory (`in_memory`):
+what is read then comes from the disk.
 
-**What this does not see.** The kernel is asked only about the first and the last page of a read; and pages that
-something else than the log has brought back into memory (another process, a walk over headers by time) pass for pages
-that never left. Base offset, length and leader epoch are outside a batch's checksum. A wrong offset is seen by its
-neighbours, unless it passes for a gap that compaction has left; an epoch is only compared with the newest one.
+**Limits.** The kernel is asked only about the first and the last page of a read; and pages that something else than the
+log has brought back into memory (another process, a walk over headers by time) pass for pages that never left. Base
+offset, length and leader epoch are outside a batch's checksum. A wrong offset is seen by its neighbours, unless it
+passes for a gap that compaction has left; an epoch is only compared with the newest one.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Known:
         self._ranges: list[tuple[int, int]] = []
 
     def covers(self, begin: int, end: int) -> bool:
-        """Whether all bytes from `begin` to `end` are known."""
+        """True if all bytes from `begin` to `end` are known."""
         ranges = self._ranges
         number = bisect_right(ranges, begin, key=_begin)
         return bool(number) and end <= ranges[number - 1][1]
 
     def touches(self, begin: int, end: int) -> bool:
-        """Whether any of these bytes is known."""
+        """True if any of these bytes is known."""
         ranges = self._ranges
         number = bisect_left(ranges, end, key=_begin)
         return bool(number) and ranges[number - 1][1] > begin
@@ -87,7 +87,7 @@ def _length(pair: tuple[int, int]) -> int:
 
 
 def in_memory(fd: int, begin: int, end: int) -> bool:
-    """Whether the first and the last byte of a range are in the machine's memory; True where the system cannot say."""
+    """True if the first and the last byte of a range are in the machine's memory, or the system cannot say."""
     try:
         os.preadv(fd, (_probed,), begin, os.RWF_NOWAIT)
         os.preadv(fd, (_probed,), end - 1, os.RWF_NOWAIT)
@@ -99,7 +99,7 @@ def in_memory(fd: int, begin: int, end: int) -> bool:
 
 
 class Bounds(NamedTuple):
-    """Which offsets batches may have: from `low` on, up to before `end`. The last one ends at byte `limit`.
+    """The offsets that batches may have: from `low` on, up to before `end`. The last one ends at byte `limit`.
 
     `first`: whether the first batch may begin before `low`, because `low` is an offset within it.
     """
@@ -164,7 +164,7 @@ def check_in_file(fd: int, position: int, bounds: Bounds) -> Outcome:
 
 
 def rest_of_batch(data: Buffer, begin: int) -> int:
-    """How many bytes are missing at the end of the batch that begins at `begin` of a buffer; 0 if that is not there."""
+    """The missing bytes of the batch that begins at `begin` of a buffer; 0 if no sound header is there."""
     if begin + HEADER_BYTES > len(data):
         return 0
     header = read_header(data, begin)
@@ -172,7 +172,7 @@ def rest_of_batch(data: Buffer, begin: int) -> int:
 
 
 def _wrong_fields(header: BatchHeader, position: int, bounds: Bounds) -> str:
-    """Which of the fields that no checksum protects cannot be right; "" if all can."""
+    """The field without a checksum that cannot be right, in words; "" if all can."""
     if not header.is_sound:
         return f"no batch has length {header.length} and magic {header.magic}"
     if header.last_offset_delta < 0 or (header.last_offset if bounds.first else header.base_offset) < bounds.low:
@@ -191,7 +191,7 @@ def _wrong_gap(header: BatchHeader, low: int, next_base: int) -> str:
 
 
 def contradicted(header: BatchHeader, low: int, next_base: int) -> bool:
-    """Whether the next batch's offset says that the gap before a batch, from `low` on, is none of compaction's."""
+    """True if the next batch's offset shows that compaction did not leave the gap before a batch, from `low` on."""
     return next_base < header.next_offset or next_base == low + header.last_offset_delta + 1
 
 

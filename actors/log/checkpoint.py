@@ -1,4 +1,4 @@
-"""What a log must remember beside its records, in one small JSON file of its folder."""
+"""A log's notes beside its records, in one small JSON file of its folder."""
 
 import json
 from dataclasses import asdict, dataclass

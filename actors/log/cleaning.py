@@ -1,4 +1,4 @@
-"""Compaction as the log sees it: what is due, what to read, and putting the result in place.
+"""Compaction as the log sees it: its moment, its input, and putting the result in place.
 
 The work itself is compaction.py's, in a helper process; how files change places is swap.py's.
 """
@@ -36,7 +36,7 @@ class Cleaning:
         return sum(each.size_bytes for each in dirty) / total if total else 0.0
 
     def plan(self, now_ms: int, *, force: bool = False, max_keys: int = DEFAULT_MAX_KEYS) -> CompactionPlan | None:
-        """What to compact now; None if nothing is due. `force`: whatever the dirty ratio, with the active segment."""
+        """The compaction that is due now, or None."""
         state = self._state
         if not state.config.compacts or state.failure is not None:
             return None
@@ -117,7 +117,7 @@ class Cleaning:
         return self.dirty_ratio(now_ms) >= ratio or self._is_overdue(dirty[0], now_ms)
 
     def _is_overdue(self, segment: Segment, now_ms: int) -> bool:
-        """Whether a segment's first batch has waited longer than max.compaction.lag.ms for its compaction."""
+        """True if a segment's first batch has waited longer than max.compaction.lag.ms for its compaction."""
         lag_ms = self._state.config.max_compaction_lag_ms
         if lag_ms == MAX_LONG:
             return False

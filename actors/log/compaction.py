@@ -46,7 +46,7 @@ _MERGED_RECORDS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What one compaction reads: plain data, so that it can go to another process.
+    """The input of one compaction: plain data, so that it can go to another process.
 
     `bases`: the base offsets of all closed, committed segments from the log's first on; they end at `end`.
     Records from `first_dirty` on have not been compacted yet. Tombstones before `tombstones_until` may go.

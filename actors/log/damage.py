@@ -72,7 +72,7 @@ class Damages:
         return bool(self._known)
 
     def has(self, segment: Segment, damage: Damage) -> bool:
-        """Whether a segment still has this damage."""
+        """True if a segment still has this damage."""
         return damage in self._of(segment)
 
     def add(self, segment: Segment, damage: Damage, *, tell: bool = True) -> None:

@@ -6,8 +6,8 @@
     DATA_DIR/.boot               during which boot of the machine the last owner ran
     DATA_DIR/TOPIC-PARTITION/    a log, and partition.metadata with the topic's id
 
-Which partitions there should be, and who leads them, is known to the controller, not to the directory. So is whether
-this is the broker's directory still: one whose broker was replaced is never used again.
+The controller, not the directory, knows which partitions there should be, and who leads them. So is whether this is the
+broker's directory still: one whose broker was replaced is never used again.
 """
 
 import base64
@@ -57,11 +57,11 @@ class DataDir:
     def __init__(self, path: Path, directory_id: str, lock: FolderLock, was_clean: bool, machine: Machine) -> None:
         self.path = path
         self.directory_id = directory_id
-        """What distinguishes it from every other directory that the broker has had (KIP-858)."""
+        """The id that distinguishes it from every other directory that the broker has had (KIP-858)."""
         self.was_clean = was_clean
-        """Whether the last owner closed everything; if not, what was not flushed has to be checked."""
+        """True if the last owner closed everything; if not, unflushed bytes have to be checked."""
         self.intact = was_clean or _same_boot(path, machine)
-        """Whether all that was written is here. If not, replicas come back outside the in-sync sets.
+        """True if all that was written is here. If not, replicas come back outside the in-sync sets.
 
         Once its logs are loaded, it says so of them, too: no log ends before what is known to have been on disk.
         """
@@ -71,7 +71,7 @@ class DataDir:
         self.not_opened: set[TopicPartition] = set()
         """The partitions whose log could not be opened when that was last tried."""
         self.damaged: deque[tuple[TopicPartition, Damage]] = deque()
-        """What reads have found damaged, in any thread, for the owner to take out and to tell."""
+        """Damage that reads have found, in any thread; the owner takes it out and reports it."""
         self._lock = lock
         self._machine = machine
         self._writer = self.writer = machine.writer
@@ -324,7 +324,7 @@ def _check_identity(path: Path, expected: Mapping[str, str], directory_id: str |
 
 
 def was_replaced(path: Path, broker_id: int | str, own: str, current: str | None) -> str:
-    """Why a directory is used no longer."""
+    """The reason why a directory is no longer used."""
     return (
         f"data directory {path} has {DIRECTORY_ID}={own}, but broker {broker_id} was replaced and has"
         f" {DIRECTORY_ID}={current} now: this directory is used no longer. Keep it as a copy, or remove it."
@@ -357,7 +357,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def _take_clean_marker(path: Path, writer: FileWriter) -> bool:
-    """Whether the last stop was clean; from now on, until `close`, it is not."""
+    """True if the last stop was clean; from now on, until `close`, it is not."""
     with contextlib.suppress(FileNotFoundError):
         (path / CLEAN_NAME).unlink()
         writer.fsync_directory(path)
@@ -366,7 +366,7 @@ def _take_clean_marker(path: Path, writer: FileWriter) -> bool:
 
 
 def _same_boot(path: Path, machine: Machine) -> bool:
-    """Whether the last owner ran since the machine's last boot: its death then lost nothing it had written."""
+    """True if the last owner ran since the machine's last boot: its death then lost nothing it had written."""
     try:
         mark = path / BOOT_NAME
         return not mark.exists() or mark.read_bytes() == machine.boot()

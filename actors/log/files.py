@@ -1,4 +1,4 @@
-"""How logs write their files, which is handed to them, and helpers that have no state."""
+"""The writer of logs' files, which is handed to them, and helpers that have no state."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ _IOV_MAX: Final = 512
 
 
 class FileWriter:
-    """How files are written and made durable: all of it or an OSError. Tests hand in a disk that fails."""
+    """Writes files and makes them durable: all of it or an OSError. Tests hand in a disk that fails."""
 
     def write(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         """Write `buffers` one after the other at `position`; the number of bytes. An OSError may leave part of them."""

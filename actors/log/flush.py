@@ -19,7 +19,7 @@ class Syncing:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.failed = False
-        """Whether an fsync has failed since the last repair. After that, one that succeeds proves nothing."""
+        """True if an fsync has failed since the last repair. A later one that succeeds proves nothing."""
 
 
 @dataclass(slots=True)
@@ -33,13 +33,13 @@ class FlushJob:
     hold: Hold
     syncing: Syncing
     newest_ms: int = 0
-    """When the last record before `upto` was appended."""
+    """The time at which the last record before `upto` was appended."""
     active_fd: int = -1
     sealed: list[Segment] = field(default_factory=list)
     files: list[tuple[Path, bytes]] = field(default_factory=list)
     error: OSError | None = None
     lost: bool = False
-    """Whether the error leaves it open what is on the disk. If only an index could not be written, it does not."""
+    """True if the error leaves it open what is on the disk. A failure to write only an index does not."""
 
     def run(self) -> None:
         """Do the job. An error of the disk is kept in `error`."""
@@ -126,11 +126,11 @@ class Flushing:
 
     @property
     def needed(self) -> bool:
-        """Whether closed segments wait to be flushed."""
+        """True if closed segments wait to be flushed."""
         return any(not segment.flushed for segment in self._state.segments.closed())
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether closed segments, or records older than flush.ms, have not been flushed."""
+        """True if closed segments, or records older than flush.ms, have not been flushed."""
         since = self._unflushed_since_ms
         return (since is not None and now_ms - since >= self._state.config.flush_ms) or self.needed
 
@@ -175,7 +175,7 @@ class Flushing:
         written = {path for path, _ in job.files}
         self._snapshots = [each for each in self._snapshots if each[0] not in written]
         self._unflushed_records = 0
-        # What came since is younger than the youngest flushed.
+        # Records that came since are younger than the youngest flushed.
         self._unflushed_since_ms = None if state.end == job.upto else job.newest_ms
         state.flushed_to(job.upto)
 

@@ -1,7 +1,7 @@
 """The lock of a folder that one process at a time may write to: a broker's data, the controller's metadata.
 
 The lock is filelock's, an flock of the file `.lock`: the kernel frees it when its process dies, however that happens,
-and neither a forked nor a started child keeps it. What the library does by default and is not wanted here:
+and neither a forked nor a started child keeps it. Some of the defaults of the library are not wanted here:
 
 - A lock object that is garbage collected lets go. Here a lock is held until `release` or the end of the process.
 - Where a file system has no flock, a marker file stands in, which the death of its process leaves behind. Here the
@@ -58,7 +58,7 @@ class FolderLock:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether some process, this one included, holds the folder. Raises OSError if its lock cannot be tried."""
+    """True if some process, this one included, holds the folder. Raises OSError if its lock cannot be tried."""
     lock = _lock(folder / LOCK_NAME)
     try:
         lock.acquire(timeout=0)

@@ -34,7 +34,7 @@ class SparseIndex:
         return (self._pair(number) for number in range(len(self)))
 
     def is_full(self, limit_bytes: int) -> bool:
-        """Whether one more pair would make the file larger than that."""
+        """True if one more pair would make the file larger than that."""
         return len(self._buffer) + self._entry.size > limit_bytes
 
     def append(self, first: int, second: int) -> None:

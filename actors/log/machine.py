@@ -1,4 +1,4 @@
-"""What a data directory has from the machine it lies on. Who makes the directory hands it in; there is no default."""
+"""The machine that a data directory lies on. The creator of the directory hands it in; there is no default."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

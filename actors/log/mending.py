@@ -29,7 +29,9 @@ class Mending:
         self._state = state
 
     def mend(self, segment: Segment, damage: Damage, records: bytes) -> Damage | None:
-        """Write batches with the offsets of a damage, the first ones or all. What is left of the damage.
+        """Write batches with the offsets of a damage, the first ones or all.
+
+        Returns the part of the damage that is left.
 
         All of it is left if the log no longer has it: its segment was compacted or cut, or has gone.
         Raises NotFittingError if they are others, StorageError if the disk does not take them. The caller has the file

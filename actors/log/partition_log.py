@@ -1,7 +1,7 @@
 """One partition's log: a class that hands each call on to one of its parts.
 
-One thread calls a log. What takes long is returned, to be run in another thread: flush jobs, extents to read, files to
-remove. The parts share a `LogState` (state.py), and each has its module:
+One thread calls a log. Work that takes long is returned, to be run in another thread: flush jobs, extents to read,
+files to remove. The parts share a `LogState` (state.py), and each has its module:
 
     appending.py   records come in            retention.py    records leave at the start
     reading.py     records are read           truncation.py   the end moves back, or on without records
@@ -57,7 +57,7 @@ class PartitionLog:
         self._repairs = Repairs(state, flushing)
         self._mending = Mending(state)
         self.is_short = opened.is_short
-        """Whether records that had been on disk were gone from its end when it was opened."""
+        """True if records that had been on disk were gone from its end when it was opened."""
 
     @classmethod
     def open(
@@ -143,7 +143,7 @@ class PartitionLog:
         return self._state.damages
 
     def mend(self, segment: Segment, damage: Damage, records: bytes) -> Damage | None:
-        """Put batches of another replica in the place of damaged ones. What is left of the damage.
+        """Put batches of another replica in the place of damaged ones. Returns the damage that is left.
 
         NotFittingError if they are not those that were here, StorageError if the disk does not take them.
         """
@@ -151,7 +151,7 @@ class PartitionLog:
 
     @property
     def failure(self) -> str | None:
-        """Why the log takes no appends until it is repaired or opened again, or None."""
+        """The reason why the log takes no appends until it is repaired or opened again, or None."""
         return self._state.failure
 
     # -- offsets and epochs
@@ -245,7 +245,7 @@ class PartitionLog:
     def read_or_locate(
         self, offset: int, max_bytes: int, at_once_bytes: int, min_one_batch: bool = True
     ) -> bytes | Extent:
-        """What `read` returns, but as an extent if it is longer than `at_once_bytes`. Then StorageError, too."""
+        """The same as `read`, but as an extent if it is longer than `at_once_bytes`. Then StorageError, too."""
         place = self._reader.place(offset, max_bytes, None, min_one_batch)
         if place is None:
             return b""
@@ -256,17 +256,20 @@ class PartitionLog:
     def locate(
         self, offset: int, max_bytes: int, max_offset: int | None = None, min_one_batch: bool = True
     ) -> Extent | None:
-        """What `read` would return, as an extent that another thread can read; None for b"". Opens the file."""
+        """The same range as `read` would return, as an extent that another thread can read; None for b"".
+
+        Opens the file.
+        """
         place = self._reader.place(offset, max_bytes, max_offset, min_one_batch)
         return Extent(self._state, place, offset) if place else None
 
     def readable_bytes(self, offset: int, max_bytes: int) -> int:
-        """How many bytes `read` would return."""
+        """The number of bytes that `read` would return."""
         place = self._reader.place(offset, max_bytes, None, True)
         return place.size_bytes if place else 0
 
     def bytes_from(self, offset: int) -> int:
-        """How many bytes there are from `offset` on, to an entry of the index. No file is read."""
+        """The number of bytes from `offset` on, to an entry of the index. No file is read."""
         return self._state.segments.bytes_from(offset) if offset < self.log_end_offset else 0
 
     def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
@@ -283,7 +286,7 @@ class PartitionLog:
     # -- segments and durability
 
     def roll(self) -> bool:
-        """Begin a new segment unless the active one is empty. Whether it did."""
+        """Begin a new segment unless the active one is empty. Returns True if it did."""
         return self._storage.roll()
 
     def roll_if_due(self, now_ms: int) -> bool:
@@ -292,11 +295,11 @@ class PartitionLog:
 
     @property
     def needs_flush(self) -> bool:
-        """Whether closed segments wait for `begin_flush`."""
+        """True if closed segments wait for `begin_flush`."""
         return self._flushing.needed
 
     def flush_is_due(self, now_ms: int) -> bool:
-        """Whether closed segments, or records older than flush.ms, have not been flushed."""
+        """True if closed segments, or records older than flush.ms, have not been flushed."""
         return self._flushing.is_due(now_ms)
 
     def begin_flush(self) -> FlushJob | None:
@@ -329,9 +332,9 @@ class PartitionLog:
         return self._repairs.finish(job)
 
     def is_saved(self, *, watermark: bool) -> bool:
-        """Whether the checkpoint that was last written has the start, and if asked for the watermark.
+        """True if the checkpoint that was last written has the start, and if asked for the watermark.
 
-        What else it has is written as it changes.
+        Its other fields are written as they change.
         """
         return self._state.is_saved(watermark=watermark)
 
@@ -384,7 +387,7 @@ class PartitionLog:
     def plan_compaction(
         self, now_ms: int, *, force: bool = False, max_keys: int = DEFAULT_MAX_KEYS
     ) -> CompactionPlan | None:
-        """What to compact now, for `compaction.compact` in a helper process; None if nothing is due.
+        """The compaction that is due now, for `compaction.compact` in a helper process; None if nothing is due.
 
         `force`: whatever the dirty ratio, with the active segment, which is closed and flushed for it.
         """

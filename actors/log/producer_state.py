@@ -31,7 +31,7 @@ class ProducerBatch(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerEntry:
-    """What is known of one producer id. `seen_at_ms` is the broker's clock at its last batch."""
+    """The log's knowledge of one producer id."""
 
     epoch: int
     seen_at_ms: int

@@ -25,7 +25,7 @@ REST_BYTES: Final = 256 << 10
 """A read may be so much longer than it was asked to be, because it ends with the end of a batch."""
 
 FILES_MAX: Final = 256
-"""How many files clients that read slowly may keep open. A process may have 1024 in all, where nobody has raised it."""
+"""The most files that slow readers may keep open. A process may have 1024 in all, where nobody has raised it."""
 
 
 class Extent:
@@ -55,7 +55,7 @@ class Extent:
 
     @staticmethod
     def may_be_kept() -> bool:
-        """Whether few enough files are open for one to be kept open for long."""
+        """True if few enough files are open for one to be kept open for long."""
         return OpenFile.count() < FILES_MAX
 
     def read(self, most_bytes: int | None = None) -> bytes:
@@ -104,11 +104,11 @@ class Extent:
     def _check(self, data: bytes) -> bytes:
         """Check some of the batches after those that were checked; `data` is what comes next, which may become longer.
 
-        What is read a second time comes from memory.
+        A second read of the same bytes comes from memory.
         """
         assert self._file is not None, "it has just been read"
         at, bounds, fd, read = self._checked_to, self._bounds, self._file.fd, data
-        if at < self._position:  # what was known in between has been forgotten, and may begin within a batch
+        if at < self._position:  # the known range in between has been forgotten, and this read may begin within a batch
             read = self._segment.read_from(fd, at, min(bounds.limit - at, len(data)))
         outcome = check(read, at, bounds)
         rest = rest_of_batch(read, outcome.size_bytes) if not outcome.wrong else 0
@@ -128,14 +128,14 @@ class Extent:
 
 
 def _bounds(state: LogState, place: Place, offset: int) -> Bounds:
-    """What the batches of a place, which has just been found for `offset`, may be."""
+    """The bounds of the batches of a place that has just been found for `offset`."""
     end = state.segments.end_offset(place.segment, state.end)
     assert end is not None, "it has just been found"
     return Bounds(offset, end, place.segment.size_bytes, state.newest_epoch, first=not place.exact)
 
 
 def _check_place(segment: Segment, data: bytes, begin: int, bounds: Bounds) -> Outcome:
-    """Check the batches of a whole place. What follows a gap at its end, only the next header in the file can tell."""
+    """Check the batches of a whole place. Only the next header in the file can explain a gap at its end."""
     outcome = check(data, begin, bounds)
     if outcome.wrong or outcome.size_bytes == len(data):
         return outcome
@@ -198,7 +198,7 @@ class Reader:
         self._state = state
 
     def place(self, offset: int, max_bytes: int, max_offset: int | None, min_one_batch: bool) -> Place | None:
-        """Where the batches from `offset` to `max_offset` are; None if there are none. Raises FetchOffsetOutOfRange."""
+        """The place of the batches from `offset` to `max_offset`, or None. Raises FetchOffsetOutOfRange."""
         state = self._state
         if not state.start <= offset <= state.end:
             raise FetchOffsetOutOfRange(f"offset {offset} is not within {state.start}..{state.end}")

@@ -38,7 +38,7 @@ class OpenedLog:
     producers: ProducerStates
     log_end_offset: int
     is_short: bool
-    """Whether it ends before the recovery point: records are gone that were on disk."""
+    """True if it ends before the recovery point: records are gone that were on disk."""
 
 
 def open_directory(
@@ -90,14 +90,14 @@ def _numbered(names: Iterable[str], suffix: str) -> list[tuple[int, str]]:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the check of a segment has seen of its batches, so that they need not be read again."""
+    """The facts that the check of a segment has seen of its batches, so that they need not be read again."""
 
     first: BatchHeader | None = None
     next_offset: int = 0
     epochs: dict[int, int] = field(default_factory=dict)
     """The offset at which each leader epoch begins."""
     idempotent: bool = False
-    """Whether a batch is an idempotent producer's."""
+    """True if a batch is an idempotent producer's."""
 
     def note(self, header: BatchHeader) -> None:
         if self.first is None:
@@ -196,13 +196,13 @@ class _Opening:
         return segments
 
     def _must_verify(self, segment: Segment, end: int | None) -> bool:
-        """Whether the segment may hold batches a crash has damaged."""
+        """True if the segment may hold batches that a crash has damaged."""
         if not self._clean:
             return end is None or end > self._checkpoint.recovery_point
         return end is None and not _ends_whole(segment, self._checkpoint.recovery_point)
 
     def _recover(self, segment: Segment) -> bool:
-        """Check every batch, and cut the segment at the first bad one. Whether something was cut."""
+        """Check every batch, and cut the segment at the first bad one. Returns True if something was cut."""
         seen = self._seen[segment] = _Seen()
         length = segment.rebuild(
             self._config.index_interval_bytes,
@@ -265,7 +265,7 @@ class _Opening:
 
 
 def _ends_whole(segment: Segment, end: int) -> bool:
-    """Whether an active segment's indexes load, and its file ends with a whole batch, at the offset where it did."""
+    """True if an active segment's indexes load, and its file ends with a whole batch, at the offset where it did."""
     if not segment.load():
         return False
     try:

@@ -68,7 +68,7 @@ class OpenFile:
 
     @classmethod
     def count(cls) -> int:
-        """How many this process has open."""
+        """The number of files that this process has open."""
         return len(cls._present)
 
 
@@ -87,7 +87,7 @@ class Segment:
         self.first_append_ms = NO_TIMESTAMP
         self.flushed = False
         self.cuts = 0
-        """How often its end was cut off. What was found in it before is then no longer there."""
+        """The number of times that its end was cut off. Findings from before a cut are no longer valid."""
         self.damaged: dict[int, BatchAt] = {}
         """By position: what stands for bytes that are known to be damaged when the batches are walked over."""
         self.known = Known()

@@ -1,4 +1,4 @@
-"""What the parts of one log share: offsets, segments, epochs, producers, the checkpoint, and whether it is usable.
+"""The state that the parts of one log share: offsets, segments, epochs, producers, the checkpoint, a failure if any.
 
 The parts read the fields. Only the methods here change them, so that what belongs together changes together.
 """
@@ -42,11 +42,13 @@ class LogState:
         self.damages = damages
         self.hold = Hold()
         self.failure: str | None = None
-        """Why the log takes no appends until it is repaired or opened again; None if it does."""
+        """The reason why the log takes no appends until it is repaired or opened again; None if it does."""
         self.in_repair = False
-        """Whether a repair reads the folder: until it has ended, no file may be removed."""
+        """True while a repair reads the folder: no file may be removed then."""
         self.generation = 0
-        """How often the end has moved back. The result of a job that was begun before the last time does not count."""
+        """The number of times that the end has moved back. The result of a job that was begun before the last time does
+        not count.
+        """
         self._saved = opened.written
 
     # -- whether it is usable
@@ -78,7 +80,7 @@ class LogState:
     # -- what may lie in it
 
     def bounds_of(self, segment: Segment) -> Bounds | None:
-        """Which offsets and epochs the batches of a segment may have; None if it is no longer the log's."""
+        """The bounds of the offsets and epochs of a segment's batches; None if it is no longer the log's."""
         end = self.segments.end_offset(segment, self.end)
         return None if end is None else Bounds(segment.base_offset, end, segment.size_bytes, self.newest_epoch)
 
@@ -148,7 +150,7 @@ class LogState:
         self.producers = producers
 
     def adopt(self, opened: OpenedLog) -> None:
-        """Go on with the log as a repair has read it. What is known here and not on disk yet stays."""
+        """Go on with the log as a repair has read it. State that is known here and not on disk yet stays."""
         for segment in self.segments:
             segment.close()
         self.segments.replace(opened.segments)
@@ -166,7 +168,7 @@ class LogState:
     # -- the checkpoint
 
     def is_saved(self, *, watermark: bool) -> bool:
-        """Whether the folder's checkpoint has the start, and if asked for the watermark."""
+        """True if the folder's checkpoint has the start, and if asked for the watermark."""
         saved = self._saved
         return self.start == saved.log_start_offset and not (watermark and self.watermark != saved.high_watermark)
 

@@ -41,7 +41,7 @@ class Storage:
             segment.first_append_ms = now_ms
 
     def roll(self) -> bool:
-        """Begin a new segment unless the active one is empty. Whether it did."""
+        """Begin a new segment unless the active one is empty. Returns True if it did."""
         self._state.must_be_usable()
         if self._state.segments.active.size_bytes == 0:
             return False

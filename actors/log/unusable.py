@@ -1,4 +1,4 @@
-"""Why a folder of ours cannot be used, and what to do about it: in one line, whatever the system calls it."""
+"""The reason why a folder of ours cannot be used, and the remedy: in one line, whatever the system calls it."""
 
 from __future__ import annotations
 

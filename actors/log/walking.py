@@ -23,7 +23,7 @@ _MAGIC_AT: Final = 16  # in a batch
 
 
 class BatchAt(NamedTuple):
-    """Where in its segment a batch is."""
+    """The place of a batch in its segment."""
 
     position: int
     size_bytes: int
@@ -97,12 +97,12 @@ class Walk:
         return header
 
     def _contradicts(self, end: int, header: BatchHeader, low: int) -> bool:
-        """Whether the next batch says that there is no gap. What a crash has torn says nothing."""
+        """True if the next batch shows that there is no gap. A batch that a crash has torn shows nothing."""
         after = read_header(self._view, end)
         return after.is_sound and contradicted(header, low, after.base_offset)
 
     def _damage(self, position: int, low: int) -> BatchAt | None:
-        """What is damaged from a position on, where `low` is the next offset; None if that may be a crash's doing."""
+        """The damage from a position on, where `low` is the next offset; None if that may be a crash's doing."""
         if low >= self._flushed_to:
             return None
         header = read_header(self._view, position)
@@ -117,7 +117,7 @@ class Walk:
         return None
 
     def _candidates(self, position: int, own_end: int) -> Iterator[int]:
-        """Where the next sound batch may begin: there is room for a header."""
+        """The positions at which the next sound batch may begin: there is room for a header."""
         last = len(self._view) - HEADER_BYTES
         if position < own_end <= last:
             yield own_end
@@ -128,7 +128,7 @@ class Walk:
             found = self._content.find(_MAGIC, found + 1, end)
 
     def _is_followed(self, position: int, header: BatchHeader) -> bool:
-        """Whether another batch comes after this sound one, or the file or what was flushed ends.
+        """True if another batch comes after this sound one, or the file or its flushed part ends.
 
         A record may hold the bytes of a batch. But more bytes of the record follow these.
         """

@@ -35,7 +35,7 @@ async def _serve(spec: MonitorSpec) -> None:
 
 
 def _bridges(spec: MonitorSpec) -> list[Bridge]:
-    """Whom else is told after each look."""
+    """The others that are told after each look."""
     if not BrokerConfig.from_mapping(spec.config).boolean("coterie.metrics.ray"):
         return []
     from actors.monitor.ray_bridge import RayBridge  # few want it

@@ -44,7 +44,7 @@ class Picture:
     kinds: Kinds = field(default_factory=Kinds)
 
     def groups(self) -> GroupSource:
-        """What groups are shown from."""
+        """The source that groups are shown from."""
         told = self.told
         return GroupSource(
             *(self.seen.last_look_ms, self.memory, told.metadata, told.phases, told.rebalances, self.trends.all()),

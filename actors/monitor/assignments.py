@@ -1,4 +1,4 @@
-"""What members of groups are assigned, and are to be, as far as the log tells. No clock, no I/O.
+"""The assignments of groups' members, and their targets, as far as the log tells. No clock, no I/O.
 
 Each type of group records assignments in its own way. `READERS` is the one table that tells types apart: of a type that
 is not in it, members are shown without partitions.
@@ -24,7 +24,7 @@ _NO_PARTITIONS: Final[Partitions] = {}
 
 
 class Share(NamedTuple):
-    """What a member has; and of a consumer group's member its epoch, and how far it is from its target."""
+    """A member's partitions; and of a consumer group's member its epoch, and its distance from its target."""
 
     held: Held
     epoch: int | None = None
@@ -33,7 +33,7 @@ class Share(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a consumer group is from its target: its epochs, and how many partitions have yet to move."""
+    """The progress of a consumer group to its target: its epochs, and how many partitions have yet to move."""
 
     epoch: int
     assignment_epoch: int
@@ -42,7 +42,10 @@ class Progress(NamedTuple):
 
 
 def shares_of(group: FollowedGroup, names: Mapping[bytes, str]) -> Mapping[str, Share]:
-    """What each member has, by its id. Those of whom it is not known are left out. `names` are topics by their ids."""
+    """The partitions of each member, by its id.
+
+    Those of whom it is not known are left out. `names` are topics by their ids.
+    """
     read = READERS.get(group.group_type)
     return {} if read is None or group.persisted is None else read(group.persisted, names)
 
@@ -96,7 +99,7 @@ def _share(group: ConsumerState, member_id: str, current: Current, names: Mappin
 
 
 def _held(current: Current) -> Partitions:
-    """What a member may use, and what it has not given back yet."""
+    """The partitions that a member may use, and those that it has not given back yet."""
     held = partitions_of(current.assigned)
     for topic_id, partitions in current.pending.items():
         held[topic_id] = held.get(topic_id, frozenset()) | partitions.keys()
@@ -118,4 +121,4 @@ READERS: Final[Mapping[str, Callable[[Any, Mapping[bytes, str]], Mapping[str, Sh
     CLASSIC: _of_classic,
     CONSUMER_TYPE: _of_consumer,
 }
-"""How what is persisted of a group is read, by its type."""
+"""The readers of groups' records, by the type of group."""

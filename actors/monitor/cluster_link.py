@@ -1,4 +1,4 @@
-"""A Monitor's link to the controller: what it asks, and what it is asked."""
+"""A Monitor's link to the controller: its questions, and the questions to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which points of groups' curves are written to the history: in three grains, and seldom while nothing changes.
+"""The choice of points of groups' curves for the history: in three grains, and seldom while nothing changes.
 
 Nothing here is a fact before its rows are safe: `due` only says what would be, and `written` takes it over. So what is
 remembered is never ahead of the file. No clock, no I/O.
@@ -14,13 +14,16 @@ from typing import Final, NamedTuple
 from actors.links.views import LagPoint
 
 SAME_MS: Final = 600_000
-"""How often a value that stays the same is written."""
+"""The interval at which a value that stays the same is written."""
 _HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """How dense points are, 0 for every look, and how long they are kept. Each has the peak since the one before."""
+    """A density of points, 0 for every look, and the time for which they are kept.
+
+    Each has the peak since the one before.
+    """
 
     number: int
     every_ms: int
@@ -46,11 +49,11 @@ class LagRow(NamedTuple):
 
 
 Last = tuple[LagPoint, LagPoint | None]
-"""What was written last of a curve, and what was the same after it and was not written."""
+"""The last point of a curve that was written, and the last one after it that was the same and was not."""
 
 
 class Curves:
-    """What was written last of each curve."""
+    """The last points of each curve that were written."""
 
     def __init__(self, grains: tuple[Grain, ...]) -> None:
         self._grains = grains
@@ -80,7 +83,7 @@ class Curves:
         self._last.update(changes)
 
     def newest(self, group: int) -> LagPoint | None:
-        """What the last look has found, if it was not written because it was the same."""
+        """The last look's point, if it was not written because it was the same."""
         return self._last.get((self._grains[0].number, group), (None, None))[1]
 
     def keep(self, groups: Collection[int]) -> None:

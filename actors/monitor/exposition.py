@@ -33,7 +33,7 @@ _ORDER: Final = {each.name: (each.rank, number) for number, each in enumerate(ME
 
 
 class Series(Collector):
-    """What is shown at a scrape: at most `most` series, those of a low rank first. The others are counted."""
+    """The series that are shown at a scrape: at most `most`, those of a low rank first. The others are counted."""
 
     def __init__(self, families: Families, most: Callable[[], int]) -> None:
         self._families = families
@@ -97,7 +97,7 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         return self._served.port
 
     async def run(self) -> None:

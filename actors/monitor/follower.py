@@ -1,9 +1,9 @@
 """Follows `__consumer_offsets`: reads what is new in each of its partitions, from the leaders.
 
-What can go wrong with a log that somebody reads on: it was cut after an unclean election and written anew (then the
-epoch before our position is another one, or the log ends before it), it has lost its beginning, its leader has changed
-or is not there. The first two have it read from its beginning into a new table, which takes the old one's place when it
-has all: until then the old one is shown.
+A log that somebody reads on can go wrong: it was cut after an unclean election and written anew (then the epoch before
+our position is another one, or the log ends before it), it has lost its beginning, its leader has changed or is not
+there. The first two have it read from its beginning into a new table, which takes the old one's place when it has all:
+until then the old one is shown.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 1 << 20
 PIECES_MAX: Final = 64
-"""How many pieces of one partition are read in one look. The rest is read in the next ones."""
+"""The number of pieces of one partition that are read in one look. The rest is read in the next ones."""
 
 
 class Reads(Protocol):
-    """How logs are read."""
+    """The reads of logs."""
 
     async def read_log(
         self, topic: str, partition: int, offset: int, max_bytes: int, head_bytes: int = 0
@@ -47,7 +47,7 @@ class Follower:
         self._anew: dict[int, OffsetsPartition] = {}  # those that are being read from their beginnings
         self.log = OffsetsLog()
         self.behind = 0
-        """How many offsets partitions could not be read to their ends at the last look."""
+        """The number of offsets that were left unread before partitions' ends at the last look."""
 
     async def follow(self, ends: Mapping[int, int]) -> None:
         """Read on to these ends (high watermarks), by partition. Others stay as they are."""
@@ -66,7 +66,7 @@ class Follower:
         return found
 
     async def _read_on(self, number: int, reading: OffsetsPartition, end: int) -> bool:
-        """Whether all up to `end` was read."""
+        """Returns True if all up to `end` was read."""
         for _ in range(PIECES_MAX):
             piece = await self._reads.read_log(OFFSETS_TOPIC, number, reading.position, PIECE_BYTES)
             if piece is None:
@@ -93,7 +93,7 @@ class Follower:
 
 
 def _was_cut(piece: LogRead, reading: OffsetsPartition) -> bool:
-    """Whether the log is not the one that was read so far. A watermark may lag for a moment after an election."""
+    """True if the log is not the one that was read so far. A watermark may lag for a moment after an election."""
     if piece.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return True
     known = piece.error_code == 0 and reading.epoch >= 0 and piece.epoch_before >= 0

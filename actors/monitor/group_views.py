@@ -1,4 +1,4 @@
-"""What is shown of groups, made of what the log says of them and of their lag. No clock, no I/O."""
+"""The views of groups, made of their records in the log and of their lag. No clock, no I/O."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_KNOWN: Final = Share({})
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What the coordinator says of a group while it rebalances, which the log does not have."""
+    """The coordinator's word on a group while it rebalances, which the log does not have."""
 
     state: str
     awaited: tuple[str, ...] = ()

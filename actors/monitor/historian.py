@@ -38,7 +38,7 @@ class Historian:
 
     @property
     def problem(self) -> str:
-        """Why nothing is written just now, or empty."""
+        """The reason why nothing is written just now, or empty."""
         return self._history.problem
 
     async def size_bytes(self) -> int | None:
@@ -65,7 +65,7 @@ class Historian:
         return await self._call(History.rebalances, group, since_ms, until_ms)
 
     async def seeds(self, now_ms: int) -> Seeds:
-        """What a Monitor that begins takes over."""
+        """The state that a Monitor takes over when it begins."""
         return await self._call(History.seeds, now_ms)
 
     async def events(self, most: int) -> tuple[Event, ...]:

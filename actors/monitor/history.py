@@ -1,13 +1,13 @@
-"""What the Monitor remembers on disk: lag of groups over time, rebalances, events. Bounded by time and by size.
+"""The Monitor's memory on disk: lag of groups over time, rebalances, events. Bounded by time and by size.
 
 Lag is kept in three grains: each look for two hours, one point a minute for two days, one in ten minutes for as long as
-`coterie.monitor.retention.hours` says. What stays the same is written only once in ten minutes (`curves`).
+`coterie.monitor.retention.hours` says. A value that stays the same is written only once in ten minutes (`curves`).
 
-**A look is written whole or not at all.** What is kept in memory of the file, ids of groups and the last points of
-curves, changes only when the rows are safe. A value that no row can hold costs its own row: the others are written. A
-disk that is full, or a file that is locked, costs the look. A file that is damaged is set aside, and a new one begun:
-nothing but pictures of the past depends on it (`history_file`). A file of an older version in which one id belongs to
-two groups is mended when it is opened: `history_mending` says how, and why.
+**A look is written whole or not at all.** The part of the file that is kept in memory, ids of groups and the last
+points of curves, changes only when the rows are safe. A value that no row can hold costs its own row: the others are
+written. A disk that is full, or a file that is locked, costs the look. A file that is damaged is set aside, and a new
+one begun: nothing but pictures of the past depends on it (`history_file`). A file of an older version in which one id
+belongs to two groups is mended when it is opened: `history_mending` says how, and why.
 
 SQLite blocks, so that everything here runs in a thread of its own (`Historian`).
 """
@@ -33,8 +33,8 @@ P = ParamSpec("P")
 
 FILE: Final = "history.db"
 _HOUR_MS: Final = 3_600_000
-_CHECK_ROUNDS: Final = 60  # how many writes there are between two looks at age and size
-_NAMED: Final = 5  # how many of the rows that are refused a log names
+_CHECK_ROUNDS: Final = 60  # the number of writes between two looks at age and size
+_NAMED: Final = 5  # the number of refused rows that a log names
 _LARGEST: Final = (1 << 63) - 1
 _NO_VALUE: Final = (
     *(OverflowError, UnicodeError),
@@ -51,12 +51,12 @@ _Point = tuple[int, int | None, float | None, int | None]
 
 @dataclass(slots=True)
 class _Draft:
-    """What is to be remembered once a look is safe in the file."""
+    """The changes to be remembered once a look is safe in the file."""
 
     ids: dict[str, int] = field(default_factory=dict)
     curves: dict[tuple[int, int], Last] = field(default_factory=dict)
     refused: dict[str, Exception] = field(default_factory=dict)
-    """What no row can hold, by what it is about."""
+    """The values that no row can hold, by their subjects."""
 
 
 class History:
@@ -73,11 +73,11 @@ class History:
         self._rounds = 0
         self._refused: frozenset[str] = frozenset()  # at the last look
         self.problem = ""
-        """Why nothing is written just now, or empty."""
+        """The reason why nothing is written just now, or empty."""
 
     @classmethod
     def open(cls, folder: Path, now_ms: int, retention_hours: int, max_bytes: int) -> History:
-        """The history in `folder`. What is no database, or a damaged one, is set aside. Raises OSError."""
+        """The history in `folder`. A file that is no database, or a damaged one, is set aside. Raises OSError."""
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         narrow(folder)
         path = folder / FILE
@@ -97,7 +97,7 @@ class History:
         events: Iterable[Event] = (),
         kinds: Mapping[str, str] | None = None,
     ) -> bool:
-        """Add what a look has found, a point of each group, and forget what is too old.
+        """Add a look's findings, a point of each group, and forget points that are too old.
 
         Whatever goes wrong is logged once. Returns whether it is written: all that rows can hold, or else nothing.
         """
@@ -288,7 +288,7 @@ class History:
         return found + self._newest(number, max(since_ms, found[-1][0] + 1) if found else since_ms, until_ms)
 
     def _newest(self, group: int, since_ms: int, until_ms: int) -> list[_Point]:
-        """What the last look has found, if it was not written because it was the same: the curve goes on to now."""
+        """The last look's point, if it was not written because it was the same: the curve goes on to now."""
         found = self._curves.newest(group)
         if found is None or not since_ms <= found.wall_ms <= until_ms:
             return []
@@ -310,7 +310,7 @@ class History:
         return tuple(found for (row,) in reversed(rows) if (found := unpacked(row)) is not None)
 
     def seeds(self, now_ms: int) -> Seeds:
-        """What a Monitor that begins takes over."""
+        """The state that a Monitor takes over when it begins."""
         try:
             return read_seeds(self._db, now_ms)
         except (sqlite3.DatabaseError, UnicodeError) as error:

@@ -47,7 +47,7 @@ _OF_THE_WORLD: Final = frozenset(
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file itself is at fault."""
+    """True if the file itself is at fault."""
     code: int | None = getattr(error, "sqlite_errorcode", None)  # only what SQLite itself says has one
     if code is None:
         return not isinstance(error, sqlite3.OperationalError)

@@ -1,19 +1,19 @@
 """Mends a history in which one id belongs to two groups.
 
-**How it came about.** The file numbers groups. Until this was mended, a look whose rows could not all be stored was
-rolled back, while the numbers that it had given stayed in memory: the file gave them again, to the next new group.
-Then points and rebalances of both were written under one id, until the Monitor read the ids from the file again, after
-some minutes. What was written before the second group came belongs to no group of the file.
+**The cause.** The file numbers groups. Until this was mended, a look whose rows could not all be stored was rolled
+back, while the numbers that it had given stayed in memory: the file gave them again, to the next new group. Then points
+and rebalances of both were written under one id, until the Monitor read the ids from the file again, after some
+minutes. Rows from before the second group came belong to no group of the file.
 
-**What shows it.** A rebalance names its group, which is not that of its id. And a look writes the same point to each
-grain, so that two grains of one curve never differ about one moment, unless two groups wrote them. An id that no group
-has is in use.
+**The signs.** A rebalance names its group, which is not that of its id. And a look writes the same point to each grain,
+so that two grains of one curve never differ about one moment, unless two groups wrote them. An id that no group has is
+in use.
 
-**What is done**, at each start, in one transaction. A rebalance goes to the group that it names, so that none is lost.
-A point does not say whose it is. Those of a shared id are dropped from its beginning to the last sign of the other
-group, and on to the next moment about which two grains agree, since that was written by one group alone; at most for
-`SAME_MS`, the longest time in which a curve may stay without a sign. What is newer is of the group that has the id, and
-stays. Points of no group are dropped. Where two groups used an id one after the other, and neither was rebalanced,
+**The remedy** is applied at each start, in one transaction. A rebalance goes to the group that it names, so that none
+is lost. A point does not say whose it is. Those of a shared id are dropped from its beginning to the last sign of the
+other group, and on to the next moment about which two grains agree, since that was written by one group alone; at most
+for `SAME_MS`, the longest time in which a curve may stay without a sign. A newer one is of the group that has the id,
+and stays. Points of no group are dropped. If two groups used an id one after the other, and neither was rebalanced,
 nothing shows it, and nothing is done.
 """
 
@@ -30,7 +30,7 @@ from actors.monitor.history_rows import is_of, unpacked
 
 _GRAINS: Final = (0, 1, 2)
 _PAIRS: Final = ((0, 1), (0, 2), (1, 2))
-_NAMED: Final = 5  # how many groups a line of the log names
+_NAMED: Final = 5  # the number of groups that a line of the log names
 
 _REBALANCES: Final = """
 SELECT rebalances.group_id, began_ms, generation_id, row, name
@@ -145,7 +145,7 @@ def _used_by(db: sqlite3.Connection, grain: int) -> Iterator[int]:
 
 
 def _last_sign(db: sqlite3.Connection, group: int, rebalance_ms: int | None) -> int | None:
-    """When another group last used this id, as far as anything shows it."""
+    """The last time that another group used this id, as far as anything shows it."""
     told = _of_pairs(db, _LAST_DIFFERENCE, group)
     return max((each for each in (*told, rebalance_ms) if each is not None), default=None)
 

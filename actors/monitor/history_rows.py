@@ -27,12 +27,12 @@ def packed(rebalance: RebalanceView) -> str:
 
 
 def is_of(text: str, group: str | None) -> bool:
-    """Whether this is a rebalance of that group. Much cheaper than to read it."""
+    """True if this is a rebalance of that group. Much cheaper than to read it."""
     return group is not None and text.startswith(f"[{json.dumps(group)}, ")
 
 
 def unpacked(text: str) -> RebalanceView | None:
-    """What `packed` was given; None if the text is nothing of that kind."""
+    """The rebalance that `packed` was given; None if the text is nothing of that kind."""
     try:
         values = json.loads(text)
         return _of_bytes(*values) if len(values) == 2 else _of_classic(values)

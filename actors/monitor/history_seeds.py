@@ -1,4 +1,4 @@
-"""What a Monitor that begins takes over from the history: the last hour of all groups, and what they were.
+"""The state that a Monitor takes over from the history when it begins: all groups' last hour, and their kinds.
 
 Without it the last hour would begin with the Monitor's process: a group that lagged or rebalanced before would look as
 if it never had.
@@ -34,7 +34,7 @@ Trend = tuple[tuple[int, int | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """What was known when the last Monitor ended."""
+    """The last Monitor's knowledge when it ended."""
 
     rebalances: tuple[RebalanceView, ...] = ()
     """Those that began in the last hour, oldest first."""

@@ -1,4 +1,4 @@
-"""What the members of each group are: a pool's, a Spark job's, or other consumers. No clock, no I/O.
+"""The kinds of groups by their members: a pool's, a Spark job's, or other consumers. No clock, no I/O.
 
 It is told by the members that are there, and by pools that tell of themselves. A group without members stays what it
 was: a pool that sleeps, or is to be started again, is a pool.
@@ -14,7 +14,7 @@ from actors.monitor.offsets_log import FollowedGroup
 
 
 def kind_of(group: FollowedGroup, known: Mapping[str, str]) -> str:
-    """What its members are, as their client ids tell; `known` says what those of other groups were before they went."""
+    """The kind of a group, by its members' client ids; `known` has the kinds of groups before members went."""
     if not group.protocol_type:
         return SIMPLE
     if not group.members:
@@ -35,7 +35,7 @@ class Kinds:
         return self._known
 
     def seen(self, groups: Iterable[FollowedGroup], pools: Iterable[PoolFigures]) -> None:
-        """All groups at a look. What is known of others is forgotten."""
+        """All groups at a look. Other groups are forgotten."""
         told = {each.group_id for each in pools}
         found = {each.group_id: self._kind(each, told) for each in groups}
         self._known = {group_id: kind for group_id, kind in found.items() if kind}
@@ -46,7 +46,7 @@ class Kinds:
         return POOL if group.group_id in pools else self._known.get(group.group_id, "")
 
     def unsafe(self) -> dict[str, str]:
-        """What the history does not have yet; plain consumers need not be in it."""
+        """The kinds that the history does not have yet; plain consumers need not be in it."""
         before = self._safe
         return {group_id: kind for group_id, kind in self._known.items() if before.get(group_id, CONSUMER) != kind}
 

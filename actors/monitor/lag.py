@@ -1,4 +1,4 @@
-"""How far groups are behind: in records, and as the age of the oldest record that they have not read. No clock, no I/O.
+"""The lag of groups: in records, and as the age of the oldest record that they have not read. No clock, no I/O.
 
 None stands for what is not known. Where a timeline is too coarse, the header of the record's batch has to be looked
 at: `wanted` says which ones, those of which least is known first, and `estimated` takes what they say. A batch whose
@@ -18,14 +18,14 @@ from actors.monitor.timeline import Estimate
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
 BATCHES_MAX: Final = 2_000
-"""How many headers of batches are looked at in one look, at most. A Monitor that has just begun needs them all."""
+"""The most headers of batches that are looked at in one look. A Monitor that has just begun needs them all."""
 RECORDS_MAX: Final = 32
 """And how many records."""
 _PATIENCE: Final = 12  # looks for which a place is left alone where nothing was found
 
 
 class Lag(NamedTuple):
-    """What a group has not read of what a partition still has. `seconds` is 0.0 where that is nothing."""
+    """The unread part of a partition for a group. `seconds` is 0.0 if nothing is unread."""
 
     records: int | None
     seconds: float | None
@@ -43,12 +43,12 @@ class LagTable:
         self._interval_ms = interval_ms
         self._exact: dict[Place, int | None] = {}  # timestamps of records that were looked at
         self._used: set[Place] = set()
-        self._wanted: dict[Place, int] = {}  # by how much the timeline may be wrong
+        self._wanted: dict[Place, int] = {}  # the largest error of the timeline
         self._wide: set[Place] = set()  # the header of the batch does not tell either
-        self._alone: dict[Place, int] = {}  # for how many looks more
+        self._alone: dict[Place, int] = {}  # the number of further looks
 
     def begin(self) -> None:
-        """A look begins. What nobody has asked for since the one before is forgotten."""
+        """A look begins. Places that nobody has asked for since the one before are forgotten."""
         self._exact = {place: at for place, at in self._exact.items() if place in self._used}
         self._alone = {place: left - 1 for place, left in self._alone.items() if left > 1}
         self._used.clear()
@@ -79,16 +79,16 @@ class LagTable:
         return None
 
     def wanted(self, most: int = BATCHES_MAX) -> list[Place]:
-        """Of which records to look at the header of the batch."""
+        """The records whose batch's header is to be looked at."""
         places = self._wanted.keys() - self._wide
         return nsmallest(most, places, key=lambda place: (-self._wanted[place], place))
 
     def wanted_records(self, most: int = RECORDS_MAX) -> list[Place]:
-        """Which records to look at."""
+        """The records to look at."""
         return nsmallest(most, self._wide & self._wanted.keys())
 
     def estimated(self, told: Iterable[tuple[Place, Estimate | None]]) -> None:
-        """What headers say of records, None where there is none, or where it did not work."""
+        """Take the headers' estimates of records, None where there is none, or where it did not work."""
         for place, estimate in told:
             if estimate is not None and estimate.error_ms > self._interval_ms:
                 self._wide.add(place)

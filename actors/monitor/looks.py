@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 R = TypeVar("R", bound=Result)
 
 _RECORD_BYTES: Final = 64 << 10
-"""How much of a batch is fetched to learn the time of one of its records. Of a longer one, the header has to do."""
+"""The part of a batch that is fetched to learn the time of one of its records. Of a longer one, the header has to do.
+"""
 _RECORD_BOUNDS: Final = Bounds(plain_bytes=4 << 20, records=64 << 10)
 """Likewise, how much it may hold."""
 _AT_ONCE: Final = 8  # lookups of single records
@@ -47,7 +48,7 @@ class Brokers(Protocol):
         """All topics there are."""
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        """Who leads a partition, if somebody does."""
+        """The leader of a partition, if it has one."""
 
     async def ask(self, broker_id: int, operation: Operation[R]) -> R | None:
         """Ask a broker. None if it does not answer."""
@@ -118,7 +119,7 @@ class Looker:
         return {} if topic is None else {number: each.log_end for number, each in topic.partitions.items()}
 
     async def _look_up(self) -> bool:
-        """Learn when unread records came, where the growth of logs does not tell. Whether that was needed."""
+        """Learn when unread records came, where the growth of logs does not tell. Returns True if that was needed."""
         table = self._memory.table
         if batches := table.wanted():
             await self._look_at_batches(batches)
@@ -174,12 +175,12 @@ def time_of(data: bytes, offset: int) -> int | None:
 
 
 def estimate_of(head: bytes, offset: int) -> Estimate | None:
-    """What the header of the batch that holds `offset` says of that record. None if it says nothing."""
+    """The estimate of a record's time by the header of the batch that holds `offset`. None if it says nothing."""
     return _between(read_header(head), offset) if len(head) >= HEADER_BYTES else None
 
 
 def _between(header: BatchHeader, offset: int) -> Estimate | None:
-    """Where the record lies between the first and the largest timestamp of its batch, which came as one."""
+    """An estimate by the record's place between the first and the largest timestamp of its batch, which came as one."""
     first_ms, newest_ms = header.first_timestamp, header.max_timestamp
     if newest_ms < 0 or offset > header.last_offset:
         return None

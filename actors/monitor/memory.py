@@ -1,4 +1,4 @@
-"""What a Monitor remembers of partitions and groups, and how far each group is behind. No clock, no I/O."""
+"""A Monitor's memory of partitions and groups, and the lag of each group. No clock, no I/O."""
 
 from __future__ import annotations
 

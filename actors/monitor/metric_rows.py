@@ -86,7 +86,7 @@ def group_families(groups: list[tuple[FollowedGroup, str, int]], memory: Memory)
 
 
 def _progress_families(groups: list[tuple[FollowedGroup, str, int]]) -> Iterator[Family]:
-    """How far consumer groups are from their targets."""
+    """The distance of consumer groups from their targets."""
     known = [((each.group_id,), found) for each, _, _ in groups if (found := progress_of(each)) is not None]
     yield "coterie_group_epoch", ((labels, float(found.epoch)) for labels, found in known)
     yield "coterie_group_assignment_epoch", ((labels, float(found.assignment_epoch)) for labels, found in known)

@@ -1,8 +1,8 @@
 """The metrics that a Monitor exposes: their names, kinds, labels and meanings. docs/monitoring.md is made of it.
 
 Names are Kafka's where Kafka has the figure, as the usual rules of the JMX exporter spell them, with the label `broker`
-where Kafka has an endpoint for each broker. Lag and partitions have kafka_exporter's names and labels. What nobody else
-has begins with `coterie_`.
+where Kafka has an endpoint for each broker. Lag and partitions have kafka_exporter's names and labels. Names that
+nobody else has begin with `coterie_`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _EVENTS: Final = (
         "Cluster",
         "coterie_events_total",
         ("kind",),
-        "What has happened since the Monitor began, by kind: elections, deaths, sleeps, changes of in-sync sets.",
+        "Events since the Monitor began, by kind: elections, deaths, sleeps, changes of in-sync sets.",
     ),
 )
 
@@ -96,7 +96,7 @@ _OF_BROKERS: Final = (
     _counter("Brokers", "coterie_scrubbed_bytes_total", _BROKER, "Bytes of followed logs that were looked through."),
     _counter("Brokers", "coterie_mended_batches_total", _BROKER, "Those for which another replica had sound ones."),
     _counter("Brokers", "coterie_loop_stalls_total", _BROKER, "Turns of its loop that took longer than 100 ms."),
-    _counter("Brokers", "coterie_loop_stall_seconds_total", _BROKER, "How long these took together."),
+    _counter("Brokers", "coterie_loop_stall_seconds_total", _BROKER, "The time that these took together."),
     _gauge("Brokers", "coterie_loop_longest_turn_seconds", _BROKER, "The longest turn since its start."),
     _gauge("Brokers", "coterie_parked_requests", ("broker", "kind"), "Requests that wait, by what they wait for."),
     _counter(
@@ -115,7 +115,7 @@ _OF_BROKERS: Final = (
         "Brokers", "coterie_tls_handshakes_total", ("broker", "listener", "outcome"), "Handshakes: succeeded or failed."
     ),
     _gauge(
-        "Brokers", "coterie_tls_certificate_days", ("broker", "listener"), "For how many days its certificate is valid."
+        "Brokers", "coterie_tls_certificate_days", ("broker", "listener"), "Days for which its certificate is valid."
     ),
     _gauge("Brokers", "coterie_broker_silent", _BROKER, "1 for a broker that did not answer the last look."),
 )
@@ -153,13 +153,13 @@ _TOPICS: Final = (
     _gauge("Topics", "kafka_topic_partition_oldest_offset", _PARTITION, "The offset at which its log begins.", 3),
     _gauge("Topics", "kafka_topic_partition_in_sync_replica", _PARTITION, "Replicas in sync.", 4),
     _gauge("Topics", "kafka_topic_partition_leader", _PARTITION, "The id of its leader, -1 if it has none.", 4),
-    _gauge("Topics", "kafka_topic_partition_leader_is_preferred", _PARTITION, "Whether its first replica leads it.", 4),
+    _gauge("Topics", "kafka_topic_partition_leader_is_preferred", _PARTITION, "1 if its first replica leads it.", 4),
     _gauge("Topics", "kafka_topic_partition_replicas", _PARTITION, "Replicas.", 4),
     _gauge(
         "Topics",
         "kafka_topic_partition_under_replicated_partition",
         _PARTITION,
-        "Whether some replica is not in sync.",
+        "1 if some replica is not in sync.",
         4,
     ),
     _gauge("Topics", "kafka_log_log_size", _PARTITION, "Bytes of one replica's log, without indexes.", 4),
@@ -261,14 +261,14 @@ _POOLS: Final = (
         "Pools",
         "coterie_pool_member_busy_seconds_total",
         _MEMBER,
-        "For how long it has had records in hand. Divided by those it handled: the time that a record takes.",
+        "The time for which it has had records in hand. Divided by those it handled: the time that a record takes.",
         2,
     ),
     _gauge(
         "Pools",
         "coterie_pool_member_handling_seconds",
         _MEMBER,
-        "For how long the handler, or a hook of it, has been running that began first; 0 if none runs.",
+        "The time for which the handler, or a hook of it, has been running that began first; 0 if none runs.",
         2,
     ),
 )
@@ -330,8 +330,8 @@ _SHARDS: Final = (
 )
 
 _MONITOR: Final = (
-    _gauge("Monitor", "coterie_monitor_look_seconds", (), "How long the last look took."),
-    _gauge("Monitor", "coterie_monitor_last_look_timestamp_seconds", (), "When the last look ended, in Unix time."),
+    _gauge("Monitor", "coterie_monitor_look_seconds", (), "The time that the last look took."),
+    _gauge("Monitor", "coterie_monitor_last_look_timestamp_seconds", (), "The end of the last look, in Unix time."),
     _counter("Monitor", "coterie_monitor_looks_total", (), "Looks since it began."),
     _gauge("Monitor", "coterie_monitor_problems", (), "Things that it could not see at the last look."),
     _gauge("Monitor", "coterie_monitor_history_bytes", (), "Size of its history on disk."),

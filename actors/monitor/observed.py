@@ -25,7 +25,7 @@ EVENTS_KEPT: Final = 1_000
 REBALANCES_KEPT: Final = 50
 """Of each group; of a group that rebalances more often, all of the last hour up to ten times as many."""
 REASONS_MAX: Final = 40
-"""How many reasons are counted. A client may give any text as one (KIP-800)."""
+"""The number of reasons that are counted. A client may give any text as one (KIP-800)."""
 OTHER: Final = "other"
 _REASON_CHARACTERS: Final = 60
 _Figure = Callable[[BrokerObserved], int]
@@ -33,7 +33,7 @@ _Figure = Callable[[BrokerObserved], int]
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What has happened since the look before. Events are numbered anew, in one sequence."""
+    """The happenings since the look before. Events are numbered anew, in one sequence."""
 
     events: tuple[Event, ...] = ()
     rebalances: tuple[RebalanceView, ...] = ()
@@ -44,28 +44,28 @@ class News:
 
 
 class Observed:
-    """What was told, look after look."""
+    """The reports of brokers and the controller, look after look."""
 
     def __init__(self, events: Iterable[Event] = (), rebalances: Iterable[RebalanceView] = ()) -> None:
-        """With what an earlier Monitor has left, oldest first."""
+        """Begins with the events that an earlier Monitor has left, oldest first."""
         self.told = Told(events=tuple(events))
         self.brokers: dict[int, BrokerObserved] = {}
         """The figures of each living broker that has answered, the last ones."""
         self.reasons: Counter[str] = Counter()
-        """How many rebalances there were for each reason, since this Monitor began."""
+        """The number of rebalances for each reason, since this Monitor began."""
         self.kinds: Counter[str] = Counter()
-        """How many events there were of each kind, since this Monitor began."""
+        """The number of events of each kind, since this Monitor began."""
         self.shrinks: Counter[int] = Counter()
-        """How many partitions of each leader were seen with a smaller in-sync set than at the look before."""
+        """The number of partitions of each leader that were seen with a smaller in-sync set than at the look before."""
         self.expands: Counter[int] = Counter()
         """And with a larger one."""
         self.missed = 0
-        """How many happenings were not told of, because this Monitor asked too late."""
+        """The number of happenings that were not told, because this Monitor asked too late."""
         self.pools: tuple[PoolFigures, ...] = ()
         """The pools on this Ray, whichever Kafka their groups are in."""
         self.silent: tuple[int, ...] = ()
         self.is_behind = False
-        """Whether more has happened than an answer holds."""
+        """True if more has happened than an answer holds."""
         self._before: dict[int, BrokerObserved] = {}
         self._positions: dict[int, Position] = {}
         self._events = deque(self.told.events, EVENTS_KEPT)
@@ -80,7 +80,7 @@ class Observed:
 
     @property
     def positions(self) -> tuple[Position, ...]:
-        """How far the happenings of each process are known."""
+        """The position up to which the happenings of each process are known."""
         return tuple(self._positions.values())
 
     def take(self, seen: ClusterObserved) -> News:
@@ -176,7 +176,7 @@ class Observed:
         return tuple(self._broker_view(each, leads[each.id], replicas[each.id]) for each in brokers)
 
     def _spread_of(self, metadata: ClusterMetadata) -> tuple[Counter[int], Counter[int]]:
-        """How many partitions each broker leads, and of how many it has a replica."""
+        """The number of partitions that each broker leads, and of those of which it has a replica."""
         if self._spread is None or self._spread[0] is not metadata:
             partitions = [each for topic in metadata.topics.values() for each in topic.partitions]
             leads = Counter(each.leader for each in partitions)

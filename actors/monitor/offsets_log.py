@@ -1,10 +1,10 @@
-"""What `__consumer_offsets` says of groups, read as Kafka's record format has it. No clock, no I/O.
+"""The groups as `__consumer_offsets` describes them, read as Kafka's record format has it. No clock, no I/O.
 
 One `OffsetsPartition` holds what the log of one offsets partition has said so far. Compaction changes nothing of that:
 the last record of a key counts. Where a log was cut and written anew, it is read from its beginning (`follower`).
 
-How records describe a group, its type knows (`actors.coordinator.group_types`): a group of any type that has a room is
-followed. Records of other types are counted and passed over.
+The type of a group knows how records describe it (`actors.coordinator.group_types`): a group of any type that has a
+room is followed. Records of other types are counted and passed over.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class FollowedGroup:
 
     group_id: str
     persisted: Persisted | None = None
-    """What the records of its type say."""
+    """The content of its type's records."""
     offsets: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     commits: int = 0
-    """How many offsets it has committed since it was first seen, one for each partition."""
+    """The number of offsets it has committed since it was first seen, one for each partition."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether the log has nothing of it any more."""
+        """True if the log has nothing of it any more."""
         return self.persisted is None and not self.offsets
 
     @property
@@ -84,9 +84,9 @@ class OffsetsPartition:
         """The leader epoch of the record before `position`, -1 if it is not known."""
         self.groups: dict[str, FollowedGroup] = {}
         self.unreadable = 0
-        """How many records could not be decoded; they are passed over."""
+        """The number of records that could not be decoded; they are passed over."""
         self.unknown = 0
-        """How many records were of no type that this build knows; they are passed over."""
+        """The number of records of types that this build does not know; they are passed over."""
 
     def apply(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
         """Take over records in their order. Of several with one key only the last is decoded."""
@@ -160,7 +160,7 @@ class OffsetsLog:
 
     @property
     def unknown(self) -> int:
-        """How many records were of no type that this build knows."""
+        """The number of records of types that this build does not know."""
         return sum(each.unknown for each in list(self.partitions.values()))
 
     def find(self, group_id: str) -> tuple[int, FollowedGroup] | None:

@@ -1,4 +1,4 @@
-"""What was seen of all partitions at the last look: where they begin and end, how big they are. No clock, no I/O."""
+"""All partitions as seen at the last look: their beginnings and ends, and their sizes. No clock, no I/O."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Topic:
     partitions: dict[int, Partition] = field(default_factory=dict)
     messages_per_s: float | None = None
     messages_in: int = 0
-    """How many records have come since this Monitor began to look."""
+    """The number of records that have come since this Monitor began to look."""
 
 
 class Partitions:

@@ -12,7 +12,7 @@ from ray.util.metrics import Gauge
 from actors.monitor.answers import Picture
 
 GROUPS_MAX = 1_000
-"""How many groups are told of at most: in Ray each stays for good."""
+"""The most groups that are told of: in Ray each stays for good."""
 
 
 class RayBridge:

@@ -1,4 +1,4 @@
-"""What a Monitor is told when it is started: bytes of a codec, which another build can read."""
+"""The start parameters of a Monitor: bytes of a codec, which another build can read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MonitorSpec:
 
     @property
     def folder(self) -> Path:
-        """Where the Monitor keeps its files."""
+        """The folder of the Monitor's files."""
         return Path(self.data_dir) / "monitor"
 
 

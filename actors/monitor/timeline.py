@@ -1,4 +1,4 @@
-"""When the records of one partition came, as far as looks at its end tell. No clock, no I/O.
+"""The arrival times of one partition's records, as far as looks at its end tell. No clock, no I/O.
 
 Each look says where the log ends and what its largest timestamp is. So the record at an offset came after the last look
 that did not have it and before the first one that did: its time is known to within one interval, however uneven the
@@ -12,7 +12,7 @@ from bisect import bisect_right
 from typing import Final, NamedTuple
 
 SAMPLES_MAX: Final = 64
-"""How many looks are remembered of a partition. Of more, every second one of the older half is forgotten."""
+"""The number of looks at a partition that are remembered. Of more, every second one of the older half is forgotten."""
 
 
 class Estimate(NamedTuple):
@@ -29,7 +29,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self._ends = array("q")
-        self._first_ms = array("q")  # when the log was first seen to end there
+        self._first_ms = array("q")  # the time at which the log was first seen to end there
         self._last_ms = array("q")  # and when last
         self._newest_ms = array("q")
 
@@ -38,7 +38,7 @@ class Timeline:
 
     @property
     def end(self) -> int | None:
-        """Where the log ended at the last look."""
+        """The end of the log at the last look."""
         return self._ends[-1] if self._ends else None
 
     def seen(self, end: int, newest_ms: int, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""What brokers and the controller have told at the last look, in the form in which it is shown. No clock, no I/O."""
+"""The reports of brokers and the controller at the last look, in the form in which they are shown. No clock, no I/O."""
 
 from __future__ import annotations
 

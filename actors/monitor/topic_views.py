@@ -1,4 +1,4 @@
-"""What is shown of topics, made of the cluster's metadata and of what was seen of partitions. No clock, no I/O."""
+"""The views of topics, made of the cluster's metadata and of the partitions as seen. No clock, no I/O."""
 
 from __future__ import annotations
 

@@ -34,12 +34,12 @@ log = logging.getLogger(__name__)
 R = TypeVar("R", bound=Result)
 
 LOOK_SECONDS: Final = 10.0
-"""How long the controller may take to answer for all brokers."""
+"""The time that the controller may take to answer for all brokers."""
 READ_SECONDS: Final = 5.0
 NO_CONTROLLER: Final = "the controller cannot be reached"
 _EVENTS: Final = 1_000
 _UNWRITTEN: Final = 1_000
-"""How many events, and how many rebalances, wait for a history that cannot be written."""
+"""The number of events, and of rebalances, that wait for a history that cannot be written."""
 
 
 class Controller(Protocol):
@@ -80,7 +80,7 @@ class Watcher:
 
     @property
     def is_behind(self) -> bool:
-        """Whether more has happened than one answer could hold."""
+        """True if more has happened than one answer could hold."""
         return self.observed.is_behind
 
     # --- looking ---
@@ -92,7 +92,7 @@ class Watcher:
         self._unwritten = self._unwritten.and_then(await self._look_around(problems), _UNWRITTEN)
         now_ms = self._clock.wall_ms()
         await self._looker.look(now_ms)
-        self.picture.told = self.observed.told  # with what was read, or not at all
+        self.picture.told = self.observed.told  # it changes along with the records that were read, or not at all
         self._looks += 1
         self.picture.kinds.seen((group for _, group in self.picture.offsets), self.observed.pools)
         self.picture.trends.seen(now_ms, ((group, lag.records) for group, lag in self._memory.lags.items()))
@@ -146,7 +146,7 @@ class Watcher:
         return {name: topic.id for name, topic in self.observed.told.metadata.topics.items()}
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        """Who leads a partition, if somebody does."""
+        """The leader of a partition, if it has one."""
         found = self.observed.told.metadata.partition(topic, partition)
         return None if found is None or found.leader == NO_LEADER else found.leader
 

@@ -63,7 +63,7 @@ Console = Callable[[Views], Coroutine[object, object, None]]
 
 
 class Work:
-    """What a Monitor does, from `open` to `close`."""
+    """The work of a Monitor, from `open` to `close`."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Work:
         environment: Environment,
         bridges: Sequence[Bridge] = (),
     ) -> Work:
-        """Open the history, and the port of the metrics. What cannot be had is logged, and done without."""
+        """Open the history, and the port of the metrics. A part that cannot be had is logged, and done without."""
         history = await _history(data_dir / FOLDER, config, environment)
         watcher = Watcher(controller, environment.clock, config.integer("coterie.monitor.interval.ms"), history)
         await watcher.begin()
@@ -101,12 +101,12 @@ class Work:
 
     @property
     def picture(self) -> Picture:
-        """What the Monitor knows."""
+        """The Monitor's picture of the cluster."""
         return self._watcher.picture
 
     @property
     def observed(self) -> Observed:
-        """What was told at the last look."""
+        """The reports at the last look."""
         return self._watcher.observed
 
     async def answer(self, operation: Operation[Result]) -> Result:
@@ -115,7 +115,7 @@ class Work:
 
     @property
     def is_behind(self) -> bool:
-        """Whether more has happened than one answer could hold, so that the next look should be at once."""
+        """True if more has happened than one answer could hold, so that the next look should be at once."""
         return self._watcher.is_behind
 
     def without_controller(self) -> None:

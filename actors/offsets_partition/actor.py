@@ -47,4 +47,4 @@ class OffsetsPartition:
         except BaseException:  # whatever it is: nobody would hear of a process that lives on and does not serve
             log.exception("a shard process ends by an error")
             os._exit(1)
-        ray.actor.exit_actor()  # by which Ray knows that it is no death
+        ray.actor.exit_actor()  # it tells Ray that this is no death

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 _READ_SECONDS = 0.001
 _WORK_MS = 30_000  # work outside the loop that takes longer is broken off
-_FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
+_FIGURES_SECONDS = 1.0  # the greatest age of the figures that a broker is sent
 
 _REQUEST = int(Kind.REQUEST)  # an enum's member costs more to look up
 _KINDS = frozenset(map(int, Kind))
@@ -122,7 +122,7 @@ class ShardProcess:
         log.info("no broker needs this shard process: it ends")
 
     async def _connect(self, others: list[str]) -> bool:
-        """Connect to our broker or, if it is gone, to another one of this machine. Whether that succeeded.
+        """Connect to our broker or, if it is gone, to another one of this machine. Returns True if that succeeded.
 
         The broker that takes over its partitions needs processes.
         """
@@ -173,7 +173,7 @@ class ShardProcess:
         self._partition = -1
         self._said_active = False
         self._figures, self._figures_due = Figures(), 0.0
-        self._collector.keep_nothing()  # what was loaded is garbage now
+        self._collector.keep_nothing()  # the loaded state is garbage now
         self._collector.go_on()  # a load may have been broken off
         if self._timer is not None:
             self._timer.cancel()
@@ -189,7 +189,7 @@ class ShardProcess:
             try:
                 hosted.service.request(a, b, payload, self._turn_time or self._now())
             except Exception:  # a bug: the shard is loaded again
-                # What the request holds is a client's, and is not logged.
+                # The request's content is a client's, and is not logged.
                 peer = hosted.service.peer(a) or "?"
                 log.exception("a request of %s failed: %s", peer, _kind(payload), extra=self._here(peer=peer))
                 raise
@@ -273,7 +273,7 @@ class ShardProcess:
         self._turn_time = None  # loading took its time
         shard.finish_loading(self._now(), log_end_offset, 0)
         self._collector.go_on()
-        self._collector.keep()  # what was loaded stays
+        self._collector.keep()  # the loaded state stays
         if shard.state is ShardState.FAILED:
             log.error("%s cannot be loaded: %s", self._where, shard.failure, extra=self._here())
         self._say_if_active(self._hosted)
@@ -320,7 +320,7 @@ class ShardProcess:
         running.add_done_callback(partial(self._came_back, self._hosted, done))
 
     def _in_time(self, hosted: Hosted | None, work: Callable[[Callable[[], bool]], T]) -> T:
-        """In the helper's thread. What waits there for another partition is over at once."""
+        """In the helper's thread. Work that waits there for another partition is over at once."""
         end_ms = self._monotonic_ms() + _WORK_MS
         return work(lambda: hosted is not self._hosted or self._monotonic_ms() >= end_ms)
 
@@ -385,7 +385,7 @@ class ShardProcess:
 
 
 def _kind(frame: bytes) -> str:
-    """Which request a frame has, without anything that a client wrote into it."""
+    """The request in a frame, without anything that a client wrote into it."""
     key, version = (int.from_bytes(frame[at : at + 2], "big") for at in (0, 2))
     return f"API key {key}, version {version}, {len(frame)} bytes"
 

@@ -1,4 +1,4 @@
-"""What an offsets partition's process is told when it is started: bytes of a codec, which another build can read."""
+"""The start parameters of an offsets partition's process: bytes of a codec, which another build can read."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _HEAD: Final = struct.Struct(">hh")  # the API key and the version of a request
 
 @dataclass(slots=True)
 class _Rule:
-    """What happens to the next `left` requests of an API: an error, or a delay."""
+    """The treatment of the next `left` requests of an API: an error, or a delay."""
 
     left: int
     error: ErrorCode | None = None
@@ -48,10 +48,10 @@ class Answers:
         self._own = own
         self._rules: dict[int, list[_Rule]] = {}
         self.met = 0
-        """How many requests were refused, or their answers delayed."""
+        """The number of requests that were refused, or whose answers were delayed."""
 
     def before(self, door: FrontDoor) -> Server:
-        """What a front door's connections give their requests to."""
+        """The server that a front door's connections give their requests to."""
         return _Interfering(self, door, self._loop)
 
     def delay(self, api: str, seconds: float, times: int) -> None:

@@ -25,7 +25,7 @@ NOT_YET: Final = (
 
 
 async def ask(host: str, port: int, message: ApiMessage, version: int) -> Any:
-    """What a broker answers. Raises OSError."""
+    """A broker's answer. Raises OSError."""
     reader, writer = await asyncio.open_connection(host, port)
     try:
         writer.write(encode_request(message, version, 1, CLIENT_ID))

@@ -132,7 +132,7 @@ async def _serve(parent: _Parent, folder: Path, time: MovableTime) -> None:
 
 
 async def _started(cluster: Cluster, within_s: float) -> str:
-    """Where clients connect to. Raises OrderError if that takes too long, and what a broker's start raises."""
+    """The address for clients. Raises OrderError if that takes too long, and what a broker's start raises."""
     deadline = asyncio.timeout(within_s)
     try:
         async with deadline:

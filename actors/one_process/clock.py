@@ -35,9 +35,9 @@ class MovableTime:
         self._clock = clock
         self._ahead_s = 0.0
         self.left_s = 0.0
-        """How far the clock is still to be moved."""
+        """The time by which the clock is still to be moved."""
         self.in_threads = 0
-        """How much work threads of the loop have: time does not jump past it."""
+        """The amount of work that threads of the loop have: time does not jump past it."""
 
     def now(self) -> float:
         """Seconds, as a loop has them."""

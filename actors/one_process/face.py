@@ -1,4 +1,4 @@
-"""What tests call: a cluster, its topics, and its faults, for synchronous and for asynchronous programs.
+"""The calls of tests: a cluster, its topics, and its faults, for synchronous and for asynchronous programs.
 
 Both are thin: they make an order of a call and have the child carry it out.
 """
@@ -51,7 +51,7 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect to: `host:port`, several with commas between them."""
+        """The address for clients: `host:port`, several with commas between them."""
         return self._process.bootstrap_servers
 
     @property
@@ -121,7 +121,7 @@ class AsyncCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect to."""
+        """The address for clients."""
         return self._cluster.bootstrap_servers
 
     @property

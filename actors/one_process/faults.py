@@ -1,4 +1,4 @@
-"""What happens to a cluster by its parent's order."""
+"""The faults of a cluster by its parent's order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Faults:
         self._time = time
 
     async def carry_out(self, order: Message) -> str:
-        """What the order's sender is told. Raises OrderError, OSError, TimeoutError."""
+        """The answer for the order's sender. Raises OrderError, OSError, TimeoutError."""
         match order:
             case CreateTopic():
                 await self._create(order)

@@ -119,7 +119,7 @@ class Cluster:
         metadata_log = MetadataLog(folder / "controller" / "metadata.log")
         self.controller = ControllerServer(metadata_log, config, self._secrets, self, loop, environment)
         self.failure: Exception | None = None
-        """Why a broker has not started."""
+        """The reason why a broker has not started."""
         self.waits_for = "its brokers"
         """Say for people what the start waits for."""
 
@@ -139,12 +139,12 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect to: `host:port`, several with commas between them."""
+        """The address for clients: `host:port`, several with commas between them."""
         found = self.controller.metadata.brokers.values()
         return ",".join(f"{each.host}:{each.port}" for each in sorted(found, key=lambda each: each.id))
 
     def find_controller(self) -> tuple[str, int, Secrets]:
-        """Where it is."""
+        """The controller's address, and the secrets."""
         return (*self.controller.address, self._secrets)
 
     def socket_path(self, broker_id: int) -> str:
@@ -214,7 +214,7 @@ class Cluster:
         return ""
 
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
-        """What a broker's task does."""
+        """The state of a broker's task."""
         return self.tasks.look(pid)
 
 

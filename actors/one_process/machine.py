@@ -1,4 +1,4 @@
-"""What a broker or a shard has from its machine, where it is a task and shares its process with others.
+"""The machine of a broker or a shard that is a task and shares its process with others.
 
 Its pid is a number that no process of the system has, and to kill it ends its task alone. The garbage collector and the
 log levels are the whole process's: what one shard does with them must not touch the others.
@@ -32,7 +32,7 @@ def levels_of_its_own() -> LogLevels:
 
 
 class Tasks:
-    """What the kernel would know of processes, of tasks: by pids of its own."""
+    """The kernel's view of processes, but of tasks: by pids of its own."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -60,7 +60,7 @@ class Tasks:
         return _SIGHT if pid in self._ends else None
 
     def environment(self, pid: int) -> Environment:
-        """What a task has from its machine."""
+        """A task's view of its machine."""
         kernel = Kernel(pid=lambda: pid, started_at=_at_any_time, look=self.look, kill=self.kill)
         return Environment(self._clock, REAL.chance, kernel, _SHARED)
 

@@ -35,7 +35,7 @@ _SOCKET_PATH_MAX: Final = 107 - len("/s/999")
 _END_SECONDS: Final = 5.0
 _STATUS_SECONDS: Final = 1.0
 _LATER_SECONDS: Final = 10.0
-"""How much longer the parent waits for a start than the child, which knows what it waits for."""
+"""The time for which the parent waits longer for a start than the child, which knows what it waits for."""
 _ORDER_SECONDS: Final = 120.0
 _SAID_BYTES: Final = 4000
 _BOOT: Final = """
@@ -89,7 +89,7 @@ class ClusterProcess:
 
     @property
     def status(self) -> int | None:
-        """With which the child has ended, or minus the signal; None while it runs."""
+        """The code with which the child has ended, or minus the signal; None while it runs."""
         assert self._process is not None
         return self._process.returncode
 
@@ -200,7 +200,7 @@ def _started(folder: Path, link: socket.socket, said: IO[bytes]) -> subprocess.P
 
 
 def _path() -> list[str]:
-    """Where we look for modules. An empty entry is the working folder, which may have been removed."""
+    """The folders in which we look for modules. An empty entry is the working folder, which may have been removed."""
     here = ""
     with contextlib.suppress(FileNotFoundError):
         here = os.getcwd()
@@ -208,5 +208,5 @@ def _path() -> list[str]:
 
 
 def _is_of_the_program(path: str) -> bool:
-    """Whether this is no folder of installed packages: what the child needs is in those."""
+    """True if this is no folder of installed packages: the child's needs are in those."""
     return Path(path).name not in _PACKAGES

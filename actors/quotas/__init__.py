@@ -1,4 +1,4 @@
-"""How much each client may take: who has which quota, and how much of it is used. Without clock and I/O.
+"""Clients' quotas, and their use. Without clock and I/O.
 
 A quota is a rate. It belongs to an entity: a user, a client id, both, or an address, each by its name or as the default
 of all that have none of their own (KIP-546). `entities` finds the one that holds for somebody; the most specific one

@@ -74,7 +74,7 @@ def address_of(text: str) -> str:
 
 
 def check_quota(entity: Entity, key: str, value: float) -> None:
-    """Whether an entity may have this quota. Raises EntityError."""
+    """Check that an entity may have this quota. Raises EntityError."""
     check_key(entity, key)
     if not 0 < value < float("inf"):
         raise EntityError(f"{key} must be greater than 0")
@@ -86,7 +86,7 @@ def check_quota(entity: Entity, key: str, value: float) -> None:
 
 
 def check_key(entity: Entity, key: str) -> None:
-    """Whether entities of this kind have such a quota. Raises EntityError."""
+    """Check that entities of this kind have such a quota. Raises EntityError."""
     allowed = (CONNECTION_CREATION_RATE,) if entity[0][0] == IP else _OF_CLIENTS
     if key not in allowed:
         raise EntityError(f"{key!r} is no quota of {' and '.join(kind for kind, _ in entity)}: {', '.join(allowed)}")
@@ -134,7 +134,7 @@ def address_limit(rows: Rows, peer: str) -> tuple[float, str] | None:
 
 
 def network_of(peer: str) -> str:
-    """What an address shares its limits with: itself, or for IPv6 all addresses that begin alike (/64)."""
+    """The network that shares its limits with an address: the address alone, or for IPv6 all that begin alike (/64)."""
     address = _address(peer)
     return peer if address is None else _network(address)
 
@@ -159,7 +159,7 @@ def _network(address: _Address) -> str:
 
 
 class Match(IntEnum):
-    """What the entities that a filter finds are called, by Kafka's codes."""
+    """The names of the entities that a filter finds, by Kafka's codes."""
 
     EXACT = 0
     DEFAULT = 1
@@ -169,7 +169,7 @@ class Match(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """What a filter says of one type of entities."""
+    """A filter's condition on one type of entities."""
 
     type: str
     match: int

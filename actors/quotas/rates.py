@@ -1,4 +1,4 @@
-"""How much of a quota is used: a window of samples, tokens, and the tables that keep them. Times are seconds."""
+"""The use of quotas: a window of samples, tokens, and the tables that keep them. Times are seconds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Sampling:
 
 
 class Window:
-    """What was used within a window."""
+    """The use within a window."""
 
     __slots__ = ("_samples", "_sampling", "_total")
 
@@ -50,12 +50,12 @@ class Window:
         self._total += amount
 
     def room(self, rate: float, now: float) -> float:
-        """How much may still be used; negative if it was too much."""
+        """The amount that may still be used; negative if too much has been."""
         self._forget(now)
         return rate * self._sampling.span(now) - self._total
 
     def delay(self, rate: float, now: float) -> float:
-        """How long to wait until the use is not above the rate: the longer window has what it allows (KIP-13)."""
+        """The time until the use is not above the rate: the longer window has what it allows (KIP-13)."""
         return max(0.0, -self.room(rate, now) / rate)
 
     def _forget(self, now: float) -> None:
@@ -74,7 +74,7 @@ class Bucket:
         self._at = 0.0
 
     def has(self, amount: float, rate: float, burst: float, now: float) -> float:
-        """How long to wait until there are so many tokens; 0 if there are. Without a rate it is forever."""
+        """The time until there are so many tokens; 0 if there are. Without a rate it is forever."""
         self._fill(rate, burst, now)
         missing = amount - self._tokens
         if missing <= 0:
@@ -82,7 +82,7 @@ class Bucket:
         return missing / rate if rate > 0 else float("inf")
 
     def take(self, amount: float, rate: float, burst: float, now: float, owed: float = float("inf")) -> float:
-        """Take tokens, and owe what is missing, at most `owed`. How long until nothing is owed."""
+        """Take tokens, and owe what is missing, at most `owed`. The time until nothing is owed."""
         self._fill(rate, burst, now)
         self._tokens = max(self._tokens - amount, -owed)
         return self.has(0, rate, burst, now)
@@ -95,14 +95,14 @@ class Bucket:
 class Recent(Generic[K, V]):
     """A table of what was used lately.
 
-    What was not used for `idle` is as good as new, and forgotten. So are the oldest beyond `most`.
+    Entries idle for `idle` are dropped, because a fresh one behaves the same; so are the oldest beyond `most`.
     """
 
     def __init__(self, make: Callable[[], V], idle: float, most: int) -> None:
         self._make = make
         self._idle = idle
         self._most = most
-        self._items: dict[K, tuple[float, V]] = {}  # when it was used last; the oldest first
+        self._items: dict[K, tuple[float, V]] = {}  # with the time of its last use; the oldest first
 
     def __len__(self) -> int:
         return len(self._items)

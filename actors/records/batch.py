@@ -55,7 +55,7 @@ LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 KNOWN_ATTRIBUTES: Final = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
-"""What a producer may say of a batch. Kafka's other bit, the delete horizon, is its compaction's."""
+"""The attributes that a producer may set. Kafka's other bit, the delete horizon, is its compaction's."""
 
 _CRC_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
@@ -101,7 +101,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        """Whether a batch can have this magic and this length."""
+        """True if a batch can have this magic and this length."""
         return self.magic == MAGIC and self.length >= MIN_LENGTH
 
     @property
@@ -161,7 +161,7 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[int, int, BatchHeader]]:
 
 
 def crc_matches(batch: Buffer, crc: int) -> bool:
-    """Whether one whole batch still has the checksum its header states."""
+    """True if one whole batch still has the checksum its header states."""
     return cast(int, crc32c.crc32c(memoryview(batch)[_ATTRIBUTES_AT:])) == crc
 
 

@@ -1,4 +1,4 @@
-"""How much one batch may hold. The bounds are known before a record is read, so that no batch costs more than they say.
+"""The bounds of one batch. They are known before a record is read, so that no batch costs more than they say.
 
 A producer may send at most `max.message.bytes`, but compressed: five kilobytes of zstd can be gigabytes of records.
 
@@ -11,10 +11,10 @@ A producer may send at most `max.message.bytes`, but compressed: five kilobytes 
   and well below what a broker may use for one partition.
 - `RECORDS_MAX` (4 Mi = C / F): likewise for records and headers. To check so many takes about a second of one thread.
 
-What an event loop may do at once is bounded by `AT_ONCE` and the constants beside it, measured so that it takes less
-than a millisecond, whatever the bytes look like. All else is done in another thread or process.
+The constant `AT_ONCE` and those beside it bound the work that an event loop does at once, measured so that it takes
+less than a millisecond, whatever the bytes look like. All else is done in another thread or process.
 
-Who reads a stored batch goes by `STORED`, which is C alone: a topic's settings may have been lowered since.
+A reader of stored batches goes by `STORED`, which is C alone: a topic's settings may have been lowered since.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def bounds_at_once(codec: int) -> Bounds:
 
 
 def may_read_at_once(header: BatchHeader) -> bool:
-    """Whether a batch is small enough to be read at once, if it also proves to keep to `bounds_at_once`."""
+    """True if a batch is small enough to be read at once, provided that it proves to keep to `bounds_at_once`."""
     most_bytes = GZIP_AT_ONCE if header.codec == GZIP else PACKED_AT_ONCE
     if header.codec == NONE:
         most_bytes = _PLAIN_AT_ONCE.plain_bytes

@@ -23,24 +23,24 @@ from actors.records.scan import FEW, is_imported, rows_of, sliced
 from actors.records.summary import ATTRIBUTES_MAX, LONG_MAX, LONG_MIN, Summary, summary_of
 
 MAX_NAMED: Final = 100
-"""How many bad records of a batch are named at most: a small batch can hold millions."""
+"""The most bad records that are named of one batch: a small batch can hold millions."""
 _NAMED_AT_ONCE: Final = 500
 """Of so many records the refused ones are found in half a millisecond."""
 
 
 class Limits(NamedTuple):
-    """Which records a topic takes. Times are ms of the epoch; -1, which is no time, is always taken."""
+    """A topic's limits for records. Times are ms of the epoch; -1, which is no time, is always taken."""
 
     keyed: bool
-    """Whether each record must have a key, because the topic is compacted."""
+    """True if each record must have a key, because the topic is compacted."""
     oldest: int
     latest: int
     headers: int
-    """How many headers all records may have together."""
+    """The most headers that all records may have together."""
     record_bytes: int = LONG_MAX
-    """How long a record may be, its length in front not counted."""
+    """The greatest length of a record, its length field not counted."""
     at_once: bool = False
-    """Whether there is no time, neither to import NumPy nor to name the records that are refused."""
+    """True if there is no time, neither to import NumPy nor to name the records that are refused."""
 
 
 def largest_timestamp(payload: Plain, count: int, first_timestamp: int, limits: Limits) -> int:

@@ -40,7 +40,7 @@ _OF_ONE_BYTE = (np.arange(256) >> 1) ^ -(np.arange(256) & 1)
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where the fields of records are in a buffer, and what the short ones say: a `rows.Row` of each, by column."""
+    """The places of records' fields in a buffer, and the values of the short ones: a `rows.Row` of each, by column."""
 
     starts: Ints
     ends: Ints

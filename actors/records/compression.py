@@ -39,7 +39,7 @@ _ZSTD_SKIPPABLE_MASK: Final = 0xFFFFFFF0
 _ZSTD_SKIPPABLE: Final = 0x184D2A50
 _ZSTD_REPEATED_BYTE: Final = 1
 _OF_THREAD: Final = threading.local()
-"""What decompresses zstd: to make one takes as long as to decompress a few KiB, and one thread at a time uses it."""
+"""Each thread's zstd decompressor: to make one takes as long as to decompress a few KiB."""
 _FRAMES_MAX: Final = 1000
 _PIECE_BYTES: Final = 1 << 20
 
@@ -270,7 +270,7 @@ def _whole_zstd(view: memoryview, limit_bytes: int) -> bytes | None:
 
 
 def _zstd_frames(view: memoryview, limit_bytes: int, limit_parts: int) -> int:
-    """How many frames there are (RFC 8878). Raises if the last one is not whole, which the library does not notice."""
+    """The number of frames (RFC 8878). Raises if the last one is not whole, which the library does not notice."""
     at = count = stated = 0
     left = limit_parts
     while at < len(view):
@@ -294,7 +294,7 @@ def _zstd_frames(view: memoryview, limit_bytes: int, limit_parts: int) -> int:
 
 
 def _zstd_blocks_end(view: memoryview, at: int, left: int) -> tuple[int, int]:
-    """Where the blocks of a frame end, and how many may follow; fewer than none if these are too many already."""
+    """The end of a frame's blocks, and the number that may follow; below zero if these are too many already."""
     size = len(view)
     while at < size and left >= 0:
         left -= 1

@@ -54,7 +54,7 @@ class Encoder:
         self._latest_ms = max(self._latest_ms, timestamp_ms)
 
     def size(self) -> int:
-        """How many bytes the batch has by now, before compression."""
+        """The bytes of the batch so far, before compression."""
         return HEADER_BYTES + len(self._payload)
 
     def build(self) -> bytearray:

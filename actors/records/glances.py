@@ -1,4 +1,4 @@
-"""What can be told of batches without reading their headers whole, for whoever passes over many."""
+"""Facts about batches that are read without their whole headers, for a caller that passes over many."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def magic_of(buffer: Buffer) -> int | None:
 
 
 def any_marked(batches: bytes, attributes: int) -> bool:
-    """Whether one of whole batches has one of these attributes."""
+    """True if one of whole batches has one of these attributes."""
     position, size, unpack = 0, len(batches), _KIND.unpack_from
     while position + HEADER_BYTES <= size:
         length, found = unpack(batches, position)

@@ -65,6 +65,6 @@ class GrowingBatch:
         return self.data
 
     def drop(self) -> None:
-        """Let go of the bytes. What is counted stays, and nothing can be added."""
+        """Let go of the bytes. The counts stay, and nothing can be added."""
         self.data = bytearray()
         self._builder = None

@@ -20,7 +20,7 @@ _LONG_MASK: Final = (1 << 64) - 1
 
 
 class Row(NamedTuple):
-    """Where the fields of one record are in its payload. The time is a delta in ms; sizes are -1 for null.
+    """The places of one record's fields in its payload. The time is a delta in ms; sizes are -1 for null.
 
     `start` is where its length begins; `body` where key, value and headers do, which go up to `end`. Kafka uses none of
     the `attributes`.
@@ -113,7 +113,7 @@ def varint(data: Plain, at: int, most_bytes: int) -> tuple[int, int]:
 
 
 def header_end(data: Plain, at: int, count: int, end: int) -> int:
-    """Where the `count` headers end that begin at `at`, in a record that ends at `end`. Raises CorruptBatchError."""
+    """The end of the `count` headers that begin at `at`, in a record that ends at `end`. Raises CorruptBatchError."""
     try:
         for _ in range(count):
             size, at = varint(data, at, _INT_BYTES)

@@ -24,7 +24,7 @@ _TIME_BYTES_MAX: Final = 4
 _TIMES_MAX: Final = 256
 """Of more different times than that `columns` makes less work."""
 _LOWEST: Final = 0 if sys.byteorder == "little" else _TIME_BYTES_MAX - 1
-"""Where the lowest byte of a number of so many bytes is."""
+"""The place of the lowest byte of a number of so many bytes."""
 _HIGH_BIT: Final = 128
 _FLIPPED: Final = bytes(each ^ _HIGH_BIT for each in range(256))
 
@@ -40,7 +40,7 @@ def _offset_bytes(width: int) -> tuple[bytes, ...]:
 
 _OFFSET_BYTES: Final = {width: _offset_bytes(width) for width in (1, 2, 3)}
 _OFFSETS_IN: Final = {1: 1 << 6, 2: 1 << 13, 3: _OFFSETS}
-"""How many offset deltas have room in so many bytes, as far as is known here."""
+"""The number of offset deltas that fit in so many bytes, at most `_OFFSETS`."""
 
 
 class _Run(NamedTuple):
@@ -111,12 +111,12 @@ def _run(payload: Plain, at: int, done: int, left: int) -> _Run | None:
 
 
 def _value_at(row: Row) -> int:
-    """Where the length of a record's value begins."""
+    """The position of the length of a record's value."""
     return row.key_start + max(row.key_size, 0)
 
 
 def _deltas_at(payload: Plain, row: Row) -> tuple[int, int]:
-    """Where in a record its two deltas begin, behind the length and the attributes."""
+    """The positions of a record's two deltas, behind the length and the attributes."""
     time = _varint_bytes(payload, row.start) + 1
     return time, time + _varint_bytes(payload, row.start + time)
 

@@ -37,5 +37,5 @@ def sliced(payload: Plain, count: int) -> Iterator[tuple[int, Columns]]:
 
 
 def is_imported() -> bool:
-    """Whether `columns` need not be imported any more."""
+    """True once `columns` is imported."""
     return getattr(sys.modules.get("actors.records.columns"), "IMPORTED", False)

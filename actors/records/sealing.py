@@ -138,7 +138,7 @@ def _zigzag(values: Ints) -> npt.NDArray[np.uint64]:
 
 
 def _widths(values: npt.NDArray[np.uint64]) -> Ints:
-    """How many bytes each number takes as a varint."""
+    """The number of bytes that each number takes as a varint."""
     widths = np.ones(len(values), np.int64)
     limit = 7
     largest = int(values.max()) if len(values) else 0

@@ -14,9 +14,9 @@ _ATTRIBUTES_AT: Final = 21
 
 
 def sound_row(view: memoryview, low: int, end_offset: int, latest_epoch: int) -> tuple[int, int]:
-    """How many bytes at the beginning are sound batches with offsets from `low` on, and the offset after them.
+    """The size of the sound batches at the beginning with offsets from `low` on, and the offset after them.
 
-    What comes then may be sound as well, after a gap or cut off: it has to be looked at more closely.
+    Later batches may be sound as well, after a gap or cut off: the caller has to look at them more closely.
     """
     unpack, checksum, need = _BEGINNING.unpack_from, crc32c.crc32c, _BEGINNING.size
     position, size = 0, len(view)

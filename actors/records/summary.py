@@ -1,4 +1,4 @@
-"""What a leader has to know of some successive records, to say whether it takes them."""
+"""The facts about successive records by which a leader decides whether to take them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What all actor processes have in common, and all that is known of Ray's start, connection and processes."""
+"""The common parts of all actor processes, and all that is known of Ray's start, connection and processes."""

@@ -34,7 +34,7 @@ class UntrustedError(OutsideError, PermissionError):
 
 
 def fault_of(entry: os.stat_result, user: int, *, group_may: bool = False, folder: bool = False) -> str | None:
-    """Why `user` cannot trust what has this `lstat`, with what to do; None if it can.
+    """The reason why `user` cannot trust a file or folder with this `lstat`, with the remedy; None if it can.
 
     With `group_may` its group may write to it.
     """
@@ -51,13 +51,13 @@ def fault_of(entry: os.stat_result, user: int, *, group_may: bool = False, folde
 
 
 def is_shared(entry: os.stat_result, user: int, *, mounted: bool) -> bool:
-    """Whether a folder with this `lstat` is a volume that root has mounted for `user`, perhaps among others."""
+    """True if a folder with this `lstat` is a volume that root has mounted for `user`, perhaps among others."""
     theirs = entry.st_uid == _ROOT and bool(entry.st_mode & _WRITERS)
     return stat.S_ISDIR(entry.st_mode) and theirs and (user != _ROOT or mounted)
 
 
 def folder_fault(entry: os.stat_result, user: int, *, mounted: bool) -> str | None:
-    """Why `user` cannot keep a data directory in the folder that has this `lstat`; None if it can."""
+    """The reason why `user` cannot keep a data directory in the folder that has this `lstat`; None if it can."""
     if is_shared(entry, user, mounted=mounted):
         return None
     if not stat.S_ISDIR(entry.st_mode):
@@ -81,7 +81,9 @@ def check_link(path: Path) -> None:
 
 
 def check_folder(folder: Path) -> bool:
-    """Raise UntrustedError if a data directory is not to be trusted, OSError if it is not there. Whether it is shared.
+    """Raise UntrustedError if a data directory is not to be trusted, OSError if it is not there.
+
+    Returns True if it is shared.
 
     An empty one of ours to which others may write is taken from them.
     """
@@ -97,7 +99,7 @@ def check_folder(folder: Path) -> bool:
 
 
 def place_of(folder: Path) -> Path:
-    """Where the private files of a data directory lie. Raises UntrustedError if that is not ours alone."""
+    """The place of a data directory's private files. Raises UntrustedError if that is not ours alone."""
     inner = folder / PRIVATE
     try:
         fault = fault_of(inner.lstat(), os.geteuid(), folder=True)
@@ -166,7 +168,7 @@ def check_own_folder(path: Path) -> None:
 
 
 def read_trusted(path: Path) -> bytes:
-    """What a file has that we or root wrote, and nobody else may write to. Raises UntrustedError, OSError.
+    """The content of a file that we or root wrote, and nobody else may write to. Raises UntrustedError, OSError.
 
     It may be a link if that is ours or root's, as those are by which a secret is mounted.
     """

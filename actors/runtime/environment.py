@@ -1,4 +1,4 @@
-"""What a process has from its machine: time, chance, and what the kernel knows of processes.
+"""A process's means from its machine: time, chance, and the kernel's knowledge of processes.
 
 A controller, a broker, a shard's process and a client are made with it and hand it down to their parts: none of those
 has a clock of its own. Only where such a thing is made does it default to the real one, and tests and the simulation
@@ -76,30 +76,30 @@ def new_uuid(chance: Chance) -> uuid.UUID:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What a machine's kernel says of processes, and does to them."""
+    """The kernel's view of processes, and its power over them."""
 
     pid: Callable[[], int] = os.getpid
     """Our own process."""
     started_at: Callable[[int], int] = liveness.started_at
-    """When a process began; 0 if the system does not tell."""
+    """The beginning of a process; 0 if the system does not tell."""
     look: Callable[[int], Sight | None] = liveness.look
-    """What a process does; None if there is none, or the system does not tell."""
+    """The present state of a process; None if there is none, or the system does not tell."""
     kill: Callable[[int], None] = _kill
     """End a process at once, if it has not gone already. Raises PermissionError."""
     boot: Callable[[], bytes] = _BOOT_ID.read_bytes
     """The id of the machine's boot. Raises OSError."""
     is_ours: Callable[[asyncio.BaseTransport], bool] = private.is_ours
-    """Whether a process of our user is at the other end of a Unix socket."""
+    """True if a process of our user is at the other end of a Unix socket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """The garbage collector of a process that loads a lot at once. Where several share a process it is not theirs."""
+    """The garbage collector of a process that loads a lot at once. In a process that several share it is not theirs."""
 
     pause: Callable[[], None] = gc.disable
     go_on: Callable[[], None] = gc.enable
     keep: Callable[[], None] = gc.freeze
-    """What is there now stays: collections need not walk it."""
+    """The present objects stay: collections need not walk them."""
     keep_nothing: Callable[[], None] = gc.unfreeze
 
 

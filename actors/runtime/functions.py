@@ -1,4 +1,4 @@
-"""Whether a user's function does its work when it is called, as far as one can see before, and by what it returns.
+"""Checks that a user's function does its work when it is called, as far as one can see before, and by its result.
 
 It may be a function, a method, a partial of one, or an object with `__call__`. No wrapper of a decorator's is looked
 through for what a call does: a wrapper may well run the generator that it wraps.
@@ -21,7 +21,7 @@ _LAZY: Final = (types.GeneratorType, types.AsyncGeneratorType, map, filter)
 
 
 def name_of(function: Any) -> str:
-    """What the user calls it."""
+    """The user's name for it."""
     inner = function.func if isinstance(function, functools.partial) else function
     name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
     return name if inner is function else f"partial of {name_of(inner)}"
@@ -44,12 +44,12 @@ def called(function: Any) -> Any:
 
 
 def makes_awaitable(function: Any) -> bool:
-    """Whether a call makes a coroutine, as far as one can see."""
+    """True if a call makes a coroutine, as far as one can see."""
     return inspect.iscoroutinefunction(called(function))
 
 
 def lazy_kind(function: Any, *, awaited: bool) -> str | None:
-    """What kind of function it is if its body does not run when it is called; `awaited`: by who awaits coroutines."""
+    """The kind of a function that a call does not run, or None; `awaited`: the caller awaits coroutines."""
     code = called(function)
     if getattr(getattr(code, "__code__", None), "co_flags", 0) & inspect.CO_ITERABLE_COROUTINE:
         return None if awaited else "a coroutine function (`types.coroutine`)"
@@ -72,7 +72,7 @@ def refuse_lazy(result: Any, what: str) -> None:
 
 
 def signature(function: Any) -> inspect.Signature | None:
-    """What a call takes; None for builtins that do not tell.
+    """The parameters of a call; None for builtins that do not tell.
 
     A decorator's wrapper that passes on any positional arguments takes what the function takes that it wraps.
     """
@@ -85,7 +85,7 @@ def signature(function: Any) -> inspect.Signature | None:
 
 
 def refusal(function: Any, arguments: Sequence[Any]) -> str | None:
-    """Why a call with these arguments would fail, in Python's words; None if it would not, or one cannot tell."""
+    """The reason why a call with these arguments would fail, in Python's words; None if there is none."""
     try:
         inspect.signature(function, follow_wrapped=False).bind(*arguments)
     except TypeError as error:
@@ -96,7 +96,7 @@ def refusal(function: Any, arguments: Sequence[Any]) -> str | None:
 
 
 def problem(function: Any, arguments: Sequence[str], *, awaited: bool) -> str | None:
-    """Why it would not do its work when it is called with what is called so; `awaited`: by who awaits coroutines."""
+    """The reason why a call with arguments of these names would do no work; `awaited`: the caller awaits coroutines."""
     if not callable(function):
         return "cannot be called"
     if kind := lazy_kind(function, awaited=awaited):

@@ -1,4 +1,4 @@
-"""Whether a silent process is dead, or only gets no CPU: judged by its silence, and by what the kernel says it does.
+"""The judgement whether a silent process is dead, or only gets no CPU: by its silence, and by the kernel's word on it.
 
 A process that is runnable and gets no CPU would answer if it could. Killing it would lose what it has loaded, and
 starting another takes more CPU than it needs. A process that is stopped, asleep, or that uses the CPU and does not
@@ -17,12 +17,12 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 PATIENCE = 10
-"""How many times longer a shard that loads, or a process that waits for a disk, may be silent than others."""
+"""The factor by which a shard that loads, or a process that waits for a disk, may be silent longer than others."""
 _TICK_SECONDS = 0.25  # a broker's
 
 
 class Doing(Enum):
-    """What the threads of a process do, the most alive of them first (proc(5))."""
+    """The states of a process's threads, the most alive of them first (proc(5))."""
 
     RUNNABLE = "R"
     WAITING_FOR_DISK = "D"
@@ -31,14 +31,14 @@ class Doing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What the kernel says of a process at one moment."""
+    """The kernel's view of a process at one moment."""
 
     doing: Doing
     cpu_s: float
 
 
 def look(pid: int, started: int = 0) -> Sight | None:
-    """What the process `pid` of this machine does; None if none began at `started`, or the system does not tell."""
+    """The state of the process `pid` of this machine; None if none began at `started`, or the system does not tell."""
     if pid <= 0:
         return None
     try:
@@ -52,7 +52,7 @@ def look(pid: int, started: int = 0) -> Sight | None:
 
 
 def started_at(pid: int) -> int:
-    """When a process of this machine began, in clock ticks since boot; 0 if it is gone or the system does not tell."""
+    """The beginning of a process of this machine, in clock ticks since boot; 0 if it is gone or nobody tells."""
     try:
         return int(_stat(pid)[19])
     except (OSError, ValueError, IndexError):
@@ -98,7 +98,7 @@ class Silence:
         disk_s: float | None = None,
         sure: bool = True,
     ) -> bool:
-        """Whether the process is dead. `disk_s`: how long it may wait for a disk; None: not beyond the limit.
+        """True if the process is dead.
 
         `sure` is False if the caller itself has just stood still, so that an answer may be there unread. Then, and if
         the process got no CPU until now, the answer is False once more, and the next call decides.

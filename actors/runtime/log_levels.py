@@ -1,6 +1,6 @@
 """The levels of this process's loggers, by the names that Kafka has for levels, as they are changed while it runs.
 
-What is changed lasts until the process ends (KIP-412).
+A change lasts until the process ends (KIP-412).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LogLevels:
         return {name: _word(self._logger(name).getEffectiveLevel()) for name in (ROOT, *names)}
 
     def knows(self, name: str) -> bool:
-        """Whether there is such a logger or package."""
+        """True if there is such a logger or package."""
         return name == ROOT or (name.partition(".")[0] in WRITTEN and name in self._manager.loggerDict)
 
     def set(self, name: str, level: str) -> None:

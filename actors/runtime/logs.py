@@ -1,4 +1,4 @@
-"""How our processes write their logs: a line for each event, with fields that say whom it is about.
+"""The form of our processes' logs: a line for each event, with fields that name its subject.
 
 A process has fields of its own, such as its cluster and its broker. A call adds those of its line:
 
@@ -34,12 +34,12 @@ _LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Fields(TypedDict, total=False):
-    """Whom a line is about. `broker` is the process's own, and in a controller the one that the line is about."""
+    """The subject of a line."""
 
     cluster: str
     """The name of the cluster."""
     role: str
-    """What the process is: controller, broker, shard, monitor, member."""
+    """The kind of process: controller, broker, shard, monitor, member."""
     broker: int
     topic: str
     partition: int
@@ -51,12 +51,12 @@ class Fields(TypedDict, total=False):
     pid: int
     """Of another process, such as a shard that a broker hosts."""
     peer: str
-    """Who is at the other end of a connection: a client's address, or `broker 2`."""
+    """The other end of a connection: a client's address, or `broker 2`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """Where the processes of a cluster write their logs, and whether as text or as JSON."""
+    """The folder of the logs of a cluster's processes, and their form: text or JSON."""
 
     folder: str
     cluster: str
@@ -74,7 +74,10 @@ def at(topic: str, partition: int, /, **more: Unpack[Fields]) -> dict[str, Field
 
 
 def formatter(log_format: str, own: Fields) -> logging.Formatter:
-    """What makes the lines, `TEXT` or `JSON`. Each has the fields of its process, `own`, before those of its call."""
+    """The formatter of the lines, `TEXT` or `JSON`.
+
+    Each has the fields of its process, `own`, before those of its call.
+    """
     return JsonLines(own) if log_format == JSON else TextLines(own)
 
 
@@ -141,7 +144,7 @@ class JsonLines(logging.Formatter):
 class CapturedLines(logging.Formatter):
     """`actors.x: what was`, for what keeps a line's time and level beside it.
 
-    What our own code says is one line. What a handler logs is its user's, and may have several.
+    A message of our own code is one line. A handler's message is its user's, and may have several.
     """
 
     def __init__(self) -> None:

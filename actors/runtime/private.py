@@ -1,4 +1,4 @@
-"""What only our own user may see: files, folders, variables, and who is at the other end of a Unix socket."""
+"""Things that only our own user may see: files, folders, variables, and the other end of a Unix socket."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_own(path: Path) -> str:
         try:
             return file.read().decode()
         except UnicodeDecodeError:
-            raise ValueError(f"{path} is no UTF-8") from None  # whose text would show what is in the file
+            raise ValueError(f"{path} is no UTF-8") from None  # its text would show what is in the file
 
 
 def first_line(path: Path) -> str:
@@ -51,7 +51,7 @@ def first_line(path: Path) -> str:
     try:
         lines = path.read_text().splitlines()
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is no UTF-8") from None  # whose text would show what is in the file
+        raise ValueError(f"{path} is no UTF-8") from None  # its text would show what is in the file
     if not lines or not lines[0]:
         raise ValueError(f"{path} has no first line")
     return lines[0]
@@ -60,7 +60,7 @@ def first_line(path: Path) -> str:
 def take_variable(name: str) -> str | None:
     """The value of a variable of the environment, which has none afterwards; None if there is no such variable.
 
-    What this process starts from now on does not inherit it, and /proc shows it no more.
+    A process that this one starts from now on does not inherit it, and /proc shows it no more.
     """
     text = os.environ.get(name)
     if text is None:
@@ -109,7 +109,7 @@ def private_folder(path: Path) -> None:
         raise PermissionError(f"{path} is no folder: set TMPDIR to a folder of your own")
     if entry.st_uid != os.geteuid():
         raise PermissionError(f"{path} belongs to another user: set TMPDIR to a folder of your own")
-    mode = stat.S_IMODE(entry.st_mode) & ~stat.S_ISGID  # which a folder has from the one it is in
+    mode = stat.S_IMODE(entry.st_mode) & ~stat.S_ISGID  # a folder has it from the one it is in
     if mode != FOLDER_MODE:
         raise PermissionError(
             f"{path} has mode {mode:o}, others may have been in it: remove it, or set TMPDIR to a folder of your own"
@@ -117,7 +117,7 @@ def private_folder(path: Path) -> None:
 
 
 def is_ours(transport: asyncio.BaseTransport) -> bool:
-    """Whether a process of our own user is at the other end of a Unix socket, as the kernel says."""
+    """True if a process of our own user is at the other end of a Unix socket, as the kernel says."""
     connection: socket.socket = transport.get_extra_info("socket")
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(found)[1]) == os.geteuid()

@@ -1,4 +1,4 @@
-"""What every actor process has: a uvloop loop, a log file, and a check of its code's version."""
+"""The parts of every actor process: a uvloop loop, a log file, and a check of its code's version."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class LoopThread:
         self.loop.run_forever()
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Run `work` on the loop and wait for its result. What it raises is raised here."""
+        """Run `work` on the loop and wait for its result. An error that it raises is raised here."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout_s)
 
     def close(self) -> None:
-        """End the loop and its thread. What runs there goes no further."""
+        """End the loop and its thread. Its work goes no further."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()

@@ -7,8 +7,8 @@ Ray's own client leaves three gaps, which are closed here:
 - It does not say that a token was refused.
 - It looks for a server that is not there for a minute and a half.
 
-And one that its C++ opens: a process that is to give a token and has none is ended, with a trace of its stack. Whether
-tokens are given by default depends on the Ray: to 2.60 only where RAY_AUTH_MODE says so, or a local Ray is started.
+And one that its C++ opens: a process that is to give a token and has none is ended, with a trace of its stack. By
+default, tokens are given depending on the Ray: to 2.60 only where RAY_AUTH_MODE says so, or a local Ray is started.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClusterError(OutsideError, RuntimeError):
 def connect(ray_address: str, words: Path | None = None, **options: Any) -> None:
     """Connect to the Ray at `ray_address`. Raises ClusterError.
 
-    What Ray prints goes to the file `words`; `options` are those of ray.init.
+    Ray's output goes to the file `words`; `options` are those of ray.init.
     """
     host, _, port = ray_address.rpartition(":")
     try:
@@ -63,12 +63,12 @@ def connect(ray_address: str, words: Path | None = None, **options: Any) -> None
 
 
 def asks_for_token() -> bool:
-    """Whether this process gives its Ray a token, and so may ask others for it."""
+    """True if this process gives its Ray a token, and so may ask others for it."""
     return ray_inside.gives_token()
 
 
 def openness(ray_address: str, *, token: bool) -> list[str]:
-    """Why more people may use this Ray than should: whether it asks for a `token`, and where it listens."""
+    """The reasons why this Ray is open to more people than it should: no `token`, or a public address."""
     found = []
     if not token:
         found.append(
@@ -172,7 +172,10 @@ def mode_for(ray_address: str, said: str | None, missing: str | None, *, free: b
 
 
 def _lets_anybody_in(ray_address: str) -> bool:
-    """Whether the Ray answers who gives no token. Only for a process that is not connected: it gives none meanwhile."""
+    """True if the Ray answers a process that gives no token.
+
+    Only for a process that is not connected: it gives none meanwhile.
+    """
     before = os.environ.get(_MODE)
     os.environ[_MODE] = "disabled"
     try:
@@ -187,7 +190,7 @@ def _lets_anybody_in(ray_address: str) -> bool:
 
 
 def _lets_in(ray_address: str) -> bool:
-    """Whether the Ray answers this process with the token that is in use now, if any. Raises RayError."""
+    """True if the Ray answers this process with the token that is in use now, if any. Raises RayError."""
     try:
         with _silent():
             ray_inside.knock(ray_address)
@@ -197,7 +200,7 @@ def _lets_in(ray_address: str) -> bool:
 
 
 def _token_place() -> str:
-    """Where Ray looks for the user's token, in words."""
+    """The place of the user's token for Ray, in words."""
     if _TOKEN in os.environ:
         return _TOKEN
     return os.environ.get(_TOKEN_PATH) or str(Path.home() / ".ray" / "auth_token")
@@ -210,7 +213,7 @@ def _token_fix() -> str:
 
 
 def _missing_token() -> str | None:
-    """Why the user has no token, in words; None if there is one."""
+    """The reason why the user has no token, in words; None if there is one."""
     ray_inside.forget_read_token()
     with contextlib.suppress(ray.exceptions.AuthenticationError):
         if ray_inside.has_token():

@@ -41,7 +41,7 @@ def made() -> Path:
 
 
 def base_for(chosen: str | None, temporary: str) -> Path:
-    """Where that folder is to be made: as `chosen`, else where temporary files are, or in /tmp if that is too long.
+    """The place for that folder: as `chosen`, else where temporary files are, or in /tmp if that is too long.
 
     Raises ClusterError if the chosen one is too long for the paths of Unix sockets.
     """
@@ -64,7 +64,7 @@ def sweep(base: Path) -> None:
 
 
 def listens(path: Path) -> bool:
-    """Whether a process listens at a Unix socket."""
+    """True if a process listens at a Unix socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

@@ -75,9 +75,9 @@ WARM: Final = (
 )
 """Modules that every worker imports, to the end of its connecting."""
 THREADS: Final = "ray"
-"""How the names of Ray's own threads in a driver begin: those that print what comes from the cluster."""
+"""The prefix of the names of Ray's own threads in a driver: those that print the cluster's output."""
 SOCKETS: Final = "session_*/sockets/*"
-"""Where a Ray's sockets are in its folder."""
+"""The place of a Ray's sockets in its folder."""
 LONGEST_SOCKET: Final = "session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 """The longest of their paths there."""
 LOGS: Final = "session_latest/logs"
@@ -90,12 +90,12 @@ _SLOW: Final = "The current node timed out during startup"
 
 
 def gives_token() -> bool:
-    """Whether this process gives Ray a token, and a Ray that it starts asks for one."""
+    """True if this process gives Ray a token, and a Ray that it starts asks for one."""
     return bool(ray._raylet.get_authentication_mode() != ray._raylet.AuthenticationMode.DISABLED)
 
 
 def has_token() -> bool:
-    """Whether there is a token where Ray looks for it now, in whatever mode. Raises AuthenticationError."""
+    """True if there is a token where Ray looks for it now, in whatever mode. Raises AuthenticationError."""
     return bool(ray._raylet.AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
 
 
@@ -133,7 +133,7 @@ def available_by_node() -> dict[str, dict[str, float]]:
 
 
 def is_placed(actor: ray.actor.ActorHandle) -> bool:
-    """Whether Ray has found a node for an actor, which else only a dashboard tells."""
+    """True if Ray has found a node for an actor, which else only a dashboard tells."""
     found: dict[str, dict[str, Any]] = ray._private.state.actors(actor._actor_id.hex())
     return not found or bool(found["Address"]["IPAddress"])  # a node alone may only have been asked
 
@@ -185,7 +185,7 @@ def taken_port(said: str) -> str | None:
 
 
 def was_slow(said: str) -> bool:
-    """Whether a Ray that did not start gave up waiting for its raylet, by what it said."""
+    """True if a Ray that did not start gave up waiting for its raylet, by its own words."""
     return _SLOW in said
 
 

@@ -1,4 +1,4 @@
-"""Which of Ray's nodes are about to be taken away.
+"""Ray's nodes that are about to be taken away.
 
 A node is drained by Ray's autoscaler, before a cloud takes it back; by `ray start --block` when it is sent a SIGTERM,
 as Kubernetes does; and by `ray drain-node`. Ray places nothing there any more, and when the time is up, ends what is
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 def draining_nodes() -> dict[str, int]:
     """The ids of nodes that are drained, and the end of their time (Unix milliseconds; 0: not known).
 
-    Where Ray does not tell, because it is another Ray than we know, or does not answer now, no node is.
+    If Ray does not tell, because it is another Ray than we know, or does not answer now, no node is.
     """
     return told_draining_nodes() or {}
 
@@ -37,13 +37,13 @@ def told_draining_nodes() -> dict[str, int] | None:
 
 
 def is_left(node_id: str) -> bool:
-    """Whether a node is drained, and there is another one to go to."""
+    """True if a node is drained, and there is another one to go to."""
     leaving = draining_nodes()
     return node_id in leaving and has_others(leaving)
 
 
 def has_others(nodes: Collection[str]) -> bool:
-    """Whether a node lives that is none of these. Where Ray is away, none does."""
+    """True if a node lives that is none of these. Where Ray is away, none does."""
     try:
         found = session().call(ray.nodes)
     except RayAwayError:

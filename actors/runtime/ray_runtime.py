@@ -55,9 +55,9 @@ RAY_LOG = "ray.log"
 """In the folder of the logs: what Ray has said."""
 _END_SECONDS = 1.5
 _STARTS_FOR_PORTS, _STARTS_FOR_TIME = 3, 2
-"""How often a Ray is started before it is reported that its port was taken meanwhile, or that it was too slow."""
+"""The number of starts of a Ray before it is reported that its port was taken meanwhile, or that it was too slow."""
 
-_ending = threading.Event()  # whether the end of Ray's processes is this process's own doing
+_ending = threading.Event()  # set while the end of Ray's processes is this process's own doing
 _fork_server: Path | None = None  # the folder of that of the Ray this process has started
 
 
@@ -164,7 +164,7 @@ def _embedded_address(folder: Path) -> str:
 
 
 def _not_started(error: Exception, session: Path) -> ClusterError:
-    """Why Ray has not started, in one line."""
+    """The reason why Ray has not started, in one line."""
     said = str(error)
     place = f"its logs are in {session}/{ray_inside.LOGS}"
     port = ray_inside.taken_port(said)
@@ -203,7 +203,7 @@ def end() -> None:
 
 
 def watched(core: Collection[psutil.Process]) -> bool:
-    """Whether all these processes of `core` run, or `end` is ending them."""
+    """True if all these processes of `core` run, or `end` is ending them."""
     return _ending.is_set() or all(map(runs, core))
 
 
@@ -218,7 +218,7 @@ def core() -> list[psutil.Process]:
 
 
 def runs(process: psutil.Process) -> bool:
-    """Whether it has not ended. In a container, those that nobody waits for stay zombies."""
+    """True if it has not ended. In a container, those that nobody waits for stay zombies."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

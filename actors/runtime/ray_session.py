@@ -38,7 +38,7 @@ _REFUSALS: Final = 3
 _CONNECT_SECONDS: Final = 1.0
 _UNDER_WAY_SECONDS: Final = 1.5
 _OURS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
-"""What keeps this process from connecting to anybody, and says nothing of Ray."""
+"""Errors that keep this process from connecting to anybody, and say nothing of Ray."""
 _LEFT: Final = "this process has left its Ray"
 _ENDS: Final = "the program ends"
 
@@ -73,14 +73,14 @@ class RaySession:
 
     @property
     def over(self) -> str:
-        """Why it has ended, in words; "" if it has not."""
+        """The reason why it has ended, in words; "" if it has not."""
         if not self._why_over and not self._connected():
             self.end(_LEFT)
         return self._why_over
 
     @property
     def away(self) -> str:
-        """Why Ray cannot be called now, and what to do, in one paragraph; "" if it can."""
+        """The reason why Ray cannot be called now, and the remedy, in one paragraph; "" if it can."""
         if self.over:
             return self._why_over
         return self._not_there if self._refusals >= _REFUSALS else ""
@@ -168,7 +168,7 @@ class _Call:
         self.done = False
 
     def run(self) -> None:
-        """Call, and keep what it returns or raises for whoever waits."""
+        """Call, and keep the result or the error for the waiting thread."""
         try:
             self._result = self._what()
         except BaseException as error:  # whoever waits for the call raises it
@@ -177,7 +177,7 @@ class _Call:
             self._session.returned(self)
 
     def result(self) -> Any:
-        """What it returned, or raises what it raised."""
+        """The result, or the error, raised again."""
         if self._error is not None:
             raise self._error
         return self._result
@@ -188,7 +188,7 @@ def _is_connected() -> bool:
 
 
 def reaches_gcs(address: str) -> bool:
-    """Whether something listens at HOST:PORT. Where this process itself cannot connect to anybody, it counts so."""
+    """True if something listens at HOST:PORT. Where this process itself cannot connect to anybody, it counts so."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS):

@@ -1,1 +1,1 @@
-"""Who somebody is, and what he may do: pure rules, without clock, chance, socket or file."""
+"""Authentication and authorization: pure rules, without clock, chance, socket or file."""

@@ -16,7 +16,7 @@ CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class ResourceType(IntEnum):
-    """What is to be protected. ANY stands in filters alone."""
+    """The types of protected resources. ANY stands in filters alone."""
 
     ANY = 1
     TOPIC = 2
@@ -33,7 +33,7 @@ class ResourceType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What is to be done with it. ANY stands in filters alone."""
+    """The operations on resources. ANY stands in filters alone."""
 
     ANY = 1
     ALL = 2
@@ -52,7 +52,7 @@ class AclOperation(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a name is meant. ANY and MATCH stand in filters alone."""
+    """The ways in which an ACL's name fits resources. ANY and MATCH stand in filters alone."""
 
     ANY = 1
     MATCH = 2
@@ -61,7 +61,7 @@ class PatternType(IntEnum):
 
 
 class PermissionType(IntEnum):
-    """Whether it may be done. ANY stands in filters alone."""
+    """The two permissions, deny and allow. ANY stands in filters alone."""
 
     ANY = 1
     DENY = 2
@@ -108,7 +108,7 @@ class Acl:
         )
 
     def applies_to(self, name: str) -> bool:
-        """Whether the resource of this name is meant."""
+        """True if the ACL's name fits the resource of this name."""
         if self.pattern is PatternType.PREFIXED:
             return name.startswith(self.name)
         return self.name in (name, WILDCARD)
@@ -116,7 +116,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Which ACLs are asked for. None, and ANY, are all. No operation stands for another one here."""
+    """The ACLs that are asked for. None, and ANY, are all. No operation stands for another one here."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -149,7 +149,7 @@ class AclFilter:
         )
 
     def matches(self, acl: Acl) -> bool:
-        """Whether this ACL is one of those."""
+        """True if the filter finds this ACL."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._names(acl)
@@ -166,13 +166,13 @@ class AclFilter:
 
 
 def is_principal(text: str) -> bool:
-    """Whether this is `Type:name` with both parts. The name may have colons."""
+    """True if the text is `Type:name` with both parts. The name may have colons."""
     kind, _, name = text.partition(":")
     return bool(kind and name)
 
 
 def is_host(text: str) -> bool:
-    """Whether this is an address, or * for all. Another host is nobody's."""
+    """True if the text is an address, or * for all. Another host is nobody's."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -197,7 +197,7 @@ def unscoped(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine, and reached from nowhere else."""
+    """True if an address is of this machine, and reached from nowhere else."""
     try:
         return ipaddress.ip_address(normal_host(host)).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""How the first users of a cluster are written: `SCRAM-SHA-256=[name=alice,password-file=/path]`, as Kafka's tools do.
+"""The first users of a cluster as text: `SCRAM-SHA-256=[name=alice,password-file=/path]`, as Kafka's tools write them.
 
 Beside Kafka's password, salt, saltedpassword and iterations there is password-file, and `password=-` for one that is
 asked for.
@@ -47,7 +47,7 @@ class AddScram:
     iterations: int = ITERATIONS_MIN
 
     def credential(self, password: str | None, new_salt: Callable[[int], bytes]) -> ScramCredential:
-        """What is kept. `password` is what was read or asked for; `new_salt` draws so many random bytes."""
+        """The credential to be kept."""
         salt = self.salt if self.salt is not None else new_salt(SALT_BYTES)
         salted = self.salted
         if salted is None:
@@ -90,7 +90,7 @@ def parse_add_scram(text: str) -> AddScram:
 
 
 def name_problem(name: str) -> str | None:
-    """What is wrong with a user's name, or None."""
+    """The fault of a user's name, or None."""
     if not name:
         return "a user's name cannot be empty"
     if len(name.encode()) > NAME_BYTES_MAX or any(ord(each) < 32 or ord(each) == 127 for each in name):

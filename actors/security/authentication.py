@@ -1,4 +1,4 @@
-"""How a client proves who it is: a server's side of SASL on one connection (KIP-43, KIP-152, KIP-368).
+"""The authentication of clients: a server's side of SASL on one connection (KIP-43, KIP-152, KIP-368).
 
 A machine without I/O. Its owner tells it what kind of frame has come, and is told by which rule it goes on; only what
 the rule wants read is read. `now` is monotonic time in seconds. The table of rules is SECURITY.md's A.3.
@@ -21,7 +21,7 @@ ILLEGAL_SASL_STATE: Final = 34
 SASL_AUTHENTICATION_FAILED: Final = 58
 
 MECHANISMS: Final = (PLAIN, *(each.wire_name for each in ScramMechanism), OAUTHBEARER)
-"""What can be enabled, by the names on the wire."""
+"""The mechanisms that can be enabled, by the names on the wire."""
 _OTHER_MECHANISM: Final = "Authentication failed: the mechanism cannot be changed during re-authentication"
 _OTHER_PRINCIPAL: Final = "Authentication failed: the user cannot be changed during re-authentication"
 _ATTEMPT_SECONDS: Final = 1.0
@@ -30,7 +30,7 @@ _SCRAM: Final = {each.wire_name: each for each in ScramMechanism}
 
 
 class State(Enum):
-    """Where the authentication of a connection stands."""
+    """The states of a connection's authentication."""
 
     INITIAL = "INITIAL"
     """Nothing has been agreed. ApiVersions or SaslHandshake ends it."""
@@ -51,7 +51,7 @@ class State(Enum):
 
 
 class Frame(Enum):
-    """What kind of frame has come, as its first bytes say."""
+    """The kinds of frames, as their first bytes say."""
 
     API_VERSIONS = "ApiVersions"
     HANDSHAKE = "SaslHandshake of a version that is served"
@@ -61,7 +61,7 @@ class Frame(Enum):
 
 
 class Rule(Enum):
-    """How it goes on with a frame."""
+    """The ways in which a connection goes on with a frame."""
 
     TELL = "answer ApiVersions, and call `versions_told` unless it was refused"
     BEGIN = "read the mechanism, and call `begin`"
@@ -88,19 +88,19 @@ _OTHERWISE: Final = {State.READY: Rule.SERVE, State.EXPIRED: Rule.CLOSE, State.F
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a listener wants: its mechanisms, and how long a session of each may last in ms (0: for ever)."""
+    """A listener's terms: its mechanisms, and the longest session of each in ms (0: for ever)."""
 
     mechanisms: tuple[str, ...]
     lifetimes_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 class Users(Protocol):
-    """Who there is, and what of their passwords is kept."""
+    """The users, and the stored credentials of their passwords."""
 
     def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None: ...
 
     def dummy(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
-        """What a user has who does not exist."""
+        """The credential that stands for a user who does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Authentication:
         self.mechanism = ""
         """The mechanism that was agreed last."""
         self.failure = ""
-        """Why it has failed: for a log, and for nobody else."""
+        """The reason of a failure: for a log, and for nobody else."""
 
     # --- where it stands ---
 
@@ -171,33 +171,33 @@ class Authentication:
 
     @property
     def raw(self) -> bool:
-        """Whether the next frame is a token without a header."""
+        """True if the next frame is a token without a header."""
         return self._state is State.RAW
 
     @property
     def proved(self) -> bool:
-        """Whether the peer has proved who it is, even if it is proving it again just now."""
+        """True if the peer has proved its identity, even if it is proving it again just now."""
         return self._proved is not None
 
     @property
     def settled(self) -> bool:
-        """Whether the peer has proved who it is, and is not proving it again; the session may have expired."""
+        """True if the peer has proved its identity, and is not proving it again; the session may have expired."""
         return self._state is State.READY
 
     @property
     def has_lifetime(self) -> bool:
-        """Whether the session ends by itself."""
+        """True if the session ends by itself."""
         return self._expires is not None
 
     @property
     def user(self) -> str:
-        """Who the peer is, or as long as it has not proved it, says that it is; "" before it has said so."""
+        """The user that the peer is or, before it has proved that, says it is; "" before it has said so."""
         if self._proved is not None:
             return self._proved[1]
         return self._exchange.user if self._exchange is not None else ""
 
     def rule(self, frame: Frame, now: float) -> Rule:
-        """How it goes on with a frame that has come."""
+        """The rule for a frame that has come."""
         state = self.state(now)
         if frame is Frame.HANDSHAKE and self.has_lifetime and state in (State.READY, State.EXPIRED):
             if self._attempted is None or now - self._attempted >= _ATTEMPT_SECONDS:

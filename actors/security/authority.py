@@ -29,7 +29,7 @@ from actors.security.certificates import KeyStore, TrustStore
 LINKS: Final = "links"
 CLIENTS: Final = "clients"
 POOL: Final = "pool"
-"""What authorities are for: connections between processes, those of clients to brokers, and a pool's to a member."""
+"""The purposes of authorities: connections between processes, those of clients to brokers, and a pool's to a member."""
 _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
 # Whatever the machines' clocks say: a certificate is as good as the secret, for as long as its process lives.
 _FROM: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ class Authority:
         self._key = derive_private_key(1 + number % (_ORDER - 1), SECP256R1())
         certificate = self._certificate(self._name, self._key.public_key(), (), is_authority=True)
         self.trusted = TrustStore(certificate.public_bytes(Encoding.PEM).decode())
-        """What those trust who trust it."""
+        """The trust store of those that trust this authority."""
 
     def issue(self, name: str, hosts: Iterable[str] = ()) -> KeyStore:
         """A certificate for a process that is reached at these names and addresses, with a new key."""
@@ -83,7 +83,7 @@ class Authority:
 
 
 def trusting(*authorities: Authority) -> TrustStore:
-    """What those trust who trust each of these."""
+    """The trust store of those that trust each of these authorities."""
     return TrustStore("".join(each.trusted.pem for each in authorities))
 
 

@@ -1,4 +1,4 @@
-"""Who may do what: Kafka's StandardAuthorizer, with an index.
+"""Authorization: Kafka's StandardAuthorizer, with an index.
 
 A decision costs as much as there are lengths of prefixes, not as there are ACLs. It is remembered until an ACL changes.
 """
@@ -31,7 +31,7 @@ _GIVES: Final = {
     ),
     AclOperation.DESCRIBE_CONFIGS: frozenset((AclOperation.ALTER_CONFIGS,)),
 }
-"""What is allowed to who is allowed one of these. To deny one of these denies nothing else."""
+"""Operations that each allowed operation implies. A denial implies nothing."""
 
 _OPERATIONS_OF: Final = {
     ResourceType.TOPIC: (3, 4, 5, 6, 7, 8, 10, 11),
@@ -77,7 +77,7 @@ class Authorizer:
     def allows(
         self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool:
-        """Whether a principal at a host may do this with the resource."""
+        """True if a principal at a host may do this with the resource."""
         key = (principal, host, operation, resource_type, name)
         known = self._remembered.get(key)
         if known is None:
@@ -87,7 +87,7 @@ class Authorizer:
         return known
 
     def allows_any_topic(self, principal: str, host: str, operation: AclOperation) -> bool:
-        """Whether there may be a topic that the principal may do this with, one that is not there yet included.
+        """True if there may be a topic that the principal may do this with, one that is not there yet included.
 
         An operation that another one gives does not count here.
         """
@@ -96,7 +96,7 @@ class Authorizer:
         return _kept(self._at_large, key, self._any_topic(principal, host, operation)) if known is None else known
 
     def allows_all(self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
-        """Whether it is certain, without a look at names, that the principal may do this with every resource."""
+        """True if it is certain, without a look at names, that the principal may do this with every resource."""
         key = (principal, host, operation, resource_type)
         known = self._at_large.get(key)
         return _kept(self._at_large, key, self._all(*key)) if known is None else known
@@ -104,7 +104,7 @@ class Authorizer:
     def rule(
         self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> Acl | str:
-        """What decides, for people: an ACL, or in words what holds without one."""
+        """The rule that decides, for people: an ACL, or in words the rule that holds without one."""
         return self._decide(principal, host, operation, resource_type, name)[1]
 
     def operations(self, principal: str, host: str, resource_type: ResourceType, name: str) -> int:
@@ -200,7 +200,7 @@ class Authorizer:
         return False
 
     def _is_denied(self, principal: str, host: str, operation: AclOperation, name: str, rules: _Rules) -> bool:
-        """Whether all that an ALLOW of this name gives is denied again: by the same literal name, or by a prefix."""
+        """True if all that an ALLOW of this name gives is denied again: by the same literal name, or by a prefix."""
         denials = [rules, *self._prefixes(ResourceType.TOPIC, name)]
         return any(
             _is_met(acl, operation, PermissionType.DENY) for each in denials for acl in _of(each, principal, host)

@@ -1,6 +1,6 @@
 """A server's stores in PEM: its certificates with their key, and the certificates it trusts. Read and checked here.
 
-Files are read by a function that is handed in. What is wrong is a StoreError, whose text names the settings.
+Files are read by a function that is handed in. An error is a StoreError, whose text names the settings.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class KeyStore:
 
     @property
     def subject(self) -> str:
-        """Who the first certificate is about."""
+        """The subject of the first certificate."""
         return _subject(self.chain[0])
 
     @property
@@ -74,7 +74,7 @@ class KeyStore:
         return _alternative_names(self.chain[0])
 
     def days_left(self, now_ms: int) -> float:
-        """For how many days more the first certificate is valid."""
+        """The number of days for which the first certificate is still valid."""
         return (self.chain[0].not_valid_after_utc.timestamp() - now_ms / 1000) / _DAY_S
 
 
@@ -108,7 +108,7 @@ def key_store(get: Get, read: Read, now_ms: int) -> KeyStore | None:
     _check_key(certificates, _private_key(key_block, password, names[1]), *names)
     _check_chain(certificates, names[0])
     _check_leaf(certificates[0], names[0], now_ms)
-    pem = "".join((key_block, *_certificate_blocks(chain_text)))  # what was checked, and nothing else
+    pem = "".join((key_block, *_certificate_blocks(chain_text)))  # the checked blocks, and nothing else
     return KeyStore(certificates, pem.encode(), password)
 
 

@@ -28,7 +28,7 @@ class JwksError(OutsideError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """How a signature is made: the kind of key that it takes, the bits of its SHA-2, and whether RSA uses PSS."""
+    """A signature algorithm: the kind of key that it takes, the bits of its SHA-2, and whether RSA uses PSS."""
 
     kind: str
     digest_bits: int
@@ -54,11 +54,11 @@ class VerificationKey:
     public: Any = field(repr=False)
 
     def fits(self, algorithm: str) -> bool:
-        """Whether signatures of an algorithm that is allowed may be this key's."""
+        """True if this key can make signatures of an algorithm, one of those that are allowed."""
         return ALGORITHMS[algorithm].kind == self.kind and self.only in (None, algorithm)
 
     def verifies(self, algorithm: str, signed: bytes, signature: bytes) -> bool:
-        """Whether a signature of an algorithm that fits is this key's."""
+        """True if this key made a signature of an algorithm that fits."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec, padding

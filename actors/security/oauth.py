@@ -16,7 +16,7 @@ from actors.security.jwks import ALGORITHMS, Keys, from_base64url, read_object
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 INVALID_TOKEN: Final = '{"status":"invalid_token"}'
-"""What a client is told first whose token is not valid."""
+"""The first answer to a client whose token is not valid."""
 TOKEN_BYTES_MAX: Final = 16_384
 SUBJECT_BYTES_MAX: Final = 255
 _LATEST: Final = 253_402_300_800
@@ -44,7 +44,7 @@ class UnknownKeyError(TokenError):
 
 @dataclass(frozen=True, slots=True)
 class BearerMessage:
-    """What a client sends. `authorization_id` is "", or who it wants to act as."""
+    """A client's first message. `authorization_id` is "", or the user it wants to act as."""
 
     authorization_id: str
     token: str = field(repr=False)
@@ -52,7 +52,7 @@ class BearerMessage:
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """Who has shown a valid token, and for how long it still is valid; 0: it is so by the clock's tolerance alone."""
+    """The user of a valid token, and the time for which it still is valid; 0: by the clock's tolerance alone."""
 
     user: str
     lifetime_ms: int
@@ -60,7 +60,7 @@ class Bearer:
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What tokens a listener takes. Without an issuer any will do, and without audiences those for anybody."""
+    """The rules of a listener for tokens. Without an issuer any will do, and without audiences those for anybody."""
 
     issuer: str | None = None
     audiences: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ def read_message(message: bytes) -> BearerMessage:
 
 
 def check_token(token: str, keys: Keys, rules: TokenRules, now: float) -> Bearer:
-    """Whose token it is. Raises TokenError if it is not valid, UnknownKeyError if these keys do not tell."""
+    """The user of a token. Raises TokenError if it is not valid, UnknownKeyError if these keys do not tell."""
     if len(token) > TOKEN_BYTES_MAX:
         raise TokenError("a token that is too long")
     parts = token.split(".")

@@ -26,7 +26,7 @@ class PlainError(CoterieError):
 
 @dataclass(frozen=True, slots=True)
 class PlainToken:
-    """What a client says of itself. `authorization_id` is "", or who it wants to act as."""
+    """A client's claim. `authorization_id` is "", or the user it wants to act as."""
 
     authorization_id: str
     user: str
@@ -34,7 +34,7 @@ class PlainToken:
 
 
 def read_plain(token: bytes) -> PlainToken:
-    """The three parts of a token. Raises PlainError. Whom it wants to act as is not looked at yet."""
+    """The three parts of a token. Raises PlainError. The user it wants to act as is not looked at yet."""
     try:
         parts = token.decode().split("\0")
     except UnicodeDecodeError:
@@ -52,7 +52,7 @@ def read_plain(token: bytes) -> PlainToken:
 
 
 def fits(password: str, mechanism: ScramMechanism, credential: ScramCredential) -> bool:
-    """Whether a password is the one of a credential. Takes milliseconds, with the GIL released."""
+    """True if a password is the one of a credential. Takes milliseconds, with the GIL released."""
     salted = salted_password(mechanism, password, credential.salt, credential.iterations)
     made = ScramCredential.of(mechanism, salted, credential.salt, credential.iterations)
     return hmac.compare_digest(made.stored_key, credential.stored_key)
@@ -67,7 +67,7 @@ def jaas_users(text: str) -> dict[str, str]:
 
 
 def kept_of(password: str, salt: bytes) -> ScramCredential:
-    """What is kept of a password that a file has, so that to verify it costs as much as for others."""
+    """The credential of a password from a file: to verify it costs as much as for others."""
     mechanism = ScramMechanism.SHA_256
     salted = salted_password(mechanism, password, salt, USUAL_ITERATIONS)
     return ScramCredential.of(mechanism, salted, salt, USUAL_ITERATIONS)

@@ -1,4 +1,4 @@
-"""Who a certificate is about: its subject as one line of text, and the rules that make a principal's name of it.
+"""The subject of a certificate: one line of text, and the rules that make a principal's name of it.
 
 The text is RFC 2253's as Java writes it, so that ACLs written for Kafka mean the same here.
 """
@@ -74,7 +74,7 @@ def _attribute(data: bytes) -> str:
 
 
 def _decoded(tag: int, value: bytes) -> str | None:
-    """Java takes the bytes of all kinds of text for UTF-8. What is none is shown in hex, as other things are."""
+    """Java takes the bytes of all kinds of text for UTF-8. Other bytes are shown in hex, as other types are."""
     try:
         return value.decode() if tag in _TEXTS else None
     except UnicodeDecodeError:
@@ -202,7 +202,7 @@ def _compiled(pattern: str) -> Pattern:
         raise ValueError(f"rules need a package that is not installed ({error}): pip install 'coterie[tls]'") from None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # what may change its meaning has another one in Java
+            warnings.simplefilter("error")  # a pattern whose meaning may change has another one in Java
             re.compile(pattern)
     except (re.error, Warning) as error:
         raise ValueError(f"RULE:{pattern}/ has a pattern that Java reads otherwise, or not at all: {error}") from None

@@ -32,9 +32,9 @@ SALT_BYTES_MAX: Final = 65_536
 SERVER_MESSAGE_BYTES_MAX: Final = 2 * SALT_BYTES_MAX
 """The longest message that a client reads."""
 SALT_BYTES: Final = 24
-"""How long the salts are that we make."""
+"""The length of the salts that we make."""
 USUAL_ITERATIONS: Final = 8192
-"""How many iterations the credentials have that we make, unless others are asked for."""
+"""The iterations of the credentials that we make, unless others are asked for."""
 
 
 class ScramMechanism(Enum):
@@ -68,7 +68,7 @@ class AuthorizationIdError(ScramError):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server keeps of a password: enough to check a proof, not to make one."""
+    """A server's record of a password: enough to check a proof, not to make one."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -77,7 +77,7 @@ class ScramCredential:
 
     @classmethod
     def of(cls, mechanism: ScramMechanism, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
-        """What follows from a salted password, which is worth as much as the password and is not kept."""
+        """The credential of a salted password, which is worth as much as the password and is not kept."""
         client_key = mechanism.hmac(salted_password, b"Client Key")
         server_key = mechanism.hmac(salted_password, b"Server Key")
         return cls(salt, mechanism.hash(client_key), server_key, iterations)
@@ -132,7 +132,7 @@ class ScramServer:
         self._credential: ScramCredential | None = None
         self._known = False
         self.user = ""
-        """Who the client says he is. It is true once `final` has returned."""
+        """The user that the client says it is. It is true once `final` has returned."""
 
     def first(self, message: bytes) -> bytes:
         """Read client-first; server-first. Raises ScramError."""
@@ -179,7 +179,7 @@ class ScramServer:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """What a client needs the salted password for."""
+    """The parameters with which a client derives the salted password."""
 
     salt: bytes
     iterations: int
@@ -256,7 +256,7 @@ _HASHED_SALT_BYTES: Final = 256
 def dummy_credential(
     secret: bytes, mechanism: ScramMechanism, user: str, iterations: int, salt_bytes: int = SALT_BYTES
 ) -> ScramCredential:
-    """What a user has who does not exist: always the same, like a real one, and nobody's password fits."""
+    """The credential of a user who does not exist: always the same, like a real one, and nobody's password fits."""
     salt = b""
     for block in range(-(-min(salt_bytes, _HASHED_SALT_BYTES) // 32)):
         salt += hmac.digest(secret, f"{mechanism.wire_name}:{block}:{user}".encode(), "sha256")

@@ -265,7 +265,7 @@ def _loading(setting: str, name: str, load: Callable[[], None], hint: str = "") 
     given = f"{setting}={name}" if name else setting
     try:
         load()
-    except ssl.SSLError as error:  # of which some have no reason, and that of a wrong password says nothing
+    except ssl.SSLError as error:  # some of them have no reason, and that of a wrong password says nothing
         why = hint or getattr(error, "reason", None) or error.args[-1]
         raise TlsError(f"{given} cannot be used: {why}") from None
     except (OSError, ValueError) as error:

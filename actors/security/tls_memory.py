@@ -1,6 +1,6 @@
 """TLS with its bytes in memory: what has come is put in, what is to be sent is taken out. No socket, and nobody waits.
 
-What drives it is a transport or a protocol of asyncio, or a thread with a socket (`links`, `client`).
+Its owner is a transport or a protocol of asyncio, or a thread with a socket (`links`, `client`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class TlsMemory:
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_side=accepts, server_hostname=host)
 
     def shake_hands(self) -> bool:
-        """Go on with the handshake as far as what has come allows. Whether it is done."""
+        """Go on with the handshake as far as what has come allows. Returns True when it is done."""
         try:
             self.tls.do_handshake()
         except ssl.SSLWantReadError:

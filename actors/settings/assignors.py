@@ -1,4 +1,4 @@
-"""How the assignors of consumer groups are named in `group.consumer.assignors`: by a name, or by Kafka's class."""
+"""The names of assignors in `group.consumer.assignors`: a short name, or Kafka's class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def assignor_names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def wrong_assignors(values: tuple[str, ...]) -> str | None:
-    """What is wrong with a list of them, if something is."""
+    """The fault of a list of them, or None."""
     names = assignor_names(values)
     if not names:
         return "must name at least one"

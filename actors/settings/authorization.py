@@ -43,13 +43,13 @@ AUTHORIZATION: Final = (
         name="super.users",
         type=SettingType.STRING,
         default="",
-        doc="Who may do everything whatever ACLs say, such as `User:admin;User:CN=ops,O=acme`, with `;` between them.",
+        doc="Users whom no ACL limits, such as `User:admin;User:CN=ops,O=acme`, with `;` between them.",
         check=_principals,
     ),
     Setting(
         name="allow.everyone.if.no.acl.found",
         type=SettingType.BOOLEAN,
         default=False,
-        doc="Whether everybody may do everything with a resource that no ACL of anybody applies to.",
+        doc="If true, everybody may do everything with a resource that no ACL of anybody applies to.",
     ),
 )

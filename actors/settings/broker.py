@@ -17,15 +17,15 @@ SECTIONS: Final = {
     "Groups": "Membership and rebalances of classic groups.",
     "Groups, new protocol": "Membership and rebalances of groups of the consumer protocol (KIP-848).",
     "Offsets": "The `__consumer_offsets` topic and what is kept in it.",
-    "Connections": "What clients connect to, and what one of them may ask for.",
-    "Security": "Who clients are, what they may do, and what protects their connections.",
-    "Topics": "How topics are created, and who may lead them.",
+    "Connections": "Addresses for clients, and limits for each of them.",
+    "Security": "Clients' identities and rights, and the protection of their connections.",
+    "Topics": "The creation of topics, and their leaders.",
     "Log": "Segments, retention and compaction; defaults of the topic settings of the same meaning.",
-    "Cluster": "Who a broker is, and when it counts as dead.",
+    "Cluster": "A broker's identity, and its death.",
     "Coterie": "Settings Kafka does not have.",
 }
 MAX_DECOMPRESSED: Final = 2**31 - 9
-"""What Kafka takes for the longest array there is."""
+"""Kafka's constant for the longest array there is."""
 
 COMPRESSIONS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
@@ -71,8 +71,8 @@ _GROUPS: Final = (
         "group.initial.rebalance.delay.ms",
         3000,
         None,
-        "How long the first rebalance of an empty group waits for more members; 0 suits tests. It ends earlier when as "
-        "many have joined as a pool or a Spark job has announced.",
+        "The time that the first rebalance of an empty group waits for more members; 0 suits tests. It ends earlier "
+        "when as many have joined as a pool or a Spark job has announced.",
     ),
     _int("group.min.session.timeout.ms", 6000, None, "Shortest session timeout a member may ask for."),
     _int("group.max.session.timeout.ms", 1_800_000, None, "Longest session timeout a member may ask for."),
@@ -105,7 +105,7 @@ _NEW_GROUPS: Final = (
         "group.consumer.assignment.interval.ms",
         1000,
         0,
-        "How often a group's assignment is computed at most; 0: at each change.",
+        "Shortest interval between two assignments of a group; 0: at each change.",
         dynamic=True,
     ),
     _int("group.consumer.min.assignment.interval.ms", 0, 0, "Shortest assignment interval a group may be given."),
@@ -114,7 +114,7 @@ _NEW_GROUPS: Final = (
         "group.consumer.regex.refresh.interval.ms",
         600_000,
         10_000,
-        "How old the topics may be that a group's regular expressions were found to match.",
+        "Greatest age of the topics that a group's regular expressions were found to match.",
         internal=True,
     ),
     _int("group.consumer.max.size", MAX_INT, 1, "Most members a group may have."),
@@ -128,14 +128,14 @@ _NEW_GROUPS: Final = (
     _text(
         "group.consumer.migration.policy",
         "bidirectional",
-        "Which way a group may change its protocol while it runs.",
+        "The direction in which a group may change its protocol while it runs.",
         choices=("bidirectional", "upgrade", "downgrade", "disabled"),
         ignores_case=True,
     ),
     _bool(
         "coterie.group.consumer.rack.affinity",
         False,
-        "Whether the assignor `uniform` prefers, among equally balanced and equally sticky targets, one in which more "
+        "If true, the assignor `uniform` prefers, among equally balanced and equally sticky targets, one in which more "
         "partitions have their leader in their member's rack (`client.rack`). Kafka's assignors know no racks.",
     ),
 )
@@ -161,15 +161,15 @@ _OFFSETS: Final = (
         "offsets.retention.minutes",
         10_080,
         1,
-        "How long the offsets of an empty group, or of topics a group no longer reads, are kept.",
+        "The time for which the offsets of an empty group, or of topics a group no longer reads, are kept.",
     ),
-    _long("offsets.retention.check.interval.ms", 600_000, 1, "How often expired offsets are looked for."),
+    _long("offsets.retention.check.interval.ms", 600_000, 1, "Interval at which expired offsets are looked for."),
     _int("offset.metadata.max.bytes", 4096, None, "Longest metadata string of a commit, counted in characters."),
     _int(
         "offsets.commit.timeout.ms",
         5000,
         1,
-        "How long a coordinator's write may take; after it the request is answered COORDINATOR_NOT_AVAILABLE.",
+        "The longest that a coordinator's write may take; after it the request is answered COORDINATOR_NOT_AVAILABLE.",
     ),
     _int("offsets.load.buffer.size", 5_242_880, 1, "Bytes read at a time while a coordinator loads its log."),
 )
@@ -196,8 +196,8 @@ _CONNECTIONS: Final = (
 )
 
 _TOPICS: Final = (
-    _bool("auto.create.topics.enable", True, "Whether asking for a topic that does not exist creates it."),
-    _bool("delete.topic.enable", True, "Whether topics may be deleted."),
+    _bool("auto.create.topics.enable", True, "If true, asking for a topic that does not exist creates it."),
+    _bool("delete.topic.enable", True, "If true, topics may be deleted."),
     _int("num.partitions", 1, 1, "Partitions of a topic created without a number."),
     _int("default.replication.factor", 1, 1, "Replicas of a topic created without a number."),
     _long(
@@ -213,11 +213,11 @@ _TOPICS: Final = (
     _bool(
         "unclean.leader.election.enable",
         False,
-        "Whether a replica that is not in sync may lead when no other can: records may be lost.",
+        "If true, a replica that is not in sync may lead when no other can: records may be lost.",
         dynamic=True,
     ),
-    _bool("auto.leader.rebalance.enable", True, "Whether leadership goes back to preferred replicas by itself."),
-    _int("leader.imbalance.check.interval.seconds", 300, 1, "How often the controller checks who leads."),
+    _bool("auto.leader.rebalance.enable", True, "If true, leadership goes back to preferred replicas by itself."),
+    _int("leader.imbalance.check.interval.seconds", 300, 1, "Interval at which the controller checks who leads."),
     _int(
         "leader.imbalance.per.broker.percentage",
         10,
@@ -232,8 +232,8 @@ _LOG: Final = (
     _list(
         "log.cleanup.policy",
         ("delete",),
-        "What happens to old segments: delete by time and size, compact by key, or both. Empty: all records stay until "
-        "DeleteRecords.",
+        "The treatment of old segments: delete by time and size, compact by key, or both. Empty: all records stay "
+        "until DeleteRecords.",
         choices=("delete", "compact"),
         dynamic=True,
     ),
@@ -272,15 +272,13 @@ _LOG: Final = (
         "Size above which a partition's oldest segments are deleted; -1: no limit.",
         dynamic=True,
     ),
-    _long("log.retention.check.interval.ms", 300_000, 1, "How often segments to delete are looked for."),
-    _long("log.segment.delete.delay.ms", 60_000, 0, "How long a deleted segment's files stay.", dynamic=True),
+    _long("log.retention.check.interval.ms", 300_000, 1, "Interval at which segments to delete are looked for."),
+    _long("log.segment.delete.delay.ms", 60_000, 0, "The time for which a deleted segment's files stay.", dynamic=True),
     _int("log.index.interval.bytes", 4096, 0, "Bytes of log between two entries of its index.", dynamic=True),
     _int("log.index.size.max.bytes", 10_485_760, 4, "Size of an index at which a segment ends.", dynamic=True),
     _long("log.flush.interval.messages", MAX_LONG, 1, "Records after which a log is flushed to disk.", dynamic=True),
     _long("log.flush.interval.ms", None, 0, "Longest time a record waits to be flushed.", dynamic=True),
-    _long(
-        "log.flush.scheduler.interval.ms", MAX_LONG, 1, "How often logs to flush are looked for; at least every 2 s."
-    ),
+    _long("log.flush.scheduler.interval.ms", MAX_LONG, 1, "Interval of looks for logs to flush; at least every 2 s."),
     _text(
         "compression.type",
         "producer",
@@ -292,7 +290,7 @@ _LOG: Final = (
         "max.decompressed.message.bytes",
         MAX_DECOMPRESSED,
         1,
-        "Largest record in a compressed batch, when it is decompressed. How much all records of a batch may take is "
+        "Largest record in a compressed batch, when it is decompressed. The size of all records of a batch is "
         "bounded by message.max.bytes, too: see protocol.md.",
         high=MAX_DECOMPRESSED,
         dynamic=True,
@@ -301,7 +299,7 @@ _LOG: Final = (
     _text(
         "log.message.timestamp.type",
         "CreateTime",
-        "Whose clock a record's timestamp is: its producer's or the broker's.",
+        "The clock of a record's timestamp: its producer's or the broker's.",
         choices=("CreateTime", "LogAppendTime"),
         dynamic=True,
     ),
@@ -309,18 +307,18 @@ _LOG: Final = (
         "log.message.timestamp.before.max.ms",
         MAX_LONG,
         0,
-        "How far a record's CreateTime may lie behind the broker's clock.",
+        "The most that a record's CreateTime may lie behind the broker's clock.",
         dynamic=True,
     ),
     _long(
         "log.message.timestamp.after.max.ms",
         3_600_000,
         0,
-        "How far a record's CreateTime may lie ahead of the broker's clock.",
+        "The most that a record's CreateTime may lie ahead of the broker's clock.",
         dynamic=True,
     ),
-    _bool("log.cleaner.enable", True, "Whether compacted topics are compacted."),
-    _long("log.cleaner.backoff.ms", 15_000, 0, "How long the cleaner rests when there is nothing to do.", dynamic=True),
+    _bool("log.cleaner.enable", True, "If true, compacted topics are compacted."),
+    _long("log.cleaner.backoff.ms", 15_000, 0, "The cleaner's rest when there is nothing to do.", dynamic=True),
     Setting(
         name="log.cleaner.min.cleanable.ratio",
         type=SettingType.DOUBLE,
@@ -334,7 +332,7 @@ _LOG: Final = (
         "log.cleaner.delete.retention.ms",
         86_400_000,
         0,
-        "How long compaction keeps tombstones, so that readers see them.",
+        "The time for which compaction keeps tombstones, so that readers see them.",
         dynamic=True,
     ),
     _long("log.cleaner.min.compaction.lag.ms", 0, 0, "Younger records are not compacted.", dynamic=True),
@@ -349,7 +347,7 @@ _LOG: Final = (
         "producer.id.expiration.ms",
         86_400_000,
         1,
-        "How long a broker remembers an idempotent producer that sends nothing.",
+        "The time for which a broker remembers an idempotent producer that sends nothing.",
         dynamic=True,
     ),
 )
@@ -383,7 +381,7 @@ _OWN: Final = (
     _text(
         "coterie.actor.start",
         "fork",
-        "How the processes of an embedded Ray start: `fork` forks them from a process that has imported what they "
+        "The start of an embedded Ray's processes: `fork` forks them from a process that has imported what they "
         "need; where that is not possible they start plainly, and `logs/starts.log` says why. `plain` starts each from "
         "nothing. A Ray that runs already starts processes in its own way.",
         choices=("fork", "plain"),
@@ -400,8 +398,8 @@ _OWN: Final = (
     _text(
         "coterie.log.format",
         "text",
-        "How controller, brokers and shards write their logs: `text` for people, `json` with an object a line, which "
-        "`coterie up --log-format json` sets.",
+        "The form of the logs of controller, brokers and shards: `text` for people, `json` with an object a line, "
+        "which `coterie up --log-format json` sets.",
         choices=("text", "json"),
     ),
     _int(
@@ -450,7 +448,7 @@ _OWN: Final = (
         "coterie.shard.wait.ms",
         5000,
         0,
-        "How long requests, lookups included, wait for a coordinator process that starts or loads; then they are "
+        "The time that requests, lookups included, wait for a coordinator process that starts or loads; then they are "
         "answered COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS if it loads. With 0 none waits.",
     ),
     _int(
@@ -475,24 +473,24 @@ _OWN: Final = (
         "coterie.scrub.bytes.per.second",
         2 << 20,
         0,
-        "How fast a broker looks through the logs that it follows, for batches that its disk has damaged. With 0 it "
-        "does not look.",
+        "The speed at which a broker looks through the logs that it follows, for batches that its disk has damaged. "
+        "With 0 it does not look.",
         dynamic=True,
     ),
     _bool(
         "coterie.monitor",
         True,
-        "Whether the cluster has a Monitor, a process that looks at it and shows it. No request of a client's depends "
+        "If true, the cluster has a Monitor, a process that looks at it and shows it. No request of a client's depends "
         "on it.",
     ),
     _long(
         "coterie.broker.isolated.ms",
         900_000,
         1000,
-        "For how long a broker without a controller goes on with the partitions that nobody else can lead. Then it "
-        "serves no more, so that it can be replaced; no broker is replaced earlier, unless a person says that its node "
-        "is off. Longer than the longest outage of Ray's head that clients should not notice. If it is changed while "
-        "the cluster runs, the longer time counts until all brokers have been restarted.",
+        "The time for which a broker without a controller goes on with the partitions that nobody else can lead. Then "
+        "it serves no more, so that it can be replaced; no broker is replaced earlier, unless a person says that its "
+        "node is off. Longer than the longest outage of Ray's head that clients should not notice. If it is changed "
+        "while the cluster runs, the longer time counts until all brokers have been restarted.",
     ),
     _long(
         "coterie.broker.replace.after.ms",
@@ -503,12 +501,12 @@ _OWN: Final = (
         "has committed, on a broker that is there; never before `coterie.broker.isolated.ms`. -1: only by `coterie "
         "brokers replace`.",
     ),
-    _int("coterie.monitor.interval.ms", 5000, 100, "How often the Monitor looks at the cluster.", high=3_600_000),
+    _int("coterie.monitor.interval.ms", 5000, 100, "Interval of the Monitor's looks at the cluster.", high=3_600_000),
     _int(
         "coterie.monitor.retention.hours",
         168,
         1,
-        "How long the Monitor remembers lag, rebalances and events, in `DATA_DIR/monitor`.",
+        "The time for which the Monitor remembers lag, rebalances and events, in `DATA_DIR/monitor`.",
     ),
     _long(
         "coterie.monitor.history.max.bytes",

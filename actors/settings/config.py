@@ -133,22 +133,22 @@ class BrokerConfig(Mapping[str, Any]):
 
     @property
     def advertised_listeners(self) -> dict[str, Listener]:
-        """What clients are told of listeners, by their names, as far as it is set."""
+        """The advertised listeners by their names, as far as they are set."""
         return advertised_of(self._values)
 
     @property
     def link_security(self) -> LinkSecurity:
-        """What protects the connections between controller and brokers."""
+        """The protection of the connections between controller and brokers."""
         return link_security(self._values)
 
     @property
     def link_stores(self) -> LinkStores:
-        """With which certificates a process accepts such connections in TLS."""
+        """The certificates with which a process accepts such connections in TLS."""
         return link_stores(self._values)
 
     @property
     def link_tls(self) -> LinkStores | None:
-        """With which it makes them; None if it makes them without TLS."""
+        """The certificates with which it makes them; None if it makes them without TLS."""
         return self.link_stores if self.link_security.encrypts else None
 
     def for_listener(self, name: str) -> ListenerConfig:

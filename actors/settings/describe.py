@@ -26,7 +26,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Source(IntEnum):
-    """Where a value was set, with its code in DescribeConfigs (KIP-226)."""
+    """The source of a value, with its code in DescribeConfigs (KIP-226)."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -57,7 +57,7 @@ class ConfigValue:
     read_only: bool
     synonyms: tuple[Synonym, ...]
     sensitive: bool = False
-    """Whether it is a secret; `value` is then None."""
+    """True if it is a secret; `value` is then None."""
 
     @property
     def is_default(self) -> bool:

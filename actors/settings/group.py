@@ -39,7 +39,7 @@ def group_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Any:
 def check_group_configs(configs: Mapping[str, str], present: Mapping[str, str], broker: BrokerConfig) -> None:
     """Raises SettingError if a group cannot have these settings instead of the `present` ones.
 
-    What does not change is not refused: the bounds may have been others.
+    A value that does not change is not refused: the bounds may have been others.
     """
     changed = {name: text for name, text in configs.items() if present.get(name) != text}
     for name, text in changed.items():

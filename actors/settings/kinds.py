@@ -1,4 +1,7 @@
-"""What a setting is: its type, default, range and meaning, and how text becomes its value. No setting stands here."""
+"""The form of a setting: its type, default, range and meaning, and the way in which text becomes its value.
+
+No setting stands here.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +138,7 @@ class Setting:
         return older.parse(text)
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with an object given as the value, in words: "must be ..."; None if it will do."""
+        """The fault of an object given as the value, in words: "must be ..."; None if it will do."""
         if value is None and self.nullable:
             return None
         if not self._is_of_type(value):
@@ -158,12 +161,12 @@ class Setting:
 
     @property
     def sensitive(self) -> bool:
-        """Whether its value is a secret, which is never shown."""
+        """True if its value is a secret, which is never shown."""
         return self.type is SettingType.PASSWORD
 
     @property
     def allowed(self) -> str:
-        """What values there are, in words: "an integer from 1 to 2147483647"."""
+        """The allowed values, in words: "an integer from 1 to 2147483647"."""
         if self.type is SettingType.BOOLEAN:
             return "true or false"
         if self.type is SettingType.LIST:
@@ -178,7 +181,7 @@ class Setting:
 
     @property
     def whole(self) -> bool:
-        """Whether its values are integers."""
+        """True if its values are integers."""
         return self.type in _WHOLE
 
     @property

@@ -38,11 +38,11 @@ def _throttled(replicas: tuple[str, ...]) -> str | None:
 
 
 _OF_GROUPS: Final = {
-    "consumer.assignment.interval.ms": "How often the group's assignment is computed at most; 0: at each change.",
+    "consumer.assignment.interval.ms": "Shortest interval between two assignments of the group; 0: at each change.",
     "consumer.heartbeat.interval.ms": "Heartbeat interval that the group's members are told.",
     "consumer.session.timeout.ms": "Session timeout of the group's members.",
 }
-"""What settings of groups do, of those that have an effect here."""
+"""The meanings of groups' settings, of those that have an effect here."""
 
 _CHECKS: Final[dict[str, Callable[[Any], str | None]]] = {
     "remote.storage.enable": _no_remote_storage,
@@ -123,7 +123,7 @@ def broker_setting(name: str) -> Setting:
 
 
 def without_effect(name: str) -> bool:
-    """Whether a broker setting is accepted only because Kafka accepts it. Raises SettingError."""
+    """True if a broker setting is accepted only because Kafka accepts it. Raises SettingError."""
     return broker_setting(name).doc == WITHOUT_EFFECT
 
 

@@ -27,22 +27,22 @@ _PORT_MAX: Final = 65535
 
 
 class LinkSecurity(StrEnum):
-    """What protects connections between the processes of a cluster, beside the proof that both ends know its secret."""
+    """The protection of connections between a cluster's processes, beside the proof that both ends know its secret."""
 
     PROOF = "proof"
-    """Nothing. Who connects in TLS is taken as well: it may have changed already."""
+    """Nothing. A process that connects in TLS is taken as well: it may have changed already."""
     BOTH = "both"
     """TLS, but who connects without is taken as well: it may have to change yet."""
     TLS = "tls"
 
     @property
     def encrypts(self) -> bool:
-        """Whether a process that has this connects to others in TLS."""
+        """True if a process that has this connects to others in TLS."""
         return self is not LinkSecurity.PROOF
 
 
 class SecurityProtocol(StrEnum):
-    """What a connection begins with: nothing, TLS, SASL, or TLS and then SASL."""
+    """The layers at a connection's beginning: nothing, TLS, SASL, or TLS and then SASL."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -51,12 +51,12 @@ class SecurityProtocol(StrEnum):
 
     @property
     def tls(self) -> bool:
-        """Whether bytes travel under TLS."""
+        """True if bytes travel under TLS."""
         return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
     @property
     def sasl(self) -> bool:
-        """Whether a client has to log in by SASL."""
+        """True if a client has to log in by SASL."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
@@ -71,7 +71,7 @@ class Listener:
 
 
 def check_form(values: Iterable[str]) -> str | None:
-    """What is wrong with the form of listeners, or None: NAME://HOST:PORT, an IPv6 host in brackets."""
+    """The fault in the form of listeners, or None: NAME://HOST:PORT, an IPv6 host in brackets."""
     for value in values:
         found = _FORM.fullmatch(value)
         if not found or int(found[3]) > _PORT_MAX:
@@ -80,7 +80,7 @@ def check_form(values: Iterable[str]) -> str | None:
 
 
 def check_map(values: Iterable[str]) -> str | None:
-    """What is wrong with a map of names to protocols, or None."""
+    """The fault of a map of names to protocols, or None."""
     for value in values:
         name, colon, protocol = value.partition(":")
         if not (name.strip() and colon and protocol.strip() in SecurityProtocol.__members__):
@@ -106,12 +106,12 @@ def listeners_of(values: Mapping[str, Any]) -> tuple[Listener, ...]:
 
 
 def advertised_of(values: Mapping[str, Any]) -> dict[str, Listener]:
-    """What clients are told of each listener of `advertised.listeners`, by its name."""
+    """The listeners of `advertised.listeners`, by their names."""
     return {listener.name: listener for listener in _parsed(values, ADVERTISED)}
 
 
 def link_security(values: Mapping[str, Any]) -> LinkSecurity:
-    """What protects the connections between controller and brokers."""
+    """The protection of the connections between controller and brokers."""
     chosen = values[LINKS]
     if chosen is not None:
         return LinkSecurity(chosen)
@@ -124,9 +124,9 @@ OWN_TRUST: Final = "coterie.internal.ssl.truststore.location"
 
 @dataclass(frozen=True, slots=True)
 class LinkStores:
-    """What the processes of a cluster show each other in TLS, and whom they trust: two PEM files of the operator's.
+    """The operator's two PEM files for TLS between the cluster's processes: their certificates, and those they trust.
 
-    Without them each makes a certificate, which only who knows the cluster's secret can make and check.
+    Without them each process makes a certificate, which only those that know the cluster's secret can make and check.
     """
 
     keys: str | None = None
@@ -180,7 +180,7 @@ def _no_two_alike(found: tuple[Listener, ...]) -> None:
 
 
 def _meet(one: str, other: str) -> bool:
-    """Whether two hosts may be the same address; one of IPv4 and one of IPv6 are not (KIP-797)."""
+    """True if two hosts may be the same address; one of IPv4 and one of IPv6 are not (KIP-797)."""
     return not (one and other and (":" in one) != (":" in other))
 
 

@@ -1,4 +1,4 @@
-"""Which settings of a SASL listener go together. The settings themselves are in `sasl.py`."""
+"""The rules by which settings of a SASL listener go together. The settings themselves are in `sasl.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNVERIFIED: Final = {
     EXPECTED_ISSUER: "sasl.oauthbearer.allow.unverified.issuer",
     EXPECTED_AUDIENCE: "sasl.oauthbearer.allow.unverified.audience",
 }
-"""By what a token shows that it is meant for a listener: the setting by which a listener goes without."""
+"""The proofs that a token is meant for a listener, each with the setting by which a listener goes without."""
 
 
 def check_sasl(settings: ListenerConfig, listener: Listener) -> None:

@@ -38,7 +38,7 @@ PORTS: Final = (
         "coterie.metrics.port",
         None,
         0,
-        "Where the Monitor serves metrics to Prometheus, at `/metrics`. Unset: nowhere. 0: at any free port, which "
+        "The port of the Monitor's metrics for Prometheus, at `/metrics`. Unset: none. 0: any free port, which "
         "`logs/monitor.log` names.",
         high=65_535,
     ),
@@ -61,13 +61,13 @@ PORTS: Final = (
     _bool(
         "coterie.metrics.ray",
         False,
-        "Whether the Monitor gives the lag of groups to Ray's own exporter, too (`ray.util.metrics`).",
+        "If true, the Monitor gives the lag of groups to Ray's own exporter, too (`ray.util.metrics`).",
     ),
     _int(
         "coterie.console.port",
         None,
         0,
-        "Where the Monitor serves the console. Unset: nowhere. 0: at any free port, which `logs/monitor.log` names.",
+        "The port of the Monitor's console. Unset: none. 0: any free port, which `logs/monitor.log` names.",
         high=65_535,
     ),
     _text(
@@ -75,7 +75,7 @@ PORTS: Final = (
         "127.0.0.1",
         "The address that it serves it at. One that other machines reach needs a login, and a certificate.",
     ),
-    _bool("coterie.console.write", False, "Whether visitors of the console may move the offsets of groups."),
+    _bool("coterie.console.write", False, "If true, visitors of the console may move the offsets of groups."),
     _list("coterie.console.names", "Names by which browsers may call the console, beside localhost and addresses."),
     _list(
         "coterie.console.proxies",

@@ -44,8 +44,8 @@ _OAUTH: Final = (
         type=SettingType.STRING,
         default=None,
         nullable=True,
-        doc="Where the public keys are of who signs tokens, as a JWK set: https://..., or file:///..., a file on each "
-        "Ray node. A listener with OAUTHBEARER needs it. Proxies and redirects are not followed.",
+        doc="The place of the public keys of those who sign tokens, as a JWK set: https://..., or file:///..., a file "
+        "on each Ray node. A listener with OAUTHBEARER needs it. Proxies and redirects are not followed.",
         check=_check_url,
         per_listener=True,
     ),
@@ -63,7 +63,7 @@ _OAUTH: Final = (
         type=SettingType.LONG,
         default=3_600_000,
         low=1000,
-        doc="How often the keys are read anew. An unknown one in a token has them read, too, once a minute.",
+        doc="Interval at which the keys are read anew. An unknown one in a token has them read, too, once a minute.",
         per_listener=True,
     ),
     Setting(
@@ -95,22 +95,22 @@ _OAUTH: Final = (
         name="sasl.oauthbearer.allow.unverified.issuer",
         type=SettingType.BOOLEAN,
         default=False,
-        doc="Whether tokens of any issuer will do where none is expected.",
+        doc="If true, tokens of any issuer will do where none is expected.",
         per_listener=True,
     ),
     Setting(
         name=EXPECTED_AUDIENCE,
         type=SettingType.LIST,
         default=(),
-        doc="For whom a token must be (`aud`): one of these. A listener with OAUTHBEARER needs it, or to be told that "
-        "tokens for anybody will do.",
+        doc="The audience that a token must have (`aud`): one of these. A listener with OAUTHBEARER needs it, or to be "
+        "told that tokens for anybody will do.",
         per_listener=True,
     ),
     Setting(
         name="sasl.oauthbearer.allow.unverified.audience",
         type=SettingType.BOOLEAN,
         default=False,
-        doc="Whether tokens for anybody will do where no audience is expected.",
+        doc="If true, tokens for anybody will do where no audience is expected.",
         per_listener=True,
     ),
     Setting(
@@ -125,7 +125,7 @@ _OAUTH: Final = (
         type=SettingType.INT,
         default=30,
         low=0,
-        doc="How far the clocks of broker and issuer may be apart.",
+        doc="The most that the clocks of broker and issuer may be apart.",
         per_listener=True,
     ),
 )
@@ -135,8 +135,8 @@ SASL_SETTINGS: Final = (
         name=ENABLED_MECHANISMS,
         type=SettingType.LIST,
         default=(),
-        doc=f"By what clients of a SASL listener may log in: {', '.join(SASL_MECHANISMS)}. A SASL listener needs at "
-        "least one (Kafka's default is GSSAPI).",
+        doc=f"Mechanisms by which clients of a SASL listener may log in: {', '.join(SASL_MECHANISMS)}. A SASL listener "
+        "needs at least one (Kafka's default is GSSAPI).",
         check=_check_mechanisms,
         per_listener=True,
     ),
@@ -160,8 +160,8 @@ SASL_SETTINGS: Final = (
         name="connections.max.reauth.ms",
         type=SettingType.LONG,
         default=0,
-        doc="How long a login holds; then the client has to log in again on its connection, or is closed (KIP-368). "
-        "0: for as long as the connection.",
+        doc="The time for which a login holds; then the client has to log in again on its connection, or is closed "
+        "(KIP-368). 0: for as long as the connection.",
         per_listener=True,
     ),
     Setting(
@@ -169,7 +169,7 @@ SASL_SETTINGS: Final = (
         type=SettingType.INT,
         default=100,
         low=0,
-        doc="How long a client whose login has failed waits for the answer; below connections.max.idle.ms.",
+        doc="The time that a client whose login has failed waits for the answer; below connections.max.idle.ms.",
     ),
     *_OAUTH,
 )

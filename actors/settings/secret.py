@@ -57,7 +57,9 @@ class Secret:
 
 
 def cache_key(value: object) -> Hashable:
-    """What an equal value has, too, and no other: to find what was made with it. Secrets are in it as digests.
+    """A key that equal values share, and no others: to find the object that was made with a value.
+
+    Secrets are in it as digests.
 
     It knows texts, numbers and bytes, and lists, sets and mappings of them. The key of anything else equals none, not
     even one of the same object: what cannot be told apart is not shared.

@@ -25,8 +25,9 @@ LISTENER_SETTINGS: Final = (
         name=LISTENERS,
         type=SettingType.LIST,
         default=("PLAINTEXT://:9092",),
-        doc="Where brokers listen, as NAME://HOST:PORT. An empty host means every interface. The ports are those of "
-        "broker 0: broker i has each of them plus i; 0 is any free one. Listeners for Kafka's controllers are ignored.",
+        doc="Addresses at which brokers listen, as NAME://HOST:PORT. An empty host means every interface. The ports "
+        "are those of broker 0: broker i has each of them plus i; 0 is any free one. "
+        "Listeners for Kafka's controllers are ignored.",
         check=check_form,
     ),
     Setting(
@@ -34,8 +35,8 @@ LISTENER_SETTINGS: Final = (
         type=SettingType.LIST,
         default=None,
         nullable=True,
-        doc="What clients are told to connect to, for those listeners that it names; `listeners` if unset. An empty "
-        "host is the address of the broker's node.",
+        doc="Addresses that clients are told to connect to, for those listeners that it names; `listeners` if unset. "
+        "An empty host is the address of the broker's node.",
         check=check_form,
     ),
     Setting(
@@ -48,7 +49,7 @@ LISTENER_SETTINGS: Final = (
 )
 _STORES: Final = {
     OWN_STORE: "A PEM file on each node with a certificate for the node's address and its key, which controller and "
-    "brokers show each other instead of one of their own making. Who connects looks for the address in it.",
+    "brokers show each other instead of one of their own making. A process that connects looks for the address in it.",
     OWN_TRUST: "A PEM file on each node with the authorities of these certificates.",
 }
 
@@ -65,17 +66,17 @@ SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         default=None,
         nullable=True,
         choices=tuple(LinkSecurity),
-        doc="What protects the connections between controller and brokers: `tls`, or `proof` alone, by which both ends "
-        "show that they know the cluster's secret, and after which nothing is encrypted. `both` is for a cluster that "
-        "changes from one to the other: TLS, but who connects without is taken, too. Unset: `tls` if a listener uses "
-        "TLS.",
+        doc="The protection of the connections between controller and brokers: `tls`, or `proof` alone, by which both "
+        "ends show that they know the cluster's secret, and after which nothing is encrypted. `both` is for a cluster "
+        "that changes from one to the other: TLS, but who connects without is taken, too. Unset: `tls` if a listener "
+        "uses TLS.",
     ),
     *(_store(name, doc) for name, doc in _STORES.items()),
     Setting(
         name="coterie.debug.core",
         type=SettingType.BOOLEAN,
         default=False,
-        doc="Whether controller and brokers, which hold secrets, may leave core dumps.",
+        doc="If true, controller and brokers, which hold secrets, may leave core dumps.",
     ),
     *SASL_SETTINGS,
     *TLS_SETTINGS,

@@ -11,7 +11,7 @@ _SECRET: Final = "Not among the settings of a cluster, whose values travel throu
 
 
 def absolute(path: str | None) -> str | None:
-    """What is wrong with the path of a file that each node has; None if it is right."""
+    """The fault in the path of a file that each node has; None if it is right."""
     return None if path is None or path.startswith("/") else "must be an absolute path, the same on each node"
 
 
@@ -46,7 +46,7 @@ TLS_SETTINGS: Final = (
     _text(
         "ssl.client.auth",
         "none",
-        "Whether clients show a certificate: `none`, `requested` (one that is shown must be good), `required`. On a "
+        "Clients' certificates: `none`, `requested` (one that is shown must be good), `required`. On a "
         "SASL_SSL listener only the setting with the listener's prefix counts, as in Kafka.",
         choices=("none", "requested", "required"),
     ),
@@ -61,9 +61,9 @@ TLS_SETTINGS: Final = (
     _text("ssl.keystore.type", "PEM", f"The form of the key store. {_PEM}", dynamic=True),
     _flag(
         "coterie.ssl.own.certificates",
-        "Whether a broker without a key store makes its certificate itself, anew at each start, signed by an authority "
-        "that follows from the cluster's secret. `coterie up --secure` sets it, and writes `DATA_DIR/ca.pem`, which "
-        "clients trust.",
+        "If true, a broker without a key store makes its certificate itself, anew at each start, signed by an "
+        "authority that follows from the cluster's secret. `coterie up --secure` sets it, and writes "
+        "`DATA_DIR/ca.pem`, which clients trust.",
     ),
     _list(
         "coterie.ssl.own.names",
@@ -81,7 +81,7 @@ TLS_SETTINGS: Final = (
     ),
     _secret("ssl.keystore.certificate.chain", "The certificates as PEM text."),
     _secret("ssl.keystore.key", "Their key as PEM text."),
-    _secret("ssl.key.password", "What opens an encrypted key."),
+    _secret("ssl.key.password", "The password of an encrypted key."),
     _text(
         "coterie.ssl.key.password.file",
         None,
@@ -104,18 +104,18 @@ TLS_SETTINGS: Final = (
     _text(
         "ssl.principal.mapping.rules",
         "DEFAULT",
-        "How the subject of a client's certificate becomes a principal: DEFAULT, or RULE:pattern/replacement/ with L "
-        "or U, separated by commas. A pattern is Java's, as far as it takes linear time (RE2): without look-around, "
-        "back references and possessive quantifiers.",
+        "Rules that make a principal of the subject of a client's certificate: DEFAULT, or RULE:pattern/replacement/ "
+        "with L or U, separated by commas. A pattern is Java's, as far as it takes linear time (RE2): without "
+        "look-around, back references and possessive quantifiers.",
     ),
-    _flag("ssl.allow.dn.changes", "Whether a certificate may be replaced by one with another subject."),
-    _flag("ssl.allow.san.changes", "Whether a certificate may be replaced by one that lacks alternative names."),
+    _flag("ssl.allow.dn.changes", "If true, a certificate may be replaced by one with another subject."),
+    _flag("ssl.allow.san.changes", "If true, a certificate may be replaced by one that lacks alternative names."),
     Setting(
         name="coterie.connection.setup.timeout.ms",
         type=SettingType.INT,
         default=30_000,
         low=1,
-        doc="How long a client has from its connection on to prove who it is. What it sends does not extend this.",
+        doc="The time that a client has from its connection on to prove who it is. Its bytes do not extend this.",
         per_listener=True,
     ),
     Setting(
@@ -133,7 +133,7 @@ TLS_SETTINGS: Final = (
         default=10_000,
         low=0,
         high=MAX_INT,
-        doc="How often the files of key and trust stores are compared with what was read; with 0 only when "
+        doc="Interval at which the files of key and trust stores are compared with what was read; with 0 only when "
         "IncrementalAlterConfigs sets their location.",
     ),
 )

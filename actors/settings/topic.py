@@ -55,7 +55,7 @@ _ALL: Final = (
         "log.roll.jitter.ms",
         Inherited("log.roll.jitter.hours", _HOUR_MS),
         default=0,
-        doc="How much earlier than segment.ms, at most.",
+        doc="The most by which a segment may end earlier than segment.ms.",
     ),
     _like(
         "segment.ms",

@@ -5,5 +5,5 @@
     hosts       by which names we may be called
     proxies     whose word is taken for the address of who asks
 
-What the app answers is not this room's affair (`console`, `monitor/exposition`).
+The app's answers are not this room's affair (`console`, `monitor/exposition`).
 """

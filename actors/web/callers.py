@@ -27,7 +27,7 @@ TOO_LATE: Final = "no whole request within {seconds:g} s"
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of a port one address, and all together, may have."""
+    """The bounds of a port, for one address, and for all together."""
 
     of_address: int
     """Connections of an address (of IPv6: of its /64 network). Proxies that are named have no such bound."""
@@ -35,9 +35,9 @@ class Bounds:
     silent: int
     """Connections that wait for a whole request."""
     request_s: float = 10.0
-    """In which a request has to be whole, the TLS handshake included."""
+    """The time in which a request has to be whole, the TLS handshake included."""
     unread_s: float = 30.0
-    """For which an answer may wait for somebody who does not read it."""
+    """The time for which an answer may wait for somebody who does not read it."""
 
 
 class Callers:
@@ -53,7 +53,7 @@ class Callers:
         self._clogged: dict[Stranger, float] = {}
         self.failures = FailureLog(clock)
         self.errors = Seldom(_errors, clock)
-        """For what goes wrong in an answer: whoever asks can have it go wrong again and again."""
+        """The log of failed answers: a caller can have them fail again and again."""
         self._silent = Strangers(
             name, bounds.silent, bounds.request_s, clock, self.failures, too_many=TOO_MANY, too_late=TOO_LATE
         )
@@ -62,7 +62,7 @@ class Callers:
         return len(self._all)
 
     def came(self, caller: Stranger) -> bool:
-        """Somebody has connected. Whether he may stay."""
+        """Somebody has connected. Returns True if he may stay."""
         network, bounds = network_of(caller.peer), self._bounds
         of_address = self._by_network[network] >= bounds.of_address and not self._proxies.has(caller.peer)
         why = f"{bounds.of_address} connections from there" if of_address else f"{bounds.at_all} connections"
@@ -89,7 +89,7 @@ class Callers:
         self._silent.remove(caller)
 
     def nonsense(self, caller: Stranger) -> None:
-        """What he has sent is no request."""
+        """His bytes are no request."""
         self.failures.note(caller.peer, self._name, "closed: what came was no HTTP")
 
     def clogged(self, caller: Stranger) -> None:

@@ -1,4 +1,4 @@
-"""By which names we may be called.
+"""The names by which we may be called.
 
 A page of others whose name is made to lead to this machine (DNS rebinding) still calls us by that name. An address is
 nobody's name, and is let pass.
@@ -17,7 +17,7 @@ class OurNames:
         self._names = frozenset({"localhost", *(name.lower() for name in names)})
 
     def has(self, hosts: Sequence[str]) -> bool:
-        """Whether a request with these Host headers means us."""
+        """True if a request with these Host headers means us."""
         return len(hosts) == 1 and self._is_ours(_without_port(hosts[0]))
 
     def _is_ours(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Whose word is taken for the address of who asks: that of the proxies that are named, and of nobody else."""
+"""The proxies that are named: they, and nobody else, are believed in what they say of a caller's address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Proxies:
         self._networks: tuple[_Network, ...] = tuple(ipaddress.ip_network(each, strict=False) for each in named)
 
     def has(self, peer: str) -> bool:
-        """Whether an address is that of a proxy."""
+        """True if an address is that of a proxy."""
         address = _address(peer)
         return address is not None and any(address in network for network in self._networks)
 

@@ -63,7 +63,7 @@ class Conversation(H11Protocol):
         self._look()
 
     def send_400_response(self, msg: str) -> None:
-        """What has come is no HTTP."""
+        """The bytes that came are no HTTP."""
         self._callers.nonsense(self)
         super().send_400_response(msg)
 
@@ -107,7 +107,7 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen. What is accepted counts from then on, and not only after its TLS handshake."""
+        """Listen. An accepted connection counts from then on, and not only after its TLS handshake."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             raise OSError("the app does not begin")
@@ -121,7 +121,7 @@ class _Server(uvicorn.Server):
         )
         if self.config.ssl is None:
             return made
-        from actors.links.tls_transport import TlsTransport  # where there is TLS
+        from actors.links.tls_transport import TlsTransport  # only for TLS
 
         return TlsTransport(self.config.ssl, made, self)
 

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """What a request asks for. `label` is the name as Kafka's protocol pages write it."""
+    """The kinds of requests. `label` is the name as Kafka's protocol pages write it."""
 
     PRODUCE = 0
     FETCH = 1

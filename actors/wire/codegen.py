@@ -31,7 +31,7 @@ _FIXED = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What schema.json says of a message, and the classes of its structs by name. The message itself is one of them."""
+    """A message of schema.json, and the classes of its structs by name. The message itself is one of them."""
 
     name: str
     versions: tuple[int, int]

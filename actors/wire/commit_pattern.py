@@ -36,7 +36,7 @@ class CommitPattern:
 
 
 def _struct(frame: bytes, message: OffsetCommitColumns, offset_size: int) -> Struct:
-    """Takes a frame apart into what is fixed and what is not, in turns."""
+    """Takes a frame apart into fixed and varying parts, in turns."""
     layout, at = [f">{_CORRELATION_ID_AT}si"], _CORRELATION_ID_AT + 4
     for topic in message.topics:
         for offset_at in topic.offsets_at:

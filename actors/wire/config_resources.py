@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ConfigResourceType(IntEnum):
-    """What has settings (Kafka's ConfigResource.Type)."""
+    """The kinds of resources that have settings (Kafka's ConfigResource.Type)."""
 
     TOPIC = 2
     BROKER = 4
@@ -16,7 +16,7 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigOperation(IntEnum):
-    """What an incremental change does to one setting (Kafka's AlterConfigOp.OpType, KIP-339)."""
+    """The ways in which an incremental change treats one setting (Kafka's AlterConfigOp.OpType, KIP-339)."""
 
     SET = 0
     DELETE = 1

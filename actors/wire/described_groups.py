@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from actors.wire.varints import read_uvarint, skip_tags
 
 PIECE_VALUES: Final = 2_000
-"""How many groups, members, names and topics a piece of the walk has, in all: a few milliseconds. No member is cut."""
+"""The number of groups, members, names and topics in a piece of the walk: a few milliseconds. No member is cut."""
 _MEMBER_TYPE_FROM: Final = 1
 _HEAD_BYTES: Final = 8
 """The length of the frame, and the correlation id; tags follow."""
@@ -75,7 +75,7 @@ def _past_member(frame: bytes, at: int, version: int, topics: dict[bytes, str]) 
     for _ in range(count - 1):
         at = _past(frame, at)
     at = _past(frame, at)  # the regular expression
-    for _ in range(2):  # what it has, and what it is to have
+    for _ in range(2):  # its assignment, and its target assignment
         count, at = read_uvarint(frame, at)
         work += count
         for _ in range(count - 1):

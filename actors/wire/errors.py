@@ -16,7 +16,7 @@ class TooManyEntriesError(WireError):
 
 
 class ErrorCode(IntEnum):
-    """What a response says went wrong; the names and numbers are Kafka's."""
+    """The errors of responses; the names and numbers are Kafka's."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

@@ -18,7 +18,7 @@ class Gathering:
         return sum(map(len, self._pieces))
 
     def whole(self, data: bytes) -> bytes:
-        """What was kept, followed by `data`; b"" while the frame is not whole."""
+        """The kept pieces, followed by `data`; b"" while the frame is not whole."""
         if not self._pieces:
             return data
         self._pieces.append(data)

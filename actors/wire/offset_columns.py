@@ -37,7 +37,7 @@ _OFFSET: Final = struct.Struct(">qi")
 
 
 class Committer(NamedTuple):
-    """Who commits."""
+    """The member that commits."""
 
     group_id: str
     generation_id: int
@@ -61,14 +61,14 @@ class TopicColumns(NamedTuple):
     offsets: Sequence[bytes]
     """Twelve bytes each: offset and leader epoch."""
     offsets_at: Sequence[int]
-    """Where in the frame each of the offsets begins."""
+    """The position in the frame of each offset."""
 
 
 # -- reading
 
 
 class _Form(NamedTuple):
-    """How the fields of some versions look."""
+    """The layout of the fields in some versions."""
 
     text: Callable[[bytes, int], tuple[str | None, int]]
     """Reads a string; None for null."""
@@ -79,7 +79,7 @@ class _Form(NamedTuple):
     plain_rows: Repeated
     """The same without metadata, as most are, and so all equally long."""
     is_plain: Callable[[bytes, bytes], bool]
-    """Whether the two bytes after the offset say that there is no more of a partition; given for many of them."""
+    """True if the two bytes after the offset say that there is no more of a partition; called for many of them."""
     flexible: bool
 
 
@@ -165,7 +165,7 @@ class OffsetCommitColumns(ApiMessage):
     """The body of the answer without an error, once it was made: a request that is repeated gets the same again."""
 
     def is_like(self, other: OffsetCommitColumns) -> bool:
-        """Whether both say the same but for their offsets."""
+        """True if both say the same but for their offsets."""
         return self.by == other.by and [topic[:5] for topic in self.topics] == [topic[:5] for topic in other.topics]
 
     def request_for(self, topics: Iterable[TopicColumns]) -> OffsetCommitRequest:

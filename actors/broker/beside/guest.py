@@ -34,9 +34,9 @@ class Outcome(Generic[A, R]):
     records: Sequence[R] = ()
     """They are appended together, with all others of the same turn of the loop."""
     waits: bool = True
-    """Whether the answer depends on the records: then it leaves when they have committed."""
+    """True if the answer depends on the records: then it leaves when they have committed."""
     wakes: bool = False
-    """Whether fetches that wait at the partition are to try again."""
+    """True if fetches that wait at the partition are to try again."""
 
 
 NOTHING: Outcome[Any, Any] = Outcome()
@@ -59,7 +59,7 @@ class Guest(Protocol[Q, A, R]):
         """A request, or a fetch, asks something."""
 
     def next_due_ms(self) -> int | None:
-        """When `on_time` is wanted next (monotonic); None: not before something else happens."""
+        """The time at which `on_time` is wanted next (monotonic); None: not before something else happens."""
 
     def on_time(self, now: Now) -> Outcome[A, R]:
         """It is `next_due_ms`. Nobody gets the answer."""
@@ -72,7 +72,7 @@ class Guest(Protocol[Q, A, R]):
 
 
 class Codec(Protocol[R]):
-    """How a guest's records stand in the log."""
+    """The form of a guest's records in the log."""
 
     def encode(self, record: R) -> tuple[bytes, bytes | None]:
         """Key and value."""

@@ -25,7 +25,7 @@ Key: TypeAlias = tuple[str, str, int]
 
 
 class _Term(NamedTuple):
-    """For how long a seat lasts: while all of this stays."""
+    """The conditions of a seat's life: it lasts while all of this stays."""
 
     place: Place
     state_index: int

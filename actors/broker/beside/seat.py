@@ -27,7 +27,7 @@ _UNREADABLE = (LogError, OSError, ValueError)  # ValueError: a record that the g
 
 
 class SeatState(Enum):
-    """Where a seat is in its life."""
+    """The stages of a seat's life."""
 
     LOADING = auto()
     """The state partition's log is being replayed, or what was replayed has not committed yet. Ends with ACTIVE, or
@@ -63,9 +63,9 @@ class Seat:
         self._guest: Guest[Any, Any, Any] = kind.make(place)
         self._writes = Writes()
         self._loads = 0
-        """How often a load has begun: what an earlier one still reads is dropped."""
+        """The number of loads begun: the rest of an earlier one is dropped."""
         self._loaded_to: int | None = None
-        """Where the log ended that has been replayed; None while it is being read."""
+        """The end of the log that has been replayed; None while it is being read."""
         self._flushing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
@@ -176,7 +176,7 @@ class Seat:
         """Append what was written in this turn. After a refusal the rest of the turn is refused, too."""
         self._flushing = False
         if self.state is not SeatState.ACTIVE:
-            return  # what was written has been dropped
+            return  # the writes of this turn have been dropped
         batches = self._batches(self._writes.take())
         for number, (writes, records) in enumerate(batches):
             try:

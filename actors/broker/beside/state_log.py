@@ -25,7 +25,7 @@ _BATCH_OVERHEAD_BYTES = 61
 
 
 class Appended(NamedTuple):
-    """Where the log ends after an append, and up to where it has committed."""
+    """The log's end after an append, and the offset up to which it has committed."""
 
     next_offset: int
     watermark: int
@@ -42,7 +42,7 @@ class StateLog:
         self.leader_epoch = leader_epoch
 
     def bounds(self) -> tuple[int, int]:
-        """Where the log begins and ends; no log is made before the first record. Raises LogError, OSError."""
+        """The beginning and the end of the log; no log is made before the first record. Raises LogError, OSError."""
         data_dir, key = self._context.data_dir, (self.topic, self.index)
         if key not in data_dir.logs and not data_dir.folder(*key).exists():
             return 0, 0
@@ -58,7 +58,7 @@ class StateLog:
         return found.high_watermark if found is not None else 0
 
     def is_current(self) -> bool:
-        """Whether the last image has this broker as the leader at this epoch."""
+        """True if the last image has this broker as the leader at this epoch."""
         info = self._context.metadata.partition(self.topic, self.index)
         epoch = info.leader_epoch if info is not None and info.leader == self._context.broker_id else -1
         return epoch == self.leader_epoch
@@ -87,7 +87,7 @@ class StateLog:
     # --- writing ---
 
     def room(self) -> int:
-        """How many bytes of keys and values an append may have, each record counted by `size_of`."""
+        """The bytes of keys and values that an append may have, each record counted by `size_of`."""
         return self._context.max_message_bytes(self.topic) - _BATCH_OVERHEAD_BYTES
 
     def append(self, records: Sequence[KeyValue]) -> Appended:
@@ -106,7 +106,7 @@ class StateLog:
 
 
 def size_of(record: KeyValue) -> int:
-    """How many bytes a record takes at most."""
+    """The bytes that a record takes at most."""
     key, value = record
     return len(key) + len(value or b"") + _RECORD_OVERHEAD_BYTES
 

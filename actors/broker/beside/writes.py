@@ -26,7 +26,7 @@ class Write:
     """None: nobody waits, or he has been told that it takes too long."""
     due_ms: int
     next_offset: int = -1
-    """Where its append ends; -1 if it has not been appended."""
+    """The end of its append; -1 if it has not been appended."""
 
     def finish(self, code: ErrorCode) -> None:
         """Tell who waits, if somebody does."""
@@ -64,7 +64,7 @@ class Writes:
             yield appended.popleft()
 
     def next_due_ms(self) -> int | None:
-        """When the first answer is too late; None if nobody waits."""
+        """The time at which the first answer is too late; None if nobody waits."""
         return min((write.due_ms for write in self._all() if write.done is not None), default=None)
 
     def tell_late(self, now_ms: int) -> None:

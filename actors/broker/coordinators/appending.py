@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Appending:
-    """Appends what the shards of a kind decide, and tells them what has committed."""
+    """Appends the decisions of a kind's shards, and tells them what has committed."""
 
     def __init__(self, context: BrokerContext, led: LedPartitions, topic: str, partitions: Partitions) -> None:
         self._context = context

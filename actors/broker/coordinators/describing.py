@@ -19,7 +19,7 @@ class Describing:
         self._asked: dict[int, asyncio.Future[GroupStatus | None]] = {}
 
     async def ask(self, link: ShardLink, group_id: str) -> GroupStatus | None:
-        """What a shard knows of a group; None if there is no such group. Never returns if the shard dies."""
+        """A shard's status of a group; None if there is no such group. Never returns if the shard dies."""
         number = self._number()
         asked: asyncio.Future[GroupStatus | None] = self._loop.create_future()
         self._asked[number] = asked

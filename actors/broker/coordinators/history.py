@@ -1,7 +1,7 @@
-"""What has happened to the shards of a broker, and what those have counted that are gone.
+"""The history of a broker's shards, and the counts of those that are gone.
 
-A process says with each PONG what it has counted since it hosts its partition. When it gives the partition up, or dies,
-what it said last is kept here, so that the sums never fall.
+A process says with each PONG what it has counted since it hosts its partition. When it gives up the partition or dies,
+its last figures are kept here, so that the sums never fall.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Coordinators(Mapping[CoordinatorKind, ShardHub]):
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a process that starts or loads."""
+        """The number of requests that wait for a process that starts or loads."""
         return len(self._parking)
 
     def status(self, kind: CoordinatorKind) -> list[ShardStatus]:

@@ -96,7 +96,7 @@ class ShardHub:
         self._settings = SettingsNews(context, kind, self.partitions)
         self._never_parked = kind.requests.never_parked
         context.commits.subscribe(kind.topic, appending.watermark)
-        # What is called for every frame is called directly.
+        # Methods that are called for every frame are called directly.
         self.partition_of = self.keys.partition_of
         self._serving = self.partitions.serving
         self._send = self._relaying.send
@@ -317,7 +317,7 @@ class ShardHub:
     # --- what the broker's clock calls ---
 
     def tick(self, now: float) -> None:
-        """To be called once in a while: look after who is idle, who has to be woken, and who waits."""
+        """To be called once in a while: look after idle shards, those that have to be woken, and requests that wait."""
         self._idling.tick(self.partitions.links.values(), now)
         gone = [partition for partition, _ in self.sleeping.items() if self._topics.gone_from(partition)]
         for partition in self.sleeping.due(self._context.now_ms()) + gone:
@@ -335,7 +335,7 @@ class ShardHub:
         return sorted(rows, key=lambda row: row.partition)
 
     async def group_status(self, group_id: str, timeout_s: float) -> GroupStatus | None:
-        """What the shard knows of a group; None if there is no such group, or it is not served here.
+        """The shard's status of the group; None if there is no such group, or it is not served here.
 
         Raises TimeoutError if the shard does not answer, or dies before it has.
         """

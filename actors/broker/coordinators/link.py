@@ -16,7 +16,7 @@ from actors.runtime.logs import Fields, about, at
 
 
 class LinkState(Enum):
-    """What a shard process does for us. The values stand in `coterie status`.
+    """The states of a link to a shard's process. The values stand in `coterie status`.
 
     ==========  =====================================================  ==========================================
     state       what ends it                                           who moves the link
@@ -70,23 +70,23 @@ class Question:
         self.done = done
         """Takes the answer's frame."""
         self.rouses = rouses
-        """Whether it keeps the shard awake."""
+        """True if it keeps the shard awake."""
 
 
 @dataclass(slots=True)
 class Idle:
-    """How long a shard that serves has been idle."""
+    """The idleness of a shard that serves."""
 
     since: float = 0.0
-    """When it was last seen to have been sent a request (the loop's time); 0 before it was first looked at."""
+    """The time at which it was last seen to have been sent a request (the loop's); 0 before it was first looked at."""
     ask_at: float = 0.0
-    """When it is asked whether it may sleep."""
+    """The time at which it is asked whether it may sleep."""
     sent: int = -1
     """`ShardLink.sent` when it was last looked at, or asked."""
     question: int = 0
     """The number of the last question."""
     busy: str = ""
-    """Why it could not sleep when it was last asked."""
+    """The reason why it could not sleep when it was last asked."""
 
 
 Handle = Callable[["ShardLink", int, int, bytes], None]
@@ -128,7 +128,7 @@ class ShardLink:
         self.figures: Figures | None = None
         self.rebalancing: tuple[Rebalancing, ...] = ()  # that it said it runs
         self.opened: dict[int, Connection] = {}  # client connections the shard has been told of, by their ids
-        self.pending: dict[int, tuple[Slot | Question, bytes]] = {}  # what it owes us, with the request's frame
+        self.pending: dict[int, tuple[Slot | Question, bytes]] = {}  # its open answers, with the requests' frames
         self.sent = 0  # requests, ever: that there were none tells an idle shard
         self.idle = Idle()
 
@@ -145,7 +145,7 @@ class ShardLink:
 
     @property
     def active(self) -> bool:
-        """Whether it serves its partition."""
+        """True if it serves its partition."""
         return self.state is LinkState.ACTIVE or self.state is LinkState.DROWSY
 
     def greet(self, pid: int, name: str = "") -> None:

@@ -44,11 +44,11 @@ class Loading:
 
     @property
     def under_way(self) -> bool:
-        """Whether a log is being sent."""
+        """True while a log is being sent."""
         return bool(self._loads)
 
     def is_sending(self, link: ShardLink) -> bool:
-        """Whether a shard has not been sent all of its log yet."""
+        """True if a shard has not been sent all of its log yet."""
         return link in self._loads
 
     def begin(self, link: ShardLink, gone: Collection[str] = ()) -> None:

@@ -48,7 +48,7 @@ class Partitions:
         self.links: dict[int, ShardLink] = {}
 
     def led(self, partition: int) -> bool:
-        """Whether this broker may act as the partition's leader now."""
+        """True if this broker may act as the partition's leader now."""
         info = self._context.metadata.partition(self._topic, partition)
         return info is not None and self._leads(self._topic, partition, info)
 
@@ -60,6 +60,6 @@ class Partitions:
         return link if self.led(partition) else None
 
     def has_records(self, partition: int) -> bool:
-        """Whether the partition's log has records, which a shard would have to load."""
+        """True if the partition's log has records, which a shard would have to load."""
         found = self._context.data_dir.logs.get((self._topic, partition))
         return found is not None and found.log_end_offset > 0

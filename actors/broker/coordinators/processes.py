@@ -91,7 +91,7 @@ class Processes:
     # --- who wants one ---
 
     def is_wanted(self, place: Place) -> bool:
-        """Whether a partition waits for a process."""
+        """True if a partition waits for a process."""
         return place in self._asked_for or place in self._others
 
     def want(self, place: Place, *, urgent: bool) -> None:
@@ -121,7 +121,7 @@ class Processes:
 
     @property
     def _spare_target(self) -> int:
-        """How many spares are kept: one is enough for a broker that hosts nothing, and the first group gets it."""
+        """The number of spares to keep: one is enough for a broker that hosts nothing, and the first group gets it."""
         in_use = self._asked_for or self._others or any(link.partition >= 0 for link in self.links.values())
         return self._spares_kept if in_use else min(self._spares_kept, 1)
 

@@ -1,4 +1,4 @@
-"""Whether a partition's shard can be asked, and the requests that wait until it can."""
+"""The readiness of a partition's shard to be asked, and the requests that wait for it."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Readiness:
             self._processes.want(Place(self._kind, partition), urgent=urgent)
 
     def is_wanted(self, partition: int) -> bool:
-        """Whether a partition waits for a process."""
+        """True if a partition waits for a process."""
         return self._processes.is_wanted(Place(self._kind, partition))
 
     def unavailable(self, partition: int) -> ErrorCode:
-        """Why a partition's shard cannot be asked now; NONE if it can. Starts a shard that is missing here."""
+        """The reason why a partition's shard cannot be asked now, or NONE. Starts a shard that is missing here."""
         if self._kind.topic not in self._context.metadata.topics:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not self._partitions.led(partition):
@@ -77,7 +77,7 @@ class Readiness:
         for place in self._parking.places():
             if place.kind is not self._kind:
                 continue
-            code = self.unavailable(place.partition)  # which starts what was given up meanwhile
+            code = self.unavailable(place.partition)  # this starts a process again that was given up meanwhile
             if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 self._parking.expire(place, now, self._not_yet(place.partition))
             else:

@@ -28,7 +28,7 @@ class Sleeper:
     expires: str
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether something expires. `now_ms` is Unix time."""
+        """True if something expires."""
         return self.rest.due_ms is not None and self.rest.due_ms <= now_ms
 
     @property

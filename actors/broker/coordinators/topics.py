@@ -1,4 +1,4 @@
-"""Tells shards what topics there are, so that they drop what they have of deleted ones."""
+"""Tells shards the present topics, so that they drop the offsets of deleted ones."""
 
 from __future__ import annotations
 

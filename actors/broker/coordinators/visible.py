@@ -1,4 +1,4 @@
-"""Which topics a client may see, for a shard that has found them by a client's regular expression.
+"""The topics that a client may see, for a shard that has found them by a client's regular expression.
 
 Shards know no ACLs. They send the names that they have found to the broker, which leaves out those that the client may
 not describe.

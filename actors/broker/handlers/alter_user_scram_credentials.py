@@ -1,7 +1,7 @@
 """AlterUserScramCredentials: passwords are set and forgotten (KIP-554), decided by the controller.
 
-The salted password that comes is worth as much as the password. What is kept is made of it here, and it goes nowhere
-else.
+The salted password that comes is worth as much as the password. The stored credential is made of it here, and it goes
+nowhere else.
 """
 
 from __future__ import annotations

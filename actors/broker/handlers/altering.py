@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: the call of the controller, and the form of answers."""
+"""The common parts of AlterConfigs and IncrementalAlterConfigs: the controller's call, and the form of answers."""
 
 from __future__ import annotations
 

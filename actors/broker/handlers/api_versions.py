@@ -54,7 +54,7 @@ def handle(context: HandlerContext, request: Request) -> ApiVersionsResponse:
 
 
 def is_legal(message: ApiVersionsRequest, version: int) -> bool:
-    """Whether software may be called so, and both a cluster and a node are named, or neither. Older ones say less."""
+    """True if software may be called so, and both a cluster and a node are named, or neither. Older ones say less."""
     names = (message.client_software_name, message.client_software_version)
     if version >= _NODE_FROM and (message.cluster_id is None) != (message.node_id == _NO_NODE):
         return False
@@ -62,7 +62,7 @@ def is_legal(message: ApiVersionsRequest, version: int) -> bool:
 
 
 def _is_astray(context: HandlerContext, message: ApiVersionsRequest, version: int) -> bool:
-    """Whether the client meant another broker, or another cluster's."""
+    """True if the client meant another broker, or another cluster's."""
     broker = context.broker
     if version < _NODE_FROM or message.cluster_id is None:
         return False

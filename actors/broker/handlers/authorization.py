@@ -1,4 +1,4 @@
-"""Whether a client has the rights that its request needs. Each handler asks here, before it looks at what exists.
+"""The check of the rights that a client's request needs. Each handler asks here, before it looks at what exists.
 
 Without an authorizer everybody has all rights, and nothing is asked. Names are compared, never looked up: what a client
 may not see is answered the same whether it exists or not.
@@ -40,7 +40,7 @@ DENIED: Final = {
 
 
 def may(context: HandlerContext, request: Request, right: Right, name: str = CLUSTER_NAME) -> bool:
-    """Whether the client has this right on the resource of this name. A denial is logged."""
+    """True if the client has this right on the resource of this name. A denial is logged."""
     authorizer = context.broker.authorizer
     return authorizer is None or _allows(authorizer, request, right, name)
 
@@ -52,7 +52,7 @@ def would(context: HandlerContext, request: Request, right: Right, name: str = C
 
 
 def denied(context: HandlerContext, request: Request, right: Right, names: Iterable[str | None]) -> Collection[str]:
-    """Which of the resources of these names the client has not this right on. Nobody is denied a None."""
+    """The resources among these names that the client has not this right on. Nobody is denied a None."""
     return _without(may, context, request, right, names)
 
 
@@ -74,20 +74,20 @@ def _without(
 
 
 def sees_all_topics(context: HandlerContext, request: Request) -> bool:
-    """Whether it is certain that no topic is hidden from a client, so that names need not be looked at."""
+    """True if it is certain that no topic is hidden from a client, so that names need not be looked at."""
     authorizer = context.broker.authorizer
     return authorizer is None or authorizer.allows_all_topics(request.connection, DESCRIBE_TOPIC.operation)
 
 
 def not_creatable(context: HandlerContext, request: Request, names: Iterable[str]) -> Collection[str]:
-    """Which of these topics the client may not create: it needs a right on the cluster, or on the topic."""
+    """The topics among these that the client may not create: it needs a right on the cluster, or on the topic."""
     if context.broker.authorizer is None or would(context, request, CREATE_CLUSTER):
         return ()
     return denied(context, request, CREATE_TOPIC, names)
 
 
 def may_produce_anything(context: HandlerContext, request: Request) -> bool:
-    """Whether the client may be an idempotent producer: a right on the cluster, or on any topic (KIP-679)."""
+    """True if the client may be an idempotent producer: a right on the cluster, or on any topic (KIP-679)."""
     authorizer = context.broker.authorizer
     return (
         authorizer is None
@@ -97,7 +97,7 @@ def may_produce_anything(context: HandlerContext, request: Request) -> bool:
 
 
 def operations(context: HandlerContext, request: Request, resource_type: ResourceType, name: str) -> int:
-    """What the client may do with a resource, as a bit field."""
+    """The client's allowed operations on a resource, as a bit field."""
     authorizer = context.broker.authorizer
     if authorizer is None:
         return _ALL[resource_type]
@@ -105,7 +105,10 @@ def operations(context: HandlerContext, request: Request, resource_type: Resourc
 
 
 def cluster_operations(context: HandlerContext, request: Request, asked: bool) -> int:
-    """What the client may do with the cluster, if it asks. Who may not describe the cluster is told nothing: 0."""
+    """The client's allowed operations on the cluster, if it asks.
+
+    A client that may not describe the cluster is told nothing: 0.
+    """
     if not asked:
         return NOT_ASKED
     if not would(context, request, DESCRIBE_CLUSTER):

@@ -70,7 +70,7 @@ def _change(levels: LogLevels, change: _Change) -> None:
 
 
 def _refusal(context: HandlerContext, resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> _Refusal | None:
-    """Why a resource's levels cannot be changed: the first reason that Kafka finds."""
+    """The reason why a resource's levels cannot be changed: the first one that Kafka finds."""
     if any(times > 1 for times in Counter(change.name for change in resource.configs).values()):
         return ErrorCode.INVALID_REQUEST, "a logger may be named once"
     if any(each.value is None and each.config_operation != ConfigOperation.DELETE for each in resource.configs):

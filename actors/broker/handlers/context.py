@@ -1,4 +1,4 @@
-"""What a handler is given: a request, and the parts of the broker.
+"""The arguments of a handler: a request, and the parts of the broker.
 
 Handlers never touch sockets or Ray; they return a message, or park the request and answer it later.
 """
@@ -65,7 +65,7 @@ class Request:
 
     @property
     def is_moot(self) -> bool:
-        """Whether the client has gone, so that an answer need not be made."""
+        """True if the client has gone, so that an answer need not be made."""
         return self.connection.transport is None
 
     def reply(self, response: ApiMessage) -> None:

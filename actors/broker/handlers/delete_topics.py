@@ -52,7 +52,7 @@ def handle(context: HandlerContext, request: Request) -> DeleteTopicsResponse | 
 
 
 def _refused(context: HandlerContext, request: Request, asked: tuple[DoomedTopic, ...]) -> dict[int, DeletedTopic]:
-    """What is not even asked of the controller, by its place: what is named twice, and what the client may not delete.
+    """Topics that the controller is not asked about, by place: named twice, or not the client's to delete.
 
     A topic that is given by its id is judged by its name. That a topic has an id is no secret, unlike its name.
     """

@@ -41,8 +41,8 @@ Resource = DescribeConfigsRequest.DescribeConfigsResource
 def handle(context: HandlerContext, request: Request) -> ApiMessage | None:
     """Answered at once, unless it is about very many.
 
-    A broker knows the settings of all topics, but of no other broker. What is named twice is answered once: else a
-    small request had a huge answer.
+    A broker knows the settings of all topics, but of no other broker. A resource that is named twice is answered once:
+    else a small request had a huge answer.
     """
     return in_turns(context, request, _work(context, request), failed)
 

@@ -12,7 +12,7 @@ from actors.coordinator.consumer.values import CONSUMER
 from placement.records import METADATA_LEVELS, VERSIONED
 
 OURS: Final = "coterie.metadata.version"
-"""In which formats our controller may write the metadata: what `metadata.version` is in Kafka, with levels of our own.
+"""The formats in which our controller may write the metadata: Kafka's `metadata.version`, with levels of our own.
 
 In the metadata it has Kafka's name. To Kafka's tools that says what a cluster can do, by the levels of their releases.
 """
@@ -38,7 +38,7 @@ FEATURES: dict[str, Feature] = {
 
 PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 GROUPS: Final = "group.version"
-"""Whether consumer groups (KIP-848) are served. The level of the metadata decides, so nobody changes it by itself."""
+"""The feature of consumer groups (KIP-848). The level of the metadata decides, so nobody changes it by itself."""
 
 
 def features(level: int) -> dict[str, Feature]:
@@ -53,5 +53,5 @@ def group_version(level: int) -> int:
 
 
 def serves_consumer_groups(broker: BrokerContext) -> bool:
-    """Whether consumer groups are served: the cluster can, and the broker's settings allow it."""
+    """True if consumer groups are served: the cluster can, and the broker's settings allow it."""
     return bool(group_version(broker.metadata.level)) and CONSUMER in broker.config[PROTOCOLS]

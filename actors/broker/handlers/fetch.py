@@ -43,8 +43,8 @@ _READ_COMMITTED = 1
 # Answers that clients have not read yet take memory. Beyond this sum answers become small.
 WAITING_BYTES_MAX = 64 << 20
 SMALL_ANSWER_BYTES = 64 << 10
-# What is read at once; larger pieces are read while the client takes them. Many small ones would hold up the loop, and
-# heartbeats with it. Clients simply ask again.
+# Pieces up to this size are read at once; larger ones are read while the client takes them. Many small ones would hold
+# up the loop, and heartbeats with it. Clients simply ask again.
 COPIED_BYTES_MAX = 2 << 20
 
 
@@ -79,7 +79,7 @@ def _session_refusal(m: FetchRequest) -> ErrorCode | None:
 def _replica(m: FetchRequest) -> int:
     """The broker that says it follows; -1 for a client. From version 15 on it stands in another field (KIP-903).
 
-    No broker of ours fetches. Who says that he is one needs a right more, and in Kafka another one.
+    No broker of ours fetches. A client that says it is one needs a right more, and in Kafka another one.
     """
     return m.replica_id if m.replica_state is None else max(m.replica_id, m.replica_state.replica_id)
 
@@ -89,7 +89,7 @@ _Wanted: TypeAlias = tuple[FetchRequest.FetchTopic, str | None, list[FetchReques
 
 
 class _Fetch:
-    """One request, which is tried until there is enough to answer. What the client may read is decided once."""
+    """One request, which is tried until there is enough to answer. The client's rights to read are decided once."""
 
     __slots__ = (
         "_context",
@@ -109,7 +109,7 @@ class _Fetch:
         self._message: FetchRequest = request.message
         self._wanted: list[_Wanted] = []
         self.places = 0
-        """How many partitions are named."""
+        """The number of partitions that are named."""
         names = context.broker.metadata.names
         for topic in self._message.topics:
             by_id = request.version >= _TOPIC_IDS_FROM
@@ -127,7 +127,7 @@ class _Fetch:
         return [(name, p.partition) for _, name, asked in self._wanted if name is not None for p in asked]
 
     def retry(self, last: bool) -> bool:
-        """Try again, for the last time if `last`. Whether the request has been answered."""
+        """Try again, for the last time if `last`. Returns True if the request has been answered."""
         if self._request.connection.transport is None:
             return True
         try:
@@ -180,7 +180,7 @@ class _Fetch:
         return self._enough_of(topics, last, min_bytes)
 
     def _pieces(self) -> Iterator[list[_Wanted]]:
-        """What is wanted, cut where a piece is full."""
+        """The wanted partitions, cut where a piece is full."""
         piece: list[_Wanted] = []
         left = PLACES_A_TURN
         for topic, name, partitions in self._wanted:
@@ -242,7 +242,7 @@ class _Fetch:
         return FetchResponse(responses=[], throttle_time_ms=throttle_ms)
 
     def _available(self, wanted: list[_Wanted], limit: int, min_bytes: int, found: int = 0) -> int:
-        """How many bytes an attempt would find beside those `found`; `min_bytes` for an error. Reads nothing."""
+        """The bytes that an attempt would find beside those `found`; `min_bytes` for an error. Reads nothing."""
         for _, name, partitions in wanted:
             for asked in partitions:
                 try:
@@ -336,7 +336,7 @@ class _Fetch:
 
 
 def _diverging(partition_log: PartitionLog, asked: FetchRequest.FetchPartition) -> FetchResponse.EpochEndOffset | None:
-    """Where the client's log and ours part, if the epoch of its last record ends earlier in ours (KIP-595)."""
+    """The offset where the client's log and ours part, if its last record's epoch ends earlier in ours (KIP-595)."""
     if asked.last_fetched_epoch < 0:
         return None
     epoch, end = partition_log.end_offset_for_epoch(asked.last_fetched_epoch)

@@ -15,7 +15,7 @@ _IDLE: dict[int, Callable[[str], bool]] = {
     ConfigResourceType.BROKER: without_effect,
     ConfigResourceType.GROUP: lambda name: group_setting(name).doc == WITHOUT_EFFECT,
 }
-"""Whether a setting has no effect, by type of resource."""
+"""By type of resource, a predicate that is true of settings without effect."""
 
 
 class IdleSettings:

@@ -69,7 +69,7 @@ def _rest(
         key, peer = request.header.api_key, connection.peer
         log.exception("API %d from %s failed", key, peer, extra=about(peer=peer))
         _give_up(request, failed)
-    loop.call_soon(connection.release)  # which has more handled: that is not for this request's time
+    loop.call_soon(connection.release)  # that has more handled, which is not for this request's time
 
 
 def _give_up(request: Request, failed: Callable[..., ApiMessage]) -> None:

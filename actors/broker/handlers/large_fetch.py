@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Fetch(Protocol):
-    """What is fetched."""
+    """The fetch to be answered."""
 
     def attempt_in_pieces(self, last: bool) -> Generator[None, None, FetchResponse | None]:
         """Look at the partitions. The response; None if there is too little and this is not the last try."""
@@ -86,4 +86,4 @@ class LargeFetch:
         if self._parked is not None:
             self._broker.fetches.end(self._parked)
         self._request.reply(answer)
-        self._broker.loop.call_soon(connection.release)  # which has more handled: that is not for this request's time
+        self._broker.loop.call_soon(connection.release)  # that has more handled, which is not for this request's time

@@ -1,4 +1,4 @@
-"""Who leads a partition, as Metadata and DescribeTopicPartitions answer.
+"""The leader of a partition, as Metadata and DescribeTopicPartitions answer.
 
 Produce and Fetch tell it, too, to clients that asked the wrong broker (KIP-951).
 """
@@ -25,7 +25,7 @@ def current_leader(broker: BrokerContext, topic: str, index: int, make: Callable
 
 
 def reachable(broker: BrokerContext, listener: str) -> dict[int, Endpoint]:
-    """What clients of a listener connect to, by the id of each living broker that has it; by ids."""
+    """The endpoints of a listener, by the id of each living broker that has it; by ids."""
     found = ((each.id, each.endpoint(listener)) for each in broker.metadata.alive())
     return {broker_id: endpoint for broker_id, endpoint in found if endpoint is not None}
 

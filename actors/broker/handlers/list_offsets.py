@@ -51,7 +51,7 @@ _SINCE: dict[int, int] = {
 }
 
 _KNOWN = frozenset(Time) - {Time.MAX_TIMESTAMP}
-"""What is known without a look into files."""
+"""The times whose offsets are known without a look into files."""
 _LOOKED_UP = 200  # as many times as long takes what is not
 
 Partition = ListOffsetsResponse.ListOffsetsPartitionResponse

@@ -50,7 +50,7 @@ def _name(broker: BrokerContext, topic: MetadataRequest.MetadataRequestTopic) ->
 
 
 def _legal(topic: MetadataRequest.MetadataRequestTopic, version: int) -> bool:
-    """Whether a topic is given by name, or by id from version 12 on; 10 and 11 have the field alone (KIP-516)."""
+    """True if a topic is given by name, or by id from version 12 on; 10 and 11 have the field alone (KIP-516)."""
     return topic.name is not None if topic.topic_id == _NO_ID else version >= _IDS_FROM
 
 
@@ -74,7 +74,7 @@ def _create(context: HandlerContext, request: Request, missing: list[str]) -> No
 
 
 class _Shown:
-    """What a client may be shown: brokers that have its listener, and who leads, as far as it reaches them."""
+    """A client's view of the cluster: brokers that have its listener, and the leaders among them."""
 
     def __init__(self, broker: BrokerContext, request: Request) -> None:
         self.broker = broker
@@ -117,7 +117,7 @@ def _found(shown: _Shown, m: MetadataRequest, forbidden: Collection[str]) -> lis
 
 
 def _forbidden(asked: MetadataRequest.MetadataRequestTopic) -> Topic:
-    """What a client is told of a topic that it may not see, or not create: no more than it has said itself."""
+    """The answer about a topic that a client may not see, or not create: no more than it has said itself."""
     given = asked.name if asked.topic_id == _NO_ID else None
     return Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=given, topic_id=asked.topic_id)
 

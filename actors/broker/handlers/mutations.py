@@ -13,7 +13,9 @@ EXCEEDED: Final = "the client changes topics faster than its controller_mutation
 def charge(
     context: HandlerContext, request: Request, strict_from: int, costs: Mapping[int, int]
 ) -> tuple[Collection[int], int]:
-    """Have a client pay for changes, by their places, in partitions. Which are refused; the throttle time in ms.
+    """Have a client pay for changes, by their places, in partitions.
+
+    Returns the refused places; and the throttle time in ms.
 
     Clients of versions before `strict_from` do not know the error, and are throttled only.
     """

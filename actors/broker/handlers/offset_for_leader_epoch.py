@@ -27,7 +27,7 @@ def handle(context: HandlerContext, request: Request) -> OffsetForLeaderEpochRes
     """Answered at once. Epoch and offset are -1 if the epoch is unknown."""
     m: OffsetForLeaderEpochRequest = request.message
     forbidden: Collection[str] = ()
-    if not would(context, request, CLUSTER_ACTION):  # who may follow may ask about every topic
+    if not would(context, request, CLUSTER_ACTION):  # a client that may follow may ask about every topic
         forbidden = denied(context, request, DESCRIBE_TOPIC, (topic.topic for topic in m.topics))
     return OffsetForLeaderEpochResponse(
         topics=[

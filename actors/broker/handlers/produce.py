@@ -47,7 +47,8 @@ _ZSTD = 4
 _TRANSACTIONAL = 0x10
 _CODEC = 7
 _NAMED_MAX = 1000
-"""How many refused records an answer names: a request of some hundred bytes for each partition can have millions."""
+"""The most refused records that an answer names: a request of some hundred bytes for each partition can have millions.
+"""
 
 
 _Job = tuple[Produced, LogConfig, int]

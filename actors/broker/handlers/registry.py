@@ -96,11 +96,11 @@ Failed = Callable[..., ApiMessage]
 SOCKET_LIMIT: Final = "socket.request.max.bytes"
 GROUP_LIMIT: Final = "coterie.group.request.max.bytes"
 ENTRIES_LIMIT: Final = "coterie.request.entries.max"
-"""The setting that limits what the broker decodes; shards decode what is relayed."""
+"""The setting that limits what the broker decodes; shards decode relayed requests."""
 
 
 class Runs(Enum):
-    """Where a request is handled. The values stand in docs/protocol.md."""
+    """The places where requests are handled. The values stand in docs/protocol.md."""
 
     BROKER = "broker"
     SHARD = "partition actor"
@@ -141,7 +141,7 @@ class Api:
     """The setting that limits its size."""
 
     def serves(self, version: int) -> bool:
-        """Whether requests of this version are handled. If not, the connection is closed."""
+        """True if requests of this version are handled. If not, the connection is closed."""
         return self.served_from <= version <= self.last
 
 
@@ -242,7 +242,7 @@ _ROWS = (
     _own(sasl_handshake, NOTHING),
     _own(sasl_authenticate, NOTHING),
     _own(get_telemetry_subscriptions, NOTHING),
-    # what clients look for, and what is not served
+    # requests that clients look for, and that are not served
     _refused(not_served.SHARE_GROUP_HEARTBEAT, (READ_GROUP, DESCRIBE_TOPIC)),
     _refused(not_served.SHARE_GROUP_DESCRIBE, (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
     _refused(not_served.SHARE_FETCH, (READ_GROUP, READ_TOPIC)),
@@ -256,4 +256,4 @@ APIS: Final[dict[int, Api]] = {api.key: api for api in sorted(_ROWS, key=lambda 
 """The table, by API key."""
 
 ADVERTISED: Final = {int(key): (api.first, api.last) for key, api in APIS.items()}
-"""What ApiVersions says: first and last version by API key, in order."""
+"""The content of ApiVersions: first and last version by API key, in order."""

@@ -55,7 +55,7 @@ def _answer(m: UpdateFeaturesRequest, version: int, wrong: list[str | None]) -> 
 
 
 def _why_not(known: dict[str, Feature], update: Update) -> str | None:
-    """Why the feature cannot get that level; None if it has it, or if the controller has to say."""
+    """The reason why the feature cannot get that level; None if it has it, or if the controller has to say."""
     name, level = update.feature, update.max_version_level
     feature = known.get(name)
     if feature is None:

@@ -1,4 +1,4 @@
-"""Damaged batches of this broker's logs: who is told of them, and what becomes of them.
+"""Damaged batches of this broker's logs: reports of them, and their mending.
 
 `actors/log/checking` finds them when they are read. Nothing is given out that was found damaged.
 """

@@ -1,8 +1,8 @@
 """Has damaged batches replaced by those of another replica that is in sync.
 
-A leader asks its followers in sync, one after the other, a follower asks its leader. What none of them has is said to
-be damaged everywhere, and asked for again now and then: a replica that is away may have it. If this broker's disk does
-not take what it is given, another replica is to lead.
+A leader asks its followers in sync, one after the other, a follower asks its leader. Batches that none of them has are
+reported as damaged everywhere, and asked for again now and then: a replica that is away may have them. If this broker's
+disk does not take what it is given, another replica is to lead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AGAIN_SECONDS: Final = 30.0
 
 
 class Exchange(Protocol):
-    """Where batches are asked for."""
+    """The way to ask other brokers for batches."""
 
     def ask(self, broker: int, want: WantBatches, done: Callable[[bytes], None]) -> bool: ...
 
@@ -42,11 +42,11 @@ class _Patient:
     """A log with damaged batches."""
 
     next_at: float = 0.0
-    """When a broker is asked next, unless an answer comes before (loop's clock, seconds)."""
+    """The time at which a broker is asked next, unless an answer comes before (loop's clock, seconds)."""
     refused: set[int] = field(default_factory=set)
     """Brokers that do not have what is damaged, or have not answered."""
     again_at: dict[Damage, float] = field(default_factory=dict)
-    """When damage that no broker in sync can mend for now is asked for again."""
+    """The times at which damage that no broker in sync can mend for now is asked for again."""
     told: set[Damage] = field(default_factory=set)
     """The damage that was said to be everywhere."""
 

@@ -1,8 +1,8 @@
 """Looks through the logs that this broker follows, slowly, for batches that the disk has damaged since.
 
 Nobody reads a follower's log until it leads; then its damage would be found by clients. Each pass reads all of them
-from the disk, not from memory, at most `coterie.scrub.bytes.per.second`. What it finds is told and mended as what reads
-find.
+from the disk, not from memory, at most `coterie.scrub.bytes.per.second`. Its findings are told and mended as those of
+reads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PIECE_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """How long after its start a broker begins, and how long after a pass comes the next, in seconds."""
+    """The pauses, in seconds: between a broker's start and its first pass, and between passes."""
 
     first_s: float = 600.0
     next_s: float = 3600.0

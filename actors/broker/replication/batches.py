@@ -20,7 +20,7 @@ class Ways(Protocol):
     """The connections to other brokers."""
 
     def want(self, broker: int, want: WantBatches) -> bool:
-        """Ask a broker for batches. Whether that was possible."""
+        """Ask a broker for batches. Returns True if that was possible."""
 
 
 class BatchExchange:
@@ -32,7 +32,7 @@ class BatchExchange:
         self._asked: dict[Asked, Callable[[bytes], None]] = {}
 
     def ask(self, broker: int, want: WantBatches, done: Callable[[bytes], None]) -> bool:
-        """Ask a broker. Whether that was possible; then `done` gets the batches, b"" if there are none.
+        """Ask a broker. Returns True if that was possible; then `done` gets the batches, b"" if there are none.
 
         Asked again for the same, only the last `done` is called.
         """

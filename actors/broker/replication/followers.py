@@ -37,7 +37,7 @@ class Followers:
         return known[1] if known is not None and topic_id in (None, known[0]) else -1
 
     def lag(self, key: Key) -> int:
-        """How many offsets the replica is behind the leader's watermark; 0 if no leader has told one."""
+        """The number of offsets by which the replica is behind the leader's watermark; 0 if no leader has told one."""
         replica = self._replicas.get(key)
         return 0 if replica is None else replica.lag
 
@@ -54,8 +54,8 @@ class Followers:
     def take(self, key: Key, topic_id: bytes, push: Push, leading_at: int, sender: int) -> Ack:
         """Take a push of broker `sender`, unless this broker leads the partition itself.
 
-        `leading_at` is its epoch then, else -1. Whom the image has as the leader at the push's epoch, it takes none
-        but that one's. The news of a later election may still be on its way.
+        `leading_at` is its epoch then, else -1. If the image names the leader at the push's epoch, only that broker's
+        pushes are taken. The news of a later election may still be on its way.
         """
         partition = self._context.metadata.partition(*key)
         newest = max(leading_at, self.epoch(key, topic_id), -1 if partition is None else partition.leader_epoch)

@@ -68,7 +68,7 @@ class Leaders:
             self.begin(key, partition)
 
     def _is_current(self, key: Key, topic_id: bytes) -> bool:
-        """Whether the replica still belongs to this topic and its present log: both may have been made anew."""
+        """True if the replica still belongs to this topic and its present log: both may have been made anew."""
         led = self.replicas[key].log
         return self._topic_ids[key] == topic_id and (led is _NO_LOG or self._context.data_dir.logs.get(key) is led)
 

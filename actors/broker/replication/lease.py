@@ -1,4 +1,4 @@
-"""How long this broker may act as a leader, and what it answers other leaders that ask to be confirmed.
+"""The time for which this broker may act as a leader, and its answers to other leaders that ask to be confirmed.
 
 The controller confirms a broker by each answer to a heartbeat. So that traffic goes on while the controller restarts,
 the brokers that could be elected instead may confirm it, too: while they have no controller either, nobody can make
@@ -19,7 +19,7 @@ from actors.links.replication import Pong
 
 
 class Lease:
-    """Whether this broker is confirmed as a leader. A confirmation counts for `broker.session.timeout.ms`."""
+    """This broker's confirmation as a leader. A confirmation counts for `broker.session.timeout.ms`."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Lease:
         """Before that no controller knew this process. It counts until the first confirmation."""
 
     def holds(self, members: frozenset[int]) -> bool:
-        """Whether no other broker can have been made leader. `members` are all that could be, this one included."""
+        """True if no other broker can have been made leader."""
         # Not the loop's time: that stands still while a turn lasts, and we may have been stopped in this one.
         now, confirmed_at = self._monotonic(), self._controller_confirmed_at()
         since = now - self._seconds

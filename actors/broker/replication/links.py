@@ -1,6 +1,6 @@
 """Connections between brokers: a leader's broker connects to each follower's, and both prove the cluster's secret.
 
-Here is who is connected, how many bytes are on their way, and who gave a sign of life when. What is sent is decided in
+Here is who is connected, how many bytes are on their way, and who gave a sign of life when. The contents are decided in
 pushes.py and lease.py.
 """
 
@@ -56,7 +56,7 @@ class Batches(Protocol):
 
 
 class Links(Protocol):
-    """What a link tells its owner."""
+    """The owner of a link, as the link calls it."""
 
     def connected(self, link: FollowerLink) -> None: ...
 
@@ -92,7 +92,7 @@ class FollowerLink:
         self.broker_epoch = -1
         self.ready = False
         self.heard_at = 0.0
-        """When the last ping that was answered was sent (loop's clock, seconds)."""
+        """The time at which the last answered ping was sent (loop's clock, seconds)."""
         self.confirmed_at = -1e9
         """The same for answers that confirm this broker as leader while no controller does."""
         self._secrets = secrets
@@ -102,7 +102,7 @@ class FollowerLink:
         self._protocol: ControlProtocol | None = None
         self._sizes: deque[int] = deque()
         self._in_flight = 0
-        self._refused = ""  # why the last connection ended, if the two have no version in common
+        self._refused = ""  # the reason why the last connection ended, if the two have no version in common
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._keep_connected())
 
@@ -217,7 +217,7 @@ class FollowerLink:
             self._protocol.send(Pushes(tuple(pushes)))
 
     def want(self, want: WantBatches) -> bool:
-        """Ask for batches. Whether that was possible."""
+        """Ask for batches. Returns True if that was possible."""
         return self.ready and _ask(self._protocol, want)
 
     def ping(self) -> None:
@@ -264,7 +264,7 @@ class FollowerListener:
         self._unproved: Unproved | None = None
         self.paused = False
         self._closed = False
-        self._protocols: dict[ControlProtocol, tuple[int, int]] = {}  # who leads there, and the epoch it was told
+        self._protocols: dict[ControlProtocol, tuple[int, int]] = {}  # the leader there, and the epoch it was told
 
     async def listen(self, host: str) -> int:
         """Listen on a free port of `host`; the port. Raises OSError."""
@@ -315,7 +315,7 @@ class FollowerListener:
         self._protocols.pop(protocol, None)
 
     def want(self, leader: int, want: WantBatches) -> bool:
-        """Ask a leader for batches. Whether that was possible."""
+        """Ask a leader for batches. Returns True if that was possible."""
         asked = [protocol for protocol, (broker, _) in self._protocols.items() if broker == leader]
         return bool(asked) and _ask(asked[-1], want)
 
@@ -326,7 +326,7 @@ class FollowerListener:
             protocol.close()
 
     def hang_up_on_strangers(self) -> None:
-        """Close connections by a secret that is valid no longer. Who knows the one that is connects again."""
+        """Close connections by a secret that is valid no longer. A peer that knows the valid one connects again."""
         known = self._secrets().known
         for protocol in list(self._protocols):
             if protocol.proved_by not in known:

@@ -50,7 +50,7 @@ class ReplicaManager:
         self._context = context
         self._secrets = secrets
         self.registered = False
-        """Whether the metadata has come after this process registered with the controller."""
+        """True if the metadata has come after this process registered with the controller."""
         self._links: dict[int, FollowerLink] = {}
         led: dict[Key, LeaderReplica] = {}
         self._lease = Lease(context, self._links, controller_confirmed_at)
@@ -63,7 +63,7 @@ class ReplicaManager:
         self._pings = Rhythm(min(heartbeat_seconds(context.config), lag_seconds / 3), tick_seconds)
         self._chance = context.environment.chance
         self.batches = BatchExchange(context, self)
-        """Where sound batches are asked for, in the place of damaged ones."""
+        """The exchange that is asked for sound batches, in the place of damaged ones."""
         self._listener = FollowerListener(
             context.broker_id,
             broker_epoch,
@@ -82,7 +82,7 @@ class ReplicaManager:
 
     @property
     def leaving(self) -> bool:
-        """Whether this broker follows nobody, because it is about to stop."""
+        """True if this broker follows nobody, because it is about to stop."""
         return self._listener.paused
 
     def stop_following(self) -> None:
@@ -158,7 +158,7 @@ class ReplicaManager:
     # --- what the broker asks ---
 
     def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
-        """Whether this broker may act as the partition's leader now, because no other can have been made leader.
+        """True if this broker may act as the partition's leader now, because no other can have been made leader.
 
         It may if the controller has confirmed it within the lease, or if no other broker could be elected. While there
         is no controller, all that could be elected have to confirm it. Those are the in-sync set, those that are
@@ -213,12 +213,12 @@ class ReplicaManager:
         self._losses.failed(topic, index)
 
     def watermark_is_known(self, topic: str, index: int) -> bool:
-        """Whether a new leader's watermark has reached the log end at which it was elected (KIP-207)."""
+        """True if a new leader's watermark has reached the log end at which it was elected (KIP-207)."""
         leader = self._leaders.replicas.get((topic, index))
         return leader is None or leader.watermark_is_known
 
     def lag(self, topic: str, index: int) -> int:
-        """How many offsets this broker's log is behind the leader's watermark."""
+        """The number of offsets by which this broker's log is behind the leader's watermark."""
         return self._followers.lag((topic, index))
 
     def figures(self) -> dict[str, int]:
@@ -277,7 +277,7 @@ class ReplicaManager:
             self._proposals.consider(key)
 
     def want(self, broker: int, want: WantBatches) -> bool:
-        """Ask a broker that follows or leads a partition of ours for batches. Whether that was possible."""
+        """Ask a broker that follows or leads a partition of ours for batches. Returns True if that was possible."""
         link = self._links.get(broker)
         return (link is not None and link.want(want)) or self._listener.want(broker, want)
 

@@ -1,4 +1,4 @@
-"""Pushes to followers. What is appended in one turn of the loop goes to each follower in one frame."""
+"""Pushes to followers. The records appended in one turn of the loop go to each follower in one frame."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Pushes:
             return None
         try:
             push = leader.take_push(broker, room, now_ms, idle=self._telling)
-        except DamagedBatchError:  # which has been told
+        except DamagedBatchError:  # it has been told
             leader.unread(broker, now_ms)
             return None
         except (LogError, OSError) as error:

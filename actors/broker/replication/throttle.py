@@ -1,4 +1,4 @@
-"""How fast followers out of sync are filled (KIP-73): `leader.replication.throttled.rate`, for all of them together.
+"""The rate at which followers out of sync are filled (KIP-73): `leader.replication.throttled.rate`, for all together.
 
 Followers in sync are not slowed, for commits wait for them. Where Kafka has a list of replicas that the rate is for
 (`leader.replication.throttled.replicas`), it is for every follower out of sync here.
@@ -16,7 +16,7 @@ from actors.settings.kinds import MAX_LONG
 
 RATE: Final = "leader.replication.throttled.rate"
 _BURST_SECONDS: Final = 1.0
-_PUSH_SECONDS: Final = 0.25  # what one push may hold: a batch more is owed
+_PUSH_SECONDS: Final = 0.25  # the time whose bytes one push may hold: a batch more is owed
 
 
 class Throttle:
@@ -27,7 +27,7 @@ class Throttle:
         self._bucket = Bucket()
 
     def room(self, wanted: int) -> int:
-        """How many of `wanted` bytes may be sent now; 0 if what was sent has to be waited for."""
+        """The number of `wanted` bytes that may be sent now; 0 if earlier ones have to be waited for."""
         rate = self._rate
         if rate is None:
             return wanted

@@ -1,4 +1,4 @@
-"""What `Admin` does with ACLs (KIP-140), on the event loop."""
+"""The methods of `Admin` for ACLs (KIP-140), on the event loop."""
 
 from __future__ import annotations
 

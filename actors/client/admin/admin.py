@@ -354,7 +354,7 @@ class Admin:
     def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, timeout_ms: int | None = None
     ) -> dict[str, dict[str, int]]:
-        """The iterations of each SCRAM mechanism of these users, or of all. Who has none is left out."""
+        """The iterations of each SCRAM mechanism of these users, or of all. A user who has none is left out."""
         named = None if users is None else list(dict.fromkeys(users))
         return self._brokers.run(lambda deadline: self._users.describe(named, deadline), timeout_ms)
 

@@ -1,4 +1,4 @@
-"""How an `Admin` asks brokers: which of them, in how many requests, and when again.
+"""The requests of an `Admin` to brokers: their choice, the number of requests, and repetition.
 
 A deadline is a monotonic time in milliseconds (`Network.now_ms`).
 """

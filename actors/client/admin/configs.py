@@ -1,4 +1,4 @@
-"""What `Admin` does with the settings of topics, brokers and groups, on the event loop."""
+"""The methods of `Admin` for the settings of topics, brokers and groups, on the event loop."""
 
 from __future__ import annotations
 

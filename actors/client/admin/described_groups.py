@@ -24,7 +24,7 @@ Described: TypeAlias = GroupDescription | KafkaError
 
 
 def may_be_of_another_type(group: Described) -> bool:
-    """Whether it may be no classic group: there is none of that name, or a broker says a group's state and no more."""
+    """True if it may be no classic group: there is none of that name, or a broker says a group's state and no more."""
     if not isinstance(group, GroupDescription):
         return False
     return group.state == DEAD or (group.state != EMPTY and not group.protocol_type)

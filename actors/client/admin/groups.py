@@ -1,4 +1,4 @@
-"""What `Admin` does with consumer groups and their offsets, on the event loop. It asks each group's coordinator."""
+"""The methods of `Admin` for consumer groups and their offsets, on the event loop. It asks each group's coordinator."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def logs(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartit
 def described_groups(admin: Admin, names: Sequence[str]) -> dict[str, GroupDescription]:
     """Groups by their ids, of whatever type. One that does not exist has the state Dead.
 
-    DescribeGroups says of a group that is not a classic one that it is Dead. What is known of it then is what a list of
-    groups has; and so of one with topics that may not be seen.
+    DescribeGroups says of a group that is not a classic one that it is Dead. Its other fields then come from a list of
+    groups; and so do those of one with topics that may not be seen.
     """
     described = admin.describe_consumer_groups(names, show_hidden=True) if names else []
     found = {group.group_id: group for group in described}
@@ -53,7 +53,7 @@ def described_groups(admin: Admin, names: Sequence[str]) -> dict[str, GroupDescr
 
 
 def _says_more(listed: GroupListing, group: GroupDescription) -> bool:
-    """Whether a list of groups has more than the description: that of a group which is hidden, or of another type."""
+    """True if a list of groups has more than the description: that of a group which is hidden, or of another type."""
     return group.is_hidden or (group.state == "Dead" and listed.type.lower() not in ("", group.type))
 
 

@@ -1,4 +1,4 @@
-"""Where the offsets of a group are moved to: a plan says which offset each partition gets. Pure; `lookups` asks."""
+"""Moves of a group's offsets: a plan says which offset each partition gets. Pure; `lookups` asks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Log:
     latest: int
 
     def lag(self, committed: int) -> int:
-        """How many records a group has not read that has committed this offset. Deleted records do not count.
+        """The number of records that a group has not read that has committed this offset. Deleted records do not count.
 
         Below zero if it has committed beyond the end, as Kafka's tools show it.
         """

@@ -1,4 +1,4 @@
-"""What `Admin` does with quotas (KIP-546), on the event loop."""
+"""The methods of `Admin` for quotas (KIP-546), on the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `Admin` does with the records of partitions, on the event loop: where they begin and end, and deleting them."""
+"""The methods of `Admin` for the records of partitions, on the event loop: their beginnings and ends, and deletion."""
 
 from __future__ import annotations
 

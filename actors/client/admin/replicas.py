@@ -1,4 +1,4 @@
-"""What `Admin` does with replicas, on the event loop: moves of partitions, elections of leaders, and sizes."""
+"""The methods of `Admin` for replicas, on the event loop: moves of partitions, elections of leaders, and sizes."""
 
 from __future__ import annotations
 

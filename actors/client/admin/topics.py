@@ -1,4 +1,4 @@
-"""What `Admin` does to topics, on the event loop."""
+"""The methods of `Admin` for topics, on the event loop."""
 
 from __future__ import annotations
 

@@ -56,12 +56,12 @@ class PartitionReassignment:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSize:
-    """How much of a log directory one replica takes, and how many records it lags behind."""
+    """The size of one replica in a log directory, and the number of records by which it lags."""
 
     size_bytes: int
     offset_lag: int
     is_future: bool = False
-    """Whether it is a copy that is to replace the replica in another directory of its broker."""
+    """True if it is a copy that is to replace the replica in another directory of its broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class LogDirDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """What has settings: a topic by name, a broker by id ("": all brokers), a group by id."""
+    """An owner of settings: a topic by name, a broker by id ("": all brokers), a group by id."""
 
     type: ConfigResourceType
     name: str
@@ -127,7 +127,7 @@ class MemberDescription:
     target: tuple[TopicPartition, ...] | None = None
     """The target of a member of a consumer group; else None."""
     is_classic: bool = True
-    """Whether it speaks the classic protocol."""
+    """True if it speaks the classic protocol."""
 
     @property
     def to_give_back(self) -> tuple[TopicPartition, ...]:
@@ -162,11 +162,11 @@ class GroupDescription:
     assignment_epoch: int | None = None
     """The epoch of a consumer group that its members' targets are of; else None."""
     is_hidden: bool = False
-    """Whether it is not described because it has topics that the client may not describe. Its state is Unknown then."""
+    """True if it is not described because it has topics that the client may not describe. Its state is Unknown then."""
 
     @property
     def tells_members(self) -> bool:
-        """Whether its members are described. Of a hidden group, or a type that we cannot describe, they are not."""
+        """True if its members are described. Of a hidden group, or a type that we cannot describe, they are not."""
         return self.type == "classic" or self.epoch is not None
 
 
@@ -203,7 +203,7 @@ ALL_OTHERS: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class QuotaEntity:
-    """Whom quotas are for (KIP-546): a user, a client id, both together, or an address."""
+    """The subject of quotas (KIP-546): a user, a client id, both together, or an address."""
 
     user: str | None = None
     client_id: str | None = None

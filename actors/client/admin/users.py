@@ -1,4 +1,4 @@
-"""What `Admin` does with users and their passwords, on the event loop (KIP-554)."""
+"""The methods of `Admin` for users and their passwords, on the event loop (KIP-554)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Users:
         self._brokers = brokers
 
     async def describe(self, users: Sequence[str] | None, deadline: int) -> dict[str, dict[str, int]]:
-        """The iterations of each mechanism of these users, or of all. Who has none is left out."""
+        """The iterations of each mechanism of these users, or of all. A user who has none is left out."""
         named = None if users is None else [DescribeUserScramCredentialsRequest.UserName(name=each) for each in users]
 
         async def attempt() -> dict[str, dict[str, int]]:
@@ -64,7 +64,7 @@ class Users:
 
 
 def upsertion(asked: ScramUpsertion, chance: Chance) -> Upsertion:
-    """What is sent of a password: it is salted here. Takes milliseconds."""
+    """The request's entry for a password: it is salted here. Takes milliseconds."""
     salt = chance.randbytes(SALT_BYTES)
     return Upsertion(
         name=asked.user,
@@ -76,7 +76,7 @@ def upsertion(asked: ScramUpsertion, chance: Chance) -> Upsertion:
 
 
 def deletion(asked: ScramDeletion) -> Deletion:
-    """What is sent to have a credential forgotten."""
+    """The request's entry that has a credential forgotten."""
     return Deletion(name=asked.user, mechanism=asked.mechanism.code)
 
 

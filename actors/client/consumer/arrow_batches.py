@@ -29,7 +29,7 @@ class Columns:
     with_headers: bool = False
     count: int = 0
     size_bytes: int = 0
-    """How many bytes keys and values have, as far as they came compressed."""
+    """The bytes of keys and values, as far as they came compressed."""
     runs: list[tuple[TopicPartition, int]] = field(default_factory=list)
     _pieces: list[ArrowColumns] = field(default_factory=list)
     _offsets: list[Any] = field(default_factory=list)

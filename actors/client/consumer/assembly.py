@@ -54,7 +54,7 @@ from actors.runtime.environment import Chance, Environment
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a consumer is made of. The network is not started yet."""
+    """The parts of a consumer. The network is not started yet."""
 
     network: Network
     changes: Changes

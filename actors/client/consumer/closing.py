@@ -1,4 +1,4 @@
-"""How a consumer ends: the last commit, the listener, the goodbye to its group. Runs in the user's thread."""
+"""The end of a consumer: the last commit, the listener, the goodbye to its group. Runs in the user's thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLOSE_MS = 30_000
 
 
 class Closing:
-    """What is left to do, step by step."""
+    """The steps that are left to do."""
 
     def __init__(self, iteration: Iteration, participation: Participation, commits: Commits) -> None:
         self._iteration = iteration

@@ -106,12 +106,12 @@ class Commits:
 
     @property
     def under_way(self) -> bool:
-        """Whether a commit of `commit_async` has no answer yet."""
+        """True if a commit of `commit_async` has no answer yet."""
         return bool(self._open)
 
     @property
     def unheard(self) -> bool:
-        """Whether a callback is waiting for `run_callbacks`."""
+        """True if a callback is waiting for `run_callbacks`."""
         return bool(self._ended)
 
     def run_callbacks(self) -> None:
@@ -130,7 +130,7 @@ class Commits:
 
     @property
     def next_ms(self) -> int | None:
-        """When the next automatic commit is due (monotonic ms); None while one is under way, or if they are off."""
+        """The time of the next automatic commit (monotonic ms); None while one is under way, or if they are off."""
         return self._due_ms if self._config["enable_auto_commit"] and self._automatic is None else None
 
     def commit_if_due(self) -> None:

@@ -168,7 +168,7 @@ class Consumer:
             return self._iteration.next()
 
     def rebalance_due(self) -> bool:
-        """Whether the group waits for this consumer's next poll.
+        """True if the group waits for this consumer's next poll.
 
         Until that poll it keeps its partitions. A program that works long on the records of one poll may ask between
         two records, `seek` back to the first one that it has not handled, and poll.
@@ -177,7 +177,7 @@ class Consumer:
             return self._member.awaits_poll(self._network.now_ms())
 
     def session_lapsed(self) -> bool:
-        """Whether no heartbeat has been answered for session_timeout_ms, so that others may have the partitions."""
+        """True if no heartbeat has been answered for session_timeout_ms, so that others may have the partitions."""
         return not self._member.may_deliver(self._network.now_ms())
 
     def wakeup(self) -> None:
@@ -349,7 +349,7 @@ class Consumer:
             return self._lookups.names(self._timeout(timeout_ms))
 
     def hindrance(self, *, grace_ms: int = GRACE_MS) -> str | None:
-        """Why no records have come for `grace_ms`, in a sentence: no broker answers, or a topic does not exist.
+        """The reason why no records have come for `grace_ms`, in a sentence: brokers are silent, or a topic is missing.
 
         None while all is well. A poll warns of it once. May be called from another thread.
         """
@@ -394,5 +394,5 @@ class Consumer:
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None:
-            self._iteration.disown()  # what it gave last may be what failed: that does not count as consumed
+            self._iteration.disown()  # the last record may be what failed: it does not count as consumed
         self.close()

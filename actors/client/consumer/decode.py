@@ -137,7 +137,7 @@ def slices(tp: TopicPartition, batch: memoryview, header: BatchHeader) -> Iterat
 
 
 def _sliced(records: Iterator[Any], count: int) -> Generator[list[Any], None, int]:
-    """The next `count` records, in slices. How many there were before one of which the name of a header is not text."""
+    """The next `count` records, in slices. Returns how many come before one whose header's name is not text."""
     done = 0
     while done < count:
         try:

@@ -30,7 +30,7 @@ Records = dict[TopicPartition, list[ConsumerRecord]]
 
 
 class Gathering(Protocol):
-    """Where whole batches go; its length is the number of records, `size_bytes` what was decompressed of them."""
+    """A receiver of whole batches; its length is their number of records, `size_bytes` their decompressed bytes."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -67,7 +67,7 @@ class Drain:
         self._key_of = key_of
         self._value_of = value_of
         self._before: list[tuple[PartitionState, int, int, int]] = []
-        # Whether a buffer has got room or a position has jumped, so that more can be fetched. The fetcher clears it.
+        # True if a buffer has got room or a position has jumped, so that more can be fetched. The fetcher clears it.
         self.drained = False
 
     def take(self, limit: int, *, advance: bool = True) -> Records:
@@ -265,7 +265,7 @@ _value_size: Callable[[ConsumerRecord], int] = itemgetter(ConsumerRecord._fields
 
 
 def _unpacked(state: PartitionState, records: list[ConsumerRecord]) -> int:
-    """How many bytes of the batch that is being read were decompressed for these records."""
+    """The bytes of the batch being read that were decompressed for these records."""
     if not state.chunks[0].batches[0][2].codec:
         return 0
     return sum(map(_key_size, records)) + sum(map(_value_size, records))

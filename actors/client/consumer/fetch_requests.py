@@ -19,7 +19,7 @@ BY_ID: Final = 13
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How much to fetch and how long to wait. `reset_to` is None if auto_offset_reset is none."""
+    """The amounts to fetch and the time to wait."""
 
     min_bytes: int
     max_bytes: int

@@ -73,7 +73,7 @@ class Fetcher:
         self._errors: deque[KafkaError] = deque()
         self._refused: KafkaError | None = None
         self.recreated = False
-        """Whether there are positions in topics that were deleted and created again."""
+        """True if there are positions in topics that were deleted and created again."""
 
     def soon(self) -> None:
         """Have `step` run on the loop. May be called from any thread."""
@@ -136,7 +136,7 @@ class Fetcher:
             self._network.loop.call_soon(self._tell)
 
     def _source(self, state: PartitionState, now: int) -> Node | None:
-        """Where to fetch from: the leader, or for a while the nearer replica that it has named (KIP-392)."""
+        """The node to fetch from: the leader, or for a while the nearer replica that it has named (KIP-392)."""
         replica, until = state.preferred
         if replica >= 0 and now < until and replica in self._network.cluster.brokers:
             return self._network.cluster.brokers[replica]
@@ -237,7 +237,7 @@ class Fetcher:
         self._later(self._settings.retry_ms)
 
     def refuse(self, error: KafkaError | None) -> None:
-        """What metadata says in the end: we are not let in, or to some topics. None: it says nothing of the kind."""
+        """Note the final refusal in metadata: we are not let in, or not to some topics. None: there is none."""
         self._refused = error
         if error is not None:
             self._tell()
@@ -253,7 +253,7 @@ class Fetcher:
     # --- truncation (KIP-320) ---------------------------------------------------------------------------------------
 
     def _to_check(self, state: PartitionState) -> bool:
-        """Whether there is a new leader epoch since the last check: the log may be truncated below the position."""
+        """True if there is a new leader epoch since the last check: the log may be truncated below the position."""
         info = self._network.cluster.partition(state.tp)
         if info is None or info.leader_epoch < 0 or state.fetch_epoch < 0:
             return False

@@ -1,4 +1,4 @@
-"""Why a consumer is given no records: no broker answers, or a topic does not exist. A poll warns of it once."""
+"""The reason why a consumer is given no records: brokers are silent, or a topic is missing. A poll warns once."""
 
 from __future__ import annotations
 

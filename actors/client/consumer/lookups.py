@@ -1,4 +1,4 @@
-"""What a consumer asks of brokers besides records: offsets, and topics. In the user's thread."""
+"""A consumer's questions to brokers besides records: offsets, and topics. In the user's thread."""
 
 from __future__ import annotations
 

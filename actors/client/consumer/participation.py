@@ -57,17 +57,17 @@ class Participation:
 
     @property
     def by_hand(self) -> bool:
-        """Whether the partitions were assigned by the program and not by a group."""
+        """True if the partitions were assigned by the program and not by a group."""
         return bool(self._positions.states) and not self._member.subscribed
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to read: neither a subscription nor partitions assigned by hand."""
+        """True if there is nothing to read: neither a subscription nor partitions assigned by hand."""
         return not (self._positions.states or self._member.subscribed)
 
     @property
     def next_ms(self) -> int | None:
-        """When (monotonic ms) `take_part` may have something to do, even if nothing arrives until then."""
+        """The time (monotonic ms) at which `take_part` may have something to do, even if nothing arrives until then."""
         with self._changes.lock:
             due = self._member.user_deadline()
         again = self._last_commit_after_ms

@@ -19,7 +19,7 @@ from actors.client.net.changes import Changes
 T = TypeVar("T")
 
 FOREVER_MS = 1 << 40
-_LOOK_AGAIN_MS = 1_000  # whether there is still nothing that keeps records away
+_LOOK_AGAIN_MS = 1_000  # the pause before looking again for the reason why no records come
 
 
 class Polling:
@@ -48,7 +48,7 @@ class Polling:
         self._without_records = without_records
 
     def poll(self, timeout_ms: int, take: Callable[[], T]) -> T | None:
-        """What `take()` gives, as soon as it gives something; None after `timeout_ms`. Raises as Consumer.poll."""
+        """Return the result of `take()`, as soon as it gives one; None after `timeout_ms`. Raises as Consumer.poll."""
         if self._participation.idle:
             raise IllegalStateError("subscribe to topics or assign partitions before polling")
         deadline_ms = self._changes.now_ms() + timeout_ms
@@ -90,12 +90,12 @@ class Polling:
         return state.position
 
     def may_deliver(self) -> bool:
-        """Whether records may be handed out: within the session, or without a group."""
+        """True if records may be handed out: within the session, or without a group."""
         with self._changes.lock:
             return self._member.may_deliver(self._changes.now_ms())
 
     def _next_turn(self) -> int:
-        """When (monotonic ms) there may be something to do, even if nothing arrives until then."""
+        """The time (monotonic ms) at which there may be something to do, even if nothing arrives until then."""
         times = (self._participation.next_ms, self._commits.next_ms, self._changes.now_ms() + _LOOK_AGAIN_MS)
         return max(self._changes.now_ms() + 1, min((t for t in times if t is not None), default=FOREVER_MS))
 

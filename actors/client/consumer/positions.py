@@ -117,12 +117,12 @@ class PartitionState:
 
     @property
     def buffered(self) -> int:
-        """How many bytes are fetched and not used up."""
+        """The bytes that are fetched and not used up."""
         return self.added - self.used
 
     @property
     def lag(self) -> int | None:
-        """How many records it has not handed out that there were when it was last fetched; None if not known."""
+        """The number of records that it has not handed out, as of the last fetch; None if not known."""
         if self.position is None or self.high_watermark < 0:
             return None
         return self.high_watermark - max(self.position, self.log_start_offset)

@@ -39,9 +39,9 @@ FETCH_BYTES: Final = 4 << 20
 BATCH_ROWS: Final = 32_768
 """Most rows of one Arrow batch."""
 _SETTLE_MS: Final = 5_000
-# How long a log may be shorter than what is wanted, or its topic unknown, before that counts as lost: a leader that
-# was just elected learns its high watermark, and a restarted broker its topics, within moments. And how long it must
-# give nothing before that counts as all there is.
+# For so long a log may be shorter than the wanted range, or its topic unknown, before that counts as lost: a leader
+# that was just elected learns its high watermark, and a restarted broker its topics, within moments. A log that gives
+# nothing for so long counts as read to its end.
 _ONLY_FOR_GROUPS: Final = ("group_id", "group_instance_id", "enable_auto_commit", "auto_offset_reset")
 
 

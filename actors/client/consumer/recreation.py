@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def is_of_another(state: PartitionState, cluster: ClusterMetadata) -> bool:
-    """Whether the position belongs to a topic of the same name that was deleted."""
+    """True if the position belongs to a topic of the same name that was deleted."""
     present = cluster.topic_id(state.tp.topic)
     return bool(state.topic_id and present) and state.topic_id != present
 

@@ -1,4 +1,7 @@
-"""Where a program wants a consumer to go on reading, and which partitions it wants to rest. In the user's thread."""
+"""A program's seeks and pauses: the positions it wants read next, and the partitions it wants to rest.
+
+In the user's thread.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class UserThread:
 
     @property
     def busy(self) -> bool:
-        """Whether a thread uses the consumer now."""
+        """True if a thread uses the consumer now."""
         return self._lock.locked()
 
     @property

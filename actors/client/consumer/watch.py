@@ -1,4 +1,4 @@
-"""Which topics a consumer needs metadata of, and what new metadata means to its parts. Runs on the event loop."""
+"""The topics that a consumer needs metadata of, and the effects of new metadata. Runs on the event loop."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Watch:
         self._fetcher.step()
 
     def _refusal(self) -> KafkaError | None:
-        """Why polls fail: a topic that this consumer may not read, or that no broker would have."""
+        """The error by which polls fail: a topic that this consumer may not read, or that no broker would have."""
         if closed := self._with_code(Code.TOPIC_AUTHORIZATION_FAILED):
             return TopicAuthorizationError(topics=closed)
         if illegal := self._with_code(Code.INVALID_TOPIC_EXCEPTION):

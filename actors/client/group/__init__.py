@@ -1,8 +1,8 @@
 """A member of a consumer group, as a state machine without I/O, and the loop that drives it.
 
-**What a group is.** Consumers with the same group id share the partitions of their topics: each partition has one
-owner at a time. One broker is the group's coordinator. It counts who is a member, remembers committed offsets, and
-fences members that are out. A *group protocol* is the way in which members and coordinator agree on who owns what.
+**Groups.** Consumers with the same group id share the partitions of their topics: each partition has one owner at a
+time. One broker is the group's coordinator. It counts who is a member, remembers committed offsets, and fences members
+that are out. A *group protocol* is the way in which members and coordinator agree on the owners of partitions.
 
 **One of several.** `member` says what a consumer needs of a member, whichever protocol it speaks, and `protocols` has
 the table of them. The first is the classic protocol, in the room `classic`: members meet in rounds, and one of them
@@ -14,12 +14,12 @@ leaders and rounds. All protocols have in common:
 - *effects*: requests to send, which the `driver` carries out on the event loop, and whose answers it hands in;
 - *actions*: commit first, call the listener, read these partitions. `consumer.participation` carries them out in the
   user's thread. Partitions are given up only after their action is done, and so after the listener has heard of it;
-- *commits* (`offsets`): a member says as whom a commit is made and sent, and what a refusal means. Offsets of
+- *commits* (`offsets`): a member says as whom a commit is made and sent, and the meaning of a refusal. Offsets of
   transactions still open are held back when they are read (KIP-447).
 
 Errors come out of the next poll.
 
-**Who is who.** A protocol is made of its own parts and of these:
+**The parts.** A protocol is made of its own parts and of these:
 
     lookup      who is the coordinator             outbox      requests in flight, effects
     holdings    topics wanted, partitions owned    actions     the queue for the user's thread

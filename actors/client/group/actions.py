@@ -19,7 +19,7 @@ class ActionQueue:
         self._error: BaseException | None = None
 
     def __bool__(self) -> bool:
-        """Whether there is an action."""
+        """True if there is an action."""
         return bool(self._actions)
 
     @property
@@ -51,7 +51,7 @@ class ActionQueue:
             self._error = error
 
     def take_error(self) -> BaseException | None:
-        """What a callback raised, once; then it is forgotten."""
+        """The error that a callback raised, once; then it is forgotten."""
         error, self._error = self._error, None
         return error
 

@@ -116,7 +116,7 @@ class AutoMember:
         return request_id
 
     def _decide(self, why: str | None, now_ms: int) -> None:
-        """`why` it may have to be a classic member, if a join was refused for good."""
+        """Decide whether it has to be a classic member; `why` says the reason, if a join was refused for good."""
         if self._second or why is None or self._first.state is not MemberState.FATAL:
             return
         if self._subscribe is None:

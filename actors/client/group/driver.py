@@ -101,7 +101,10 @@ class Driver:
 
     @contextlib.contextmanager
     def _surfacing(self) -> Iterator[None]:
-        """Use the machine under the lock. What it raises is raised by the next poll, because here nobody could."""
+        """Use the machine under the lock.
+
+        An error that it raises is raised by the next poll, because here nobody could.
+        """
         with self._changes.lock:
             try:
                 yield
@@ -178,7 +181,7 @@ class Driver:
     async def commit(self, commit: Commit, offsets: Offsets, timeout_ms: int, *, retry: bool) -> None:
         """Send a commit. With `retry` it is repeated while the error is retriable. Raises the last error.
 
-        What was withheld is an error, too, once the rest is committed.
+        Withheld offsets are an error, too, once the rest is committed.
         """
         deadline, attempt = self.network.now_ms() + timeout_ms, 0
         while True:

@@ -1,4 +1,4 @@
-"""What the membership machine wants done: effects by the network, actions by the user's thread.
+"""The work that the membership machine wants done: effects by the network, actions by the user's thread.
 
 They are plain values. The machine makes them; a consumer, or the simulator, carries them out.
 """
@@ -15,7 +15,7 @@ from actors.wire.messages import ApiMessage
 
 
 class To(Enum):
-    """To which node a request goes."""
+    """The node that a request goes to."""
 
     ANY = "the least-loaded node"
     COORDINATOR = "the group's coordinator"
@@ -64,7 +64,7 @@ class Event(Enum):
 
 
 class CommitOutcome(Enum):
-    """How the commit before partitions are given up went."""
+    """The outcomes of the commit before partitions are given up."""
 
     DONE = "done"
     LATER = "not finished, or worth another attempt"

@@ -68,5 +68,5 @@ class Holdings:
 
     @property
     def changed(self) -> bool:
-        """Whether `topics` are other ones than the coordinator was told."""
+        """True if `topics` are other ones than the coordinator was told."""
         return self._told_topics is not None and self._told_topics != self.topics

@@ -25,12 +25,12 @@ class CoordinatorLookup:
         self._error: KafkaError | None = None
 
     def due(self, now_ms: int) -> bool:
-        """Whether a lookup has to be sent now."""
+        """True if a lookup has to be sent now."""
         return self._idle and now_ms >= self.not_before_ms
 
     @property
     def next_ms(self) -> int | None:
-        """When the next lookup may be sent; None while one is in flight, is not needed, or has failed for good."""
+        """The time of the next lookup; None while one is in flight, is not needed, or has failed for good."""
         return self.not_before_ms if self._idle else None
 
     @property

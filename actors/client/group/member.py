@@ -8,9 +8,9 @@ A member is a state machine without I/O. It is used by three parties, each of wh
 
 `Member` is all of it. `protocols` has the table of those that there are: `classic` and `consumer_protocol`.
 
-Calls carry `now_ms` (monotonic). What a member is made of that others may use, too: `holdings` (what it wants and
-owns), `lookup` (the coordinator), `outbox` (requests in flight), `actions` (the queue for the user's thread),
-`liveness` (clocks), `stats`.
+Calls carry `now_ms` (monotonic). Others may use a member's parts, too: `holdings` (the topics it wants and the
+partitions it owns), `lookup` (the coordinator), `outbox` (requests in flight), `actions` (the queue for the user's
+thread), `liveness` (clocks), `stats`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from actors.wire.messages import ApiMessage
 
 
 class Group(Protocol):
-    """Where a member stands. Everybody may ask, and any thread."""
+    """The standing of a member. Everybody may ask, and any thread."""
 
     @property
     def group_id(self) -> str:
@@ -47,18 +47,18 @@ class Group(Protocol):
 
     @property
     def subscribed(self) -> bool:
-        """Whether the group gives out partitions to this member, or will; else the program assigns them by hand."""
+        """True if the group gives out partitions to this member, or will; else the program assigns them by hand."""
 
     def may_deliver(self, now_ms: int) -> bool:
-        """Whether records may be handed out: always without a subscription, else while no other can own them."""
+        """True if records may be handed out: always without a subscription, else while no other can own them."""
 
 
 class Subscriber(Group, Protocol):
-    """What the user's thread does with a member."""
+    """The member as the user's thread uses it."""
 
     @property
     def stats(self) -> Stats:
-        """What happened so far."""
+        """The counts of events so far."""
 
     @property
     def state(self) -> Enum:
@@ -70,11 +70,11 @@ class Subscriber(Group, Protocol):
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """What the group has given this member."""
+        """The partitions that the group has given this member."""
 
     @property
     def wants_all_topics(self) -> bool:
-        """Whether it needs the metadata of all topics, as for a pattern that it matches itself."""
+        """True if it needs the metadata of all topics, as for a pattern that it matches itself."""
 
     @property
     def watched_topics(self) -> frozenset[str]:
@@ -82,7 +82,7 @@ class Subscriber(Group, Protocol):
 
     @property
     def asks_coordinator(self) -> bool:
-        """Whether the coordinator has yet to answer something."""
+        """True if the coordinator has yet to answer a request."""
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """From the next poll on, this member wants these topics."""
@@ -103,7 +103,7 @@ class Subscriber(Group, Protocol):
         """The user polls. It counts even when nothing else can be done."""
 
     def next_action(self, now_ms: int) -> Action | None:
-        """What the user's thread does next; None when it can only wait or read records.
+        """The next action of the user's thread; None when it can only wait or read records.
 
         Revoked and lost partitions, new ones and assignments are told by actions alone, so that nobody is given them
         away before the listener has heard of it.
@@ -119,13 +119,13 @@ class Subscriber(Group, Protocol):
         """The action that `next_action` gave was carried out, or raised `error`. `Fail` needs no such call."""
 
     def user_deadline(self) -> int | None:
-        """When (monotonic ms) `next_action` may have something new although nothing arrived; None: never."""
+        """The time (monotonic ms) at which `next_action` may change though nothing arrives; None: never."""
 
     def awaits_poll(self, now_ms: int) -> bool:
-        """Whether the next poll would take the group a step further."""
+        """True if the next poll would take the group a step further."""
 
     def farewell(self) -> list[Action]:
-        """What the user's thread does before `unsubscribe`: its listener hears of everything it gives up."""
+        """The last actions of the user's thread before `unsubscribe`: its listener hears of everything it gives up."""
 
     def unsubscribe(self, now_ms: int, reason: str, parting: Parting = Parting.DEFAULT) -> None:
         """Leave the group, in one attempt, and want nothing any more. A static member only stops (KIP-345).
@@ -135,14 +135,14 @@ class Subscriber(Group, Protocol):
 
 
 class Machine(Group, Protocol):
-    """What the event loop does with a member."""
+    """The member as the event loop uses it."""
 
     @property
     def lookup(self) -> CoordinatorLookup:
         """Looks the coordinator up."""
 
     def take_effects(self) -> list[Effect]:
-        """What is to be done since the last call, in order."""
+        """The effects to be carried out since the last call, in order."""
 
     def on_response(self, request_id: int, response: ApiMessage, now_ms: int) -> None:
         """The answer to the `Send` with this id. Answers to what was given up meanwhile change nothing."""
@@ -157,7 +157,7 @@ class Machine(Group, Protocol):
         """Do what is due, such as a heartbeat."""
 
     def next_deadline(self) -> int | None:
-        """When to call `on_time` next; None while nothing will be due."""
+        """The time to call `on_time` next; None while nothing will be due."""
 
     def find_coordinator(self, now_ms: int) -> None:
         """Look for the coordinator unless it is known, being looked for, or not to be looked for yet."""
@@ -170,7 +170,7 @@ class Machine(Group, Protocol):
 
 
 class Committer(Group, Protocol):
-    """What a commit needs of a member."""
+    """The member as a commit uses it."""
 
     @property
     def lookup(self) -> CoordinatorLookup:
@@ -178,9 +178,9 @@ class Committer(Group, Protocol):
 
     @property
     def awaits_others(self) -> bool:
-        """Whether the coordinator has a request that it answers when other members have sent theirs.
+        """True if the coordinator has a request that it answers when other members have sent theirs.
 
-        What goes over the same connection is answered after that, if the broker is Kafka's or ours.
+        Other requests over the same connection are answered after that, if the broker is Kafka's or ours.
         """
 
     @property

@@ -1,6 +1,6 @@
 """Committing and fetching offsets: the requests, and what each answer means to the caller. Sans-IO.
 
-A commit takes the member (`member.Committer`): as whom it is made and sent, and whom it tells what it learns.
+A commit takes the member (`member.Committer`): the member says as whom it is made and sent, and hears of the outcome.
 """
 
 from __future__ import annotations

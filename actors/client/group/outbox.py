@@ -1,4 +1,4 @@
-"""What a member has sent and has no answer to yet, and what its shell has to do next. Sans-IO.
+"""The requests of a member that have no answer yet, and the effects for its shell. Sans-IO.
 
 It looks the coordinator up by itself. The other kinds of requests are those of the member's protocol.
 """
@@ -25,7 +25,7 @@ class Lookup(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """To which node a kind of request goes, and the lowest version that can say it."""
+    """The node that a kind of request goes to, and the lowest version that can say it."""
 
     to: To = To.COORDINATOR
     min_version: int = 0
@@ -66,7 +66,7 @@ class Outbox:
         self._last_id = 0
 
     def take_effects(self) -> list[Effect]:
-        """What is to be done since the last call, in order."""
+        """The effects to be carried out since the last call, in order."""
         effects, self._effects = self._effects, []
         return effects
 
@@ -89,12 +89,12 @@ class Outbox:
         return self._pending.pop(request_id, None)
 
     def pending(self) -> dict[int, Pending]:
-        """What is in flight, by id."""
+        """The requests in flight, by id."""
         return dict(self._pending)
 
     @property
     def asks_coordinator(self) -> bool:
-        """Whether the coordinator has yet to answer something."""
+        """True if the coordinator has yet to answer a request."""
         return any(pending.node is not None for pending in self._pending.values())
 
     def in_flight(self, *kinds: Enum) -> bool:

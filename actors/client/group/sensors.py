@@ -1,4 +1,4 @@
-"""What a member measures of its own part in the group: how long things took lately. Sans-IO.
+"""A member's measurements of its own part in the group: the recent durations of its steps. Sans-IO.
 
 A window is Kafka's: `metrics.num.samples` samples of `metrics.sample.window.ms`; a new one replaces the oldest.
 """

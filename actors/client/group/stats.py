@@ -1,4 +1,7 @@
-"""What a member has counted since it was made. Sans-IO; `sensors` has how long things took."""
+"""A member's counts since it was made. Sans-IO; `sensors` has the durations.
+
+Sans-IO; `sensors` has how long things took.
+"""
 
 from __future__ import annotations
 

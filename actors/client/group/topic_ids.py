@@ -1,4 +1,4 @@
-"""Which topics the offsets of a commit belong to, for a name is not enough.
+"""The topics that the offsets of a commit belong to, for a name is not enough.
 
 A topic that was deleted and created again has its old name, and another id. Offsets of the old one must not become
 committed offsets of the new one. From version 10 on a commit names topics by id, so that a coordinator refuses offsets

@@ -1,4 +1,4 @@
-"""How the connections of one client come to be: plain or in TLS, and with or without a login."""
+"""The making of a client's connections: plain or in TLS, and with or without a login."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Access:
 
     @property
     def has_tls(self) -> bool:
-        """Whether connections are encrypted."""
+        """True if connections are encrypted."""
         return self._contexts is not None
 
     def renew_after_ms(self, lifetime_ms: int) -> float:
-        """When to prove again who we are: from 85 to 95 % of a session's lifetime on, so that not all do it at once."""
+        """The wait until a new proof: 85 to 95 % of a session's lifetime, so that not all do it at once."""
         return lifetime_ms * self._chance.uniform(0.85, 0.95)
 
     async def connect(self, make: Callable[[], P], host: str, port: int) -> P:
@@ -64,7 +64,10 @@ class Access:
 
 
 class _Contexts:
-    """The TLS context, made anew when one of its files has been replaced. What cannot be read leaves the old one."""
+    """The TLS context, made anew when one of its files has been replaced.
+
+    A file that cannot be read leaves the old one.
+    """
 
     def __init__(self, tls: Tls) -> None:
         self._tls = tls

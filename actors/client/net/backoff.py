@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt (KIP-580). The caller provides the randomness."""
+"""The wait before the next attempt (KIP-580). The caller provides the randomness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the two threads of a consumer share: a lock, a clock, and a way for the event loop to wake the user's thread."""
+"""The common means of a consumer's two threads: a lock, a clock, and a way for the event loop to wake the other."""
 
 from __future__ import annotations
 

@@ -37,11 +37,11 @@ _EXPECTS_TLS = (
     "the broker expects TLS here: set security_protocol to SASL_SSL, with sasl_mechanism, sasl_plain_username and "
     "sasl_plain_password or sasl_password_file; or to SSL, if clients do not log in"
 )
-_TLS_ALERT = 0x1503  # how the alert begins with which a TLS server answers plain bytes
+_TLS_ALERT = 0x1503  # the beginning of the alert with which a TLS server answers plain bytes
 
 
 class _Wire(Protocol):
-    """What a connection needs of its transport."""
+    """The part of a transport that a connection needs."""
 
     def write(self, data: bytes) -> None: ...
     def get_write_buffer_size(self) -> int: ...
@@ -280,7 +280,7 @@ class Connection(asyncio.BufferedProtocol):
         self._end(HungUpError(f"{text}{hint}") if hint else KafkaConnectionError(text))
 
     def _hint(self) -> str:
-        """What may be wrong if a broker hangs up on a connection without a login that it has answered once at most."""
+        """A guess at the reason if a broker that has answered once at most hangs up on a connection without a login."""
         answered = self._last_id - len(self._calls)
         if not self._calls or answered > 1 or (self._access is not None and self._access.login is not None):
             return ""

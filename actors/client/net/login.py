@@ -1,4 +1,4 @@
-"""How a client logs in to a broker: SaslHandshake, then the mechanism's tokens (KIP-43, KIP-152, KIP-255, KIP-368).
+"""The login of a client at a broker: SaslHandshake, then the mechanism's tokens (KIP-43, KIP-152, KIP-255, KIP-368).
 
 The mechanism is the configured one and no other, and with SCRAM the broker proves that it knows the user, too.
 """
@@ -123,7 +123,7 @@ class Login:
 
     async def _bearer(self, send: Send, token: Secret) -> None:
         message = bearer_message(token, await self._read(self._sasl.extensions))
-        if await send(message):  # what is wrong; the broker says so once more, as an error, after the next message
+        if await send(message):  # the fault; the broker says it once more, as an error, after the next message
             await send(b"\x01")
             raise SaslAuthenticationError("the broker refused the token, and then went on")
 

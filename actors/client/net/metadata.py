@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, topics, leaders, and how old this metadata is. No I/O."""
+"""A client's view of the cluster: brokers, topics, leaders, and the age of this metadata. No I/O."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ class ClusterMetadata:
         return known.id if known is not None and any(known.id) else b""
 
     def is_missing(self, topic: str) -> bool:
-        """Whether brokers say that there is no such topic."""
+        """True if brokers say that there is no such topic."""
         known = self.topics.get(topic)
         return known is not None and known.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def incomplete(self) -> bool:
-        """Whether the answer had retriable errors, as of a topic being created or a partition without a leader."""
+        """True if the answer had retriable errors, as of a topic being created or a partition without a leader."""
         return any(
             is_retriable(topic.error_code) or any(p.leader < 0 for p in topic.partitions.values())
             for topic in self.topics.values()

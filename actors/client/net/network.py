@@ -98,7 +98,7 @@ class Network:
         self._access = Access(self.settings.security, self.environment.chance)
 
     def jitter(self) -> float:
-        """What a pause is multiplied with, so that clients part ways."""
+        """The factor that a pause is multiplied with, so that clients part ways."""
         return self.environment.chance.uniform(0.8, 1.2)
 
     # --- other threads --------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class Network:
             peer.connecting = None
 
     def _speaks_otherwise(self, peer: _Peer, error: KafkaError) -> bool:
-        """Whether a broker has hung up so often that another security protocol is the reason, and not an accident."""
+        """True if a broker has hung up so often that another security protocol is the reason, and not an accident."""
         peer.hang_ups = peer.hang_ups + 1 if isinstance(error, HungUpError) else 0
         most = self.settings.hang_ups_max
         return most is not None and peer.hang_ups >= most and not self.cluster.brokers
@@ -296,13 +296,13 @@ class Network:
         raise NoBrokersAvailable(unreachable(peer.trouble for peer in (*known, *bootstrap)))
 
     def why(self, error: Exception) -> str:
-        """Why there is no metadata: the text of the error, or of what happened to connections before."""
+        """The reason why there is no metadata: the text of the error, or of earlier troubles of connections."""
         if isinstance(error, (AuthenticationError, NoBrokersAvailable)):
             return str(error)
         return unreachable(peer.trouble for peer in self._peers.values()) or str(error)
 
     def silence(self) -> str:
-        """Why brokers do not answer, for the text of a timeout. Any thread may ask."""
+        """The reason why brokers do not answer, for the text of a timeout. Any thread may ask."""
         return self.outage.text(self.settings.bootstrap)
 
     def _load(self, peer: _Peer) -> NodeLoad:

@@ -1,4 +1,4 @@
-"""Which broker to ask where any of them can answer: a pure function. `network` has the connections."""
+"""The choice of a broker where any of them can answer: a pure function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.client.errors import IllegalStateError
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """What the choice needs to know of a node. `ready`: it is connected and can take a request now."""
+    """The facts about a node that the choice needs."""
 
     id: int
     ready: bool = False

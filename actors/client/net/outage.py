@@ -36,7 +36,7 @@ class Outage:
         self.reason = ""
 
     def text(self, bootstrap: Iterable[tuple[str, int]]) -> str:
-        """Why no broker has answered, for the text of a timeout; it names the addresses that were tried."""
+        """The reason why no broker has answered, for the text of a timeout; it names the addresses that were tried."""
         return (
             self.reason or f"no answer from bootstrap_servers={','.join(f'{host}:{port}' for host, port in bootstrap)}"
         )
@@ -46,7 +46,7 @@ class Outage:
         return f": {self.reason}" if self.reason else ""
 
     def lasts_ms(self, now_ms: int) -> int:
-        """For how long metadata has been waited for; 0 while it comes."""
+        """The time for which metadata has been waited for; 0 while it comes."""
         since = self.since_ms
         return 0 if since is None else now_ms - since
 

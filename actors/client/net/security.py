@@ -1,4 +1,4 @@
-"""What a client was told of security: how it makes sure of a broker (`Tls`), and how it proves who it is (`Sasl`).
+"""A client's security settings: how it makes sure of a broker (`Tls`), and how it proves its identity (`Sasl`).
 
 Values made of settings, and the rules that hold between these. Only `Sasl.secret` reads something.
 """
@@ -41,7 +41,7 @@ _TOKENS: Final = ("sasl_oauth_token_provider", "sasl_oauth_token_file")
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How connections are encrypted, which brokers are believed, and what the client shows of itself.
+    """The encryption of connections, the brokers that are believed, and the client's own certificate.
 
     `made` is a context of the program's, which is taken as it is.
     """
@@ -60,7 +60,7 @@ class Tls:
             raise ConfigurationError(f"{error}{where}") from error
 
     def files(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes when a file of the context is replaced. Raises OSError."""
+        """The marks of the context's files, which change when one is replaced. Raises OSError."""
         found = [os.stat(path) for path in self._paths]
         return tuple((each.st_ino, each.st_mtime_ns, each.st_size) for each in found)
 
@@ -72,7 +72,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """Who the client is, and where its password is, or its token: exactly one of the five is set.
+    """The client's user, and the place of its password, or its token: exactly one of the five is set.
 
     With a token the user has no name here: the token says it.
     """
@@ -87,7 +87,7 @@ class Sasl:
 
     @property
     def named(self) -> str:
-        """Who logs in and how, for texts."""
+        """The user and the mechanism of the login, for texts."""
         return f"logging in {f'as {self.username!r} ' if self.username else ''}by {self.mechanism}"
 
     @property
@@ -111,7 +111,7 @@ class Sasl:
     def secret(self) -> Secret:
         """The password or the token, read anew each time if it is not ours. Raises ConfigurationError, which names it.
 
-        Of what a provider raises only the type is shown.
+        A provider's error is shown by its type alone.
         """
         if self.password is not None:
             return self.password
@@ -127,7 +127,7 @@ class Sasl:
         return _read_secret("sasl_password_file", Path(self.password_file or ""))
 
     def extensions(self) -> Mapping[str, str]:
-        """What a token's provider has to say beside the token: its `extensions()`. Raises ConfigurationError."""
+        """The extensions that a token's provider adds to the token: its `extensions()`. Raises ConfigurationError."""
         if not hasattr(self.token_provider, "extensions"):
             return {}
         found = _ask_provider(self.token_provider, "extensions")
@@ -182,7 +182,10 @@ class Security:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Security:
-        """What a client's settings say. Raises ConfigurationError naming the setting; no file is looked at."""
+        """The security that a client's settings say.
+
+        Raises ConfigurationError naming the setting; no file is looked at.
+        """
         protocol = config["security_protocol"]
         encrypted, proves = protocol.endswith("SSL"), protocol.startswith("SASL")
         if not encrypted:

@@ -23,7 +23,8 @@ class NetworkSettings:
     max_in_flight: int = 100
     allow_auto_create_topics: bool = True
     hang_ups_max: int | None = None
-    """How often in a row a broker may hang up on the first requests, until it is taken to speak another protocol.
+    """The number of times in a row that a broker may hang up on the first requests, until it is taken to speak another
+    protocol.
 
     Only of a client that has never been answered; None: as often as it likes.
     """

@@ -46,7 +46,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._flush()
 
     def get_write_buffer_size(self) -> int:
-        """How many bytes have not left this process."""
+        """The number of bytes that have not left this process."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def abort(self) -> None:
@@ -62,7 +62,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._shake_hands()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the socket's bytes go (asyncio.BufferedProtocol)."""
+        """The buffer for the socket's bytes (asyncio.BufferedProtocol)."""
         return memoryview(self._raw)
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -135,7 +135,7 @@ class TlsTransport(asyncio.BufferedProtocol):
 
 
 def explained(error: Exception, host: str, certificate: bytes | None = None) -> KafkaError:
-    """What a failure of TLS means, and which setting to look at. `certificate` is the server's, if it is known."""
+    """The meaning of a failure of TLS, and the setting to look at."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return SslAuthenticationError(_not_believed(error, host, certificate))
     reason = str(getattr(error, "reason", None) or error)
@@ -170,7 +170,7 @@ def _not_believed(error: ssl.SSLCertVerificationError, host: str, certificate: b
 
 
 def needs_certificate(error: Exception) -> bool:
-    """Whether the error's text has something to say of the server's certificate."""
+    """True if the error's text has something to say of the server's certificate."""
     codes = (_NOT_YET_VALID, _EXPIRED, _OTHER_NAME, _OTHER_ADDRESS)
     return isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in codes
 

@@ -1,4 +1,4 @@
-"""Which version of a request to use with a broker."""
+"""The version of a request to use with a broker."""
 
 from __future__ import annotations
 

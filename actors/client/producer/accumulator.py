@@ -39,7 +39,7 @@ class Identity:
 
 
 class Batch:
-    """Records of one partition that are sent together: what they are, and what became of them."""
+    """Records of one partition that are sent together, and their outcome."""
 
     __slots__ = (
         "_done",
@@ -76,7 +76,7 @@ class Batch:
 
     @property
     def is_open(self) -> bool:
-        """Whether records can be appended."""
+        """True if records can be appended."""
         return self.records.data is None
 
     @property
@@ -85,7 +85,7 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """How many bytes it has; before compression, if they were appended one by one."""
+        """The size in bytes; before compression, if records were appended one by one."""
         return self.records.size
 
     def close(self, identity: Identity | None) -> None:
@@ -147,7 +147,7 @@ class Batch:
 
 
 class FutureBatchMetadata:
-    """What `send_arrow` returns for each record batch: a future of where it was written."""
+    """The result of `send_arrow` for each record batch: a future of the place where it was written."""
 
     __slots__ = ("_batch", "_timestamp_ms")
 
@@ -157,7 +157,7 @@ class FutureBatchMetadata:
 
     @property
     def count(self) -> int:
-        """How many records it holds."""
+        """The number of its records."""
         return self._batch.count
 
     @property
@@ -180,7 +180,7 @@ class FutureBatchMetadata:
 
 
 class FutureRecordMetadata:
-    """What `send` returns: a future of where the record was written."""
+    """The result of `send`: a future of the place where the record was written."""
 
     __slots__ = ("_batch", "_key_size", "_number", "_timestamp_ms", "_value_size")
 
@@ -300,7 +300,7 @@ class Lane:
             self.retry.sort(key=lambda entry: entry.order)
 
     def is_first(self, batch: Batch) -> bool:
-        """Whether no earlier batch is open. An out-of-order answer to it then means that records were lost."""
+        """True if no earlier batch is open. An out-of-order answer to it then means that records were lost."""
         return all(entry.order >= batch.order for entry in (*self.in_flight, *self.retry))
 
     def heal(self) -> bool:

@@ -26,7 +26,7 @@ from actors.records.sealing import Ints, Rows, Sealed, seal
 Partitions = npt.NDArray[np.int32]
 
 _STEP_BYTES: Final = 4 << 20
-"""How many bytes of rows become batches at once: enough to be fast, and little beside buffer_memory."""
+"""The bytes of rows that become batches at once: enough to be fast, and little beside buffer_memory."""
 
 
 class ArrowSending:

@@ -34,7 +34,7 @@ def murmur2_of(array: Any) -> npt.NDArray[np.int32]:
     left = sizes >> 2
     with np.errstate(over="ignore"):
         for word in range(int(left[0]) if len(left) else 0):
-            some = int(np.searchsorted(-left, -word, side="left"))  # how many have more than `word` of them
+            some = int(np.searchsorted(-left, -word, side="left"))  # the number with more than `word` of them
             assert words is not None
             k = words[starts[:some] + 4 * word] * _M
             k ^= k >> np.uint32(24)

@@ -46,7 +46,7 @@ class Producer:
         self.config = producer_config(settings)
         self._key_of = _serializer(self.config["key_serializer"], "key_serializer")
         self._value_of = _serializer(self.config["value_serializer"], "value_serializer")
-        self._topics: dict[str, int] = {}  # when each was last sent to
+        self._topics: dict[str, int] = {}  # the times at which each was last sent to
         self._sticky: dict[str, tuple[int, int]] = {}
         self._closed = False
         self._now_ms, self._wall_ms = environment.clock.monotonic_ms, environment.clock.wall_ms

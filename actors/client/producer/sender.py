@@ -174,7 +174,7 @@ class Sender:
         self.step()
 
     def _identify(self, lane: Lane) -> bool:
-        """Whether the lane has an identity. If not, a producer id is asked for, unless that is under way."""
+        """Returns True if the lane has an identity. If not, a producer id is asked for, unless that is under way."""
         if lane.identity is None and self._producer is not None:
             lane.identity = Identity(*self._producer)
         if lane.identity is None and not self._asking_for_id:

@@ -30,7 +30,7 @@ def headers_of(given: Any) -> tuple[list[tuple[str | bytes, bytes | None]], int]
 
 
 def _is_plain(given: Any) -> bool:
-    """Whether a header is as most are, and needs no second look."""
+    """True if a header is as most are, and needs no second look."""
     if type(given) is not tuple or len(given) != 2:
         return False
     name, value = given

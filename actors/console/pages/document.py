@@ -25,7 +25,7 @@ _KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What the frame shows, whichever page is in it."""
+    """The content of the frame, whichever page is in it."""
 
     statics: Mapping[str, str]
     """The address of each file of ours, by its name."""
@@ -47,7 +47,7 @@ def document(page: Page, frame: Frame) -> Html:
 
 
 def _live(page: Page, frame: Frame) -> str:
-    """Where changes of the page come from."""
+    """The address that changes of the page come from."""
     mark = "&" if "?" in frame.address else "?"
     return f"/live{frame.address}{mark}{page.pinned}" if page.pinned else f"/live{frame.address}"
 

@@ -16,7 +16,7 @@ ENDED: Final = "ended"
 BROKEN_OFF: Final = "broken off"
 QUIET: Final = "quiet"
 _UNDER_WAY: Final = {"join": "members join", "sync": "{members} joined"}
-"""Where a rebalance is, by the phase that runs."""
+"""The stage of a rebalance, in words, by the phase that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +28,17 @@ class Episode:
     how: str
     """RUNNING, ENDED, BROKEN_OFF, or QUIET for a member that was replaced without a rebalance."""
     waited: tuple[Waited, ...] = ()
-    """Whom it waited for, or waits for still, the longest first."""
+    """The members it waited for, or waits for still, the longest first."""
 
     @property
     def phases_ms(self) -> Mapping[str, int]:
-        """How long each of its phases took, in order; 0 for those that have not begun."""
+        """The length of each of its phases, in order; 0 for those that have not begun."""
         begun = {each.name: max((each.until_ms or self.until_ms) - each.since_ms, 0) for each in self.view.phases}
         return dict.fromkeys(self.view.phase_names, 0) | begun
 
     @property
     def length_ms(self) -> int:
-        """How long all of it took."""
+        """The length of all of it."""
         return sum(self.phases_ms.values())
 
     @property
@@ -85,7 +85,7 @@ def _episode(view: RebalanceView, found: GroupView, running: RebalanceView | Non
 
 
 def _still_awaited(view: RebalanceView, found: GroupView) -> Iterable[Waited]:
-    """For whom the running phase waits, and for how long it has."""
+    """The members that the running phase waits for, and the time for which it has."""
     phase, since, _ = view.phases[-1]
     members = {each.member_id: each for each in found.members}
     for member_id in found.awaited:
@@ -102,7 +102,7 @@ def _longest_first(waited: Iterable[Waited]) -> tuple[Waited, ...]:
 
 
 def counted(found: Iterable[Episode], window: Window) -> int:
-    """How many rebalances began in that time; to be replaced without one is none."""
+    """The number of rebalances that began in that time; to be replaced without one is none."""
     return sum(each.how != QUIET and window.since_ms <= each.view.began_ms <= window.until_ms for each in found)
 
 
@@ -142,8 +142,8 @@ def lives(members: Iterable[MemberView], found: Sequence[Episode]) -> list[Life]
 
 
 def _went(view: RebalanceView) -> Iterable[tuple[str, Sequence[str]]]:
-    """How members went, each with them."""
-    # What older versions remember of a member that was replaced says that it left.
+    """The ways in which members went, each with them."""
+    # Older versions remember a replaced member as one that left.
     left, replaced = view.left, view.replaced
     if view.reason == REPLACED and not replaced:
         left, replaced = (), left

@@ -30,7 +30,7 @@ _SPANS: Final = {"15m": 15, "1h": 60, "6h": 360, "24h": 1440}
 """Minutes of history that can be chosen."""
 _DEFAULT_SPAN: Final = "1h"
 _FIRST_SPAN: Final = "15m"
-"""Where nothing older is known, unless another one is asked for."""
+"""The span if nothing older is known, unless another one is asked for."""
 _MEMBERS: Final = {
     "pool": "Each is an actor of a ConsumerPool.",
     "spark": "Each is a member of a Spark job, beside its executors.",
@@ -76,7 +76,7 @@ def _window(span: str, found: GroupView) -> Window:
 
 
 async def _history(asked: Asked, found: GroupView) -> tuple[str, GroupHistory]:
-    """What is remembered of the group, and of which time: what is asked for, else an hour, or less of a short past."""
+    """The remembered part of the group, and its time span: the one asked for, else an hour, or less of a short past."""
     chosen = asked.text("span") if asked.text("span") in _SPANS else ""
     window = _window(chosen or _DEFAULT_SPAN, found)
     history = await asked.source.view(GetGroupHistory(asked.text("id"), window.since_ms, window.until_ms))
@@ -137,7 +137,7 @@ def _epoch(row: GroupRow) -> list[Html]:
 
 
 def _waiting(found: GroupView, names: MemberNames) -> Html | None:
-    """Whom a running rebalance waits for."""
+    """The members that a running rebalance waits for."""
     if not found.awaited and found.phase_ends_in_ms is None:
         return None
     count = max(found.awaited_count, len(found.awaited))

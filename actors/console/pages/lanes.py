@@ -16,7 +16,7 @@ from actors.links.views import MemberView, RebalanceView
 _LANES: Final = 24
 _HIGH: Final = 20
 _PAST_MAX: Final = 200
-"""How many rebalances the history tells at most."""
+"""The most rebalances that the history tells."""
 
 
 def timeline(

@@ -33,6 +33,6 @@ def form(token: str, wanted: str, problem: str) -> Html:
 
 
 def problem(text: str) -> Html:
-    """What cannot be shown, and why."""
+    """A page that says what cannot be shown, and why."""
     back = el("p", el("a", "To the cluster", href="/", class_="button"))
     return el("div", el("h1", "Sorry"), el("p", text), back, class_="login")

@@ -1,4 +1,4 @@
-"""What a page is made of, and what it is made from."""
+"""The parts of a page, and its sources."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Page:
     live: bool = True
     status: int = 200
     pinned: str = ""
-    """What is added to the query for its changes: what was chosen for this page stays so while it lives."""
+    """The addition to the query for its changes: choices made for this page stay so while it lives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What somebody asks for, and with what it is answered."""
+    """A visitor's request, and the means to answer it."""
 
     source: Source
     desk: Desk
@@ -75,7 +75,7 @@ class Asked:
     """The name by which a preview can be carried out."""
 
     def text(self, key: str) -> str:
-        """What the query says, or nothing."""
+        """The value in the query, or nothing."""
         return self.query.get(key, "")
 
     def number(self, key: str, default: int = 0, most: int = 2**53) -> int:

@@ -46,7 +46,7 @@ def figures_of(*found: Html) -> Html:
 
 
 def moment(wall_ms: int | None, now_ms: int) -> Html:
-    """How long ago something was, with the moment itself behind it."""
+    """The time since something, with the moment itself behind it."""
     if wall_ms is None:
         return el("span", figures.UNKNOWN, class_="faint")
     text = figures.ago(wall_ms, now_ms)
@@ -61,12 +61,12 @@ def panel(title: str, *children: Child, note: Child = None, id_: str | None = No
 
 
 def nothing(text: Child, *more: Child) -> Html:
-    """What stands where there is nothing to show."""
+    """The placeholder where there is nothing to show."""
     return el("div", el("p", text), *(el("p", each) for each in more), class_="nothing")
 
 
 def member(name: Name, *, where: bool = False) -> Html:
-    """A member: what its user calls it, and what tells it from others of that name."""
+    """A member: its user's name for it, and the mark that tells it from others of that name."""
     host = f" on {name.host}" if where and name.host else None
     short = el("small", name.short) if name.short else None
     return el("span", el("b", name.base), " " if name.base else None, short, host, class_="member", title=name.full)
@@ -100,7 +100,7 @@ def stacked(parts: Sequence[tuple[str, int]], label: str) -> Html:
 
 
 def spark(values: Sequence[float | None], label: str, points: int) -> Html:
-    """A line through the last of `points` values, equally far apart. Where nothing is known it has a gap."""
+    """A line through the last of `points` values, equally far apart. It has gaps at unknown values."""
     values = (*(None,) * (points - len(values)), *values)
     known = [value for value in values if value is not None]
     if len(known) < 2:
@@ -133,11 +133,11 @@ class Column(Generic[T]):
     sort: Callable[[T], Any] | None = None
     class_: str = ""
     down: bool = False
-    """Whether the first click sorts the greatest to the top."""
+    """True if the first click sorts the greatest to the top."""
 
 
 def ordered(rows: Iterable[T], columns: Sequence[Column[T]], asked: Asked, default: str) -> list[T]:
-    """The rows as the query wants them sorted. What is not known stands at the end, either way."""
+    """The rows as the query wants them sorted. Unknown values stand at the end, either way."""
     column, down = _order(columns, asked, default)
     if column.sort is None:
         return list(rows)

@@ -1,4 +1,4 @@
-"""The last rebalances as drawings: each with its phases, whom it waited for, and who came and went."""
+"""The last rebalances as drawings: each with its phases, the members it waited for, and those that came and went."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN: Final = 20
 _TONES: Final = ("join", "sync")
 _DOING: Final = {"join": "joining", "sync": "syncing"}
 _NAMED: Final = 3
-"""How many of those that came or went are named; the others are in the tooltip."""
+"""The number of members that came or went that are named; the others are in the tooltip."""
 
 
 def listed(found: Sequence[Episode], names: MemberNames, now_ms: int) -> Html:

@@ -1,4 +1,4 @@
-"""A reset of a group's offsets: the form, what it would do, and what it did."""
+"""A reset of a group's offsets: the form, the preview, and the result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LINES: Final = 500
 
 
 def wish(asked: Asked, topics: tuple[str, ...]) -> Wish | None:
-    """What the query asks for, or None if it asks for nothing yet."""
+    """The reset that the query asks for, or None if it asks for nothing yet."""
     aim = next((each for each in get_args(Aim) if each == asked.text("to")), None)
     chosen = tuple(each for each in topics if asked.text(f"topic.{each}"))
     return None if aim is None else Wish(asked.text("id"), chosen, aim, asked.text("value").strip())
@@ -52,7 +52,7 @@ async def page(asked: Asked) -> tuple[Page, Preview | None]:
 
 
 def done(asked: Asked, group_id: str, offsets: dict[TopicPartition, int]) -> Page:
-    """What a reset has done."""
+    """The page after a reset."""
     said = f"{figures.plural(len(offsets), 'offset')} of {group_id} moved."
     good = el("div", el("p", el("b", "Done. "), said), class_="alert good", role="status")
     back = el("p", el("a", "To the group", href=to("/group", id=group_id), class_="button"))
@@ -65,7 +65,7 @@ def done(asked: Asked, group_id: str, offsets: dict[TopicPartition, int]) -> Pag
 
 
 def failed(group_id: str, text: str, status: int = 409) -> Page:
-    """Why a reset was not done."""
+    """The page that says why a reset was not done."""
     bad = el("div", el("p", el("b", "Not done. "), text), class_="alert bad", role="alert")
     back = el("p", el("a", "Try again", href=to("/group/reset", id=group_id), class_="button"))
     regions = (Region("head", _head(group_id)), Region("failed", el("div", bad, back)))

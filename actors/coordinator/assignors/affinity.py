@@ -27,9 +27,9 @@ class Given(NamedTuple):
     rack: str
     """Its leader's; empty if that is not known."""
     holder: str
-    """Who has it in the target."""
+    """The member that has it in the target."""
     owner: str
-    """For whom it stands: somebody has to get one in the end."""
+    """The member that it stands for: somebody has to get one in the end."""
 
 
 class Move(NamedTuple):
@@ -69,7 +69,7 @@ def _given(group: GroupSpec, target: Target) -> Iterator[Given]:
 
 
 def _lost(group: GroupSpec, given: Iterable[Given], pace: Pace) -> Generator[None, None, dict[Place, str]]:
-    """Who had what is given out, of those that are there still."""
+    """The members that had the places given out, of those that are there still."""
     out: dict[bytes, set[int]] = {}
     for each in given:
         out.setdefault(each.place[0], set()).add(each.place[1])
@@ -84,7 +84,7 @@ def _lost(group: GroupSpec, given: Iterable[Given], pace: Pace) -> Generator[Non
 
 
 def _pools(group: GroupSpec, given: Sequence[Given]) -> Iterator[Sequence[Given]]:
-    """What is given out, by what members may swap: all if they subscribe to the same, else what is of one topic."""
+    """Pools of places within which members may swap: one if all subscribe to the same, else one for each topic."""
     if group.homogeneous:
         yield given
         return
@@ -100,7 +100,7 @@ def _pools(group: GroupSpec, given: Sequence[Given]) -> Iterator[Sequence[Given]
 def _rechosen(
     group: GroupSpec, target: Target, lost: Mapping[Place, str], pool: Sequence[Given], moves: list[Move], pace: Pace
 ) -> Generator[None, None, list[Given]]:
-    """What is given out when members that lose some of it have chosen anew what they keep; that is in `moves`."""
+    """The places given out after members that lose some have chosen anew what they keep; `moves` has their choices."""
     by_loser: dict[str, list[int]] = {}
     for index, each in enumerate(pool):
         if each.place in lost:
@@ -119,7 +119,7 @@ def _rechosen(
 
 
 def _kept(group: GroupSpec, target: Target, member_id: str, of_topic: bytes | None) -> Iterator[Place]:
-    """What a member had, and has in the target; of one topic alone, if one is named."""
+    """The places that a member had, and has in the target; of one topic alone, if one is named."""
     had = group.members[member_id].assigned
     for topic, numbers in sorted(target[member_id].items()):
         if of_topic in (None, topic):
@@ -133,9 +133,9 @@ def _exchanged(
     lost: Sequence[tuple[int, Given]],
     wanted: Iterable[str | None],
 ) -> Iterator[tuple[int, Place]]:
-    """What a member takes back, by its index, each with what it gives up for that.
+    """The places that a member takes back, by index, each with the one that it gives up for it.
 
-    It keeps what is near it, else what is near nobody who gets something, and what it has kept rather than others.
+    It keeps the places near it, else those near nobody who gets one; and its own rather than others.
     """
     own = group.members[member_id].rack or ""
     near = frozenset(wanted)
@@ -151,11 +151,11 @@ def _exchanged(
     yield from zip(back, up, strict=True)
 
 
-# -- who gets what is given out
+# -- the new owners
 
 
 def _swapped(group: GroupSpec, pool: Sequence[Given]) -> Iterator[tuple[Given, str]]:
-    """Who gets each of them: as many for each member as before."""
+    """The new owner of each of them: each member gets as many as before."""
     places = Counter(each.owner for each in pool)
     racks = {member_id: group.members[member_id].rack or "" for member_id in places}
     away: list[Given] = []
@@ -189,7 +189,7 @@ def _next_of(members: list[str], places: Counter[str]) -> str | None:
 
 
 def _shared_out(rest: Iterable[Given], places: Counter[str]) -> Iterator[tuple[Given, str]]:
-    """What can be near nobody goes to its owner if that one has a place left, and else to anybody."""
+    """A place that can be near nobody goes to its owner if that one has room left, and else to anybody."""
     homeless: list[Given] = []
     for each in rest:
         if places[each.owner] > 0:

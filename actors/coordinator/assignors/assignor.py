@@ -1,4 +1,4 @@
-"""What an assignor is given and what it returns.
+"""The input and the result of an assignor.
 
 A topic is its 16-byte id throughout. Nothing here knows groups, epochs or records.
 """
@@ -31,7 +31,7 @@ class GroupSpec:
     partitions: Mapping[bytes, int]
     """The number of partitions of each topic that any member subscribes."""
     homogeneous: bool
-    """Whether all members subscribe the same topics."""
+    """True if all members subscribe the same topics."""
     leaders: Mapping[bytes, tuple[str, ...]] = field(default_factory=dict)
     """The rack of each partition's leader by topic, empty where it is not known; no topics if racks do not count."""
 

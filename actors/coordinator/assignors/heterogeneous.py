@@ -72,7 +72,7 @@ class _Assignment:
                     yield
 
     def _kept(self, member: int, topic: bytes, partitions: frozenset[int]) -> int:
-        """How many it keeps: a previous target may have been for fewer partitions, never for the same twice."""
+        """The number that it keeps: a previous target may have been for fewer partitions, never for the same twice."""
         owners = self._owners[topic]
         kept = 0
         for partition in partitions:

@@ -46,7 +46,7 @@ def homogeneous_steps(group: GroupSpec) -> Slices:
 
 
 def _taken(previous: Partitions, free: Free) -> Partitions:
-    """What of a previous target is free, which it then is no more; the same mapping if that is all of it."""
+    """The free part of a previous target, which then is free no more; the same mapping if that is all of it."""
     taken: dict[bytes, frozenset[int]] = {}
     whole = True
     for topic, partitions in previous.items():
@@ -64,7 +64,7 @@ def _size(partitions: Partitions) -> int:
 
 
 def _quotas(total: int, sizes: Mapping[str, int]) -> dict[str, int]:
-    """How many partitions each member gets; it has `sizes` already."""
+    """The number of partitions that each member gets; it has `sizes` already."""
     least, more = divmod(total, len(sizes))
     quotas: dict[str, int] = {}
     for visited, (member_id, size) in enumerate(sizes.items()):

@@ -1,4 +1,4 @@
-"""How many partitions each member has, and who of a topic's subscribers has fewest and most.
+"""The loads of members, in partitions, and the subscribers of a topic with the fewest and the most.
 
 The order among members that have equally many is Kafka's. Its subscribers of a topic stand in a row by their number of
 partitions, then by member. `Lightest` gives one partition each to those that have fewest, from left to right; when all
@@ -32,7 +32,7 @@ class Loads:
         return Row(sorted(chain.from_iterable(places)), self._base)
 
     def spread(self, topic: bytes) -> int:
-        """By how much the subscribers of a topic differ."""
+        """The difference between the loads of a topic's subscribers."""
         places = [self._places[number] for number in self._subscribers.by_topic[topic]]
         return max(each[-1] for each in places) // self._base - min(each[0] for each in places) // self._base
 
@@ -74,7 +74,7 @@ class Row:
 
 
 class Lightest:
-    """Who gets the next partition."""
+    """Chooses the member that gets the next partition."""
 
     __slots__ = ("_end", "_next", "_row", "level")
 
@@ -82,7 +82,7 @@ class Lightest:
         self._row = row
         self._next = self._end = 0
         self.level = row.size(0) - 1
-        """How many partitions those have, before this round, that take turns."""
+        """The number of partitions that those who take turns had before this round."""
 
     def take(self) -> int:
         if self._next >= self._end:
@@ -95,7 +95,7 @@ class Lightest:
 
 
 class Heaviest:
-    """Who gives up the next partition."""
+    """Chooses the member that gives up the next partition."""
 
     __slots__ = ("_end", "_next", "_row", "_start", "level")
 
@@ -104,7 +104,7 @@ class Heaviest:
         self._start = self._end = len(row)
         self._next = len(row) - 1
         self.level = row.size(len(row) - 1) + 1
-        """How many partitions those have, before this round, that take turns."""
+        """The number of partitions that those who take turns had before this round."""
 
     def take(self) -> int | None:
         """None if nobody is left that has anything to give."""

@@ -55,7 +55,7 @@ def _java_order(text: str) -> bytes:
 
 
 def _divided(count: int, members: list[int]) -> Iterator[tuple[int, range]]:
-    """Who gets which of so many partitions; members beyond their number get none."""
+    """Each member's range of so many partitions; members beyond their number get none."""
     each, more = divmod(count, len(members))
     start = 0
     for number, member in enumerate(members[: min(count, len(members))]):

@@ -1,4 +1,4 @@
-"""Who subscribes which topic. Members are numbers here: their places in the order that the assignor visits them in.
+"""The subscribers of each topic. Members are numbers here: their places in the order that the assignor visits them in.
 
 Members with the same subscription stand together as a class, of which there are few even in large groups, so that most
 questions about the subscribers of a topic are questions about a few classes.

@@ -1,7 +1,7 @@
 """Classic groups: members assign, the coordinator counts generations (KIP-62, and the group protocol before it).
 
 A *group* divides the partitions of some topics among its members, so that each partition has one owner. Kafka splits
-the work: the coordinator knows who is there, and one member, the *leader*, decides who gets what. The coordinator
+the work: the coordinator knows the members, and one of them, the *leader*, divides the partitions. The coordinator
 never reads an assignment.
 
 **A rebalance has two rounds.** Members send JoinGroup with the protocols they speak; it is held until all members of
@@ -20,7 +20,7 @@ Some refinements are found all over these files:
 - the first rebalance of an empty group waits a little for others (KIP-134);
 - a *static* member has an instance id and keeps its place when it restarts (KIP-345, KIP-814 for the leader).
 
-**What is durable** is one record for each group (records.py): the group with its last assignment. It holds all of the
+**The durable state** is one record for each group (records.py): the group with its last assignment. It holds all of the
 group, and the next one waits for it. Parked requests and timers are lost with the process: members join again, or find
 everything as it was if their group was Stable.
 """

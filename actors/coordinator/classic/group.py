@@ -70,7 +70,10 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
 
 
 class InitialDelay:
-    """How long the first rebalance of an empty group waits for more members (KIP-134). It grows while some come."""
+    """The time for which the first rebalance of an empty group waits for more members (KIP-134).
+
+    It grows while some come.
+    """
 
     __slots__ = ("left_ms", "member_came", "step_ms", "wait_ms")
 
@@ -79,11 +82,14 @@ class InitialDelay:
         self.wait_ms = step_ms
         """The present wait, from its beginning or from when it was last prolonged."""
         self.left_ms = max(rebalance_timeout_ms - step_ms, 0)
-        """How much longer it may still become, at most."""
+        """The time by which it may still become longer, at most."""
         self.member_came = False
 
     def prolong(self) -> bool:
-        """To be called when `wait_ms` is over. Whether to wait once more: a member came meanwhile, and time is left."""
+        """To be called when `wait_ms` is over.
+
+        Returns True to wait once more: a member came meanwhile, and time is left.
+        """
         if not self.member_came or not self.left_ms:
             return False
         self.member_came = False
@@ -154,7 +160,7 @@ class ClassicGroup:
         self.join_timer = Timer(nothing)
         self.sync_timer = Timer(nothing)
         self.assignment_in_flight = False
-        """Whether the leader's assignment of this generation was handed to the log."""
+        """True once the leader's assignment of this generation has been handed to the log."""
         self.replacement = Replacement()
         self.key_prefixes: dict[str, bytes] = {}
         """The beginnings of the keys of offset records, by topic."""
@@ -277,7 +283,7 @@ class ClassicGroup:
 
     @property
     def is_simple(self) -> bool:
-        """Whether the group is used for its offsets only, without members."""
+        """True if the group is used for its offsets only, without members."""
         return self.protocol_type is None and self.state is GroupState.EMPTY and not self.pending_joins
 
     @property
@@ -286,12 +292,12 @@ class ClassicGroup:
 
     @property
     def is_vacant(self) -> bool:
-        """Whether it has neither members nor pending member ids."""
+        """True if it has neither members nor pending member ids."""
         return not self.members and not self.pending_joins
 
     @property
     def all_joined(self) -> bool:
-        """Whether the join phase waits for nobody."""
+        """True if the join phase waits for nobody."""
         return len(self.members) == self.roster.awaiting_join and not self.pending_joins
 
     @property
@@ -317,7 +323,7 @@ class ClassicGroup:
                 return None
 
     def accepts(self, request: JoinGroupRequest, max_size: int) -> bool:
-        """Whether `group.max.size` leaves room for this join.
+        """True if `group.max.size` leaves room for this join.
 
         A static member's next incarnation comes without a member id and takes its own place. Kafka refuses it when the
         group is full, which locks out a member that merely restarts.
@@ -343,7 +349,7 @@ class ClassicGroup:
         return member
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a join offering these protocols can become part of this group."""
+        """True if a join offering these protocols can become part of this group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         return self.protocol_type == protocol_type and self.roster.all_support_one_of(protocols)
@@ -437,7 +443,7 @@ class ClassicGroup:
 
     def check_offset_delete(self) -> Error:
         if self.state is not GroupState.EMPTY and self.protocol_type != "consumer":
-            return Error.NON_EMPTY_GROUP  # what its members read cannot be told
+            return Error.NON_EMPTY_GROUP  # nobody can tell what its members read
         return Error.NONE
 
     def reads(self, topic: str) -> bool:

@@ -1,6 +1,6 @@
 """Describes rebalances of classic groups: how long each phase took, and whom it waited for.
 
-What is remembered of rebalances of all types stands in `groups/history.py`, and so does whose eyes it is for.
+The memory of rebalances of all types is in `groups/history.py`, which also says who may see it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from actors.coordinator.turn import Now
 
 
 class RebalancePhase(StrEnum):
-    """How far a rebalance is.
+    """The phases of a rebalance.
 
     =======  ==================================================  =========================
     phase    what ends it                                        method of ClassicRebalance
@@ -68,9 +68,9 @@ class ClassicRebalance(Rebalance):
         self.phase = RebalancePhase.JOINING
         self.joined: Now | None = None
         self.joins: deque[Awaited] = deque(maxlen=LAST_MAX)
-        """Who joined last, latest last; those who did not come are later than all."""
+        """The members that joined last, latest last; those who did not come are later than all."""
         self.syncs: deque[Awaited] = deque(maxlen=LAST_MAX)
-        """Who sent SyncGroup last before the assignment was written: the leader is the last one."""
+        """The members that sent SyncGroup last before the assignment was written: the leader is the last one."""
 
     @property
     def takes_changes(self) -> bool:
@@ -124,7 +124,7 @@ class ClassicRebalance(Rebalance):
 
 
 class ClassicHistory:
-    """What happens to the rebalances of a shard's classic groups. `log` has those of all types."""
+    """The events of rebalances of a shard's classic groups."""
 
     def __init__(self, log: RebalanceLog) -> None:
         self._log = log

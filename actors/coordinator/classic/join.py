@@ -1,7 +1,7 @@
 """JoinGroup, versions 0 to 9.
 
-The group, its size, its state and the protocols are checked first. What follows depends on the group's state and on who
-asks: a client without an id, a pending id, a static member's next incarnation, or a member.
+The group, its size, its state and the protocols are checked first. The further steps depend on the group's state and on
+the sender: a client without an id, a pending id, a static member's next incarnation, or a member.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Join:
 
     @staticmethod
     def _may_answer_at_once(group: ClassicGroup, member: Member, request: JoinGroupRequest) -> bool:
-        """Whether the join changes nothing, so that no rebalance is needed: a repeat, or a follower that asks again.
+        """True if the join changes nothing, so that no rebalance is needed: a repeat, or a follower that asks again.
 
         A leader that joins again in Stable wants a rebalance, for instance because the topics have changed.
         """

@@ -1,4 +1,4 @@
-"""One member of a classic group: what it said of itself when it joined, and what it waits for."""
+"""One member of a classic group: its statement when it joined, and its open requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ class Member:
         self.rebalance_timeout_ms = request.effective_rebalance_timeout_ms
         self.protocols: Protocols = request.protocols
         self.process = request.process
-        """What it says of its process. It is not in its record: unknown after a load, until it joins again."""
+        """The text by which it describes its process. It is not in its record: unknown after a load, until it joins
+        again.
+        """
         self.assignment = b""
         self.parked_join: ParkedJoin | None = None
         self.parked_sync: ParkedSync | None = None
@@ -96,7 +98,7 @@ class Member:
         )
 
     def silent_ms(self, now: Now) -> int:
-        """How long ago it was last heard, by its session timer; 0 while that does not run."""
+        """The time since it was last heard, by its session timer; 0 while that does not run."""
         due_ms = self.session.due_ms
         return 0 if due_ms is None else max(now.monotonic_ms - (due_ms - self.session_timeout_ms), 0)
 

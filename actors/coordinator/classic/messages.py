@@ -31,9 +31,9 @@ class JoinGroupRequest:
     api_version: int = 9
     reason: str | None = None
     expected_members: int = 0
-    """How many members the group is about to have; 0 if the client does not know."""
+    """The number of members that the group is about to have; 0 if the client does not know."""
     process: str = ""
-    """What the client says of its process, for people. It may be anything."""
+    """The client's description of its process, for people. It may be anything."""
 
     @property
     def effective_rebalance_timeout_ms(self) -> int:

@@ -1,4 +1,4 @@
-"""How a rebalance begins, completes and is timed, whatever brought it about.
+"""The course of a rebalance: its beginning, its end and its timers, whatever its cause.
 
 Requests that lead here are in join.py, sync.py and membership.py. After every change of the membership it is checked
 whether the join phase is complete; otherwise a group could wait for somebody who has gone.
@@ -177,7 +177,7 @@ class Rebalancer:
             self._complete_join(group, now)
 
     def _awaits_announced(self, group: ClassicGroup, now: Now) -> bool:
-        """Whether a moment is given to members that newcomers of this rebalance have announced.
+        """Decides whether to wait a moment for members that newcomers of this rebalance have announced.
 
         Several that a pool starts together join within moments. A group whose members are quick to join again would
         else take up the first of them alone, and rebalance once more for each of the others.

@@ -1,4 +1,4 @@
-"""What a shard tells people of classic groups, beside what all types tell. Times are wall times in ms."""
+"""A shard's reports on classic groups, beside those on all types. Times are wall times in ms."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _LATER: Final = {"since": 1}
 
 @dataclass(frozen=True, slots=True)
 class ClassicStatus(GroupStatus):
-    """How a classic group stands."""
+    """The state of a classic group."""
 
     generation_id: int
     awaited_members: tuple[str, ...]
-    """Whom the running phase of a rebalance waits for: members, and ids that were given out and not used yet."""
+    """The members that the running phase of a rebalance waits for, and ids that were given out and not used yet."""
     phase_ends_in_ms: int | None
-    """When that phase ends at the latest; None if none is running."""
+    """The time at which that phase ends at the latest; None if none is running."""
     rebalances: tuple[RebalanceEvent, ...]
     state: str = field(default="", metadata=_LATER)
     members: int | None = field(default=None, metadata=_LATER)
@@ -61,7 +61,7 @@ class ClassicRebalanceView(RebalanceView):
     client_id: str = ""
     host: str = ""
     joined_ms: int | None = None
-    """When the join phase was over; None while it runs, or if another rebalance broke it off."""
+    """The end of the join phase; None while it runs, or if another rebalance broke it off."""
     ended_ms: int | None = None
     members: int = 0
     came: tuple[str, ...] = ()

@@ -28,11 +28,11 @@ class Roster:
         self.identify = self._places.identify
         self.leader_id: str | None = None
         self.awaiting_join = 0
-        """How many members have a parked join."""
+        """The number of members with a parked join."""
         self.expected = 0
-        """How many members those that are new have announced, at most; 0 if they have announced nothing."""
+        """The largest number of members that new ones have announced; 0 if they have announced nothing."""
         self.supported_protocols: dict[str, int] = {}
-        """How many members support each protocol."""
+        """The number of members that support each protocol."""
 
     # -- places
 
@@ -80,7 +80,7 @@ class Roster:
         self._count_protocols(member.protocols, 1)
 
     def assign(self, member: Member, assignment: bytes) -> None:
-        """Note what a member has, where that is not what its group's record says."""
+        """Note a member's state where it differs from its group's record."""
         member.assignment = assignment
 
     # -- joins
@@ -90,7 +90,7 @@ class Roster:
         older = member.parked_join
         self.awaiting_join += older is None
         member.parked_join = parked
-        if member.is_new:  # what older ones once announced is no longer true
+        if member.is_new:  # older members' announcements are no longer true
             self.expected = max(self.expected, parked.request.expected_members)
         return older
 
@@ -103,12 +103,12 @@ class Roster:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all members that were announced have come."""
+        """True if all members that were announced have come."""
         return 0 < self.expected <= len(self.by_id)
 
     @property
     def is_short(self) -> bool:
-        """Whether members were announced that have not come."""
+        """True if members were announced that have not come."""
         return self.expected > len(self.by_id)
 
     def absent(self) -> list[Member]:
@@ -142,7 +142,7 @@ class Roster:
                 del self.supported_protocols[name]
 
     def all_support_one_of(self, protocols: Protocols) -> bool:
-        """Whether there is one of these protocols that every member supports."""
+        """True if every member supports one of these protocols."""
         everyone = len(self.by_id)
         return any(self.supported_protocols.get(name) == everyone for name, _ in protocols)
 

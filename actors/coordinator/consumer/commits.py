@@ -1,4 +1,4 @@
-"""Whether a member may commit and fetch offsets of a consumer group.
+"""The checks of a member's commits and fetches of a consumer group's offsets.
 
 A commit that was sent before the member's last epoch is good for what the member has held since then; it is taken or
 refused as a whole. A fetch has to have the member's epoch.
@@ -32,7 +32,7 @@ def check_commit(state: ConsumerState, request: OffsetCommitRequest, image: Topi
 
 
 def _has_held(current: Current, request: OffsetCommitRequest, image: TopicImage | None) -> bool:
-    """Whether the member has held every partition since the epoch that the request names."""
+    """True if the member has held every partition since the epoch that the request names."""
     for each in request.topics:
         topic = None if image is None else image.named(each.topic)
         if topic is None:

@@ -29,8 +29,9 @@ from actors.coordinator.turn import Now, Token
 
 CLASSIC_TYPE, CONSUMER_TYPE = 0, 1
 SLICE_WORK: Final = 3_000
-"""How many members, names, topics and partitions of theirs are described in one turn, in all: a few milliseconds of
-work. The last member of a slice is not cut, however much it has."""
+"""The number of members, names, topics and partitions that are described in one turn, in all: a few milliseconds of
+work. The last member of a slice is not cut, however much it has.
+"""
 _MEMBER_WORK: Final = 8
 _COPIED: Final = 16
 """So many members are copied for a description with the work of one value."""
@@ -199,7 +200,7 @@ class _Members:
 
 
 def _size(partitions: Mapping[bytes, Collection[int]]) -> int:
-    """How many values are shown of these: topics and partitions."""
+    """The number of values that are shown of these: topics and partitions."""
     return len(partitions) + sum(map(len, partitions.values()))
 
 

@@ -166,7 +166,7 @@ def _classic(classic: ClassicMetadata) -> bytes:
 
 
 def read_member(value: bytes) -> MemberMetadata:
-    """What a record 5 says. A regex of null is as good as none."""
+    """The content of a record 5. A regex of null is as good as none."""
     reader = _open(value)
     instance_id, rack_id = reader.nullable_string(True), reader.nullable_string(True)
     client_id, client_host = reader.string(True), reader.string(True)
@@ -205,7 +205,7 @@ def target_value(target: Partitions) -> bytes:
 
 
 def read_target(value: bytes) -> dict[bytes, frozenset[int]]:
-    """What a record 7 says."""
+    """The content of a record 7."""
     reader = _open(value)
     target = {topic_id: frozenset(numbers) for topic_id, numbers, _ in _list(reader, _read_partitions)}
     reader.tagged()
@@ -241,7 +241,7 @@ def _held_topic(partitions: Mapping[int, int]) -> bytes:
 
 
 def read_current(value: bytes) -> Current:
-    """What a record 8 says."""
+    """The content of a record 8."""
     reader = _open(value)
     epoch, previous_epoch = reader.i32(), reader.i32()
     state = _KNOWN_STATES.get(reader.raw(1)[0], MemberState.UNKNOWN)
@@ -276,7 +276,7 @@ def regex_value(resolved: Resolved) -> bytes:
 
 
 def read_regex(value: bytes) -> Resolved:
-    """What a record 16 says."""
+    """The content of a record 16."""
     reader = _open(value)
     resolved = Resolved(frozenset(_list(reader, _read_string)), reader.i64(), reader.i64())
     reader.tagged()

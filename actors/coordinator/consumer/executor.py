@@ -34,7 +34,7 @@ SLICE_PAUSE_MS = 1
 TURN_WORK = 2_000
 """Operations share a write, and a turn, up to about so much work. It takes some milliseconds."""
 BYTES_A_PARTITION = 8
-"""What a partition takes in a record, about."""
+"""The size of a partition in a record, about."""
 MANY = 1_000
 """After a write of more records than these, groups go on in the next turn."""
 TOO_LARGE = Error.UNKNOWN_SERVER_ERROR
@@ -69,7 +69,7 @@ class Executor:
     def restore(self, group: ConsumerGroup, replaced: Replaced, now: Now, undone: Iterable[Operation] = ()) -> None:
         """Put the group of the other type back, for nothing of this one was written.
 
-        What waits is for that one, and what was to be written with the rest.
+        The operations that wait are for that one, and so are those that were to be written with the rest.
         """
         self.runtime.cancel_timers(group)
         self.runtime.groups[group.group_id] = replaced.group
@@ -114,7 +114,7 @@ class Executor:
             self._go_on(group, now)
 
     def _hand_over(self, group: ConsumerGroup, done: list[Done], now: Now) -> None:
-        """A group of another type is in the place of this one now. What waits here is for that one."""
+        """A group of another type is in the place of this one now. The operations that wait here are for that one."""
         self.runtime.cancel_timers(group)
         self.runtime.resume(group.group_id, now)
         done[-1].draft.handed_over(now)
@@ -237,7 +237,7 @@ class _Batch:
         if not isinstance(answer, Refusal):
             self._note()
         if self._draft.work > TURN_WORK and not isinstance(answer, Refusal):
-            self._made = self._draft.drafted  # which costs less than to do all that again
+            self._made = self._draft.drafted  # keeping it costs less than to do all that again
         else:
             for change in changes[len(self._before) :]:
                 change.apply(self._made)
@@ -262,7 +262,7 @@ class _Batch:
         return records, size_bytes
 
     def _note(self) -> None:
-        """What an operation has heard and seen stays, whether its records are written or not."""
+        """The signs of life and the look at topics stay, whether an operation's records are written or not."""
         if self._draft.heard:
             self._executor.timing.heard(self._group, self._draft.heard, self._draft.now)
         if self._draft.has_looked_at_topics:

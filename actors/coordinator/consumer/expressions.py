@@ -12,16 +12,16 @@ from typing import Final
 import re2
 
 CLASSES_MAX: Final = 100
-"""How many classes of Unicode, such as `\\pL`, an expression may have."""
+"""The most classes of Unicode, such as `\\pL`, that an expression may have."""
 _MEMORY_BYTES: Final = 1 << 20
-"""What a compiled expression may take. RE2 refuses one that would take more."""
+"""The most memory that a compiled expression may take. RE2 refuses one that would take more."""
 
 IsLate = Callable[[], bool]
-"""Whether what is being done has taken too long, or nobody needs it any more."""
+"""True if the work has taken too long, or nobody needs it any more."""
 
 
 def error_of(regex: str) -> str:
-    """Why an expression cannot be used; empty if it can."""
+    """The reason why an expression cannot be used; empty if it can."""
     if regex.count("\\p") + regex.count("\\P") > CLASSES_MAX:
         return f"it has more than {CLASSES_MAX} classes of Unicode"
     try:

@@ -59,24 +59,27 @@ class ConsumerGroup:
         self.is_dead = False
         self.replaced = replaced
         self.waiting: deque[Operation] = deque()
-        """What is to be done to it, in order."""
+        """The operations to be carried out on it, in order."""
         self.is_busy = False
-        """Whether something is being done, or its records have not committed yet."""
+        """True while an operation is being carried out, or its records have not committed yet."""
         self.is_stuck = False
-        """Whether they have not for so long that nobody waits any more."""
+        """True if they have not for so long that nobody waits any more."""
         self.written: ConsumerState | None = None
-        """What it is when the records under way have committed; None if there are none, or it is none any more then."""
+        """The group's state once the records under way have committed; None if there are none, or the group ends with
+        them.
+        """
         self.becomes: Successor | None = None
         """The group that is in its place then, if that one has members."""
         self.resolving_until_ms = 0
         """Until when its regular expressions are being resolved (monotonic); over if that has failed silently."""
         self.slice = Timer(nothing)
-        """When the computation of a target goes on."""
+        """The timer by which the computation of a target goes on."""
         self.tidying = Timer(nothing)
-        """When what is left of members is removed, if that has failed."""
+        """The timer by which the rest of former members is removed, if that has failed."""
         self.members: dict[str, MemberTimers] = {}
         self.topics_due_ms = 0
-        """When its next heartbeat looks at the topics again (monotonic), if none of them changes before."""
+        """The time at which its next heartbeat looks at the topics again (monotonic), if none of them changes before.
+        """
         self.topics_seen = 0
         """The number of the image up to which none of its topics has changed since it looked."""
         self.history: deque[RebalanceEvent] = deque(maxlen=HISTORY_LENGTH)
@@ -85,7 +88,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerState:
-        """What has committed, or what the group that it replaces is by these rules. It is not to be changed."""
+        """The committed state, or that of the group it replaces by these rules. It is not to be changed."""
         found = self._durable()
         if found is not None:
             return found
@@ -93,7 +96,7 @@ class ConsumerGroup:
 
     @property
     def exists(self) -> bool:
-        """Whether a record of it has committed."""
+        """True if a record of it has committed."""
         return self._durable() is not None
 
     # -- to look at
@@ -153,7 +156,7 @@ class ConsumerGroup:
             yield from each
 
     def is_at_rest(self, now: Now) -> bool:
-        """Whether nothing is to be done to it, whoever sends a heartbeat."""
+        """True if no operation is due on it, whoever sends a heartbeat."""
         if self.is_busy or self.waiting or self.is_dead or now.monotonic_ms >= self.topics_due_ms:
             return False
         newest = self._cluster.image_number
@@ -166,7 +169,7 @@ class ConsumerGroup:
     # -- topics
 
     def must_look_at_topics(self, now: Now, state: ConsumerState | None = None) -> bool:
-        """Whether topics that it subscribes to, or will when this is its state, may have changed."""
+        """True if topics that it subscribes to, or will when this is its state, may have changed."""
         is_due = now.monotonic_ms >= self.topics_due_ms
         return is_due or self._cluster.have_changed(state or self.state, self.topics_seen)
 

@@ -73,7 +73,7 @@ class Heartbeat(Operation):
         return keep(draft, member_id, self._updated(draft.state.metadata.get(member_id, NOBODY)))
 
     def _updated(self, member: MemberMetadata) -> MemberMetadata:
-        """The member with what it has sent. What it did not send stays."""
+        """The member with what it has sent. Fields that it did not send stay."""
         request = self._request
         names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
         timeout_ms = request.rebalance_timeout_ms
@@ -90,12 +90,12 @@ class Heartbeat(Operation):
 
 
 def refusal_of(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> Refusal | None:
-    """Why a heartbeat is refused; None if its sender is a member, or has been let in."""
+    """The reason why a heartbeat is refused; None if its sender is a member, or has been let in."""
     return find(draft, request) or regexes.check(draft, request.member_id, request.subscribed_topic_regex)
 
 
 def is_at_rest(state: ConsumerState, request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether a heartbeat is one of a member that has all it can have, and says nothing new. Most are."""
+    """True if a heartbeat is one of a member that has all it can have, and says nothing new. Most are."""
     member = state.metadata.get(request.member_id)
     return (
         member is not None

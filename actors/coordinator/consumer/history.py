@@ -37,7 +37,7 @@ class History:
             log.complete(group.group_id, now)
 
     def ended(self, group: ConsumerGroup, drafts: Sequence[Draft]) -> None:
-        """They have, and the group is of another type by the last of them. What ran leads nowhere."""
+        """They have, and the group is of another type by the last of them. The rebalance that ran is forgotten."""
         for draft in drafts[:-1]:
             self._tell(group, draft)
         self._runtime.rebalances.forget(group.group_id)

@@ -67,7 +67,7 @@ class Layered(MutableMapping[K, V]):
         self._length -= len(keys)
 
     def has_none(self, keys: Collection[K]) -> bool:
-        """Whether none of these is there; False also if one was and is no more."""
+        """True if none of these is there; False also if one was and is no more."""
         return has_none(self._changed, keys) and has_none(self._base, keys)
 
     def __iter__(self) -> Iterator[K]:
@@ -79,11 +79,11 @@ class Layered(MutableMapping[K, V]):
         return self._length
 
 
-# For many keys at once. What is done to each of them by itself takes ten times as long.
+# For many keys at once. One by one, they would take ten times as long.
 
 
 def has_none(mapping: Mapping[K, Any], keys: Collection[K]) -> bool:
-    """Whether none of the keys is in a mapping. It may say False of one over another that has had some."""
+    """True if none of the keys is in a mapping. It may say False of one over another that has had some."""
     return mapping.has_none(keys) if isinstance(mapping, Layered) else mapping.keys().isdisjoint(keys)
 
 

@@ -1,4 +1,4 @@
-"""How members go.
+"""The departure of members.
 
 They leave, for good or for a while; or they are removed because they were not heard, or gave nothing back in time.
 """
@@ -70,7 +70,7 @@ class EndOfRebalance(Operation):
             remove(draft, (self.member_id,), "rebalance timed out", expels=True)
 
     def is_due(self, state: ConsumerState) -> bool:
-        """Whether the member is where it was. One that has moved on has a timer of its own again, if it needs one."""
+        """True if the member is where it was. One that has moved on has a timer of its own again, if it needs one."""
         return self.member_id in state.metadata and state.current_of(self.member_id) == self.since
 
 

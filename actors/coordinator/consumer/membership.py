@@ -37,7 +37,9 @@ def new_member_id(new_id: Callable[[], str]) -> str:
 
 
 def find(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> Refusal | None:
-    """Why the sender of a heartbeat is refused. None if it is a member, or may become one under the id it sends.
+    """The reason why the sender of a heartbeat is refused.
+
+    None if it is a member, or may become one under the id it sends.
 
     A static member that comes back has the place of its former incarnation afterwards.
     """
@@ -53,7 +55,7 @@ def find(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> Refusal | None
 
 
 def identify(state: ConsumerState, member_id: str, instance_id: str | None) -> Refusal | None:
-    """Why nobody is known by these ids. An instance id is checked before the member id."""
+    """The reason why nobody is known by these ids, or None. An instance id is checked before the member id."""
     if instance_id is not None:
         holder = state.instances.get(instance_id)
         if holder is None:

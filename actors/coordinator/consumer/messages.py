@@ -18,7 +18,7 @@ from actors.coordinator.turn import Token
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is refused."""
+    """The reason why a request is refused."""
 
     error: int
     message: str | None = None
@@ -39,12 +39,12 @@ class ConsumerGroupHeartbeatRequest:
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
     topic_partitions: Partitions | None = None
-    """What the member owns; None: what it has said last."""
+    """The partitions that the member owns; None: the same as it said last."""
     client_id: str = ""
     client_host: str = ""
     api_version: int = 1
     process: str = ""
-    """What the client says of its process, for people. It may be anything."""
+    """The client's description of its process, for people. It may be anything."""
 
     @property
     def is_leave(self) -> bool:
@@ -52,12 +52,12 @@ class ConsumerGroupHeartbeatRequest:
 
     @property
     def needs_member_id(self) -> bool:
-        """Whether it is for the coordinator to choose the member's id."""
+        """True if it is for the coordinator to choose the member's id."""
         return self.api_version < 1 and self.member_epoch == JOIN_EPOCH and not self.member_id
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, as after a failure. Then it is answered everything."""
+        """True if it says everything, as after a failure. Then it is answered everything."""
         has_subscription = self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
         return self.rebalance_timeout_ms != -1 and self.topic_partitions is not None and has_subscription
 
@@ -99,7 +99,7 @@ class DescribedMember:
     subscribed_topic_names: tuple[str, ...]
     subscribed_topic_regex: str | None
     assignment: tuple[DescribedTopic, ...]
-    """What it may still hold: what it was told to give back is there until it has."""
+    """Its partitions, with those that it was told to give back until it has."""
     target: tuple[DescribedTopic, ...]
     member_type: int = 1
     """1: a member of the new protocol; 0: a classic one."""
@@ -125,7 +125,7 @@ class MembersDescribed:
     """
 
     token: Token
-    """Whose answer it is part of."""
+    """The request whose answer it is part of."""
     members: tuple[tuple[int, tuple[DescribedMember, ...]], ...]
 
 
@@ -178,7 +178,8 @@ class Resolution:
     began_ms: int
     """Wall time."""
     token: Token
-    """That of the heartbeat which it began with. What that one's client may not see is not part of the result."""
+    """That of the heartbeat which it began with. Topics that this one's client may not see are not part of the result.
+    """
 
 
 @dataclass(frozen=True, slots=True)

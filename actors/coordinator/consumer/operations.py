@@ -1,8 +1,8 @@
-"""What changes a consumer group: one operation after another, each on a draft of the group's state.
+"""The operations that change a consumer group: one after another, each on a draft of the group's state.
 
 An operation looks at the draft and writes records into it; the draft says at once what these say, while the group's
-durable state stays as it is until they have committed. One that is refused leaves nothing behind. How operations are
-run, and what follows when their records have committed or not, is executor.py's business.
+durable state stays as it is until they have committed. One that is refused leaves nothing behind. The running of
+operations, and the steps after their records have committed or not, are executor.py's business.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ OPERATION_WORK: Final = 10
 """About what an operation costs that changes nothing; a topic that is looked at counts 1."""
 RECORD_WORK: Final = 5
 CHANGED_MAX: Final = 10_000
-"""Of how many topics it is kept when they changed last."""
+"""The number of topics whose last change is kept."""
 
 
 @dataclass(slots=True)
 class Cluster:
-    """What all groups of a shard know of the world. The host keeps it true."""
+    """The knowledge that all groups of a shard share of the world. The host keeps it true."""
 
     assignors: Mapping[str, SlicedAssignor]
     topics: TopicImage | None = None
@@ -47,7 +47,7 @@ class Cluster:
     topics_made_at: int = -1
     """The version of the image in which topics were new last."""
     image_number: int = 0
-    """How many images have been told."""
+    """The number of images that have been told."""
     changed_at: dict[str, int] = field(default_factory=dict)
     """The number of the image in which a topic, by name, was another one than before, or was no more."""
     all_changed_at: int = 0
@@ -56,10 +56,11 @@ class Cluster:
     """Makes a group a classic one, where that is known here."""
 
     def note_topics(self, topics: TopicImage) -> None:
-        """There are these topics now. What groups subscribe to is not looked at here, for there may be many groups."""
+        """There are these topics now. Groups' subscriptions are not looked at here, for there may be many groups."""
         older, self.topics = self.topics, topics
         self.image_number += 1
-        # What was made while nobody looked counts as new, too: expressions were resolved by whoever served before.
+        # Topics that were made while nobody looked count as new, too: expressions were resolved by the process that
+        # served before.
         if older is None or any(older.named(name) is None for name in topics.names()):
             self.topics_made_at = topics.version
         if older is not None:
@@ -71,7 +72,7 @@ class Cluster:
             self.all_changed_at = self.image_number
 
     def have_changed(self, state: ConsumerState, since: int) -> bool:
-        """Whether topics that a group subscribes to have changed since the image of this number."""
+        """True if topics that a group subscribes to have changed since the image of this number."""
         if since in (self.image_number, 0):
             return since == 0
         if since < self.all_changed_at:
@@ -87,7 +88,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What a group's epoch was raised for, for people."""
+    """The reason why a group's epoch was raised, for people."""
 
     reason: str
     member_id: str
@@ -100,7 +101,7 @@ class SizedChange(GroupChange, Protocol):
 
     @property
     def size(self) -> int:
-        """How many partitions or names it has."""
+        """The number of its partitions or names."""
 
 
 class Successor(Protocol):
@@ -111,7 +112,7 @@ class Successor(Protocol):
 
 
 def _nothing() -> None:
-    """What most operations have to do besides."""
+    """The default of further steps: most operations have none."""
 
 
 def _nothing_then(now: Now) -> None:
@@ -119,7 +120,7 @@ def _nothing_then(now: Now) -> None:
 
 
 class Drafted:
-    """What changes are applied to before they have committed."""
+    """The state that changes are applied to before they have committed."""
 
     __slots__ = ("persisted",)
 
@@ -127,12 +128,12 @@ class Drafted:
         self.persisted: Any = state
 
     def end(self) -> None:
-        """The group has ended. What follows in the same operation is the record of a group of another type."""
+        """The group has ended. The rest of the operation's changes is the record of a group of another type."""
         self.persisted = None
 
 
 class Draft:
-    """What one operation makes of a group."""
+    """A group as one operation drafts it, with the changes and the further steps."""
 
     __slots__ = (
         "assignors",
@@ -177,9 +178,9 @@ class Draft:
         self.drafted = Drafted(self.state)
         self.changes: list[GroupChange] = []
         self.now = now
-        """When it has begun."""
+        """The time at which it began."""
         self.latest = now
-        """When it goes on, if it has paused."""
+        """The time at which it goes on, if it has paused."""
         self.topics = cluster.topics
         self.image_number = cluster.image_number
         self.assignors = cluster.assignors
@@ -188,37 +189,37 @@ class Draft:
         self.of_broker = cluster.settings
         self.settings: GroupSettings = cluster.settings.of_group(group_id)
         self.must_look_at_topics = must_look_at_topics
-        """Whether topics may have changed since the group looked at them."""
+        """True if topics may have changed since the group looked at them."""
         self.must_raise = False
-        """Whether a target has to be computed, whatever the operation changes."""
+        """True if a target has to be computed, whatever the operation changes."""
         self.topics_made_at = cluster.topics_made_at
         self.regex_refresh_ms = cluster.settings.regex_refresh_interval_ms
         self.must_resolve = False
-        """Whether the group's regular expressions are to be resolved."""
+        """True if the group's regular expressions are to be resolved."""
         self.has_looked_at_topics = False
         self.heard = ""
         """The member that has given a sign of life."""
         self.noted: Callable[[], None] = _nothing
-        """What else is to be done if the operation succeeds, whether its records are written or not."""
+        """The further steps if the operation succeeds, whether its records are written or not."""
         self.downgrade = cluster.downgrade
         self.becomes: Successor | None = None
         """The group of another type that it is when its records have committed; None if that has no members."""
         self.handed_over: Callable[[Now], None] = _nothing_then
-        """What is to be done when a group of another type is in the place of this one."""
+        """The steps to be taken when a group of another type is in the place of this one."""
         self.cause: Cause | None = None
-        """Why the group's epoch was raised, if it was."""
+        """The cause of the group's new epoch, if it was raised."""
         self.process = ""
-        """What the member that has asked for it says of its process."""
+        """The process of the member that has asked for it, as that member describes it."""
         self.came: KnownMember | None = None
-        """Who is a member now and was not."""
+        """The member that has come."""
         self.took_over: tuple[str, KnownMember] | None = None
         """The id of a static member's former incarnation, and who has its place now."""
         self.went: list[KnownMember] = []
-        """Who is no member any more."""
+        """The members that have gone."""
         self.work = OPERATION_WORK
-        """What it has cost so far, in units of which a slice has thousands."""
+        """Its cost so far, in units of which a slice has thousands."""
         self.expels = False
-        """Whether these have not said that they leave."""
+        """True if these have not said that they leave."""
 
     def write(self, change: SizedChange) -> None:
         """Have a record written, if the operation succeeds."""
@@ -232,7 +233,7 @@ class Draft:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the group is one of another type now."""
+        """True if the group is one of another type now."""
         return not isinstance(self.drafted.persisted, ConsumerState)
 
     def topics_hash(self) -> int:

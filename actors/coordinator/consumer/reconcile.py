@@ -1,4 +1,4 @@
-"""One step of a member towards its target (KIP-848). A pure function of what it holds and what it says.
+"""One step of a member towards its target (KIP-848). A pure function of the member's holding and its words.
 
 A member that has to give something up comes first to that: it is told so, and stays at its epoch (UNREVOKED) until its
 heartbeat shows that it has. Then it gets what is free; it is at the new epoch, and waits for what others still hold
@@ -25,29 +25,29 @@ from actors.coordinator.consumer.values import Current, Held, MemberState, Parti
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What decides on a member's next step."""
+    """The facts that decide on a member's next step."""
 
     target: Partitions
     epoch: int
     """Of the target."""
     owned: Partitions | None
-    """What it says that it owns; None if it says nothing."""
+    """The partitions that it says it owns; None if it says nothing."""
     subscribed: frozenset[bytes]
     """The topics that it subscribes to now, of those that exist."""
     has_changed: bool
-    """Whether it has just changed its subscription."""
+    """True if it has just changed its subscription."""
     is_free: Callable[[tuple[bytes, int]], bool]
-    """Whether no other member lists a partition."""
+    """Tells whether no other member lists a partition."""
 
     def holds(self, held: Held) -> bool:
-        """Whether it may still have some of these partitions. One that says nothing may."""
+        """True if it may still have some of these partitions. One that says nothing may."""
         if self.owned is None:
             return True
         return any(not self.owned.get(topic_id, frozenset()).isdisjoint(each) for topic_id, each in held.items())
 
 
 def reconcile(current: Current, step: Step) -> Current | None:
-    """What the member holds from now on; the same object if nothing changes. None: it is to be fenced."""
+    """The member's holding from now on; the same object if nothing changes. None: it is to be fenced."""
     match current.state:
         case MemberState.STABLE:
             return _next(current, step) if current.epoch != step.epoch else _unless_changed(current, step)
@@ -78,7 +78,7 @@ def _strip(current: Current, step: Step) -> Current:
 
 
 def _next(current: Current, step: Step, *, at_target: bool = False) -> Current:
-    """Give up what the target does not have, else take of it what is free."""
+    """Give up partitions that are not in the target, else take free ones of it."""
     kept, revoked = _divide(current.assigned, step)
     if revoked and step.holds(revoked):
         epoch = step.epoch if at_target else current.epoch
@@ -91,7 +91,7 @@ def _next(current: Current, step: Step, *, at_target: bool = False) -> Current:
 
 
 def _divide(assigned: Held, step: Step) -> tuple[Held, Held]:
-    """What stays of the assigned partitions, and what goes."""
+    """The assigned partitions, divided into those that stay and those that go."""
     kept: dict[bytes, dict[int, int]] = {}
     revoked: dict[bytes, dict[int, int]] = {}
     for topic_id, partitions in assigned.items():
@@ -103,7 +103,7 @@ def _divide(assigned: Held, step: Step) -> tuple[Held, Held]:
 
 
 def _wanted(kept: Held, step: Step) -> tuple[Held, bool]:
-    """What the member gets beside what it keeps, and whether others still hold something of its target."""
+    """The partitions that the member gets beside those it keeps, and whether others still hold some of its target."""
     added: dict[bytes, dict[int, int]] = {}
     is_blocked = False
     for topic_id, partitions in step.target.items():

@@ -45,7 +45,7 @@ class GroupRecord(ABC):
 
     @property
     def size(self) -> int:
-        """How many partitions or names it has, which is about what it costs."""
+        """The number of its partitions or names, which is about what it costs."""
         return 0
 
     def records(self) -> list[Record]:

@@ -23,7 +23,7 @@ PAUSE_MS: Final = 10_000
 """The least time between two resolutions of a group."""
 
 MayRead = Callable[[str], bool]
-"""Whether the member that a resolution began with may see a topic."""
+"""Tells whether the member that a resolution began with may see a topic."""
 
 
 def _never() -> bool:
@@ -45,7 +45,7 @@ def resolve(resolution: Resolution, may_read: MayRead, is_late: IsLate = _never)
 
 
 def check(draft: Draft, member_id: str, regex: str | None) -> Refusal | None:
-    """Why a member may not have an expression. One that others have is not looked at again."""
+    """The reason why a member may not have an expression, or None. One that others have is not looked at again."""
     member = draft.state.metadata.get(member_id)
     if not regex or regex in draft.state.regexes or (member is not None and member.regex == regex):
         return None
@@ -54,7 +54,7 @@ def check(draft: Draft, member_id: str, regex: str | None) -> Refusal | None:
 
 
 def must_resolve(draft: Draft) -> bool:
-    """Whether the group's expressions are to be resolved, as far as records tell."""
+    """True if the group's expressions are to be resolved, as far as records tell."""
     state = draft.state
     if not state.regexes:
         return False

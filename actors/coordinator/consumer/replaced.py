@@ -22,7 +22,7 @@ class Replaced(Protocol):
 
     @property
     def changes(self) -> Sequence[GroupChange]:
-        """What is written before anything else: its tombstones, and what is kept of it."""
+        """The changes that are written before anything else: its tombstones, and the records that are kept of it."""
 
     @property
     def state(self) -> ConsumerState:
@@ -30,7 +30,7 @@ class Replaced(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """Whether its members have all that is theirs. Otherwise a target is due, whoever joins."""
+        """True if its members have all that is theirs. Otherwise a target is due, whoever joins."""
 
     @property
     def sessions(self) -> Mapping[str, int]:
@@ -47,7 +47,10 @@ class Upgrades(Protocol):
     """Makes consumer groups of groups of other types that have members."""
 
     def replacing(self, group: Group, token: Token, now: Now) -> Replaced | Refusal | None:
-        """What becomes of a group for whom joins it, or why it cannot. None: the request is carried out later."""
+        """The replacement of a group for a member that joins it, or the reason why there can be none.
+
+        None: the request is carried out later.
+        """
 
 
 class NoUpgrades:
@@ -58,7 +61,7 @@ class NoUpgrades:
 
 
 def no_consumer_group(group_id: str) -> Refusal:
-    """Why a group of another type is refused."""
+    """The refusal of a group of another type."""
     return Refusal(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is no consumer group.")
 
 

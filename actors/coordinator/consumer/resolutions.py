@@ -1,4 +1,4 @@
-"""What the host is to resolve: the regular expressions of groups, until it has asked for them."""
+"""The work for the host: regular expressions of groups, until it has asked for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.turn import Now, Token
 
 LIMIT_MS: Final = 60_000
-"""When a resolution is given up of which nothing was heard, and another one may begin."""
+"""The time after which a silent resolution is given up, and another one may begin."""
 
 
 class Resolutions:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 MAX_INT: Final = 2_147_483_647
 
 OVERRIDES: Final = ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms")
-"""What a group may have for itself, by `consumer.session.timeout.ms` and so on."""
+"""The settings that a group may have for itself, by `consumer.session.timeout.ms` and so on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +51,20 @@ class ConsumerSettings:
     assignors: tuple[str, ...] = ("uniform", "range")
     """The first one is that of groups whose members wish for none."""
     overrides: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By group id, what it has for itself of OVERRIDES. What lies outside the bounds is moved to the nearest one."""
+    """By group id, its own values of OVERRIDES. A value outside the bounds is moved to the nearest one."""
     migration_policy: str = "bidirectional"
-    """Which way a group that has members may change its protocol: also `upgrade`, `downgrade` or `disabled`."""
+    """The direction in which a group that has members may change its protocol: also `upgrade`, `downgrade` or
+    `disabled`.
+    """
 
     @property
     def may_upgrade(self) -> bool:
-        """Whether a classic group becomes a consumer group when a member of the new protocol joins."""
+        """True if a classic group becomes a consumer group when a member of the new protocol joins."""
         return self.migration_policy in ("bidirectional", "upgrade")
 
     @property
     def may_downgrade(self) -> bool:
-        """Whether a consumer group becomes a classic group when its last member of the new protocol goes."""
+        """True if a consumer group becomes a classic group when its last member of the new protocol goes."""
         return self.migration_policy in ("bidirectional", "downgrade")
 
     def moved(self) -> Iterator[Moved]:
@@ -74,7 +76,7 @@ class ConsumerSettings:
                     yield Moved(group_id, name, value, used)
 
     def of_group(self, group_id: str) -> GroupSettings:
-        """What holds for a group. A key that it does not have follows the broker's."""
+        """The settings that hold for a group. A key that it does not have follows the broker's."""
         own = self.overrides.get(group_id)
         return GroupSettings(*(self._value(name, own) for name in OVERRIDES))
 

@@ -79,7 +79,7 @@ class ConsumerState:
         self.current: MutableMapping[str, Current] = {} if base is None else Layered(base.current)
         self.targets: MutableMapping[str, Partitions] = {} if base is None else Layered(base.targets)
         self.resolved: MutableMapping[str, Resolved] = {} if base is None else Layered(base.resolved)
-        # What follows from these.
+        # The following are derived from these.
         self.owners: MutableMapping[TopicPartition, str] = {} if base is None else Layered(base.owners)
         """The member that lists a partition as assigned or pending. One that is not here is free."""
         self.contested: set[Hashable] = set() if base is None else set(base.contested)
@@ -87,15 +87,15 @@ class ConsumerState:
         self.instances: MutableMapping[str, str] = {} if base is None else Layered(base.instances)
         """The member ids of static members."""
         self.names: MutableMapping[str, int] = {} if base is None else Layered(base.names)
-        """How many members name a topic."""
+        """The number of members that name a topic."""
         self.regexes: MutableMapping[str, int] = {} if base is None else Layered(base.regexes)
-        """How many members have a regular expression."""
+        """The number of members that have a regular expression."""
         self.votes: MutableMapping[str, int] = {} if base is None else Layered(base.votes)
-        """How many members wish for an assignor."""
+        """The number of members that wish for an assignor."""
         self.protocols: MutableMapping[str, int] = {} if base is None else Layered(base.protocols)
-        """How many classic members support a protocol."""
+        """The number of classic members that support a protocol."""
         self.settled: MutableMapping[int, int] = {} if base is None else Layered(base.settled)
-        """How many members are stable at an epoch."""
+        """The number of members that are stable at an epoch."""
 
     def draft(self) -> ConsumerState:
         """The same, to be changed while this one stays as it is."""
@@ -104,16 +104,16 @@ class ConsumerState:
     # -- to look at
 
     def current_of(self, member_id: str) -> Current:
-        """What a member holds. One that has no record of it is new."""
+        """The partitions that a member holds, and its epochs. One that has no record of it is new."""
         return self.current.get(member_id, NEW)
 
     def is_reconciled(self, member_id: str) -> bool:
-        """Whether a member has all that its target says."""
+        """True if a member has all that its target says."""
         current = self.current_of(member_id)
         return current.state is MemberState.STABLE and current.epoch == self.assignment_epoch
 
     def is_free(self, partition: TopicPartition, member_id: str) -> bool:
-        """Whether no other member lists a partition. A static member that is away for a while still does."""
+        """True if no other member lists a partition. A static member that is away for a while still does."""
         return self.owners.get(partition, member_id) == member_id
 
     @property
@@ -131,7 +131,7 @@ class ConsumerState:
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all members subscribe to the same: all name the same, or have one regular expression and no names."""
+        """True if all members subscribe to the same: all name the same, or have one regular expression and no names."""
         members = len(self.metadata)
         if self.regexes:
             return not self.names and list(self.regexes.values()) == [members]
@@ -143,7 +143,7 @@ class ConsumerState:
         return member.names if resolved is None else member.names | resolved.topics
 
     def subscribes(self, topic: str) -> bool:
-        """Whether a member names a topic, or a regular expression was found to match it."""
+        """True if a member names a topic, or a regular expression was found to match it."""
         return topic in self.names or any(topic in each.topics for each in self.resolved.values())
 
     def subscribed_topics(self) -> frozenset[str]:
@@ -213,7 +213,10 @@ class ConsumerState:
             self.targets[member_id] = target
 
     def put_current(self, member_id: str, current: Current | None) -> None:
-        """The newest record to name a partition owns it. One who gives back what another has by now frees nothing."""
+        """The newest record to name a partition owns it.
+
+        A member that gives back a partition that another has by now frees nothing.
+        """
         counted = member_id in self.metadata
         if counted:
             self._settle(member_id, -1)

@@ -24,7 +24,7 @@ from actors.coordinator.errors import Error
 LARGE = 5_000
 """A member with more partitions than these takes a turn for each part of its step."""
 NOBODY = MemberMetadata()
-"""What is known of a member that has just come."""
+"""The metadata of a member that has just come."""
 
 
 def keep(draft: Draft, member_id: str, member: MemberMetadata) -> bool:
@@ -84,7 +84,7 @@ def compute(draft: Draft) -> Generator[None, None, Refusal | None]:
 def move(
     draft: Draft, member_id: str, owned: Partitions | None, *, has_changed: bool
 ) -> Generator[None, None, Current | None]:
-    """What the member holds from now on, given what it says that it owns. None: it is to be fenced."""
+    """The member's holding from now on, given what it says that it owns. None: it is to be fenced."""
     state = draft.state
     current = state.current_of(member_id)
     if state.is_reconciled(member_id) and not has_changed:

@@ -1,4 +1,4 @@
-"""Which assignor computes a group's target, when it may, and of what."""
+"""The choice of the assignor that computes a group's target, its moment, and its input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def chosen(state: ConsumerState, configured: Sequence[str]) -> str:
 
 
 def is_due(state: ConsumerState, interval_ms: int, now: Now) -> bool:
-    """Whether a target may and has to be computed: at most one in each interval.
+    """True if a target may and has to be computed: at most one in each interval.
 
     A time to come is of a clock that was ahead of this one: whoever waits for it may wait for hours.
     """
@@ -29,7 +29,7 @@ def is_due(state: ConsumerState, interval_ms: int, now: Now) -> bool:
 
 
 def spec_steps(state: ConsumerState, image: TopicImage, pace: Pace) -> Generator[None, None, GroupSpec]:
-    """What an assignor is given of a group, in slices."""
+    """The group as an assignor is given it, made in slices."""
     topics = existing(state.subscribed_topics(), image)
     ids = {topic.name: topic.topic_id for topic in topics}
     members = {}
@@ -50,6 +50,6 @@ def spec_steps(state: ConsumerState, image: TopicImage, pace: Pace) -> Generator
 
 
 def has_changed(state: ConsumerState, target: Target, member_id: str) -> bool:
-    """Whether a member's target is another one now, or it had none."""
+    """True if a member's target is another one now, or it had none."""
     older = state.targets.get(member_id)
     return older is None or older != target.get(member_id, NOTHING)

@@ -1,6 +1,7 @@
 """The timers of the members of consumer groups.
 
-A member has to be heard within its session. What it is told to give back it has to give back in its rebalance timeout.
+A member has to be heard within its session. It has to give back, in its rebalance timeout, the partitions that it is
+told to give back.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from actors.coordinator.timers import Timer, Timers, nothing
 from actors.coordinator.turn import Now
 
 AGAIN_MS = 1_000
-"""When a removal is tried again whose records were not written."""
+"""The delay before a removal whose records were not written is tried again."""
 
 Submit = Callable[[ConsumerGroup, Operation, Now], None]
 
@@ -42,7 +43,7 @@ class Timing:
 
     @staticmethod
     def _is_over(group: ConsumerGroup, member_id: str) -> bool:
-        """Whether the member's session is over: that of the moment, for it may have left and joined again."""
+        """True if the member's session is over: that of the moment, for it may have left and joined again."""
         found = group.members.get(member_id)
         return found is None or found.session.due_ms is None
 

@@ -76,7 +76,7 @@ def existing(names: Iterable[str], image: TopicImage) -> list[Topic]:
 
 
 def group_hash(topics: Iterable[Topic]) -> int:
-    """What a group keeps of its topics; 0 of none. Another one says that some topic has changed."""
+    """The hash that a group keeps of its topics; 0 of none. Another one says that some topic has changed."""
     hashes = [topic_hash(each) for each in sorted(topics, key=lambda topic: _units(topic.name))]
     return _digest(b"".join(map(_I64.pack, hashes))) if hashes else 0
 

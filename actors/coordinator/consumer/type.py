@@ -154,7 +154,7 @@ class ConsumerOperations:
         return group
 
     def _note_sign_of_life(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Now) -> None:
-        """A member is not expelled because nothing commits. What would be refused anyway is no sign of life."""
+        """A member is not expelled because nothing commits. A request to be refused anyway is no sign of life."""
         if request.is_leave or request.member_id not in group.state.metadata:
             return
         if refusal_of(Draft(group.group_id, group.state, self._cluster, now), request) is None:

@@ -1,4 +1,4 @@
-"""What is wrong with a ConsumerGroupHeartbeat by itself, whatever its group is."""
+"""The faults of a ConsumerGroupHeartbeat by itself, whatever its group is."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from actors.coordinator.errors import Error
 from actors.coordinator.record_fields import fits
 
 NAMES_MAX: Final = 50_000
-"""How many topics a member may name. A record has no room for many more, and all that time others wait."""
+"""The most topics that a member may name. A record has no room for many more, and all that time others wait."""
 
 
 def check(request: ConsumerGroupHeartbeatRequest, assignors: Sequence[str]) -> Refusal | None:
-    """Why a heartbeat is refused; None if it is not. `assignors` are the names of those that are configured."""
+    """The reason why a heartbeat is refused; None if it is not."""
     wrong = _ids(request) or (_join(request) if request.member_epoch == JOIN_EPOCH else _epoch(request))
     if wrong:
         return Refusal(Error.INVALID_REQUEST, wrong)
@@ -41,7 +41,7 @@ def _ids(request: ConsumerGroupHeartbeatRequest) -> str:
 
 
 def names_too_many(names: Sequence[str] | None) -> bool:
-    """Whether a member names more topics than it may."""
+    """True if a member names more topics than it may."""
     return names is not None and len(names) > NAMES_MAX
 
 
@@ -50,7 +50,7 @@ def _is_blank(text: str) -> bool:
 
 
 def _fits(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """What stands in the keys of records has to fit there."""
+    """True if the texts that stand in records' keys fit there."""
     return fits(request.group_id, request.member_id, request.subscribed_topic_regex)
 
 

@@ -1,4 +1,4 @@
-"""What the records of a consumer group say of its members. Values: nothing here changes."""
+"""The members of a consumer group, as its records have them. Values: nothing here changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONSUMER = "consumer"
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to its target. The numbers are those of its record."""
+    """The stages of a member on its way to its target. The numbers are those of its record."""
 
     STABLE = 0
     """It has what its target says, or begins to go there with its next heartbeat. Ends when the target changes."""
@@ -35,7 +35,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
-    """What is kept of a member that speaks the classic protocol."""
+    """The further metadata of a member that speaks the classic protocol."""
 
     session_timeout_ms: int = 0
     protocols: tuple[tuple[str, bytes], ...] = ()
@@ -44,7 +44,7 @@ class ClassicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """What a member has said of itself."""
+    """The metadata that a member has sent."""
 
     client_id: str = ""
     client_host: str = ""
@@ -63,15 +63,15 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What a member holds, and its epochs."""
+    """The partitions that a member holds, and its epochs."""
 
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
     assigned: Held = field(default_factory=dict)
-    """What it may use."""
+    """The partitions that it may use."""
     pending: Held = field(default_factory=dict)
-    """What was taken from it, and it has not given back yet."""
+    """The partitions that were taken from it, and that it has not given back yet."""
 
 
 NEW = Current()
@@ -86,11 +86,11 @@ class Resolved:
     version: int
     """Of the cluster's metadata."""
     timestamp_ms: int
-    """When its resolution began."""
+    """The time at which its resolution began."""
 
 
 def count_of(partitions: Partitions | Held) -> int:
-    """How many partitions these are."""
+    """The number of these partitions."""
     return sum(map(len, partitions.values()))
 
 

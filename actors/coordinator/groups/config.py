@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from actors.coordinator.writer import WriteLimits
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a member may wait in its first join phase. Fixed in Kafka as well."""
+"""The longest that a member may wait in its first join phase. Fixed in Kafka as well."""
 
 ANNOUNCED_WAIT_MS = 2_000
-"""How long a rebalance of a group that has members waits for more newcomers, if the first ones have announced them."""
+"""The time for which a rebalance of a group with members waits for more newcomers, if the first ones have announced
+them.
+"""
 
 HISTORY_LENGTH = 20
-"""How many rebalances of each group are remembered."""
+"""The number of rebalances of each group that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class CoordinatorConfig:
     offsets_topic_compression_codec: int = 0
     """Kafka's number of the codec; the shard's process compresses its appends with it."""
     max_message_bytes: int = 1_048_588
-    """The largest record batch that the offsets topic takes. What a turn wrote beyond it goes into further appends."""
+    """The largest record batch that the offsets topic takes. Records of a turn beyond it go into further appends."""
 
     @property
     def offsets_retention_ms(self) -> int:
@@ -41,5 +43,5 @@ class CoordinatorConfig:
 
     @property
     def write_limits(self) -> WriteLimits:
-        """What the shard's writer keeps to."""
+        """The limits of the shard's writer."""
         return WriteLimits(self.offsets_commit_timeout_ms, self.max_message_bytes)

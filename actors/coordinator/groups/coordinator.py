@@ -1,6 +1,6 @@
 """The group coordinator, which a shard of `__consumer_offsets` hosts.
 
-It puts together what groups of all types share with what each type brings along.
+It puts together the common ground of all types of groups and each type's own parts.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class GroupCoordinator:
     # -- sleep (Sleeper)
 
     def why_awake(self) -> str:
-        """Why the groups need a process now; empty if they do not."""
+        """The reason why the groups need a process now; empty if they do not."""
         groups = self.runtime.groups
         if len(groups) > GROUPS_ASLEEP_MAX:
             return f"it has more than {GROUPS_ASLEEP_MAX} groups"
@@ -215,17 +215,17 @@ class GroupCoordinator:
         return frozenset().union(*(group.topics() for _, group in self.runtime.durable.items()))
 
     def parked(self) -> dict[str, int]:
-        """How many members wait for an answer, by the kind of request: for instance `join` and `sync`."""
+        """The number of members that wait for an answer, by the kind of request: for instance `join` and `sync`."""
         kinds = Counter(map(type, self.runtime.unanswered.values()))
         return {name: kinds[kind] for name, kind in self._parked.items()}
 
     def awaited(self, group_id: str) -> tuple[tuple[str, ...], int | None]:
-        """Whom a group's running phase waits for, and when it ends at the latest (monotonic ms)."""
+        """The members that a group's running phase waits for, and the latest time of its end (monotonic ms)."""
         group = self.runtime.groups.get(group_id)
         return ((), None) if group is None else (group.awaited, group.phase_ends_ms)
 
     def group_status(self, group_id: str, now: Now) -> GroupStatus | None:
-        """What tells an operator why a group makes no progress; None if there is no such group."""
+        """The facts that tell an operator why a group makes no progress; None if there is no such group."""
         group = self.runtime.groups.get(group_id)
         return None if group is None else group.status(now)
 

@@ -16,7 +16,7 @@ from actors.coordinator.records import Change
 
 
 class PersistedMember(Protocol):
-    """A member, as far as the records of all types name it. What a type does not know is empty."""
+    """A member, as far as the records of all types name it. A field that a type does not know is empty."""
 
     @property
     def member_id(self) -> str: ...
@@ -32,7 +32,7 @@ class PersistedMember(Protocol):
 
 
 class Persisted(Protocol):
-    """What the records of one type of group say of a group, besides its offsets. A value: it does not change.
+    """The content of one type's records of a group, besides its offsets. A value: it does not change.
 
     Those who read the log to show it (`actors.monitor`) know no more of a type than this, unless they say so.
     """
@@ -57,7 +57,7 @@ class GroupRecords(Protocol):
     """The group that a change is applied to: its records, but for those of its offsets."""
 
     persisted: Persisted | None
-    """What the records of its type say; None if there are none."""
+    """The content of its type's records; None if there are none."""
 
     def end(self) -> None:
         """The group's tombstone was written."""
@@ -88,7 +88,7 @@ class DurableGroup:
 
     def __init__(self) -> None:
         self.persisted: Persisted | None = None
-        """What the records of its type say; None if there are none, as for a group that has offsets alone."""
+        """The content of its type's records; None if there are none, as for a group that has offsets alone."""
         self.offsets = OffsetTable()
         self.orphaned: set[TopicPartition] | None = None
         """Offsets a group tombstone has left behind: by themselves they do not make a group. None if there are none."""
@@ -119,7 +119,7 @@ class DurableGroup:
             self.orphaned.discard(at)
 
     def is_unstable(self, at: TopicPartition) -> bool:
-        """Whether an open transaction has written an offset for this partition."""
+        """True if an open transaction has written an offset for this partition."""
         return any(at in offsets for offsets in self.pending.values())
 
     def supersede(self, at: TopicPartition, before: int) -> None:

@@ -31,7 +31,7 @@ class Expiry:
         self._left: deque[str] = deque()
         """Groups this run has not looked at yet."""
         self._next_ms: int | None = None
-        """When the first of what this run has looked at expires."""
+        """The earliest expiry among the groups and offsets that this run has looked at."""
         self._done: list[Looked] = []
 
     def schedule(self, now: Now) -> None:
@@ -106,7 +106,7 @@ def _read(stored: tuple[TopicPartition, bytes]) -> tuple[TopicPartition, OffsetA
 
 
 def _due_ms(value: OffsetAndMetadata, base_ms: int | None, retention_ms: int) -> int | None:
-    """When an offset is over; None while it is in use."""
+    """The time at which an offset is over; None while it is in use."""
     if base_ms is None:
         return None
     if value.expire_timestamp_ms != NO_TIMESTAMP:
@@ -115,7 +115,7 @@ def _due_ms(value: OffsetAndMetadata, base_ms: int | None, retention_ms: int) ->
 
 
 class ExpiryWrite(Write):
-    """Tombstones that no request waits for. What fails is tried again in the next run."""
+    """Tombstones that no request waits for. A failed one is tried again in the next run."""
 
     __slots__ = ("_group", "_runtime")
 

@@ -1,6 +1,6 @@
 """A group as all of its types are seen by what they share: offsets, expiry, listing, deletion, sleep.
 
-What else there is to a group is its type's business, in a room of its own. Only a type's own code makes its groups and
+Everything else about a group is its type's business, in a room of its own. Only a type's own code makes its groups and
 changes their members.
 """
 
@@ -48,15 +48,15 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members and is in the state that says so. Only such a group may be deleted."""
+        """True if it has no members and is in the state that says so. Only such a group may be deleted."""
 
     @property
     def is_dead(self) -> bool:
-        """Whether its tombstones are on their way. Then it takes no requests."""
+        """True if its tombstones are on their way. Then it takes no requests."""
 
     @property
     def is_vacant(self) -> bool:
-        """Whether nobody is in it, and nobody has announced to come."""
+        """True if nobody is in it, and nobody has announced to come."""
 
     @property
     def shown(self) -> Group:
@@ -68,10 +68,10 @@ class Group(Protocol):
 
     @property
     def phase_ends_ms(self) -> int | None:
-        """When that phase ends at the latest (monotonic); None if none is running."""
+        """The time at which that phase ends at the latest (monotonic); None if none is running."""
 
     def status(self, now: Now) -> GroupStatus:
-        """What tells an operator why it makes no progress."""
+        """The facts that tell an operator why it makes no progress."""
 
     # -- its life
 
@@ -102,10 +102,10 @@ class Group(Protocol):
         """The error of a fetch by this member; 0 if it is allowed, as it is to all in most types."""
 
     def check_offset_delete(self) -> Error:
-        """Why no offset of it may be deleted by a request now; NONE if some may."""
+        """The error by which a request to delete offsets of it is refused now; NONE if some may be deleted."""
 
     def reads(self, topic: str) -> bool:
-        """Whether its members subscribe to a topic, or may do so: its offsets are not deleted by a request then."""
+        """True if its members subscribe to a topic, or may do so: its offsets are not deleted by a request then."""
 
     def retention_base(self) -> RetentionBase | None:
         """From when retention counts for its offsets; None if none can expire now."""

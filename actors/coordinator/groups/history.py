@@ -21,21 +21,21 @@ from actors.coordinator.groups.reports import WAITED_MAX, WHOLE, PlainRebalanceV
 from actors.coordinator.turn import Now
 
 PROCESSES_MAX: Final = 500
-"""Of how many members it is kept what they have said of their processes."""
+"""The number of members whose descriptions of their processes are kept."""
 PROCESS_TEXT_MAX: Final = 100
 NAMED_MAX: Final = 50
-"""How many members are named of those that came, of those that left, and of those that were expelled."""
+"""The most members that are named of those that came, of those that left, and of those that were expelled."""
 LAST_MAX: Final = 5
-"""How many of the members are remembered that a phase waited for last."""
+"""The number of members that are remembered of those a phase waited for last."""
 OVER_MAX: Final = 1_000
-"""How many rebalances are kept that are over and were not fetched."""
+"""The most rebalances that are kept once they are over and until they are fetched."""
 REPLACED: Final = "static member replaced without a rebalance"
 """The reason of what is remembered in the manner of a rebalance, and was none (KIP-345)."""
 _TEXT_MAX: Final = 255
 
 
 class Member(Protocol):
-    """What is told of a member, whatever the type of its group."""
+    """The part of a member that is told, whatever the type of its group."""
 
     @property
     def member_id(self) -> str: ...
@@ -45,7 +45,7 @@ class Member(Protocol):
     def client_host(self) -> str: ...
     @property
     def process(self) -> str:
-        """What it says of its process; empty if it has said nothing."""
+        """The description it has given of its process; empty if it has given none."""
 
 
 class Awaited(NamedTuple):
@@ -58,12 +58,12 @@ class Awaited(NamedTuple):
 
 
 class RebalancedGroup(NamedTuple):
-    """Which group a rebalance is of."""
+    """The group that a rebalance is of."""
 
     group_type: str
     group_id: str
     epoch: int
-    """What ends."""
+    """The epoch that ends."""
     state: str
     """Kafka's name of the state in which it is while it rebalances."""
 
@@ -91,7 +91,10 @@ class Names:
 
 
 class Changes:
-    """Who came, left, was expelled or replaced since the last join phase ended. The next rebalance is about them."""
+    """The members that came, left, were expelled or replaced since the last join phase ended.
+
+    The next rebalance is about them.
+    """
 
     __slots__ = ("came", "expelled", "gone", "left", "processes", "replaced")
 
@@ -102,9 +105,9 @@ class Changes:
         self.replaced = Names()
         """Older incarnations of static members: nobody has said that they leave, and most were killed."""
         self.processes: dict[str, str] = {}
-        """What members have said of their processes that came, or were not heard to say it before."""
+        """The processes of members that came, or were not heard to describe theirs before."""
         self.gone: Member | None = None
-        """Who went last."""
+        """The member that went last."""
 
 
 class Rebalance(ABC):
@@ -132,7 +135,7 @@ class Rebalance(ABC):
         self.began = now
         self.ended: Now | None = None
         self.members = 0
-        """How many the group has after it."""
+        """The number of the group's members after it."""
         self.changes = Changes()
 
     def caused_by(self, member: Member) -> None:
@@ -142,7 +145,7 @@ class Rebalance(ABC):
     @property
     @abstractmethod
     def takes_changes(self) -> bool:
-        """Whether members that come or go now are part of it; else the next one is about them."""
+        """True if members that come or go now are part of it; else the next one is about them."""
 
     @abstractmethod
     def complete(self, now: Now) -> None:
@@ -310,7 +313,7 @@ class RebalanceLog:
             self.keep(running)
 
     def clear(self) -> None:
-        """The shard forgets everything. What was not fetched of what is over still is to be."""
+        """The shard forgets everything. Rebalances that are over and were not fetched can still be."""
         for group_id in list(self.running):
             self.forget(group_id)
         self._changes.clear()

@@ -42,7 +42,7 @@ class Partitions:
 
 
 def partition_numbers(indexes: Sequence[bytes]) -> tuple[int, ...]:
-    """What the four bytes of each say."""
+    """The numbers in the four bytes of each."""
     return unpack(f">{len(indexes)}i", b"".join(indexes))
 
 
@@ -200,12 +200,12 @@ class MaySleepRequest:
 
 @dataclass(frozen=True, slots=True)
 class MaySleepResponse:
-    """What keeps the shard busy; or, if nothing does, what has to be known of it without a process."""
+    """The reason why the shard is busy; or, if nothing keeps it so, the facts that others need without its process."""
 
     busy: str = ""
-    """Why it may not sleep, for people; empty if it may."""
+    """The reason why it may not sleep, for people; empty if it may."""
     due_ms: int | None = None
-    """When the next offset or group expires (wall clock); None if none ever does."""
+    """The time at which the next offset or group expires (wall clock); None if none ever does."""
     topics: tuple[str, ...] = ()
     """The topics that offsets are stored for."""
     groups: tuple[ListedGroup, ...] = ()

@@ -67,7 +67,7 @@ class OffsetsPut(NamedTuple):
         return self.group_id
 
     def partitions(self) -> Iterator[TopicPartition]:
-        """What it has offsets for."""
+        """The partitions that it has offsets for."""
         return ((topic, partition) for topic, partitions, _ in self.topics for partition in partitions)
 
     def records(self) -> list[Record]:
@@ -160,7 +160,7 @@ def check_offset_value(value: bytes) -> bytes:
 
 
 def _is_plain(value: bytes) -> bool:
-    """Whether it is of version 4, without metadata and with a topic's id, as nearly all are."""
+    """True if it is of version 4, without metadata and with a topic's id, as nearly all are."""
     return (
         len(value) == _PLAIN_BYTES and value[:2] == _V4 and value[14:15] == _NO_TEXT and value[23:26] == _TOPIC_ID_AHEAD
     )
@@ -199,7 +199,7 @@ def _decode_run(keys: Sequence[bytes], values: Mapping[bytes, bytes | None]) -> 
 
 
 def _of_one_topic(keys: list[bytes], values: Mapping[bytes, bytes | None]) -> Iterator[OffsetsPut | OffsetsDeleted]:
-    """What the records of one topic of a group say. Their keys differ in the partition only."""
+    """The changes that the records of one topic of a group say. Their keys differ in the partition only."""
     group_id, topic, _ = decode_offset_key(keys[0])
     there = [(key[-_PARTITION_BYTES:], check_offset_value(value)) for key in keys if (value := values[key]) is not None]
     if there:

@@ -1,6 +1,6 @@
 """OffsetCommit, OffsetFetch, OffsetDelete.
 
-Reads see what has committed; the checks of a write also see what is under way. Expiry is in expiry.py, the deletion of
+Reads see committed offsets; the checks of a write also see those under way. Expiry is in expiry.py, the deletion of
 topics in topic_deletion.py.
 """
 

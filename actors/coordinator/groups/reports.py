@@ -1,4 +1,4 @@
-"""What a shard tells people of groups: how one stands, and its rebalances. Times are wall times in ms.
+"""A shard's reports on groups for people: how one stands, and its rebalances. Times are wall times in ms.
 
 All types tell what `GroupStatus` and `RebalanceView` have. A type that knows more has classes of its own, which add to
 `PlainStatus` and `PlainRebalanceView`; one that does not uses these. (Those of classic groups are older, and do not.)
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 WAITED_MAX: Final = 5
-"""How many of those that were waited for are named."""
+"""The most members that are named of those that were waited for."""
 GENERATION: Final = "generation"
 EPOCH: Final = "epoch"
 WHOLE: Final = "rebalance"
@@ -21,7 +21,7 @@ WHOLE: Final = "rebalance"
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """Whom a phase of a rebalance waited for, and how long it was waited for this member."""
+    """A member that a phase of a rebalance waited for, and the time for which it did."""
 
     member_id: str
     phase: str
@@ -69,7 +69,7 @@ class RebalanceView:
 
         @property
         def member_id(self) -> str:
-            """Who caused it."""
+            """The member that caused it."""
 
         @property
         def client_id(self) -> str: ...
@@ -79,7 +79,7 @@ class RebalanceView:
 
         @property
         def ended_ms(self) -> int | None:
-            """When the assignment was safe and members could have it."""
+            """The time at which the assignment was safe and members could have it."""
 
         @property
         def members(self) -> int:
@@ -101,7 +101,7 @@ class RebalanceView:
 
         @property
         def processes(self) -> Mapping[str, str]:
-            """What members that came have said of their processes, by member id."""
+            """The descriptions that members that came have given of their processes, by member id."""
 
         @property
         def replaced(self) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class RebalanceView:
 
     @property
     def epoch_name(self) -> str:
-        """What the type calls the number of what ended."""
+        """The type's name for the number of what ended."""
         return EPOCH
 
     @property
@@ -130,7 +130,7 @@ class RebalanceView:
 
 @dataclass(frozen=True, slots=True)
 class PlainRebalanceView(RebalanceView):
-    """What all types tell of a rebalance."""
+    """The fields of a rebalance that all types tell."""
 
     group_type: str
     group_id: str
@@ -153,7 +153,7 @@ class PlainRebalanceView(RebalanceView):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceEvent:
-    """Why a rebalance began, and which member caused it."""
+    """The reason why a rebalance began, and the member that caused it."""
 
     wall_ms: int
     epoch: int
@@ -163,7 +163,7 @@ class RebalanceEvent:
 
 
 class GroupStatus:
-    """What tells an operator why a group, of whatever type, makes no progress."""
+    """The facts that tell an operator why a group, of whatever type, makes no progress."""
 
     __slots__ = ()
 
@@ -183,15 +183,15 @@ class GroupStatus:
 
         @property
         def members(self) -> int | None:
-            """How many it has; None where an older build does not say."""
+            """The number of its members; None where an older build does not say."""
 
         @property
         def awaited_members(self) -> tuple[str, ...]:
-            """Whom it waits for at present, before it can go on."""
+            """The members that it waits for at present, before it can go on."""
 
         @property
         def phase_ends_in_ms(self) -> int | None:
-            """When it goes on without them at the latest; None if it waits for nobody."""
+            """The time after which it goes on without them at the latest; None if it waits for nobody."""
 
         @property
         def rebalances(self) -> tuple[RebalanceEvent, ...]:
@@ -199,13 +199,13 @@ class GroupStatus:
 
     @property
     def epoch_name(self) -> str:
-        """What the type calls its epoch."""
+        """The type's name for its epoch."""
         return EPOCH
 
 
 @dataclass(frozen=True, slots=True)
 class PlainStatus(GroupStatus):
-    """What all types tell of how a group stands."""
+    """The fields of a group's status that all types tell."""
 
     group_type: str
     state: str

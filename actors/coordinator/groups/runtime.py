@@ -1,4 +1,4 @@
-"""What all operations on the groups of a shard share: the groups, durable and live, and the means of the host."""
+"""The common means of all operations on the groups of a shard: the groups, durable and live, and those of the host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NewGroup = Callable[[str, int], Group]
 
 
 class Shared(Protocol):
-    """What puts the types of groups together."""
+    """The object that puts the types of groups together."""
 
     def handle(self, token: Token, request: Request, now: Now) -> None:
         """Have a request carried out, of whichever type it is."""
@@ -47,9 +47,11 @@ class GroupRuntime:
         self.resume = shared.resume
         self._shared = shared
         self.visits: dict[tuple[str, type], Handle] = {}
-        """How groups of a type carry out requests of another type's, by the type's name and the request's class."""
+        """The handlers by which groups of a type carry out another type's requests, by the type's name and the
+        request's class.
+        """
         self.when_loaded: list[Callable[[Now], None]] = []
-        """What else there is to do when the live groups have been made of what was loaded."""
+        """The further steps when the live groups have been made of the loaded state."""
         self.timers, self.writer = host.timers, host.writer
         self.replies, self.unanswered = host.replies, host.unanswered
         self.park, self.answer, self.write = host.park, host.answer, host.write

@@ -35,7 +35,7 @@ def share(left: deque[str], runtime: GroupRuntime) -> Iterator[tuple[Group, Dura
 
 
 def tombstones_a_write(group_id: str, config: CoordinatorConfig) -> int:
-    """How many offset tombstones of a group fit into one append for certain. The log refuses larger ones."""
+    """The number of offset tombstones of a group that fit into one append for certain. The log refuses larger ones."""
     key = len(group_id.encode()) + _TOPIC_NAME_MAX_BYTES + _KEY_OVERHEAD_BYTES
     return max((config.max_message_bytes - BATCH_OVERHEAD_BYTES) // (key + RECORD_OVERHEAD_BYTES), 1)
 

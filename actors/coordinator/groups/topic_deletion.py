@@ -49,7 +49,7 @@ class TopicDeletions:
 
     @property
     def under_way(self) -> bool:
-        """Whether groups are left to look at."""
+        """True if groups are left to look at."""
         return bool(self._sweeps) and any(sweep.left for sweep in self._sweeps)
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""What a type of group brings along. `actors.coordinator.group_types` has the table of them."""
+"""The parts of a type of group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from actors.coordinator.turn import Handle, Now
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """How requests are carried out, by their types."""
+    """The handlers of requests, by the requests' types."""
 
     handlers: Mapping[type, Handle]
     entry_errors: Mapping[type, Callable[[Any], Error]] = field(default_factory=dict)
@@ -26,11 +26,11 @@ class Requests:
 
 
 class Operations(Protocol):
-    """What one shard does for the groups of one type."""
+    """The work that one shard does for the groups of one type."""
 
     @property
     def requests(self) -> Requests:
-        """How it carries out the requests of its own."""
+        """The handlers of the type's own requests."""
 
     def resume(self, group_id: str, persisted: Any, now: Now) -> None:
         """Put the live group of what was loaded among the runtime's groups, and set its timers."""
@@ -51,7 +51,7 @@ class GroupType(Protocol):
         """The types of the records that describe its groups."""
 
     def operations(self, runtime: GroupRuntime) -> Operations:
-        """What a new shard does for groups of this type."""
+        """The operations of a new shard for groups of this type."""
 
 
 Bridge = Callable[[GroupRuntime, Mapping[str, Operations]], None]

@@ -46,9 +46,9 @@ class Downgraded(NamedTuple):
 
     metadata: GroupMetadata
     joins: Mapping[str, JoinGroupRequest]
-    """What each member would join with: the group's record has but one of its protocols."""
+    """The request with which each member would join: the group's record has but one of its protocols."""
     rebalances: bool
-    """Whether its members have to join again, for some have something that is not theirs."""
+    """True if its members have to join again, for some have something that is not theirs."""
     roster: Roster
     """Its members."""
 
@@ -61,7 +61,7 @@ class Downgraded(NamedTuple):
 
 
 class Rebalance(NamedTuple):
-    """What the members of a downgraded group have to join again for."""
+    """The reason why the members of a downgraded group have to join again."""
 
     reason: str
     member_id: str
@@ -115,7 +115,7 @@ class Downgrades:
         )
 
     def _fits(self, draft: Draft, made: Downgraded) -> bool:
-        """Whether the log takes it. All members stand in one record; in a consumer group each has its own."""
+        """True if the log takes it. All members stand in one record; in a consumer group each has its own."""
         changes = (*draft.changes, *tombstones(draft.group_id, draft.state), GroupPut(draft.group_id, made.metadata))
         sizes = (RECORD_OVERHEAD_BYTES + len(key) + len(value or b"") for key, value in encode(changes))
         return BATCH_OVERHEAD_BYTES + sum(sizes) <= self._runtime.config.max_message_bytes
@@ -174,7 +174,7 @@ def _settle_what_members_have(group: ClassicGroup) -> None:
 
 
 def downgraded(draft: Draft, gone: Collection[str]) -> Downgraded:
-    """What a group is without these members. Raises CorruptRecordError for what cannot be read of the others."""
+    """The group without these members. Raises CorruptRecordError for what cannot be read of the others."""
     rebalances = bool(gone) or draft.state.persisted_state != "Stable"
     joins = {each: _join(each, member) for each, member in draft.state.metadata.items() if each not in gone}
     roster = Roster()
@@ -227,12 +227,12 @@ def _owning(draft: Draft, join: JoinGroupRequest, protocol_name: str) -> JoinGro
 
 
 def _all_of(current: Current) -> dict[bytes, set[int]]:
-    """What a member uses, and what it has still to give back."""
+    """The partitions that a member uses, and those that it has still to give back."""
     topic_ids = {*current.assigned, *current.pending}
     return {each: {*current.assigned.get(each, ()), *current.pending.get(each, ())} for each in topic_ids}
 
 
 def _assignment(draft: Draft, member: Member, protocol_name: str) -> bytes:
-    """What a member's target says, in the version of the embedded protocol that it speaks."""
+    """A member's target, in the version of the embedded protocol that it speaks."""
     target = draft.state.targets.get(member.member_id, NOTHING)
     return assignment(read_version(member.metadata(protocol_name)), by_name(target, draft.topics))

@@ -24,21 +24,21 @@ Named = Mapping[str, frozenset[int]]
 
 
 class Subscription(NamedTuple):
-    """What a member says when it joins."""
+    """A member's subscription, as it sends it when it joins."""
 
     version: int
     topics: frozenset[str]
     owned: Named = {}
-    """What it has; nothing in version 0, and of members that give everything up before they join."""
+    """The partitions that it has; none in version 0, and of members that give everything up before they join."""
     rack_id: str | None = None
 
 
 class Assignment(NamedTuple):
-    """What a leader has given to a member."""
+    """A member's assignment, made by a leader."""
 
     partitions: Named = {}
     user_data: bytes = b""
-    """What the leader's assignor says to the member's."""
+    """The message of the leader's assignor to the member's."""
 
 
 def read_subscription(data: bytes) -> Subscription:
@@ -98,7 +98,7 @@ def _partitions(partitions: Named) -> bytes:
 
 
 def held(subscription: bytes) -> bytes:
-    """What a member says that it owns, as an assignment. Raises CorruptRecordError."""
+    """The partitions that a member says it owns, as an assignment. Raises CorruptRecordError."""
     said = read_subscription(subscription)
     return assignment(said.version, said.owned)
 

@@ -1,7 +1,7 @@
 """JoinGroup to a consumer group: answered as soon as its records have committed, for nobody waits for anybody.
 
-A classic member takes the same steps by its JoinGroup as one of the new protocol by a heartbeat. What it owns stands in
-its subscription; the member's epoch is its generation. There is no leader.
+A classic member takes the same steps by its JoinGroup as one of the new protocol by a heartbeat. The partitions that it
+owns stand in its subscription; the member's epoch is its generation. There is no leader.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ID_REQUIRED_FROM = 4
 
 
 class Means(NamedTuple):
-    """What a join needs of the shard."""
+    """The parts of the shard that a join needs."""
 
     waits: Waits
     new_id: Callable[[], str]
@@ -91,7 +91,7 @@ class Join(Operation):
     # -- who joins
 
     def _subscription(self) -> Subscription | None:
-        """What the member subscribes to; None if that cannot be read."""
+        """The member's subscription; None if that cannot be read."""
         protocols = self._request.protocols
         try:
             return read_subscription(protocols[0][1]) if protocols else None
@@ -174,5 +174,5 @@ class Join(Operation):
 
 
 def _is_common(state: ConsumerState, request: JoinGroupRequest) -> bool:
-    """Whether all classic members support one of the protocols that a join lists."""
+    """True if all classic members support one of the protocols that a join lists."""
     return any(state.protocols.get(name, 0) == state.classic_members for name, _ in request.protocols)

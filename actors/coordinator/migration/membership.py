@@ -50,7 +50,7 @@ def member_of(state: ConsumerState, request: HeartbeatRequest | SyncGroupRequest
 
 
 def must_join(state: ConsumerState, member_id: str) -> bool:
-    """Whether it brings a classic member something to join again."""
+    """True if a classic member gains by joining again."""
     current = state.current_of(member_id)
     if current.epoch < state.assignment_epoch or current.state is MemberState.UNREVOKED_PARTITIONS:
         return True
@@ -103,7 +103,7 @@ class Heartbeat(Operation):
 
 
 class Sync(Operation):
-    """A classic member asks for its assignment. What it says of assignments is not looked at."""
+    """A classic member asks for its assignment. Its own word on assignments is not looked at."""
 
     _request: SyncGroupRequest
 

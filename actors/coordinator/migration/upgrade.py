@@ -6,8 +6,8 @@ gives it. All of that is written in one append with what the join comes to.
 A cooperative member that has just been told to give something up still has it, until it joins once more. In Kafka that
 is free at once, and has two owners for a moment; here the member has to give it back first.
 
-A rebalance that was under way ends with the classic group. What it was about, such as the partitions of a member that
-had left, is divided by the first target of the new one: the joiner raises the epoch even if it brings nothing new.
+A rebalance that was under way ends with the classic group. The partitions it was about, such as those of a member that
+had left, are divided by the first target of the new one: the joiner raises the epoch even if it brings nothing new.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Upgrades:
         self._cluster = cluster
 
     def replacing(self, group: Group, token: Token, now: Now) -> Replaced | Refusal | None:
-        """What becomes of a group for whom joins it, or why it cannot.
+        """The replacement of a group for a member that joins it, or the reason why there can be none.
 
         None: a record of the group is under way. It says what members have, so its outcome is waited for.
         """
@@ -138,7 +138,7 @@ def converted(group: ClassicGroup, topics: TopicImage) -> Iterator[GroupChange]:
 
 
 def _current(share: Partitions, left: Iterable[TopicPartition], generation: int) -> Current:
-    """What a member has at its generation: its share, and what is left of what it had."""
+    """The partitions of a member at its generation: its share, and the rest of those that it had."""
     held = {topic_id: dict.fromkeys(numbers, generation) for topic_id, numbers in share.items()}
     pending: dict[bytes, dict[int, int]] = {}
     for topic_id, partition in left:
@@ -148,7 +148,10 @@ def _current(share: Partitions, left: Iterable[TopicPartition], generation: int)
 
 
 def _subscription(member: Member, protocol_name: str | None, read: dict[bytes, Subscription]) -> Subscription:
-    """What a member said when it joined last. One that has just come need not support what the others had selected."""
+    """The subscription that a member sent when it joined last.
+
+    One that has just come need not support what the others had selected.
+    """
     data = member.metadata(protocol_name) or member.protocols[0][1]
     found = read.get(data)
     if found is None:
@@ -157,7 +160,7 @@ def _subscription(member: Member, protocol_name: str | None, read: dict[bytes, S
 
 
 def _member(member: Member, subscription: Subscription) -> MemberMetadata:
-    """What is known of a classic member."""
+    """The metadata of a classic member."""
     return MemberMetadata(
         client_id=member.client_id,
         client_host=member.client_host,

@@ -25,7 +25,7 @@ from actors.coordinator.turn import Now, Token
 
 
 class Visits:
-    """Those of a shard's groups. What no group would take was refused before."""
+    """Those of a shard's groups. A request that no group would take was refused before."""
 
     def __init__(self, runtime: GroupRuntime, executor: Executor, downgrades: Downgrades) -> None:
         self._runtime = runtime

@@ -1,4 +1,4 @@
-"""What a shard's process tells its broker of rebalances, made of what the coordinator remembers."""
+"""The reports of rebalances that a shard's process sends its broker, made of the coordinator's memory of them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def log_rebalances(news: Rebalances, extra: Callable[..., dict[str, Fields]]) ->
 
 
 class RebalanceNews:
-    """What a broker was not told yet of the rebalances of one shard."""
+    """The news of one shard's rebalances that its broker has not been told."""
 
     def __init__(self) -> None:
         self._told_running = False
 
     def take(self, shard: GroupShard, now: Now) -> Rebalances | None:
-        """What is to be told now; None if there is nothing. What is over is told once."""
+        """The news to be told now; None if there is nothing. A rebalance that is over is told once."""
         over, dropped = shard.coordinator.rebalances.take_over()
         running = shard.coordinator.rebalances.running
         if not over and not dropped and not running and not self._told_running:

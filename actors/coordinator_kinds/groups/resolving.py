@@ -39,7 +39,7 @@ class Resolving:
         self._around = around
         self._connection_of = connection_of
         self._matched: dict[int, ResolvedRequest] = {}
-        """What was found, by the question which of it may be seen."""
+        """The matches, by the question which of them may be seen."""
 
     def ask(self, now: Now) -> None:
         """Ask the shard for what there is to resolve."""

@@ -38,7 +38,7 @@ from actors.wire.messages import ApiMessage
 
 log = logging.getLogger(__name__)
 
-# How the frames of these requests begin.
+# The first bytes of these requests' frames.
 _OFFSET_COMMIT = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
 _OFFSET_FETCH = ApiKey.OFFSET_FETCH.to_bytes(2, "big")
 
@@ -56,7 +56,7 @@ class Client:
         self.connection = connection
         self.host = host
         self.many = connection == _BROKER
-        """Whether these are the broker's own requests, made for many clients."""
+        """True if these are the broker's own requests, made for many clients."""
         self._heartbeats = Heartbeats(host)
         self._commits = Commits()
         self.open_commits = 0
@@ -65,7 +65,7 @@ class Client:
         """Its offset fetches (slot, frame) that wait for them."""
 
     def read(self, frame: bytes, topics: Topics) -> tuple[RequestHeader, ApiMessage, Request | None]:
-        """A request's header, what its answer is made of, and what the coordinator is asked, if anything.
+        """A request's header, its message for the answer, and the coordinator's request, if there is any.
 
         Raises WireError if it is malformed or of a version not served.
         """
@@ -78,7 +78,7 @@ class Client:
         return header, message, MODULES[header.api_key].parse(header, message, self.host, topics)
 
     def has_to_wait(self, frame: bytes) -> bool:
-        """Whether a frame waits for open commits: who asks after he has committed expects to see what he committed.
+        """True if a frame waits for open commits: a client that asks after its commit expects to see it.
 
         The broker does not: some client's commit may always be open, and others would never be answered.
         """

@@ -22,8 +22,8 @@ longer the controller's, it is refused: the member may be another process by now
 the follower has there, the logs are the same up to it, because each epoch had one leader and each leader wrote each
 offset once (KIP-101). The follower then appends what is new, takes over watermark and log start, and answers MATCHED
 with its log end. Otherwise it answers MISMATCHED and says where each of its epochs ends. The leader finds the largest
-epoch they share, and pushes again from where that ends in the shorter log; so the two come together in few steps. What
-the follower has beyond, it cuts off, never below its own watermark, unless the election was unclean. Epochs travel
+epoch they share, and pushes again from where that ends in the shorter log; so the two come together in few steps. The
+follower cuts off its records beyond that, never below its own watermark, unless the election was unclean. Epochs travel
 along with the records: compaction may have left none of an epoch's, and it counts all the same.
 
 **A leader that is no longer one** cannot do harm. Followers answer FENCED to any epoch older than one they know, which
@@ -32,8 +32,8 @@ its lease, which is the broker's business (actors/broker/replication). An acknow
 and the log it was given for: when either may be another one, the leader forgets what it knew of the follower and asks
 anew. `Push` says which numbers keep late messages off.
 
-**Where Kafka does otherwise:** there, followers fetch. Why leaders push here is told in docs/decisions. The rules are
-the same, and so is what they prevent.
+**Unlike here**, followers fetch in Kafka. The page docs/decisions tells why leaders push here. The rules are the same,
+and so is what they prevent.
 
 `leader` and `follower` are the two sides, `messages` has what they send and what they need of a log. All is sans-IO: no
 clock, no socket, no metadata. Times are arguments (monotonic ms), messages are values, and what the controller says is

@@ -25,7 +25,7 @@ class FollowerReplica:
 
     @property
     def lag(self) -> int:
-        """How many offsets this log is behind the leader's watermark."""
+        """The number of offsets by which this log is behind the leader's watermark."""
         return max(self.told_watermark - self.log.log_end_offset, 0)
 
     def on_push(self, push: Push, now_ms: int) -> Ack:
@@ -69,7 +69,7 @@ class FollowerReplica:
         return log.epoch_at(base - 1) == push.previous_epoch
 
     def _extend(self, push: Push, now_ms: int) -> bool:
-        """Cut off what differs and append what is new. False if the cut left a gap before it."""
+        """Cut off the records that differ and append the new ones. False if the cut left a gap before it."""
         log, data = self.log, memoryview(push.records)
         parting = self._parting(push)
         if parting is not None:
@@ -86,7 +86,7 @@ class FollowerReplica:
         return True
 
     def _parting(self, push: Push) -> int | None:
-        """Where our log parts from the leader's: the first offset that another epoch wrote (KIP-101); None if nowhere.
+        """The first offset at which our log's epoch is not the leader's (KIP-101); None if there is none.
 
         Epochs are compared, not records, because compaction may have left none of the leader's.
         """

@@ -54,7 +54,7 @@ class _Follower:
         self.refused = False
         self.sent_ms = now_ms
         self.start = UNKNOWN
-        """Where the follower's log begins, by its last answer."""
+        """The beginning of the follower's log, by its last answer."""
         self.told_start = UNKNOWN
         self.told_watermark = UNKNOWN
         self.caught_up_ms = now_ms
@@ -103,7 +103,7 @@ class LeaderReplica:
         self.partition_epoch = partition_epoch
         self.isr = frozenset(isr)
         self.deposed = False
-        """Whether a follower knows a newer epoch. Then nothing commits here any more."""
+        """True if a follower knows a newer epoch. Nothing commits here any more then."""
         self._me = me
         self.min_insync = min_insync
         self._proposed: frozenset[int] | None = None
@@ -137,7 +137,7 @@ class LeaderReplica:
         self.min_insync = min_insync
         before = set(self._followers)
         if partition_epoch > self.partition_epoch:
-            # What was proposed started from an older state. It either is in this one, or was refused.
+            # The proposal started from an older state. It either is in this one, or was refused.
             self.partition_epoch, self.isr = partition_epoch, frozenset(isr)
             self._proposed, self._outcome_unknown = None, False
         elif partition_epoch == self.partition_epoch and self._outcome_unknown:
@@ -160,9 +160,11 @@ class LeaderReplica:
             self._followers.setdefault(broker, _Follower(now_ms))
 
     def refused(self, partition_epoch: int) -> bool:
-        """The controller refused what was proposed to its state at `partition_epoch`. Whether the watermark moved.
+        """The controller refused what was proposed to its state at `partition_epoch`.
 
-        A newer state may be known here by now. What was proposed to that still counts.
+        Returns True if the watermark moved.
+
+        A newer state may be known here by now. A proposal to that state still counts.
         """
         if partition_epoch != self.partition_epoch:
             return False
@@ -178,12 +180,12 @@ class LeaderReplica:
 
     @property
     def settled(self) -> bool:
-        """Whether no proposal waits for its outcome."""
+        """True if no proposal waits for its outcome."""
         return not self._outcome_unknown
 
     @property
     def watermark_is_known(self) -> bool:
-        """Whether the watermark has reached the log end at which this epoch began (KIP-207)."""
+        """True if the watermark has reached the log end at which this epoch began (KIP-207)."""
         return self.log.high_watermark >= self._epoch_start
 
     @property
@@ -201,7 +203,7 @@ class LeaderReplica:
         return self.log.bytes_from(max(follower.acked, self.log.log_start_offset))
 
     def advance(self) -> bool:
-        """Move the high watermark as far as it may go. Whether it moved.
+        """Move the high watermark as far as it may go. Returns True if it moved.
 
         It does not move before every member has acknowledged, in this epoch, all that was here when the epoch began;
         nor while fewer than `min.insync.replicas` are in sync (KIP-966).
@@ -244,7 +246,7 @@ class LeaderReplica:
             self._forget(follower)
 
     def disconnect(self, broker: int) -> None:
-        """The connection has ended. What was acknowledged over it does not count: the next process may have lost it."""
+        """The connection has ended. Its acknowledgements do not count: the next process may have lost the records."""
         follower = self._followers.get(broker)
         if follower is not None:
             follower.connected = False
@@ -298,7 +300,7 @@ class LeaderReplica:
             follower.sent_ms = now_ms
 
     def on_ack(self, broker: int, ack: Ack, now_ms: int) -> bool:
-        """Take a follower's answer. Whether the high watermark moved."""
+        """Take a follower's answer. Returns True if the high watermark moved."""
         if ack.outcome is Outcome.FENCED:
             self.deposed = self.deposed or ack.leader_epoch > self.leader_epoch
             return False
@@ -346,7 +348,7 @@ class LeaderReplica:
         return min(point, max(ack.end_offset, log.log_start_offset))
 
     def retry(self, now_ms: int, silent_ms: int, refused_ms: int) -> list[int]:
-        """Ask followers anew that owe an answer for `silent_ms`, or refused a push `refused_ms` ago. Which ones."""
+        """Ask followers anew that owe an answer for `silent_ms`, or refused a push `refused_ms` ago. Returns them."""
         late = []
         for broker, follower in self._followers.items():
             after_ms = refused_ms if follower.refused else silent_ms

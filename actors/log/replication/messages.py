@@ -94,14 +94,14 @@ class Push:
     high_watermark: int
     log_start_offset: int
     unclean: bool
-    """Whether a replica out of sync was once made leader. Then records below the watermark may have to be cut off."""
+    """True if a replica out of sync was once made leader. Then records below the watermark may have to be cut off."""
     since: int
     epochs: tuple[tuple[int, int], ...]
     records: bytes
 
 
 class Outcome(IntEnum):
-    """What became of a push."""
+    """The outcome of a push."""
 
     MATCHED = 0
     """The follower's log equals the leader's up to `end_offset`."""
@@ -124,4 +124,4 @@ class Ack:
     high_watermark: int = 0
     epochs: tuple[tuple[int, int], ...] = ()
     log_start_offset: int = 0
-    """Where the follower's log begins, if it matched."""
+    """The beginning of the follower's log, if it matched."""

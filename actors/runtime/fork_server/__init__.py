@@ -18,8 +18,8 @@ fifth of what an idle cluster uses. For the dashboard ray.init would wait half a
    registers with the raylet under its own process id, and is killed and missed as any other.
 
 A connection is answered by the child itself, and a child that cannot answer ends: whatever is killed when, a worker is
-started once. Where forking would be unsound the server refuses, or ends: when imports have left it a second thread;
-when they have drawn one of Ray's random ids, after which all its children would draw the same ones; when a worker has
+started once. The server refuses, or ends, if forking would be unsound: when imports have left it a second thread; when
+they have drawn one of Ray's random ids, after which all its children would draw the same ones; when a worker has
 another environment. Then, and when the server is gone, the client starts the worker plainly, and the first to do so
 says why in the log.
 

@@ -1,4 +1,6 @@
-"""What Ray runs instead of a worker's Python: it has the worker forked, or starts it plainly. See the package.
+"""The program that Ray runs instead of a worker's Python: it has the worker forked, or starts it plainly.
+
+See the package.
 
 It runs as a script, `python -IS client.py FOLDER LOG WARM default_worker.py ARGUMENTS...`, without site and packages:
 it imports little, so that it takes only a few milliseconds.

@@ -1,4 +1,4 @@
-"""How the server and what it forks end: by their exit functions, as every Python does, and then at once.
+"""The end of the server and of its forks: by their exit functions, as every Python does, and then at once.
 
 Python would go on to free each object that the process has, by which it writes to all pages that it shares with the
 server: each is copied first. That takes four tenths of a second of CPU, and 50 MiB while it lasts, for each worker that

@@ -1,8 +1,8 @@
 """Fill the holes in this process's heaps, so that what it forks has its new objects side by side, on pages of its own.
 
 A process that has imported a lot has freed a lot in between. A forked one that puts its objects into these holes writes
-to a page for each few of them, and every page that is written is copied. What fills them is never freed: it costs this
-process a few MiB, and each of those that it forks 3.6 MiB less.
+to a page for each few of them, and every page that is written is copied. The objects that fill them are never freed:
+they cost this process a few MiB, and each of those that it forks 3.6 MiB less.
 """
 
 from __future__ import annotations

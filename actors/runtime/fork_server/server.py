@@ -25,7 +25,7 @@ from actors.runtime import ray_inside
 from actors.runtime.fork_server import holes
 from actors.runtime.fork_server.client import FORKED, LENGTH_BYTES, say
 
-_OF_A_WORKER = {os.fsencode(ray_inside.JOB_ID)}  # in which workers of one raylet differ
+_OF_A_WORKER = {os.fsencode(ray_inside.JOB_ID)}  # workers of one raylet differ in these
 _REQUEST_SECONDS = 5.0
 
 
@@ -68,7 +68,7 @@ def _import(*modules: str) -> None:
 
 
 def _why_unsound() -> str | None:
-    """Why this process cannot be forked after its imports, in words; None if it can."""
+    """The reason why this process cannot be forked after its imports, in words; None if it can."""
     if _draw_in_a_fork() == _draw_in_a_fork():
         return "imports have drawn a random id of Ray's, and all forked processes would draw the same ones"
     # Only now: numpy's threads end when their process forks, and come back when they are needed.
@@ -139,7 +139,7 @@ def _receive(connection: socket.socket) -> Request | None:
 
 
 def _refusal(wanted: dict[bytes, bytes], own: dict[bytes, bytes]) -> str | None:
-    """Why this worker cannot be forked from this server, whose environment differs, in words; None if it can."""
+    """The reason why this worker cannot be forked from this server, whose environment differs; None if it can."""
     names = (wanted.keys() | own.keys()) - _OF_A_WORKER
     differs = sorted(name for name in names if wanted.get(name) != own.get(name))
     return f"the environment differs in {b', '.join(differs).decode()}" if differs else None
@@ -180,7 +180,7 @@ def _become(request: Request, connection: socket.socket) -> None:
 
 
 def _remove(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # who started Ray may do so, too
+    with contextlib.suppress(OSError):  # the user who started Ray may do so, too
         for path in folder.iterdir():
             path.unlink()
         folder.rmdir()

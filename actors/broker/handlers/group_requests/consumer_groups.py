@@ -129,7 +129,7 @@ def _merged(
 
 
 def _has_hidden(context: HandlerContext, request: Request, topics: Iterable[str]) -> Generator[None, None, bool]:
-    """Whether a topic is among these that the client may not describe."""
+    """Finds out whether the client may not describe one of these topics."""
     names = list(topics)
     for first in range(0, len(names), PLACES_A_TURN):
         if first:
@@ -144,7 +144,7 @@ def _failed(m: ConsumerGroupDescribeRequest, version: int, code: ErrorCode) -> C
 
 
 def _goes_on(context: HandlerContext, request: Request) -> bool:
-    """Whether there is nothing to judge in a description, whatever topics its group has, and nothing to put in."""
+    """True if a description, whatever topics its group has, needs neither judgement nor additions."""
     return context.broker.authorizer is None or (
         not request.message.include_authorized_operations and sees_all_topics(context, request)
     )

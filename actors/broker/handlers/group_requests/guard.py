@@ -58,7 +58,7 @@ _OF_TOPICS: Final[dict[int, _Topics]] = {
 def answers(
     context: HandlerContext, authorizer: Authorization, connection: Connection, api: Api, frame: bytes, key: bytes
 ) -> bool:
-    """Whether a request about one key is answered here, now or later. If not, it may go to the key's shard."""
+    """True if a request about one key is answered here, now or later. If not, it may go to the key's shard."""
     api_key = int(api.key)
     if connection.cleared.get((api_key, key)) is authorizer.edition:
         return False

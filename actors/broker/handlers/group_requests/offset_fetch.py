@@ -85,12 +85,12 @@ class _GroupOffsets:
         return [(self._context.broker.partition_of(GROUPS, self._group_id), question)]
 
     def _names_member(self, group: Any) -> bool:
-        """Whether the shard is to judge the member that asks: that comes before topics, also if all are denied."""
+        """True if the shard is to judge the member that asks: that comes before topics, also if all are denied."""
         return self._by_group and (group.member_id is not None or group.member_epoch >= 0)
 
     @property
     def differs(self) -> bool:
-        """Whether the answer may be another one than that of the shard."""
+        """True if the answer may be another one than that of the shard."""
         return self._topics is None or any(self._codes)
 
     def merged(self, answers: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""How the leader of a group divides partitions: the four strategies every Kafka client knows."""
+"""The strategies by which the leader of a group divides partitions: the four that every Kafka client knows."""
 
 from __future__ import annotations
 

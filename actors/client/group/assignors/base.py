@@ -1,4 +1,4 @@
-"""What every assignor takes and gives, and what several of them share."""
+"""The input and the result of every assignor, and the helpers that several of them share."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Assignor(ABC):
         """Divide the partitions of all subscribed topics; every member is a key of the result."""
 
     def user_data(self, topics: Iterable[str]) -> bytes | None:
-        """What this member adds to its subscription under this strategy; None: nothing."""
+        """The data that this member adds to its subscription under this strategy; None: nothing."""
         return None
 
     def on_assignment(self, assigned: Sequence[TopicPartition], generation: int) -> None:  # noqa: B027

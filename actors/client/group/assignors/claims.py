@@ -1,4 +1,4 @@
-"""Who owned what before: previous ownership as the members claim it, with contradictions settled."""
+"""The former owners of partitions: ownership as the members claim it, with contradictions settled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.client.records import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one member says it owns, and the generation in which it was given that."""
+    """The partitions that one member says it owns, and the generation in which it was given them."""
 
     member_id: str
     owned: tuple[TopicPartition, ...]

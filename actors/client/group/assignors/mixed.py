@@ -25,7 +25,7 @@ def balance_mixed(
 
 
 class _Table:
-    """Who holds what while the division is worked out."""
+    """The owners of partitions while the division is worked out."""
 
     def __init__(self, cluster: ClusterView, members: Sequence[GroupMember], ownership: Ownership) -> None:
         self.members = {member.member_id: member for member in members}
@@ -70,7 +70,7 @@ class _Table:
         """Move partitions to poorer subscribers; undone if that did not make the sizes more even."""
         owner, load = dict(self.owner), dict(self.load)
         if not self.revoked_by_subscription:
-            # What is new moves first, so that what members already had stays where it is if that is enough.
+            # New partitions move first, so that members keep those they had if that is enough.
             self._move_until_still(self.unassigned)
         moved = self._move_until_still(self.partitions)
         self._undo_exchanges(owner)

@@ -14,7 +14,7 @@ HIGHEST_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member tells the leader: the topics it wants, what it owns and since which generation, and its rack.
+    """A member's message to the leader: the topics it wants, its partitions and their generation, and its rack.
 
     Version 1 added what it owns (KIP-429), version 2 the generation (KIP-792), version 3 the rack (KIP-881).
     """
@@ -55,7 +55,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the leader gives one member."""
+    """The leader's message to one member."""
 
     partitions: tuple[TopicPartition, ...]
     user_data: bytes | None = None

@@ -47,7 +47,7 @@ class _TopicPieces:
         return cls(topic, takers, count, {taker.member_id: [] for taker in takers}, list(range(count)))
 
     def room(self, taker: GroupMember) -> int:
-        """How many more this member may take: the quotient, plus one while extra pieces are left."""
+        """The number of partitions that this member may still take: the quotient, plus one while there are extras."""
         quotient, extra = divmod(self.count, len(self.takers))
         held = len(self.given[taker.member_id])
         extra_taken = sum(len(given) > quotient for given in self.given.values())

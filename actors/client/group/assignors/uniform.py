@@ -32,7 +32,7 @@ def balance_uniform(cluster: ClusterView, ownership: Ownership) -> tuple[Assignm
 def _keep(
     ownership: Ownership, members: list[str], floor: int, extra: int
 ) -> tuple[Assignment, deque[str], deque[str]]:
-    """What each member keeps; who is below the floor; who stands at it and may get one more."""
+    """The partitions that members keep; the members below the floor; and those at it, which may get one more."""
     ceiling = floor + 1 if extra else floor
     assignment: Assignment = {}
     below: deque[str] = deque()

@@ -15,7 +15,7 @@ def pack_sticky(owned: Iterable[TopicPartition], generation: int) -> bytes:
 
 
 def unpack_sticky(data: bytes | None) -> tuple[list[TopicPartition], int]:
-    """Partitions and generation (-1 in version 0, which has none). What cannot be read claims nothing."""
+    """Partitions and generation (-1 in version 0, which has none). Data that cannot be read claim nothing."""
     if not data:
         return [], -1
     try:

@@ -40,9 +40,9 @@ its session, it has its partitions again without a rebalance. A second member of
 **Commits** (`fencing`). A commit carries the generation and is refused when that is over: a member cannot commit for
 partitions it has lost.
 
-**Who is who.** `membership.Membership` is made of the parts below, and of those that members of all protocols use. It
-takes events: what time it is, an answer, a wish of the user. It gives effects (requests to send) and actions (what the
-user's thread must do).
+**The parts.** `membership.Membership` is made of those below, and of those that members of all protocols use. It takes
+events: what time it is, an answer, a wish of the user. It gives effects (requests to send) and actions (what the user's
+thread must do).
 
     standing    state and generation, moved in one place     answers    what each error code means, row by row
     joining     JoinGroup, SyncGroup, when to try again      leader     whose topics, when to divide, does it still fit

@@ -1,4 +1,4 @@
-"""What each answer of the coordinator means to a member: a table of error codes in a method for each request.
+"""The meanings of the coordinator's answers to a member: a table of error codes in a method for each request.
 
 The member's parts do what follows from an answer; `joining` has the rounds of joining.
 """

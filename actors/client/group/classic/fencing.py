@@ -1,4 +1,4 @@
-"""As whom a member of a classic group commits, and what it learns from a refusal. Sans-IO."""
+"""The identity by which a member of a classic group commits, and the lessons of a refusal. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user's thread does when partitions change owners: commit, call the listener, take over. Sans-IO.
+"""The work of the user's thread when partitions change owners: commit, call the listener, take over. Sans-IO.
 
 Before a round of joining a member commits, and gives up what it must (`prepare`). When it has its assignment, it gives
 up what moves, and takes what is new (`complete`). Both make queues of actions, which are carried out one by one.
@@ -27,7 +27,7 @@ from actors.client.records import TopicPartition
 
 @dataclass(slots=True)
 class _Preparation:
-    """How far the preparation of a round of joining is. It is made once for each round."""
+    """The progress of the preparation of a round of joining. It is made once for each round."""
 
     deadline_ms: int
     committing: bool
@@ -56,7 +56,7 @@ class Handover:
 
     @property
     def waiting(self) -> bool:
-        """Whether there is an action."""
+        """True if there is an action."""
         return bool(self._actions)
 
     def first(self) -> Action:
@@ -163,7 +163,7 @@ class Handover:
     def _tell_assignor(self) -> None:
         """Call the assignor's `on_assignment`: after partitions are revoked, before new ones are applied.
 
-        What it raises is treated as if a callback had raised it.
+        An error that it raises is treated as a callback's.
         """
         join = self._joining.join
         if join is None or join.tell is None:

@@ -76,7 +76,7 @@ class Heartbeats:
         self._outbox.send(kind, heartbeat(self._config, self._standing.generation), now_ms)
 
     def next_deadline(self) -> int | None:
-        """When to call `on_time` next; None while heartbeats are off."""
+        """The time to call `on_time` next; None while heartbeats are off."""
         if not self._standing.heartbeating:
             return self._next_aside() if self._keeps_partitions else None
         if self._lookup.coordinator is None:
@@ -94,7 +94,7 @@ class Heartbeats:
 
     @property
     def _keeps_partitions(self) -> bool:
-        """Whether JoinGroup is out, or has failed, while partitions are kept, and their records delivered (KIP-429).
+        """True if JoinGroup is out, or has failed, while partitions are kept, and their records delivered (KIP-429).
 
         The coordinator answers it when all have joined, which may take much longer than a session; and a Kafka
         broker looks at nothing else on its connection until then.

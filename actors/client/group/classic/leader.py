@@ -40,7 +40,7 @@ class Leader:
 
     @property
     def outgrown(self) -> bool:
-        """Whether the metadata has changed since the last assignment was made."""
+        """True if the metadata has changed since the last assignment was made."""
         if self.assigned_on is None:
             return False
         now = snapshot(self.view, self._topics, self._config.client_rack)

@@ -1,4 +1,4 @@
-"""How the leader assigns partitions: read the subscriptions, run the assignor, pack the result. Pure functions."""
+"""The leader's assignment of partitions: read the subscriptions, run the assignor, pack the result. Pure functions."""
 
 from __future__ import annotations
 

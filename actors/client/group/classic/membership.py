@@ -128,7 +128,7 @@ class Membership:
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """What the group has given this member."""
+        """The partitions that the group has given this member."""
         return self._holdings.owned
 
     @property
@@ -156,17 +156,17 @@ class Membership:
 
     @property
     def settled(self) -> bool:
-        """Whether the user's thread has nothing left to do but read records."""
+        """True if the user's thread has nothing left to do but read records."""
         return not (self.joining.needed or self.joining.join or self._handover.waiting)
 
     def may_deliver(self, now_ms: int) -> bool:
-        """Whether records may be handed out: always without a subscription, else only within the session."""
+        """True if records may be handed out: always without a subscription, else only within the session."""
         if not self._holdings.subscribed:
             return True
         return self.standing.counted and now_ms < self.live.deliver_until_ms
 
     def awaits_poll(self, now_ms: int) -> bool:
-        """Whether the next poll would take the group a step further: joining again, or taking over an assignment."""
+        """True if the next poll would take the group a step further: joining again, or taking over an assignment."""
         if not self._holdings.subscribed:
             return False
         joining = self.joining
@@ -175,7 +175,7 @@ class Membership:
         return joining.needed and self.coordinator is not None and now_ms >= joining.not_before_ms
 
     def user_deadline(self) -> int | None:
-        """When (monotonic ms) `next_action` may have something new although nothing arrived; None: never."""
+        """The time (monotonic ms) at which `next_action` may change though nothing arrives; None: never."""
         if not self._holdings.subscribed or self._handover.waiting:
             return None
         if self.coordinator is None:
@@ -183,7 +183,7 @@ class Membership:
         return self.joining.not_before_ms if self.joining.needed and self.joining.join is None else None
 
     def pending(self) -> dict[int, Pending]:
-        """What is in flight, by id."""
+        """The requests in flight, by id."""
         return self._outbox.pending()
 
     @property
@@ -212,7 +212,7 @@ class Membership:
         raise IllegalStateError("a SubscriptionPattern needs group_protocol='consumer'; a pattern may be a text, too")
 
     def farewell(self) -> list[Action]:
-        """What the user's thread does before `leave`: its listener hears of everything it gives up."""
+        """The last actions of the user's thread before `leave`: its listener hears of everything it gives up."""
         return self._handover.farewell()
 
     def leave(self, now_ms: int, reason: str, parting: Parting = Parting.DEFAULT) -> None:
@@ -236,7 +236,7 @@ class Membership:
     # --- what happens to it ---------------------------------------------------------------------------------------
 
     def take_effects(self) -> list[Effect]:
-        """What the shell has to do since the last call, in order."""
+        """The effects that the shell has to carry out since the last call, in order."""
         return self._outbox.take_effects()
 
     def on_response(self, request_id: int, response: ApiMessage, now_ms: int) -> None:
@@ -306,13 +306,13 @@ class Membership:
         self._heartbeats.on_time(now_ms)
 
     def next_deadline(self) -> int | None:
-        """When to call `on_time` next; None while heartbeats are off."""
+        """The time to call `on_time` next; None while heartbeats are off."""
         return self._heartbeats.next_deadline()
 
     # --- the user's thread ----------------------------------------------------------------------------------------
 
     def next_action(self, now_ms: int) -> Action | None:
-        """What the user's thread does next; None when it can only wait or read records."""
+        """The next action of the user's thread; None when it can only wait or read records."""
         while True:
             if (error := self.joining.take_error()) is not None:
                 return Fail(error)

@@ -25,7 +25,7 @@ class Kind(Enum):
 
 
 def routes(*, static: bool) -> Mapping[Kind, Route]:
-    """How each kind of request goes. A static member needs versions that carry its instance id."""
+    """The routes of each kind of request. A static member needs versions that carry its instance id."""
     lowest = _STATIC if static else 0
     return {
         Kind.JOIN: Route(min_version=_STATIC_JOIN if static else 0),

@@ -1,4 +1,4 @@
-"""Where a member stands in a classic group: its state, with the table of its transitions, and its generation.
+"""The standing of a member in a classic group: its state, with the table of its transitions, and its generation.
 
 Sans-IO.
 """
@@ -12,7 +12,7 @@ from actors.client.group.generation import Generation
 
 
 class MemberState(Enum):
-    """Where a member stands. Heartbeats are sent in the last two states; in the second, aside, if partitions are kept.
+    """The states of a member. Heartbeats are sent in the last two states; in the second, aside, if partitions are kept.
 
     UNJOINED: in no group; a poll ends it by sending JoinGroup.
     PREPARING_REBALANCE: JoinGroup is under way; its answer ends it.
@@ -91,15 +91,15 @@ class Standing:
 
     @property
     def heartbeating(self) -> bool:
-        """Whether the coordinator awaits heartbeats."""
+        """True if the coordinator awaits heartbeats."""
         return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 
     @property
     def counted(self) -> bool:
-        """Whether this member has a place in a generation, as far as it knows."""
+        """True if this member has a place in a generation, as far as it knows."""
         return self.generation.id >= 0
 
     @property
     def lost(self) -> bool:
-        """Whether what was owned no longer belongs to this member."""
+        """True if its former partitions no longer belong to this member."""
         return not self.counted or not self.generation.member_id

@@ -21,14 +21,14 @@ partition to the next owner when it is acknowledged that the last one has given 
 **Ids and names.** The coordinator names topics by id. Those whose names are not known yet wait for metadata; the rest
 is taken over meanwhile (`assignments`).
 
-**When a heartbeat is sent** (`rhythm`): at once to join and to acknowledge, else at the interval that the last answer
+**The moment of a heartbeat** (`rhythm`): at once to join and to acknowledge, else at the interval that the last answer
 named, one at a time. After a failure the next one says everything, after a backoff and at the same epoch. So a lost
 answer does no harm. Unlike Kafka's client, a join waits for the backoff, too: a coordinator that loads is not hammered.
 
-**Who is expelled.** A member whose session has ended is told so by its next heartbeat (110 or 25). Until then it could
-hand out records that another one reads already. So it hands out none when no heartbeat was answered for as long as
-sessions last by default; which value its group has no answer tells. If the interval is longer than that, two of them
-count. `max_poll_interval_ms` is sent along: the coordinator expels a member that takes longer to give up a partition.
+**Expulsion.** A member whose session has ended is told so by its next heartbeat (110 or 25). Until then it could hand
+out records that another one reads already. So it hands out none when no heartbeat was answered for as long as sessions
+last by default; which value its group has no answer tells. If the interval is longer than that, two of them count.
+`max_poll_interval_ms` is sent along: the coordinator expels a member that takes longer to give up a partition.
 
 **Commits** (`fencing`) carry the member's epoch, and are sent with the newest one: the coordinator checks it by
 partition.
@@ -42,7 +42,7 @@ other one: it takes the place (`takeover`).
 **A protocol that ends.** A group that was deleted or became a classic one, and a coordinator that serves this protocol
 no longer, will not have the member. With `group_protocol=auto` that is an expulsion alone, and its join decides.
 
-**Who is who.** `membership.Membership` is made of the parts below, and of those that members of all protocols use.
+**The parts.** `membership.Membership` is made of those below, and of those that members of all protocols use.
 
     standing     state and epoch, and the table        heartbeats   when one is sent, and what its answer leads to
     beats        what heartbeats say and have said     answers      the meaning of each error code

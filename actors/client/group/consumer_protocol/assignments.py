@@ -63,7 +63,7 @@ class Assignments:
 
     @property
     def settled(self) -> bool:
-        """Whether what was received last has been taken over, all of it."""
+        """True if the last assignment has been taken over, all of it."""
         return self.target == self.current
 
     @property

@@ -58,7 +58,7 @@ class Beats:
         self._config = config
         self._said = _Said()
         self._has_expression = config.group_instance_id is not None
-        """Whether the coordinator may have a regular expression of this member, or of the static one before it.
+        """True if the coordinator may have a regular expression of this member, or of the static one before it.
 
         A member that leaves for a while keeps it there, and so does one whose leave is lost.
         """

@@ -31,9 +31,9 @@ class MemberConfig:
     auto_commit: bool = True
     exclude_internal_topics: bool = True
     takes_over: bool = False
-    """Whether a static member that joins first takes its place from who has it, as in a classic group."""
+    """True if a static member that joins first takes its place from the one that has it, as in a classic group."""
     joins_anew: bool = False
-    """Whether a member that is refused for its protocol loses its partitions and joins again, in whichever it may be.
+    """True if a member that is refused for its protocol loses its partitions and joins again, in whichever it may be.
 
     That is what a group says which was deleted, which became a classic one, or whose coordinator serves this protocol
     no longer. Without it the group will not have this member.

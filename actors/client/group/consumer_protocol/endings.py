@@ -1,4 +1,4 @@
-"""How a membership ends: by leaving, by being expelled, by a refusal, or for want of polls. Sans-IO."""
+"""The ends of a membership: by leaving, by being expelled, by a refusal, or for want of polls. Sans-IO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""As whom a member of a consumer group commits and reads offsets, and what a refused commit means. Sans-IO.
+"""The identity by which a member of a consumer group commits and reads offsets, and the lessons of a refused commit.
+
+Sans-IO.
 
 The coordinator fences by partition: it takes a commit of an older epoch for partitions that the member has held since
 (KIP-1251), and refuses one for any other.

@@ -1,4 +1,4 @@
-"""What the user's thread does when partitions come and go: commit, call the listener, take over. Sans-IO.
+"""The work of the user's thread when partitions come and go: commit, call the listener, take over. Sans-IO.
 
 An assignment is taken over in steps (`begin`): what was consumed is committed, the listener hears of what is revoked,
 the assignment is applied, and the listener hears of what is new. Only then is it acknowledged: that is the whole safety
@@ -43,12 +43,12 @@ class Handover:
 
     @property
     def waiting(self) -> bool:
-        """Whether there is an action."""
+        """True if there is an action."""
         return bool(self._actions)
 
     @property
     def interrupted(self) -> bool:
-        """Whether partitions were stopped for an assignment that was not taken over: they have to be let go on."""
+        """True if partitions were stopped for an assignment that was not taken over: they have to be let go on."""
         return self._interrupted
 
     def first(self) -> Action:
@@ -57,7 +57,7 @@ class Handover:
         return self._begun
 
     def take_error(self) -> BaseException | None:
-        """What a callback raised, once."""
+        """The error that a callback raised, once."""
         error, self._error = self._error, None
         if error is None and not self._actions:
             error = self._actions.take_error()
@@ -122,7 +122,7 @@ class Handover:
         return self._running is not None and now_ms < self._running.deadline_ms
 
     def _failed(self, action: Action, error: BaseException) -> bool:
-        """Whether a callback has failed, so that the assignment is not taken over: the next poll tries again.
+        """True if a callback has failed, so that the assignment is not taken over: the next poll tries again.
 
         The coordinator ends it if that takes too long. A callback that was woken up is no failure of its own.
         """

@@ -1,4 +1,4 @@
-"""When a member sends a heartbeat, and what its answer leads to. Sans-IO."""
+"""A member's heartbeats: their moments, and the consequences of their answers. Sans-IO."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Heartbeats:
             self.beat_if_due(now_ms)
 
     def next_deadline(self) -> int | None:
-        """When to call `on_time` next; None while heartbeats are off."""
+        """The time to call `on_time` next; None while heartbeats are off."""
         if not self._standing.beating:
             return None
         if self._lookup.coordinator is None:
@@ -80,7 +80,7 @@ class Heartbeats:
 
     @property
     def _possible(self) -> bool:
-        """Whether a heartbeat can be sent, once it is due: there is one at a time, and a join comes after a leave."""
+        """True if a heartbeat can be sent, once it is due: there is one at a time, and a join comes after a leave."""
         free = not self._outbox.in_flight(*BEATS, Kind.LEAVE, Kind.LOOK)
         return self._standing.beating and self._lookup.coordinator is not None and free and self._can_say
 
@@ -154,11 +154,11 @@ class Heartbeats:
 
     @property
     def _may_join_anew(self) -> bool:
-        """Whether a refusal of the protocol ends this membership alone: of a join it is final."""
+        """True if a refusal of the protocol ends this membership alone: of a join it is final."""
         return self._joins_anew and not self._joins
 
     def _refused_by_itself(self, code: int) -> bool:
-        """Whether the static member that is in this one's way may be itself: it joins, but was heard of before.
+        """True if the static member that is in this one's way may be itself: it joins, but was heard of before.
 
         An earlier join, or the answer to it, or a leave may be lost.
         """
@@ -166,7 +166,7 @@ class Heartbeats:
         return self._place_taken(code) and before
 
     def _place_taken(self, code: int) -> bool:
-        """Whether this static member joins, and the coordinator has one of its name."""
+        """True if this static member joins, and the coordinator has one of its name."""
         return code == ErrorCode.UNRELEASED_INSTANCE_ID and self._joins
 
     def looked(self, response: ConsumerGroupDescribeResponse, now_ms: int) -> None:

@@ -127,7 +127,7 @@ class Membership:
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """What the group has given this member."""
+        """The partitions that the group has given this member."""
         return self._holdings.owned
 
     @property
@@ -139,20 +139,20 @@ class Membership:
         return self._wishes.topics
 
     def may_deliver(self, now_ms: int) -> bool:
-        """Whether records may be handed out: always without a subscription, else while no other can own them."""
+        """True if records may be handed out: always without a subscription, else while no other can own them."""
         if not self._holdings.subscribed:
             return True
         return self.standing.holding and now_ms < self.rhythm.deliver_until_ms
 
     def awaits_poll(self, now_ms: int) -> bool:
-        """Whether the next poll would take the group a step further: by a join, the listener, or an assignment."""
+        """True if the next poll would take the group a step further: by a join, the listener, or an assignment."""
         if not self._holdings.subscribed:
             return False
         outside = self.state in (MemberState.UNSUBSCRIBED, MemberState.STALE)
         return outside or self._handover.waiting or self._reconciling.due
 
     def user_deadline(self) -> int | None:
-        """When (monotonic ms) `next_action` may have something new although nothing arrived; None: never."""
+        """The time (monotonic ms) at which `next_action` may change though nothing arrives; None: never."""
         if not self._holdings.subscribed or self._handover.waiting:
             return None
         if self.coordinator is None:
@@ -160,7 +160,7 @@ class Membership:
         return self._reconciling.look_again_ms if self.state is MemberState.RECONCILING else None
 
     def pending(self) -> dict[int, Pending]:
-        """What is in flight, by id."""
+        """The requests in flight, by id."""
         return self._outbox.pending()
 
     @property
@@ -197,7 +197,7 @@ class Membership:
         self.rhythm.last_poll_ms = now_ms
 
     def farewell(self) -> list[Action]:
-        """What the user's thread does before `unsubscribe`: its listener hears of everything it gives up."""
+        """The last actions of the user's thread before `unsubscribe`: its listener hears of everything it gives up."""
         owned, held = self._holdings.owned, self.standing.holding
         self._endings.prepare()
         self._handover.clear()
@@ -214,7 +214,7 @@ class Membership:
     # --- what happens to it ---------------------------------------------------------------------------------------
 
     def take_effects(self) -> list[Effect]:
-        """What the shell has to do since the last call, in order."""
+        """The effects that the shell has to carry out since the last call, in order."""
         return self._outbox.take_effects()
 
     def on_response(self, request_id: int, response: ApiMessage, now_ms: int) -> None:
@@ -271,7 +271,7 @@ class Membership:
         self._heartbeats.on_time(now_ms)
 
     def next_deadline(self) -> int | None:
-        """When to call `on_time` next; None while heartbeats are off."""
+        """The time to call `on_time` next; None while heartbeats are off."""
         return self._heartbeats.next_deadline()
 
     # --- commits --------------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ class Membership:
     # --- the user's thread ----------------------------------------------------------------------------------------
 
     def next_action(self, now_ms: int) -> Action | None:
-        """What the user's thread does next; None when it can only wait or read records."""
+        """The next action of the user's thread; None when it can only wait or read records."""
         if (error := self._take_error()) is not None:
             return Fail(error)
         if not self._holdings.subscribed:

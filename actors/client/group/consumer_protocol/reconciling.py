@@ -32,7 +32,7 @@ class Reconciling:
         self._asked = 0
         self.view = MetadataView()
         self.look_again_ms = 0
-        """When to ask for names once more."""
+        """The time to ask for names once more."""
 
     def received(self, now_ms: int) -> None:
         """The coordinator has named an assignment."""
@@ -42,11 +42,11 @@ class Reconciling:
 
     @property
     def due(self) -> bool:
-        """Whether there is something to take over."""
+        """True if there is an assignment to take over."""
         return self._standing.state is MemberState.RECONCILING and self._progress() is not None
 
     def step(self, now_ms: int) -> None:
-        """Have the user's thread take over what was received. What has no names yet stays for later.
+        """Have the user's thread take over what was received. Topics that have no names yet stay for later.
 
         If nothing changes for the user's thread, it is acknowledged at once.
         """
@@ -65,7 +65,7 @@ class Reconciling:
             self._handover.begin(resolved, now_ms)
 
     def _progress(self) -> Resolved | None:
-        """What of the target can be taken over, if that is more than was."""
+        """The part of the target that can be taken over, if that is more than was."""
         resolved = self._assignments.resolve(self.view)
         if resolved.received == self._assignments.current and not self._handover.interrupted:
             return None

@@ -16,8 +16,9 @@ _LONG_SESSION: Final = 2
 SILENCE_MS: Final = 7_000
 """Whoever looks after a process sends no heartbeat for it before (`members/watch`), whatever the interval."""
 WHOLE_MS: Final = 30_000
-"""Who looks after a process may take it for silent while the member sends heartbeats, and be given what that is told.
-So a member with a `heartbeat_max_ms` says, and is told, everything as often as this."""
+"""A watcher may take a process for silent while its member sends heartbeats, and be given the answers for the member.
+So a member with a `heartbeat_max_ms` says, and is told, everything as often as this.
+"""
 _BRISK: Final = 4
 _BRISK_MS: Final = 3_000
 """For so long after a move a member with a `heartbeat_max_ms` sends four heartbeats in that time.
@@ -54,7 +55,7 @@ class Rhythm:
         return self.last_poll_ms + self.max_poll_interval_ms
 
     def due_ms(self, *, at_once: bool) -> int:
-        """When the next heartbeat may be sent; `at_once`: without the interval."""
+        """The time at which the next heartbeat may be sent; `at_once`: without the interval."""
         if at_once or self._at_once:
             return self._not_before_ms
         return max(self._not_before_ms, self._sent_ms + self._between_ms)
@@ -68,7 +69,7 @@ class Rhythm:
         return min(self.interval_ms, longest_ms)
 
     def in_doubt(self, now_ms: int) -> bool:
-        """Whether an answer may have gone to somebody else: one that sends heartbeats in this member's name.
+        """True if an answer may have gone to somebody else: one that sends heartbeats in this member's name.
 
         The next heartbeat is so late that another will have been sent, or it is long ago that one said everything.
         """

@@ -1,4 +1,4 @@
-"""Where a member stands in a consumer group: its state, its epoch, and the table of what may happen in which state.
+"""The standing of a member in a consumer group: its state, its epoch, and the table of possible events by state.
 
 Sans-IO. `TABLE` has the next state for each state and happening; a pair that is not in it is a bug of the machine.
 """
@@ -47,7 +47,7 @@ class MemberState(Enum):
 
 
 class Happening(Enum):
-    """What changes a member's state."""
+    """The events that change a member's state."""
 
     JOIN = "a poll has a subscription and no membership"
     ASSIGNED = "an assignment was received that is not what the member has"
@@ -132,20 +132,20 @@ class Standing:
         return Generation(self.epoch, self.member_id) if self.epoch > 0 else Generation()
 
     def since_joined(self, made: Generation) -> bool:
-        """Whether `made` is a place of the present membership, and not of one that has ended."""
+        """True if `made` is a place of the present membership, and not of one that has ended."""
         return self._joined_at is not None and self._joined_at <= made.id <= self.epoch
 
     @property
     def in_group(self) -> bool:
-        """Whether it is joining, or a member."""
+        """True if it is joining, or a member."""
         return self.state in _IN_GROUP
 
     @property
     def beating(self) -> bool:
-        """Whether the coordinator awaits heartbeats."""
+        """True if the coordinator awaits heartbeats."""
         return self.in_group or self.state is MemberState.PREPARE_LEAVING
 
     @property
     def holding(self) -> bool:
-        """Whether what the member owns is its own."""
+        """True if the member's partitions are its own."""
         return self.epoch > 0 and self.state in _MEMBERS

@@ -43,7 +43,7 @@ class Takeover:
         self._trouble = ""
 
     def possible(self, now_ms: int) -> bool:
-        """Whether the place may be taken from another member."""
+        """True if the place may be taken from another member."""
         return self._left > 0 and (self._until_ms is None or now_ms < self._until_ms)
 
     def over(self) -> None:

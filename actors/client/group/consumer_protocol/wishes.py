@@ -11,7 +11,7 @@ from actors.client.net.metadata import MetadataView
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a heartbeat says: these topics, or those that match a regular expression of the coordinator's (RE2)."""
+    """A heartbeat's subscription: these topics, or those that match a regular expression of the coordinator's (RE2)."""
 
     names: frozenset[str] = frozenset()
     expression: str | None = None
@@ -60,10 +60,10 @@ class Wishes:
 
     @property
     def wants_all_topics(self) -> bool:
-        """Whether all topics have to be known: to match a pattern, or because any id may be assigned."""
+        """True if all topics have to be known: to match a pattern, or because any id may be assigned."""
         return self._holdings.by_pattern or self._expression is not None
 
     @property
     def known(self) -> bool:
-        """Whether it can be said what is wanted: a pattern needs metadata of all topics."""
+        """True if the subscription can be said: a pattern needs metadata of all topics."""
         return not self._holdings.by_pattern or self._view.asked is None
