@@ -107,7 +107,18 @@ class Join(Operation):
             return Error.GROUP_MAX_SIZE_REACHED
         if request.protocol_type != CONSUMERS or not _is_common(state, request) or subscription is None:
             return Error.INCONSISTENT_GROUP_PROTOCOL
+        if self._has_been_expelled(state, subscription):
+            return Error.UNKNOWN_MEMBER_ID
         return Error.NONE if fits(request.member_id) else Error.UNKNOWN_MEMBER_ID
+
+    def _has_been_expelled(self, state: ConsumerState, subscription: Subscription) -> bool:
+        """True if the member still reads partitions of a membership that has ended, and has not heard of that.
+
+        Let in under its id, it would read them until its next SyncGroup, beside those who have them now. Kafka does so.
+        """
+        request = self._request
+        is_unknown = request.group_instance_id is None and request.member_id not in state.metadata
+        return is_unknown and bool(request.member_id and subscription.owned)
 
     def _enter(self, draft: Draft) -> str | Answer:
         """The id of the member that joins; or the answer, if it has to come back, or is refused."""

@@ -143,6 +143,17 @@ def test_any_id_is_good_for_a_new_member_without_an_instance_id() -> None:
 
 
 @pytest.mark.conformance("K-E-11")
+def test_who_was_expelled_and_still_has_partitions_hears_of_it_before_it_joins_again() -> None:
+    """By 25 it gives them up. Under its old id it would read them until it syncs, while others have them."""
+    driver = mixed()
+    at = len(driver.log)
+    assert driver.classic("gone join own=0") == "25"
+    assert driver.written(at) == []
+    assert driver.classic("gone join") == "g7"
+    assert driver.classic("C1 join own=0") != "25", "who is a member says what it has"
+
+
+@pytest.mark.conformance("K-E-11")
 def test_a_static_member_that_has_an_id_has_to_be_known_by_it() -> None:
     driver = mixed()
     assert driver.classic("D join as=i-2") == "25"
