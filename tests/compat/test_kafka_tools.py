@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from operator import not_
 from typing import Any
 
 import confluent_kafka
@@ -54,6 +56,8 @@ _COMMANDS = {
     "quota-ip": (CONFIGS, "--alter", "--add-config", "connection_creation_rate=1000", *_NOWHERE),
     "quota-ip-shown": (CONFIGS, "--describe", *_NOWHERE),
 }
+_SETTLED: dict[str, Callable[[str], bool]] = {"quota-shown": bool, "quota-after": not_, "quota-ip-shown": bool}
+"""The text of these is good when it shows the change before: a broker of Kafka's may hear of that later."""
 _METADATA_VERSION = (33, "4.4-IV2")
 _printed: dict[str, dict[str, Printed]] = {}
 
@@ -71,9 +75,15 @@ def printed(kafka: Peer, java: Remote) -> dict[str, Printed]:
         _commit(servers)
         level, _ = _METADATA_VERSION
         named = _COMMANDS | {"same": (FEATURES, "upgrade", "--feature", f"metadata.version={level}")}
-        commands = [(tool, "--bootstrap-server", servers, *rest) for tool, *rest in named.values()]
-        _printed[servers] = dict(zip(named, run_tools(java, commands), strict=True))
+        _printed[servers] = {
+            name: _run(java, name, tool, "--bootstrap-server", servers, *rest) for name, (tool, *rest) in named.items()
+        }
     return _printed[servers]
+
+
+def _run(java: Remote, name: str, *command: str) -> Printed:
+    settled = _SETTLED.get(name, lambda text: True)
+    return wait_until(lambda: [each for each in run_tools(java, [command]) if settled(each.text)], what=name)[0]
 
 
 def _commit(servers: str) -> None:
