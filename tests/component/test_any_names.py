@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -239,7 +240,7 @@ async def test_spark_reads_it_with_text_for_a_name_and_writes_that(
 def lines(servers: str, line: Callable[[ConsumerRecord], bytes]) -> bytes:
     out = io.BytesIO()
     with consumer(servers, FROM) as reader:
-        consume.copy(reader, out, line, commits=False, limit=1, silence_ms=None)
+        consume.copy(reader, out, line, time.monotonic, commits=False, limit=1, silence_ms=None)
     return out.getvalue()
 
 
