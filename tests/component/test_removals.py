@@ -109,12 +109,12 @@ async def test_one_that_is_away_is_unregistered_and_its_actor_ended(tmp_path: Pa
     async with controller(tmp_path, lease_ms=2_000, **SETTINGS) as c:
         brokers = await three(c)
         brokers[2].hang_up()
-        await until(lambda: c.launcher.started == [2])
+        await until(lambda: 2 in c.launcher.started)
         c.server.removing.begin(2)
         await until(lambda: c.metadata.removed == {2})
-        assert c.launcher.killed == [2, 2]
+        assert c.launcher.killed.count(2) == 2  # on a machine that stands still, others may be killed, too
         c.server.start_failed(2)
-        assert c.launcher.started == [2], "its start has failed since, and is not tried again"
+        assert c.launcher.started.count(2) == 1, "its start has failed since, and is not tried again"
 
 
 async def test_what_is_refused_is_not_begun(tmp_path: Path) -> None:
