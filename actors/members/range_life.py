@@ -101,7 +101,7 @@ TABLE: Final[Mapping[Phase, Mapping[Event, Cell]]] = {
         Event.REVOKED: Cell(Rule.NOTHING),
     },
 }
-"""What is not named cannot come."""
+"""Events that are not named cannot come."""
 
 
 @dataclass(slots=True)

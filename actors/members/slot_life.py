@@ -210,7 +210,7 @@ TABLE: Final[Mapping[Stage, Mapping[Event, Row]]] = {
         Event.RETIRE: _retire(Rule.NOTHING),
     },
 }
-"""What is not named cannot come."""
+"""Events that are not named cannot come."""
 
 _REPORTED: Final = {"Stopped": Event.STOPPED, "Failed": Event.FAILED}
 

@@ -44,7 +44,7 @@ class Stage(Enum):
 
 
 class Event(Enum):
-    """What has been read in the topic, or has been done."""
+    """News of the topic, and the ends of what the supervisor has done."""
 
     GONE = "there is no such pool"
     ANEW = "it is another pool of the name than the one that was claimed"
@@ -57,7 +57,7 @@ class Event(Enum):
 
 
 class Rule(Enum):
-    """What the supervisor does."""
+    """The supervisor's next step."""
 
     NOTHING = "nothing"
     WAIT = "wait until the term is read"
@@ -104,7 +104,7 @@ TABLE: Final[Mapping[Stage, Mapping[Event, Cell]]] = {
     },
     Stage.OVER: {},
 }
-"""What is not named cannot come."""
+"""Events that are not named cannot come."""
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class Claim:
     """That of the pool that was looked after last."""
 
     def read(self, record: PoolRecord | None) -> Rule:
-        """What to do, by the pool's records; None if there is no such pool."""
+        """The next step, by the pool's records; `record` is None if there is no such pool."""
         rule = self.hear(self._event(record))
         if record is not None and rule is Rule.RULE:
             self.ruled = self.incarnation = record.deployment.incarnation

@@ -1,7 +1,7 @@
 """A deployed pool while its supervisor looks after it: its members, and the version that goes through them.
 
-Made complete by `begin`, for one pool; `steward` makes another one for another pool of the name. What the one after it
-has to know is written to the topic.
+Made complete by `begin`, for one pool; `steward` makes another one for another pool of the name. The topic has all
+that the next one has to know.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Trouble:
-    """What is wrong with a pool, as its supervisor knows it."""
+    """The trouble of a pool, as its supervisor knows it."""
 
     error: str | None = None
     """The last error."""
@@ -38,7 +38,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a supervisor looks after its pool with."""
+    """The means by which a supervisor looks after its pool."""
 
     name: str
     topic: PoolsTopic
@@ -53,7 +53,7 @@ class Course:
     """Where the members go from and to."""
 
     base: Version
-    """What is gone back to, and what members run that the rollout has not reached."""
+    """The version to go back to, which members have that the rollout has not reached."""
     good: str
     """The id of the version that was written down as good; "" if none was."""
     rollout: Rollout
