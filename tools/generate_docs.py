@@ -106,10 +106,10 @@ _PROTOCOL_NOTES = """\
   `coterie.metadata.version` 2 on.
 - **Groups with members of both protocols** differ from Kafka's 4.4 where partitions are left without an owner there, or
   have two for a while. Where only classic members are left in a consumer group, because
-  `group.consumer.migration.policy` forbids the way back, their heartbeats have the assignment computed. A classic member
-  that was expelled, and joins again with its old id and with partitions, is told UNKNOWN_MEMBER_ID (25), gives them up,
-  and joins anew; in Kafka it is let in, and reads them beside their next owners until it syncs. When a group is
-  upgraded, a cooperative member that has just been told to give partitions up has to do so before another gets them,
+  `group.consumer.migration.policy` forbids the way back, their heartbeats have the assignment computed. A classic
+  member that was expelled, and joins again with its old id and with partitions, is told UNKNOWN_MEMBER_ID (25), gives
+  them up, and joins anew; in Kafka it is let in, and reads them beside their next owners until it syncs. When a group
+  is upgraded, a cooperative member that has just been told to give partitions up has to do so before another gets them,
   and a rebalance that was under way is followed by a new assignment, whoever joins. Where the last member of the new
   protocol comes back as a classic one, all members rebalance if one of them still holds what is another's. A group that
   was downgraded rebalances also if its coordinator fails over before its members have joined again; if it is upgraded
