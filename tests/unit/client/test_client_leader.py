@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.client.errors import CallbackError, IllegalStateError
+from actors.client.errors import CallbackError, CorrelationIdError, IllegalStateError
 from actors.client.group.assignors import BUILT_IN, Assignor, RebalanceProtocol
 from actors.client.group.assignors.protocol import Assignment, Subscription
 from actors.client.group.effects import WantMetadata
 from actors.client.net.metadata import MetadataView
-from actors.wire.messages import JoinGroupResponse
+from actors.wire.messages import DescribeGroupsResponse, JoinGroupResponse
 from tests.support.membership_script import Script, joining, syncing, tps
 
 
@@ -42,11 +42,95 @@ def test_a_follower_syncs_with_an_empty_list_and_both_name_type_and_protocol():
     assert (request.protocol_type, request.protocol_name, request.generation_id) == ("consumer", "range", 1)
 
 
-def test_a_leader_told_to_skip_the_assignment_sends_none_but_watches():
-    script = joining()
+def inheriting() -> Script:
+    """A static leader that has come back and goes on with the assignment of its last incarnation. Topic t has 4."""
+    script = joining(group_instance_id="i")
     script.joined(leader=True, skip_assignment=True)
     assert script.last("SyncGroup").request.assignments == []
-    assert script.member.assigned_on is not None
+    script.synced("t-0", "t-1")
+    script.poll()
+    assert script.last("DescribeGroups").request.groups == ["g"]
+    return script
+
+
+def described(*assignments: bytes, code: int = 0, state: str = "Stable") -> DescribeGroupsResponse:
+    members = [DescribeGroupsResponse.DescribedGroupMember(member_assignment=each) for each in assignments]
+    group = DescribeGroupsResponse.DescribedGroup(error_code=code, group_id="g", group_state=state, members=members)
+    return DescribeGroupsResponse(groups=[group])
+
+
+def gives(*partitions: str) -> bytes:
+    return Assignment.of(tps(*partitions)).encode()
+
+
+def test_a_leader_told_to_skip_the_assignment_goes_on_with_it_and_watches_its_topics():
+    script = inheriting()
+    script.answer("DescribeGroups", described(gives("t-0", "t-1"), gives("t-2", "t-3")))
+    script.poll()
+    assert script.count("JoinGroup") == 1
+    script.metadata(t=5, version=2)
+    script.poll()
+    assert script.count("JoinGroup") == 2
+
+
+def test_partitions_that_came_while_the_leader_was_away_have_the_group_join_again():
+    script = inheriting()
+    script.answer("DescribeGroups", described(gives("t-0", "t-1"), gives("t-2")))
+    script.poll()
+    assert script.count("JoinGroup") == 2
+    script.joined(2, leader=True)
+    given = script.last("SyncGroup").request.assignments
+    assert set(Assignment.decode(given[0].assignment).partitions) == tps("t-0", "t-1", "t-2", "t-3")
+    script.synced("t-0", "t-1", "t-2", "t-3")
+    script.poll()
+    assert script.count("DescribeGroups") == 1
+
+
+def test_a_topic_that_the_assignor_gave_out_unasked_is_watched_too():
+    script = inheriting()
+    script.metadata(t=4, x=1, version=2)
+    script.answer("DescribeGroups", described(gives("t-0", "t-1"), gives("t-2", "t-3", "x-0")))
+    script.poll()
+    assert script.count("JoinGroup") == 1
+    assert script.member.watched_topics == {"t", "x"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        described(code=30),
+        described(state="PreparingRebalance"),
+        described(b"\x00", gives("t-0", "t-1", "t-2", "t-3")),
+        DescribeGroupsResponse(),
+    ],
+    ids=["refused", "rebalancing", "malformed", "nothing"],
+)
+def test_an_inherited_assignment_that_cannot_be_had_is_made_anew(answer: DescribeGroupsResponse):
+    script = inheriting()
+    script.answer("DescribeGroups", answer)
+    script.poll()
+    assert script.count("JoinGroup") == 2
+
+
+def test_so_is_one_that_is_not_told_at_all():
+    script = inheriting()
+    script.fail("DescribeGroups", CorrelationIdError("late"))
+    script.poll()
+    script.found()
+    script.poll()
+    assert script.count("JoinGroup") == 2
+
+
+def test_what_is_told_of_an_earlier_generation_does_not_count():
+    script = inheriting()
+    script.heartbeat(27)
+    script.poll()
+    script.joined(2, leader=True)
+    script.synced("t-0", "t-1", "t-2", "t-3")
+    script.poll()
+    script.answer("DescribeGroups", described(gives("t-0")))
+    script.poll()
+    assert script.count("JoinGroup") == 2
 
 
 def test_what_an_assignor_raises_is_raised_to_the_user():

@@ -22,6 +22,7 @@ from actors.client.group.stats import Stats
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import (
     ApiMessage,
+    DescribeGroupsResponse,
     FindCoordinatorResponse,
     HeartbeatResponse,
     JoinGroupResponse,
@@ -56,6 +57,7 @@ class Answers:
             Kind.HEARTBEAT: self._on_heartbeat,
             Kind.ASIDE: self._on_aside,
             Kind.LEAVE: self._on_leave,
+            Kind.DESCRIBE: self._on_describe,
         }
 
     # --- FindCoordinator ------------------------------------------------------------------------------------------
@@ -178,6 +180,12 @@ class Answers:
         if self._joining.join is None:
             self._outbox.coordinator_lost(pending.node, now_ms, drop=True)
 
+    # --- DescribeGroups -------------------------------------------------------------------------------------------
+
+    def _on_describe(self, pending: Pending, response: DescribeGroupsResponse, now_ms: int) -> None:
+        if pending.generation == self._standing.generation:
+            self._joining.described(response)
+
     # --- LeaveGroup, and no answer at all ---------------------------------------------------------------------------
 
     def _on_leave(self, pending: Pending, response: ApiMessage, now_ms: int) -> None:
@@ -202,6 +210,8 @@ class Answers:
             self._outbox.coordinator_lost(pending.node, now_ms, drop=True)
         if pending.kind is Kind.HEARTBEAT:
             self._heartbeat_failed(now_ms)
+        elif pending.kind is Kind.DESCRIBE and pending.generation == self._standing.generation:
+            joining.described(None)
         elif pending.kind in (Kind.JOIN, Kind.SYNC) and joining.join is not None:
             if isinstance(error, UnsupportedVersionError):
                 error = joining.error_for(Code.UNSUPPORTED_VERSION, str(error))

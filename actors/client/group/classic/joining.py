@@ -8,7 +8,7 @@ from actors.client.group.callbacks import wrapped
 from actors.client.group.classic import requests
 from actors.client.group.classic.config import MembershipConfig
 from actors.client.group.classic.leader import Leader
-from actors.client.group.classic.leader_assignment import pack
+from actors.client.group.classic.leader_assignment import counts_assigned, pack
 from actors.client.group.classic.requests import PROTOCOL_TYPE
 from actors.client.group.classic.round import Join, Kind
 from actors.client.group.classic.standing import MemberState, Standing
@@ -21,7 +21,7 @@ from actors.client.group.stats import Stats
 from actors.client.net.backoff import Backoff
 from actors.client.records import GroupMembershipOperation as Parting
 from actors.wire.errors import ErrorCode as Code
-from actors.wire.messages import JoinGroupResponse, SyncGroupRequest, SyncGroupResponse
+from actors.wire.messages import DescribeGroupsResponse, JoinGroupResponse, SyncGroupRequest, SyncGroupResponse
 
 JOIN_GRACE_MS = 5000
 
@@ -220,3 +220,20 @@ class Joining:
             self._live.confirmed(pending.sent_ms, now_ms)
             self._stats.times.sync.record(now_ms - pending.sent_ms, now_ms)
             self._stats.rebalanced(now_ms)
+            if self._leader.inherits:
+                self._outbox.send(Kind.DESCRIBE, requests.describe(self._config), now_ms)
+
+    # --- DescribeGroups, by a leader that is told to skip the assignment ---------------------------------------------
+
+    def described(self, response: DescribeGroupsResponse | None) -> None:
+        """The assignment that a leader has inherited. If it cannot be had, the leader makes another one."""
+        if not self._leader.inherits:
+            return
+        try:
+            counts = None if response is None else counts_assigned(response)
+        except ValueError:  # not what leaders write
+            counts = None
+        if counts is None:
+            self.request("it is not known on which metadata the group's assignment was made")
+        else:
+            self._leader.inherit(counts)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from actors.client.group.classic.config import MembershipConfig
 from actors.client.group.classic.leader_assignment import Given, Snapshot, divide, group_topics, read_members, snapshot
 from actors.client.group.classic.round import Join
@@ -14,7 +16,11 @@ from actors.wire.messages import JoinGroupResponse
 
 
 class Leader:
-    """`view` is the newest metadata; `assigned_on` is the part of it that the last assignment was made on, if any."""
+    """`view` is the newest metadata; `assigned_on` is the part of it that the last assignment was made on, if any.
+
+    `inherits`: the group goes on with an assignment that this static member's last incarnation has made (KIP-814), and
+    it is not known yet on which metadata.
+    """
 
     def __init__(self, config: MembershipConfig, holdings: Holdings) -> None:
         self._config = config
@@ -23,6 +29,7 @@ class Leader:
         self._outdated = -1  # the assignment is made on metadata newer than this version
         self.view = MetadataView()
         self.assigned_on: Snapshot | None = None
+        self.inherits = False
 
     def outdate(self) -> None:
         """Have the next assignment wait for newer metadata than there is now."""
@@ -31,6 +38,7 @@ class Leader:
     def resign(self) -> None:
         """Stop being the leader: watch no topics of other members."""
         self.assigned_on = None
+        self.inherits = False
         self._topics = frozenset()
 
     def watched_topics(self, join: Join | None) -> frozenset[str]:
@@ -61,5 +69,15 @@ class Leader:
         assignor = self._config.assignor(response.protocol_name)
         given = {} if response.skip_assignment else divide(assignor, self._config.protocol, members, self.view)
         self._topics = topics | {tp.topic for partitions in given.values() for tp in partitions}
-        self.assigned_on = snapshot(self.view, self._topics, self._config.client_rack)
+        self.inherits = response.skip_assignment
+        self.assigned_on = None if self.inherits else snapshot(self.view, self._topics, self._config.client_rack)
         return given
+
+    def inherit(self, counts: Mapping[str, int]) -> None:
+        """Take an assignment over that gives out so many partitions of each topic.
+
+        Partitions that have come since it was made have no owner. What the metadata says now does not tell which.
+        """
+        self.inherits = False
+        self._topics |= counts.keys()
+        self.assigned_on = (dict(counts), snapshot(self.view, self._topics, self._config.client_rack)[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from actors.client.errors import IllegalStateError
@@ -10,7 +11,8 @@ from actors.client.group.assignors.protocol import Assignment, Subscription
 from actors.client.group.callbacks import named
 from actors.client.net.metadata import MetadataView
 from actors.client.records import TopicPartition
-from actors.wire.messages import JoinGroupResponse, SyncGroupRequest
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import DescribeGroupsResponse, JoinGroupResponse, SyncGroupRequest
 
 Snapshot = tuple[dict[str, int], dict[TopicPartition, frozenset[str]]]
 Given = Mapping[str, Sequence[TopicPartition]]
@@ -71,6 +73,18 @@ def _refuse_early_handover(assignor: Assignor, members: Sequence[GroupMember], g
             f"the cooperative assignor {assignor.name!r} gives away {named(sorted(early))} while other members own "
             "them: it must leave them unassigned until their owners have given them up"
         )
+
+
+def counts_assigned(response: DescribeGroupsResponse) -> dict[str, int] | None:
+    """The number of partitions of each topic that the members of a group have; None if the group is not stable.
+
+    Raises ValueError if an assignment cannot be read.
+    """
+    (group,) = response.groups
+    if group.error_code != ErrorCode.NONE or group.group_state != "Stable":
+        return None
+    assigned = (Assignment.decode(member.member_assignment).partitions for member in group.members)
+    return Counter(tp.topic for tp in {tp for partitions in assigned for tp in partitions})
 
 
 def pack(given: Given) -> list[SyncGroupRequest.SyncGroupRequestAssignment]:

@@ -9,7 +9,13 @@ from actors.client.group.assignors.protocol import Subscription
 from actors.client.group.classic.config import MembershipConfig
 from actors.client.group.generation import Generation
 from actors.client.records import TopicPartition
-from actors.wire.messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from actors.wire.messages import (
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 
 PROTOCOL_TYPE = "consumer"
 REASON_LIMIT = 255
@@ -69,6 +75,10 @@ def heartbeat(config: MembershipConfig, generation: Generation) -> HeartbeatRequ
         member_id=generation.member_id,
         group_instance_id=config.group_instance_id,
     )
+
+
+def describe(config: MembershipConfig) -> DescribeGroupsRequest:
+    return DescribeGroupsRequest(groups=[config.group_id])
 
 
 def leave(config: MembershipConfig, generation: Generation, reason: str) -> LeaveGroupRequest:

@@ -22,6 +22,7 @@ class Kind(Enum):
     HEARTBEAT = "Heartbeat"
     ASIDE = "Heartbeat beside a JoinGroup"
     LEAVE = "LeaveGroup"
+    DESCRIBE = "DescribeGroups"
 
 
 def routes(*, static: bool) -> Mapping[Kind, Route]:
@@ -33,6 +34,7 @@ def routes(*, static: bool) -> Mapping[Kind, Route]:
         Kind.HEARTBEAT: Route(min_version=lowest),
         Kind.ASIDE: Route(To.ASIDE, lowest),
         Kind.LEAVE: Route(min_version=lowest),
+        Kind.DESCRIBE: Route(),
     }
 
 
