@@ -1,8 +1,9 @@
 """Makes a classic group of a consumer group when its last member of the new protocol goes.
 
 The group goes on at its epoch as generation. Each member is assigned what its target says, and all of them rebalance:
-who has something else has to give it up first. Only where nobody has anything else, and a static member has come back
-as a classic one, nobody else notices.
+who has something else has to give it up first, and the group needs a leader, who looks for new partitions. Kafka has
+nobody rebalance if a static member has come back as a classic one and each has what it is to have; such a group has
+no leader until its next rebalance, and new partitions have no owner (K-E-36).
 
 Until they have, two things are not as the record of a classic group has them. A shard that loads it has to have them
 rebalance, for nobody else will; and what members have is not what they are assigned. So the record says that its state
@@ -47,8 +48,6 @@ class Downgraded(NamedTuple):
     metadata: GroupMetadata
     joins: Mapping[str, JoinGroupRequest]
     """The request with which each member would join: the group's record has but one of its protocols."""
-    rebalances: bool
-    """True if its members have to join again, for some have something that is not theirs."""
     roster: Roster
     """Its members."""
 
@@ -89,21 +88,18 @@ class Downgrades:
         self._write(draft, made, Rebalance(reason, ",".join(gone)))
         return True
 
-    def with_all(self, draft: Draft, member_id: str) -> Downgraded | None:
-        """Make a group a classic one in which a member has taken the place of its last one of the new protocol.
-
-        The others do not notice, if each of them has what it is to have.
-        """
+    def with_all(self, draft: Draft, member_id: str) -> bool:
+        """Make a group a classic one in which a member has taken the place of its last one of the new protocol."""
         if not self._is_due(draft, ()):
-            return None
+            return False
         try:
             made = downgraded(draft, ())
         except CorruptRecordError:
-            return None
+            return False
         if not self._fits(draft, made):
-            return None
-        self._write(draft, made, Rebalance("static member replaced", member_id) if made.rebalances else None)
-        return made
+            return False
+        self._write(draft, made, Rebalance("static member replaced", member_id))
+        return True
 
     def _is_due(self, draft: Draft, gone: Collection[str]) -> bool:
         """Asked at every removal, so it looks at nobody but those who go."""
@@ -120,7 +116,7 @@ class Downgrades:
         sizes = (RECORD_OVERHEAD_BYTES + len(key) + len(value or b"") for key, value in encode(changes))
         return BATCH_OVERHEAD_BYTES + sum(sizes) <= self._runtime.config.max_message_bytes
 
-    def _write(self, draft: Draft, made: Downgraded, rebalance: Rebalance | None) -> None:
+    def _write(self, draft: Draft, made: Downgraded, rebalance: Rebalance) -> None:
         for tombstone in tombstones(draft.group_id, draft.state):
             draft.write(tombstone)
         draft.write_of_another_type(GroupPut(draft.group_id, made.metadata))
@@ -134,7 +130,7 @@ class Downgrades:
         self,
         group_id: str,
         made: Downgraded,
-        rebalance: Rebalance | None,
+        rebalance: Rebalance,
         sessions: Mapping[str, int | None],
         now: Now,
     ) -> None:
@@ -147,9 +143,8 @@ class Downgrades:
                 self._runtime.timers.arm(member.session, min(until_ms, member.session.due_ms))
         for member_id, join in made.joins.items():
             group.roster.update(group.members[member_id], join)
-        if rebalance is not None:
-            _settle_what_members_have(group)
-            self._rebalancer.prepare(group, rebalance.reason, rebalance.member_id, now)
+        _settle_what_members_have(group)
+        self._rebalancer.prepare(group, rebalance.reason, rebalance.member_id, now)
 
     def loaded(self, now: Now) -> None:
         """Groups were loaded: have those rebalance that still had to."""
@@ -175,7 +170,6 @@ def _settle_what_members_have(group: ClassicGroup) -> None:
 
 def downgraded(draft: Draft, gone: Collection[str]) -> Downgraded:
     """The group without these members. Raises CorruptRecordError for what cannot be read of the others."""
-    rebalances = bool(gone) or draft.state.persisted_state != "Stable"
     joins = {each: _join(each, member) for each, member in draft.state.metadata.items() if each not in gone}
     roster = Roster()
     for member_id, join in joins.items():
@@ -184,21 +178,19 @@ def downgraded(draft: Draft, gone: Collection[str]) -> Downgraded:
     if protocol_name is None:
         raise CorruptRecordError("its members have no protocol in common")
     shares = {each: _assignment(draft, member, protocol_name) for each, member in roster.by_id.items()}
-    if rebalances:
-        joins = {each: _owning(draft, join, protocol_name) for each, join in joins.items()}
-        for member_id, join in joins.items():
-            roster.update(roster.by_id[member_id], join)
+    joins = {each: _owning(draft, join, protocol_name) for each, join in joins.items()}
+    for member_id, join in joins.items():
+        roster.update(roster.by_id[member_id], join)
     return Downgraded(
         GroupMetadata(
             CONSUMERS,
             draft.state.group_epoch,
             protocol_name,
             roster.leader_id,
-            UNSETTLED if rebalances else draft.now.wall_ms,
+            UNSETTLED,
             tuple(member.to_record(protocol_name, shares[each]) for each, member in roster.by_id.items()),
         ),
         joins,
-        rebalances,
         roster,
     )
 

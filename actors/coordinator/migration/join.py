@@ -157,16 +157,12 @@ class Join(Operation):
         return JoinGroupResponse(Error.NONE, current.epoch, CONSUMERS, request.protocols[0][0], member_id=member_id)
 
     def _downgrade(self, draft: Draft, member_id: str) -> Answer | None:
-        """The answer if the group is a classic one now, for the last member of the new protocol was replaced."""
-        made = self._means.downgrades.with_all(draft, member_id)
-        if made is None:
+        """Have the member join the classic group that it is now, for the last one of the new protocol was replaced."""
+        if not self._means.downgrades.with_all(draft, member_id):
             return None
         draft.noted = lambda: None  # the classic group has timers of its own
-        if made.rebalances:
-            self._again = replace(self._request, member_id=member_id)
-            return AGAIN
-        group = made.metadata
-        return JoinGroupResponse(Error.NONE, group.generation_id, CONSUMERS, group.protocol_name, member_id=member_id)
+        self._again = replace(self._request, member_id=member_id)
+        return AGAIN
 
     def _updated(self, member: MemberMetadata, subscription: Subscription) -> MemberMetadata:
         """The member with what it says now. It has no regular expression; an assignor that it wished for stays."""

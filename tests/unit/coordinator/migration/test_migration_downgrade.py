@@ -365,23 +365,31 @@ def of_a_static_member(**fields: object) -> MixedDriver:
 
 
 @pytest.mark.conformance("K-E-33", "K-E-36", "K-E-13")
-def test_the_last_member_comes_back_as_a_classic_one_and_the_others_notice_nothing() -> None:
+def test_the_last_member_comes_back_as_a_classic_one_and_the_group_rebalances_under_a_leader() -> None:
+    """In Kafka nobody rebalances, and nobody leads: partitions that are added have no owner."""
     driver = of_a_static_member()
     at = len(driver.log)
-    answer = driver.answer(driver.ask_classic("'' join as=i-a"))
-    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 6, "range")
-    assert (answer.leader, answer.members) == ("", ())
-    made = answer.member_id
+    token = driver.ask_classic("'' join as=i-a")
+    assert driver.answer(token) is None
+    assert driver.type_of() == PREPARING
+    (made,) = driver.classic_group().members.keys() - {"C1"}
     written = driver.written(at)
     assert written[:6] == ["x8(A)", "x7(A)", "x5(A)", f"5({made})", f"7({made}: 3-5)", written[5]]
     assert written[-1] == f"2(6 leader C1, C1: 0-2, {made}: 3-5)"
-    assert driver.type_of() == "classic Stable"
-    assert driver.classic("C1 beat g6") == "0"
-    assert driver.classic(f"{made} sync g6 as=i-a") == "3-5"
-    assert driver.classic(f"{made} beat g6 as=i-a") == "0"
+    assert driver.classic("C1 beat g6") == "27"
+    assert driver.classic("C1 join") == "g7"
+    answer = driver.answer(token)
+    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 7, "range")
+    assert (answer.member_id, answer.leader) == (made, "C1")
+
+
+@pytest.mark.conformance("K-E-36")
+def test_so_it_does_after_a_failover() -> None:
+    driver = of_a_static_member()
+    driver.ask_classic("'' join as=i-a")
     driver.fail_over()
-    assert driver.classic("C1 beat g6") == "0"
-    assert driver.classic(f"{made} sync g6 as=i-a") == "3-5"
+    assert driver.type_of() == PREPARING
+    assert driver.classic("C1 beat g6") == "27"
 
 
 @pytest.mark.conformance("K-E-33", "K-E-36")
@@ -404,9 +412,8 @@ def test_a_lone_member_that_comes_back_as_a_classic_one_has_a_classic_group() ->
     driver = MixedDriver()
     assert driver.told("A e0 join as=i-a") == "e2 asg 0-5"
     answer = driver.answer(driver.ask_classic("'' join as=i-a"))
-    assert (answer.error_code, answer.generation_id) == (0, 2)
-    assert driver.type_of() == "classic Stable"
-    assert driver.classic(f"{answer.member_id} sync g2 as=i-a") == "0-5"
+    assert (answer.error_code, answer.generation_id, answer.leader) == (0, 3, answer.member_id)
+    assert driver.type_of() == "classic CompletingRebalance"
 
 
 @pytest.mark.conformance("K-E-33", "K-E-34")
@@ -462,9 +469,12 @@ def test_people_are_told_of_a_member_that_has_come_back_as_a_classic_one() -> No
         answer = driver.answer(driver.ask_classic(f"'' join as=i-a names={names}"))
         told = [each.view() for each in log.take_over()[0]]
         assert [(each.replaced, each.came, each.members) for each in told] == [(("A",), (answer.member_id,), 1)]
+        driver.classic(f"{answer.member_id} lead g{answer.generation_id} as=i-a 0-5")
+        told = [each.view() for each in log.take_over()[0]]
+        assert [(each.group_type, each.reason, each.replaced, each.came) for each in told] == [
+            ("classic", "static member replaced", (), ())
+        ]
         assert log.running == {}
-        driver.answer(driver.ask_classic(f"{answer.member_id} leave as=i-a"))
-        assert [each.view().left for each in log.take_over()[0]] == [(answer.member_id,)], "and of no more"
 
 
 def test_people_are_told_of_an_upgrade() -> None:
