@@ -232,6 +232,9 @@ class ControllerServer:
         if protocol.peer == "monitor":
             self.monitoring.came(protocol)
             return
+        if protocol.peer == "voter":
+            protocol.close()  # there is no quorum here
+            return
         self._sessions[protocol] = Session(protocol, Calls(protocol.send), last_heard=self._loop.time())
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
