@@ -111,7 +111,7 @@ class ControllerServer:
         self._process = process
         self._chronicle = Chronicle(environment.clock.wall_ms)
         self._faults = faults
-        self.epoch = metadata_log.decided.controller_epoch + 1
+        self.epoch = metadata_log.next_epoch
         self.publisher = Publisher(metadata_log, self.epoch, self._brokers, self._chronicle, faults)
         self._changes = BrokerChanges(metadata_log, self.publisher, lambda: self.config, faults)
         self.replacing = Replacing(
@@ -142,7 +142,7 @@ class ControllerServer:
         )
         self.address: tuple[str, int] = ("", 0)
         self.stopping = False
-        first = begun(self.decided, __version__, lambda: new_uuid(environment.chance).hex[:22])
+        first = begun(self.decided, self.epoch, __version__, lambda: new_uuid(environment.chance).hex[:22])
         self._begun = self.publisher.commit(first, tell=False)
         if restarted:
             died = f"The process of the controller at epoch {self.epoch - 1} has ended. Brokers went on without it."

@@ -35,6 +35,10 @@ class Log(Protocol):
     def end(self) -> Commit:
         """What becomes of all that was appended so far."""
 
+    @property
+    def next_epoch(self) -> int:
+        """The epoch of a controller that begins now."""
+
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
         """Decide records, as the controller of this epoch. They commit together, after all before them.
 
@@ -44,6 +48,12 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Give up the log."""
+
+
+def way_out(release: str, own: str) -> str:
+    """What to do about a log that has records which are not known here; `release` has written it, if that is known."""
+    by = f"Coterie {release} wrote it" if release else "a newer version of Coterie wrote it"
+    return f"{by}, and this is {own}: start that version, or a newer one"
 
 
 class Snapshots(Protocol):
@@ -113,6 +123,10 @@ class MetadataLog:
     def end(self) -> Commit:
         return self._states.end
 
+    @property
+    def next_epoch(self) -> int:
+        return self.decided.controller_epoch + 1
+
     # --- a start ---
 
     def _begin(self) -> None:
@@ -125,7 +139,7 @@ class MetadataLog:
         try:
             content = decode(body, 1 if self._count == 0 else self._level)
         except UnknownRecordError as error:
-            raise MetadataLogError(f"{where}: {error}. {self._way_out()}") from error
+            raise MetadataLogError(f"{where}: {error}. {way_out(self.committed.release, self._release)}") from error
         except ArrayError as error:
             raise MetadataLogError(f"{where} is of no use: {error}. Restore a copy of the file") from error
         self._count += 1
@@ -165,11 +179,6 @@ class MetadataLog:
                 f"{where}: an entry of the controller epoch {entry.epoch} after epoch "
                 f"{self.committed.controller_epoch}. Restore a copy of the file"
             )
-
-    def _way_out(self) -> str:
-        release = self.committed.release
-        by = f"Coterie {release} wrote it" if release else "a newer version of Coterie wrote it"
-        return f"{by}, and this is {self._release}: start that version, or a newer one"
 
     # --- changes ---
 
