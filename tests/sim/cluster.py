@@ -14,11 +14,14 @@ from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller.metadata.log import Log, MetadataLog
+from actors.controller.metadata.quorum_log import QuorumLog, found, new_cluster
+from actors.controller.metadata.voter_file import VoterFile
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets
 from actors.log.partition_log import PartitionLog
 from actors.offsets_partition.process import ShardProcess
+from actors.quorum.elections import Tuning
 from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata, PartitionInfo
@@ -234,6 +237,7 @@ class Cluster:
         guests: Sequence[GuestKind] = (),
         *,
         commits_late: bool = False,
+        one_voter: bool = False,
         brokers: int = len(BROKERS),
         starts_twice: bool = False,
     ) -> None:
@@ -243,6 +247,7 @@ class Cluster:
         self.folder = folder
         self.settings = settings
         self.commits_late = commits_late
+        self.one_voter = one_voter
         self.machine = Machine(sim, _CONTROLLER_HOST)
         self.machine.disk = Disk(sim, folder / _CONTROLLER_HOST)
         self.controller: ControllerServer | None = None
@@ -251,7 +256,7 @@ class Cluster:
         """All there ever were, by their ids."""
         self.truth = ClusterMetadata()
         """The controller's metadata, also while there is none."""
-        self.log: MetadataLog | None = None
+        self.log: Log | None = None
         """What is on the controller's disk."""
         self._starts = ShardStarts()
         self._shard_number = 0
@@ -286,8 +291,17 @@ class Cluster:
 
     def _open_log(self, process: Process) -> Log:
         path, writer = self.machine.disk.folder / "metadata.log", SimFileWriter(self.machine.disk)
-        log = self.log = MetadataLog(path, writer, snapshot_every=_SNAPSHOT_EVERY)
+        if self.one_voter:
+            log: Log = self._one_voter(process, VoterFile(path, lambda: "directory", writer))
+        else:
+            log = MetadataLog(path, writer, snapshot_every=_SNAPSHOT_EVERY)
+        self.log = log
         return LateLog(log, self.sim, process, self._resign) if self.commits_late else log
+
+    def _one_voter(self, process: Process, file: VoterFile) -> QuorumLog:
+        found(file, 0, new_cluster())
+        voter = (file, 0, Tuning(lambda: 0.0), process.loop.time)
+        return QuorumLog(*voter, changed=self._resign, snapshot_every=_SNAPSHOT_EVERY)
 
     def _resign(self) -> None:
         self.sim.say("the controller's disk has refused a change: it resigns")

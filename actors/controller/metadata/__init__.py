@@ -14,7 +14,9 @@ Records are fenced by the epoch of the controller that decided them: the log ref
 
 - `commits`: the decided and the committed metadata, and what waits in between. No I/O.
 - `log`: what the controller needs of a log (`Log`), and the one of today: one file on one node, in which records have
-  committed when they are on disk. A log that several nodes agree on is another `Log`.
+  committed when they are on disk.
+- `quorum_log`: another `Log`, one that several nodes agree on, over a voter (`actors.quorum`) and its file
+  (`voter_file`). No cluster uses it yet.
 - `frames`: what lies in the file, in each layout since the first.
 - `publisher`: images for brokers. `unacked`: answers that wait until brokers have them. `events`: what is said of it.
 """

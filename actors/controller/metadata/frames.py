@@ -77,7 +77,13 @@ def fits(record: Record, level: int) -> bool:
 
 def encode(content: Content, level: int) -> bytes:
     """The frame of this in the layout of a level."""
-    return frame(msgpack.packb(_array(content, level)))
+    return frame(packed(content, level))
+
+
+def packed(content: Content, level: int) -> bytes:
+    """The body of that frame."""
+    body: bytes = msgpack.packb(_array(content, level))
+    return body
 
 
 def decode(body: bytes, level: int) -> Content:

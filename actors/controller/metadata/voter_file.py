@@ -1,4 +1,4 @@
-"""The file in which a voter of the controller's quorum keeps its journal. Nothing uses it yet.
+"""The file in which a voter of the controller's quorum keeps its journal.
 
 Its first frame says in which directory the log is: an id that is made with the file, and is lost with it. The others
 are the pieces that `actors.quorum.durable` describes. A snapshot is appended like the rest, and on disk; then the file
@@ -40,6 +40,7 @@ class VoterFile:
         writer: FileWriter = REAL_WRITER,
         lock_timeout_s: float = 10.0,
     ) -> None:
+        self.path = path
         self._file = LogFile(path, writer, lock_timeout_s)
         self._journal = Journal()
         try:
@@ -79,7 +80,7 @@ class VoterFile:
         try:
             self._file.replace(self._header() + b"".join(frame(encode(piece)) for piece in self._journal.pieces()))
         except OSError as error:
-            log.warning("%s cannot be rewritten after a snapshot: %s", self._file.path, error)
+            log.warning("%s cannot be rewritten after a snapshot: %s", self.path, error)
 
     def _header(self) -> bytes:
         return frame(msgpack.packb(["voter", _FORMAT, self.directory]))
