@@ -31,7 +31,7 @@ from actors.links.codec import Codec, LinkError
 FIRST: Final = 0
 LAST: Final = 4
 _BUILD_MAX: Final = 32
-_METADATA_LEVELS: Final = (1, 2, 3, 4, 4)
+_METADATA_LEVELS: Final = (1, 2, 3, 4, 5)
 """The highest level of the metadata that a build knows, by the last version that it speaks."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.frames import Entry, packed
 from actors.controller.metadata.log import MetadataLog
 from actors.controller.metadata.quorum_log import QuorumLog, found, new_cluster
-from actors.controller.metadata.voter_file import VoterFile
+from actors.controller.metadata.voter_file import open_voter_file
 from actors.log.files import FileWriter
 from actors.quorum.durable import State
 from actors.quorum.elections import Tuning
@@ -45,7 +46,7 @@ def world(tmp_path: Path) -> Iterator[Callable[..., QuorumWorld]]:
 
 def alone(path: Path, writer: FileWriter | None = None, snapshot_every: int = 10_000) -> QuorumLog:
     """The log of the one voter of a new cluster, or what is there of it."""
-    file = VoterFile(path, lambda: "directory", writer or FileWriter())
+    file = open_voter_file(path, lambda: "directory", writer or FileWriter())
     found(file, 0, new_cluster())
     return QuorumLog(file, 0, Tuning(lambda: 0.0), lambda: 100.0, snapshot_every=snapshot_every)
 
@@ -133,7 +134,7 @@ def test_all_records_of_a_change_are_there_again_or_none(tmp_path: Path) -> None
 @pytest.mark.conformance("N-C-01")
 def test_a_disk_that_refuses_a_change_ends_the_log_and_another_goes_on_with_what_is_there(tmp_path: Path) -> None:
     path, disk, changed = tmp_path / "metadata.log", FullDisk(), []
-    file = VoterFile(path, lambda: "directory", disk)
+    file = open_voter_file(path, lambda: "directory", disk)
     found(file, 0, new_cluster())
     log = QuorumLog(file, 0, Tuning(lambda: 0.0), lambda: 100.0, changed=lambda: changed.append(log.leads))
     log.append(ids(1), log.next_epoch)
@@ -155,7 +156,7 @@ def test_a_disk_that_refuses_a_change_ends_the_log_and_another_goes_on_with_what
 def test_a_disk_that_refuses_the_beginning_has_no_log_opened(tmp_path: Path) -> None:
     path, disk = tmp_path / "metadata.log", FullDisk()
     alone(path).close()
-    file = VoterFile(path, lambda: "directory", disk)
+    file = open_voter_file(path, lambda: "directory", disk)
     disk.fsync_error = FULL
     with pytest.raises(OSError, match="disk"):
         QuorumLog(file, 0, Tuning(lambda: 0.0), lambda: 100.0)
@@ -192,7 +193,7 @@ def test_a_beginning_is_written_once_and_the_quorum_counts_on_from_its_epoch(tmp
     path = tmp_path / "metadata.log"
     metadata = ClusterMetadata("moved here", controller_epoch=6, version=40)
     for epoch in (7, 8):
-        file = VoterFile(path, lambda: "directory")
+        file = open_voter_file(path, lambda: "directory")
         found(file, 0, metadata.image())
         log = QuorumLog(file, 0, Tuning(lambda: 0.0), lambda: 100.0)
         log.close()
@@ -206,7 +207,7 @@ def test_a_file_with_a_record_that_is_not_known_is_refused_by_name(tmp_path: Pat
     log.append([ControllerEpochRecord(1, "9.9")], log.next_epoch)
     log.close()
     newer = packed(Entry(1, 1, tuple(ids(1))), 4).replace(b"producer_ids", b"nothing_here")
-    file = VoterFile(path, lambda: "directory")
+    file = open_voter_file(path, lambda: "directory")
     file.write([State(1), QuorumEntry(file.read().log.last_index + 1, 1, newer)])
     with pytest.raises(MetadataLogError, match=r"'nothing_here', version 0, .* Coterie 9\.9 wrote it, and this is"):
         QuorumLog(file, 0, Tuning(lambda: 0.0), lambda: 100.0)
@@ -314,3 +315,35 @@ def test_a_node_with_an_empty_disk_is_sent_the_beginning_too(world: Callable[...
     observer = w.open(2)
     w.run(5)
     assert (observer.committed.cluster_id, w.ids()[2], observer.leads) == ("a cluster", (5, 5), False)
+
+
+@pytest.mark.conformance("N-C-01", "N-C-04")
+@pytest.mark.parametrize("seed", range(10))
+def test_through_cut_links_and_new_processes_what_was_told_to_have_committed_has(
+    world: Callable[..., QuorumWorld], seed: int
+) -> None:
+    w, chance = world(3, snapshot_every=7), random.Random(seed)
+    told: dict[str, list[str]] = {}
+    for number in range(60):
+        match chance.choice(["append", "append", "append", "cut", "join", "begin anew", "time"]):
+            case "append":
+                for log in (log for log in w.logs.values() if log.leads):
+                    name = f"{number} in {log.next_epoch}"
+                    told[name] = told_of(log.append([FeatureLevelRecord(name, number)], log.next_epoch))
+            case "cut":
+                w.cut = {chance.choice([*w.logs])}
+            case "join":
+                w.cut = set()
+            case "begin anew":
+                w.open(chance.choice([*w.logs]))
+        w.run(chance.choice([0.0, 0.1, 0.5, 2.0]))
+        longest = max((log.committed for log in w.logs.values()), key=lambda metadata: metadata.version)
+        for log in w.logs.values():
+            assert longest.features.items() >= log.committed.features.items()
+    w.cut = set()
+    w.run(10)
+    last = w.logs[w.leader]
+    assert all(log.committed == log.decided == last.committed for log in w.logs.values())
+    committed = {name for name, heard in told.items() if "committed" in heard}
+    assert committed
+    assert last.committed.features.keys() >= committed

@@ -14,17 +14,16 @@ from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller.metadata.log import Log, MetadataLog
-from actors.controller.metadata.quorum_log import QuorumLog, found, new_cluster
-from actors.controller.metadata.voter_file import VoterFile
+from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets
 from actors.log.partition_log import PartitionLog
 from actors.offsets_partition.process import ShardProcess
-from actors.quorum.elections import Tuning
 from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata, PartitionInfo
+from placement.records import METADATA_VERSION, QUORUM, FeatureLevelRecord
 from tests.sim.disks import Disk, SimFileWriter
 from tests.sim.engine import MS, SECOND, BusyThreads, Machine, Process, Simulation, ViolationError
 from tests.sim.environment import compactor_of, environment_of
@@ -238,6 +237,7 @@ class Cluster:
         *,
         commits_late: bool = False,
         one_voter: bool = False,
+        raises: bool = False,
         brokers: int = len(BROKERS),
         starts_twice: bool = False,
     ) -> None:
@@ -248,6 +248,7 @@ class Cluster:
         self.settings = settings
         self.commits_late = commits_late
         self.one_voter = one_voter
+        self.raises = raises
         self.machine = Machine(sim, _CONTROLLER_HOST)
         self.machine.disk = Disk(sim, folder / _CONTROLLER_HOST)
         self.controller: ControllerServer | None = None
@@ -285,23 +286,20 @@ class Cluster:
         self._address = (_CONTROLLER_HOST, port)
         if self._started:
             server.expect([broker.id for broker in self.brokers])
+            if self.raises and log.decided.level < QUORUM:
+                server.publisher.commit([FeatureLevelRecord(METADATA_VERSION, QUORUM)])
         else:
             self._started = True
             server.start([broker.id for broker in self.brokers])
 
     def _open_log(self, process: Process) -> Log:
         path, writer = self.machine.disk.folder / "metadata.log", SimFileWriter(self.machine.disk)
-        if self.one_voter:
-            log: Log = self._one_voter(process, VoterFile(path, lambda: "directory", writer))
+        if self.one_voter and (self._started or not self.raises):
+            log: Log = StandaloneLog(path, writer, snapshot_every=_SNAPSHOT_EVERY, new_directory=lambda: "directory")
         else:
             log = MetadataLog(path, writer, snapshot_every=_SNAPSHOT_EVERY)
         self.log = log
         return LateLog(log, self.sim, process, self._resign) if self.commits_late else log
-
-    def _one_voter(self, process: Process, file: VoterFile) -> QuorumLog:
-        found(file, 0, new_cluster())
-        voter = (file, 0, Tuning(lambda: 0.0), process.loop.time)
-        return QuorumLog(*voter, changed=self._resign, snapshot_every=_SNAPSHOT_EVERY)
 
     def _resign(self) -> None:
         self.sim.say("the controller's disk has refused a change: it resigns")

@@ -98,6 +98,8 @@ class Scenario:
     """Changes of the metadata commit a while after they were decided, as on several nodes."""
     one_voter: bool = False
     """The controller's log is that of a quorum, whose one voter it is."""
+    raises: bool = False
+    """It becomes that when the controller starts for the second time, and raises the level."""
     starts_twice: bool = False
     """A second process of each broker waits for its files, and begins anew as soon as the first one has ended."""
     faults_us: int = 10 * SECOND
@@ -192,7 +194,9 @@ def scenario_of(seed: int) -> Scenario:
     common: dict[str, Any] = {"moves": moves, "starved": seed % 8 in (2, 6), "sleeps": sleeps}
     common |= _protocols(seed, plans, sleeps=sleeps)
     common["commits_late"] = chance.random() < 0.25
-    common["one_voter"] = random.Random(f"log {seed}").random() < 0.5
+    log = random.Random(f"log {seed}")
+    common["one_voter"] = log.random() < 0.5
+    common["raises"] = common["one_voter"] and log.random() < 0.5
     if kind < 0.60:
         return Scenario("replicated", compact=compact, **common)
     if kind < 0.75:

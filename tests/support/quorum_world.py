@@ -7,7 +7,7 @@ from pathlib import Path
 
 from actors.controller.metadata.frames import packed
 from actors.controller.metadata.quorum_log import QuorumLog
-from actors.controller.metadata.voter_file import VoterFile
+from actors.controller.metadata.voter_file import VoterFile, open_voter_file
 from actors.log.files import REAL_WRITER, FileWriter
 from actors.quorum.durable import State
 from actors.quorum.elections import Tuning
@@ -41,7 +41,7 @@ class QuorumWorld:
             self.open(each.id)
 
     def _file(self, node: int, writer: FileWriter = REAL_WRITER) -> VoterFile:
-        return VoterFile(self._folder / str(node) / "metadata.log", lambda: f"directory {node}", writer)
+        return open_voter_file(self._folder / str(node) / "metadata.log", lambda: f"directory {node}", writer)
 
     def open(self, node: int, writer: FileWriter = REAL_WRITER) -> QuorumLog:
         """Begin, or begin again, with what is on its disk."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from actors import __version__
 from actors.controller.metadata.commits import Commit, DecidedMetadata, NotControllerError
@@ -15,9 +15,12 @@ from actors.controller.metadata.frames import Content, Entry, Format, decode, en
 from actors.log.files import REAL_WRITER, FileWriter
 from placement.arrays import ArrayError
 from placement.metadata import ClusterMetadata
-from placement.records import METADATA_LEVELS, METADATA_VERSION, MetadataImage, Record, UnknownRecordError
+from placement.records import METADATA_LEVELS, METADATA_VERSION, QUORUM, MetadataImage, Record, UnknownRecordError
 
 log = logging.getLogger(__name__)
+
+LAYOUTS: Final = range(1, QUORUM)
+"""The levels whose layouts the file of one node can have."""
 
 
 class Log(Protocol):
@@ -81,6 +84,9 @@ class MetadataLog:
     The record that raises the level is the last entry of the old layout: with it the raise has committed. The file is
     rewritten after it. If that cannot be, it is tried again before each entry and at each start; until it has worked,
     entries have the old layout, and those that the old layout cannot hold are refused.
+
+    From level QUORUM on a voter's journal takes the file's place. That is not done here: `standalone`, which does it,
+    hands in the `file`.
     """
 
     def __init__(
@@ -90,15 +96,16 @@ class MetadataLog:
         lock_timeout_s: float = 10.0,
         snapshot_every: int = 10_000,
         release: str = __version__,
+        file: LogFile | None = None,
     ) -> None:
         self.path = path
         self._release = release
         self._snapshot_every = snapshot_every
-        self._states = DecidedMetadata(ClusterMetadata())
-        self._snapshots: Snapshots = self._states
-        self._level = METADATA_LEVELS[-1]
+        self.states = DecidedMetadata(ClusterMetadata())
+        self._snapshots: Snapshots = self.states
+        self._level = LAYOUTS[-1]
         self._count = 0
-        self._file = LogFile(path, writer, lock_timeout_s)
+        self._file = file or LogFile(path, writer, lock_timeout_s)
         try:
             for position, body in self._file.read():
                 self._replay(position, body)
@@ -113,15 +120,15 @@ class MetadataLog:
 
     @property
     def decided(self) -> ClusterMetadata:
-        return self._states.decided
+        return self.states.decided
 
     @property
     def committed(self) -> ClusterMetadata:
-        return self._states.committed
+        return self.states.committed
 
     @property
     def end(self) -> Commit:
-        return self._states.end
+        return self.states.end
 
     @property
     def next_epoch(self) -> int:
@@ -144,13 +151,15 @@ class MetadataLog:
             raise MetadataLogError(f"{where} is of no use: {error}. Restore a copy of the file") from error
         self._count += 1
         match content:
+            case Format() if content.directory and content.level <= METADATA_LEVELS[-1]:
+                raise MetadataLogError(f"{self.path} is the journal of a voter")
             case Format():
                 self._has_level(content)
             case MetadataImage():
                 self._snapshots.restore(replace(content, release=content.release or self.committed.release))
             case Entry():
                 self._check_order(where, content)
-                self._states.commit(self._states.decide(content.records).index)
+                self.states.commit(self.states.decide(content.records).index)
         self._check_level()
 
     def _has_level(self, header: Format) -> None:
@@ -191,23 +200,28 @@ class MetadataLog:
             raise NotControllerError(f"a controller of epoch {newer} has begun: that of epoch {epoch} decides nothing")
         if self._lags:
             self._catch_up(records)
-        entry, level = Entry(epoch, self.decided.version, tuple(records)), self.committed.level
-        commit = self._states.decide(records)
+        entry, layout = Entry(epoch, self.decided.version, tuple(records)), self._layout
+        commit = self.states.decide(records)
         try:
             self._file.append(encode(entry, self._level))
         except BaseException:
-            self._states.take_back()
+            self.states.take_back()
             raise
         self._count += 1
-        self._states.commit(commit.index)
-        if self.committed.level > level or self._count % self._snapshot_every == 0:
+        self.states.commit(commit.index)
+        if self._layout > layout or self._count % self._snapshot_every == 0:
             self._shorten()  # if it fails, the next try comes after as many entries
         return commit
 
     @property
+    def _layout(self) -> int:
+        """The level whose layout the file is to have."""
+        return min(self.committed.level, LAYOUTS[-1])
+
+    @property
     def _lags(self) -> bool:
-        """Whether the file still has the layout of a level below the metadata's."""
-        return self._level < self.committed.level
+        """Whether the file still has that of a lower one."""
+        return self._level < self._layout
 
     def _catch_up(self, records: Sequence[Record]) -> None:
         """Give the file the layout of the metadata's level. Raises OSError if that fails and these records need it."""
@@ -227,7 +241,7 @@ class MetadataLog:
 
     def _rewrite(self) -> None:
         """Have a snapshot instead of all entries, in the layout of the metadata's level."""
-        level = max(self._level, self.committed.level)
+        level = max(self._level, self._layout)
         contents: tuple[Content, ...] = (Format(level, self._release), self._snapshots.snapshot())
         self._file.replace(b"".join(encode(each, level) for each in contents))
         self._level, self._count = level, len(contents)

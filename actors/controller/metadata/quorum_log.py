@@ -39,14 +39,18 @@ def new_cluster() -> MetadataImage:
     return ClusterMetadata(features={METADATA_VERSION: METADATA_LEVELS[-1]}, release=__version__).image()
 
 
-def found(file: VoterFile, node: int, image: MetadataImage) -> None:
-    """Make a node the first voter, whose log begins with an image; unless its file has a log already. Raises OSError.
+def beginning(voter: VoterId, image: MetadataImage, epoch: int) -> tuple[Piece, ...]:
+    """The journal of the first voter, whose log begins with an image, and who has led until `epoch`.
 
     The image counts as an entry, for one who joins later to be sent it.
     """
+    return (State(epoch, voter), Snapshot(_FIRST, image.controller_epoch, (voter,), frames.packed(image, _LAYOUT)))
+
+
+def found(file: VoterFile, node: int, image: MetadataImage) -> None:
+    """Make a node the first voter of a cluster, unless its file has a log already. Raises OSError."""
     if file.read().log.last_index < _FIRST:
-        epoch, voters = image.controller_epoch, (VoterId(node, file.directory),)
-        file.write((State(epoch), Snapshot(_FIRST, epoch, voters, frames.packed(image, _LAYOUT))))
+        file.write(beginning(VoterId(node, file.directory), image, image.controller_epoch))
 
 
 class QuorumLog:
@@ -61,6 +65,9 @@ class QuorumLog:
     `send` has a message carried to another voter; it may get lost. `changed` is called when the voter begins or ceases
     to lead, and when the log has ended, but not for what is so from the start. After each call, `deadline` says when
     `on_time` is due. Opening raises OSError, and MetadataLogError if a newer release has written the file.
+
+    `states` are handed in by one who goes on as the controller, in the epoch that the file has: nobody else can have
+    that, because this process has had the file since, and is the only voter.
     """
 
     def __init__(
@@ -74,39 +81,45 @@ class QuorumLog:
         *,
         peers: Iterable[int] = (),
         snapshot_every: int = 10_000,
+        states: DecidedMetadata | None = None,
     ) -> None:
         self._file = file
         self._clock = clock
         self._send = send
         self._changed: Callable[[], None] = lambda: None
         self._snapshot_every = snapshot_every
-        self._states = DecidedMetadata(ClusterMetadata())
-        self._snapshots: Snapshots = self._states
+        self.states = states or DecidedMetadata(ClusterMetadata())
+        self._snapshots: Snapshots = self.states
         self._effects: deque[Effect] = deque()
         self._waiting: deque[tuple[int, Commit]] = deque()  # what is decided, by the indices of its entries
         self._failure: OSError | None = None
         journal = file.read()
-        self._restore(journal.log.snapshot)
+        if states is None:
+            self._restore(journal.log.snapshot)
+        else:
+            self._applied = self._decided_to = journal.log.last_index
+            journal.state = State(journal.state.epoch - 1)  # it stands once more in the epoch that it had
         self.me = VoterId(node, file.directory)
         self._voter = Voter(self.me, journal, tuning, clock(), peers)
         self._drive()
         if self._failure is not None:
             raise self._failure
+        self._check_level()
         self._changed = changed
 
     # --- what it is ---
 
     @property
     def decided(self) -> ClusterMetadata:
-        return self._states.decided
+        return self.states.decided
 
     @property
     def committed(self) -> ClusterMetadata:
-        return self._states.committed
+        return self.states.committed
 
     @property
     def end(self) -> Commit:
-        return self._states.end
+        return self.states.end
 
     @property
     def next_epoch(self) -> int:
@@ -131,10 +144,10 @@ class QuorumLog:
         """See `Log`. A disk that refuses the entry of these is an OSError, and the end of this log."""
         if not records:
             return self.end
-        if not self.leads or epoch < self._voter.epoch:
+        if not self.leads or epoch != self._voter.epoch:
             raise NotControllerError(f"the controller of epoch {epoch} does not lead its quorum: it decides nothing")
         body = frames.packed(frames.Entry(epoch, self.decided.version, tuple(records)), _LAYOUT)
-        commit = self._states.decide(records)
+        commit = self.states.decide(records)
         self._decided_to = self._voter.propose(body)
         self._waiting.append((self._decided_to, commit))
         self._drive()
@@ -196,7 +209,7 @@ class QuorumLog:
         self._waiting.clear()
         self._decided_to = self._applied
         try:
-            self._states.drop()
+            self.states.drop()
         finally:
             self._changed()
 
@@ -206,7 +219,7 @@ class QuorumLog:
             if entry.index > self._decided_to:
                 self._decided_to = entry.index
                 if entry.records:
-                    self._waiting.append((entry.index, self._states.decide(self._records(entry))))
+                    self._waiting.append((entry.index, self.states.decide(self._records(entry))))
 
     def _records(self, entry: Entry) -> tuple[Record, ...]:
         match self._content(entry.records):
@@ -223,7 +236,7 @@ class QuorumLog:
         while self._waiting and self._waiting[0][0] <= self._applied:
             committed = self._waiting.popleft()[1]
         if committed is not None:
-            self._states.commit(committed.index)
+            self.states.commit(committed.index)
         if self._applied - self._voter.log.snapshot.index >= self._snapshot_every:
             self._voter.compact(self._applied, frames.packed(self._snapshots.snapshot(), _LAYOUT))
 
@@ -235,6 +248,12 @@ class QuorumLog:
                     self._snapshots.restore(image)
                 case other:
                     raise MetadataLogError(f"{self._file.path}: no snapshot, but {str(other)[:60]}")
+
+    def _check_level(self) -> None:
+        found, newest = self.decided.level, METADATA_LEVELS[-1]
+        if found > newest:
+            levels = f"has level {found}, and levels up to {newest} are known here"
+            raise MetadataLogError(f"{self._file.path} {levels}. {way_out(self.decided.release, __version__)}")
 
     def _content(self, body: bytes) -> frames.Content:
         try:
