@@ -76,6 +76,9 @@ OF_A_RAISE = [
     *("directory", "write", "fsync", "write", "fsync"),  # its state, and the first entry of its epoch
 ]
 
+OF_A_START = ["directory", *OF_A_RAISE[4:]]
+"""Of one that makes up for a raise that was all but the voter's journal."""
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -218,6 +221,39 @@ def test_a_file_that_could_not_be_replaced_is_at_the_next_start(path: Path) -> N
     assert (again.committed, again.next_epoch) == (log.committed, epoch + 1)
     again.close()
     assert form(path).directory
+
+
+def raised_in_part(path: Path) -> ClusterMetadata:
+    log = MetadataLog(older(path))
+    log.append([ControllerEpochRecord(log.next_epoch), RAISE], log.next_epoch)
+    log.close()
+    return log.committed
+
+
+def test_the_walk_of_a_start_has_each_call_that_there_is(path: Path) -> None:
+    raised_in_part(path)
+    disk = Disk()
+    StandaloneLog(path, disk).close()
+    assert disk.calls == OF_A_START
+
+
+@pytest.mark.conformance("N-C-01")
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", range(1, len(OF_A_START) + 1))
+def test_a_crash_at_any_call_of_a_start_that_makes_up_for_a_raise_loses_nothing(
+    path: Path, at: int, after: bool
+) -> None:
+    before = raised_in_part(path)
+    disk = Disk()
+    disk.begin(at, CrashError(), after=after)
+    with pytest.raises(CrashError):
+        StandaloneLog(path, disk)
+    copy = path.parent / "copy" / path.name
+    assert found(path) == before
+    again = StandaloneLog(copy)
+    assert again.next_epoch > before.controller_epoch
+    again.close()
+    assert form(copy).directory
 
 
 @pytest.mark.parametrize("times", range(1, 7))
