@@ -21,11 +21,9 @@ from placement.records import (
     METADATA_LEVELS,
     METADATA_VERSION,
     QUORUM,
-    ClusterRecord,
     ControllerEpochRecord,
     FeatureLevelRecord,
     ProducerIdsRecord,
-    UserScramCredentialRecord,
 )
 from tests.support.controller_world import controller, create
 from tests.support.runtime_helpers import FakeBroker
@@ -299,20 +297,6 @@ def test_a_snapshot_that_the_disk_refuses_costs_no_change(path: Path, at: int, t
     disk.begin(0, FULL)
     ids(log, 3, epoch)
     log.close()
-    assert found(path) == log.committed
-
-
-def test_a_change_within_a_commit_is_made_at_once(path: Path) -> None:
-    log = StandaloneLog(path)
-    epoch, heard = begin(log), []
-
-    def again() -> None:
-        heard.append(log.append([UserScramCredentialRecord("u", 1, b"s", b"k", b"k", 4096)], epoch).done)
-
-    first = log.append([ClusterRecord("c")], epoch)
-    first.then(again)
-    log.close()
-    assert heard == [True]
     assert found(path) == log.committed
 
 

@@ -55,7 +55,6 @@ class StandaloneLog:
     ) -> None:
         self._snapshot_every = snapshot_every
         self._new_directory = new_directory
-        self._appends = False
         self._voter: VoterFile | None = None
         self._file = LogFile(path, writer, lock_timeout_s)
         self._log: MetadataLog | QuorumLog
@@ -89,14 +88,8 @@ class StandaloneLog:
         return self._log.next_epoch
 
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
-        if self._appends:  # one who has been told of a commit wants this
-            return self._log.append(records, epoch)
         self._lead()
-        self._appends = True
-        try:
-            commit = self._log.append(records, epoch)
-        finally:
-            self._appends = False
+        commit = self._log.append(records, epoch)
         self._turn(epoch)
         try:
             self._lead()
