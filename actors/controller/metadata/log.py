@@ -101,15 +101,15 @@ class MetadataLog:
         self.path = path
         self._release = release
         self._snapshot_every = snapshot_every
-        self.states = DecidedMetadata(ClusterMetadata())
-        self._snapshots: Snapshots = self.states
+        self._states = DecidedMetadata(ClusterMetadata())
+        self._snapshots: Snapshots = self._states
         self._level = LAYOUTS[-1]
         self._count = 0
         self._file = file or LogFile(path, writer, lock_timeout_s)
         try:
             for position, body in self._file.read():
                 self._replay(position, body)
-        except BaseException:
+        except BaseException:  # of a bug, too: the lock would stay with this process
             self._file.give_up()
             raise
         self._file.open()
@@ -120,19 +120,24 @@ class MetadataLog:
 
     @property
     def decided(self) -> ClusterMetadata:
-        return self.states.decided
+        return self._states.decided
 
     @property
     def committed(self) -> ClusterMetadata:
-        return self.states.committed
+        return self._states.committed
 
     @property
     def end(self) -> Commit:
-        return self.states.end
+        return self._states.end
 
     @property
     def next_epoch(self) -> int:
         return self.decided.controller_epoch + 1
+
+    @property
+    def states(self) -> DecidedMetadata:
+        """What another log goes on with that takes this one's place."""
+        return self._states
 
     # --- a start ---
 
@@ -159,7 +164,7 @@ class MetadataLog:
                 self._snapshots.restore(replace(content, release=content.release or self.committed.release))
             case Entry():
                 self._check_order(where, content)
-                self.states.commit(self.states.decide(content.records).index)
+                self._states.commit(self._states.decide(content.records).index)
         self._check_level()
 
     def _has_level(self, header: Format) -> None:
@@ -201,14 +206,14 @@ class MetadataLog:
         if self._lags:
             self._catch_up(records)
         entry, layout = Entry(epoch, self.decided.version, tuple(records)), self._layout
-        commit = self.states.decide(records)
+        commit = self._states.decide(records)
         try:
             self._file.append(encode(entry, self._level))
-        except BaseException:
-            self.states.take_back()
+        except BaseException:  # Ctrl-C, too: what the file lacks was not decided
+            self._states.take_back()
             raise
         self._count += 1
-        self.states.commit(commit.index)
+        self._states.commit(commit.index)
         if self._layout > layout or self._count % self._snapshot_every == 0:
             self._shorten()  # if it fails, the next try comes after as many entries
         return commit

@@ -67,7 +67,7 @@ class StandaloneLog:
             try:
                 found(self._voter, _NODE, new_cluster())
                 self._log = self._led_by(self._voter)
-            except BaseException:
+            except BaseException:  # of a bug, too: the lock would stay with this process
                 self.close()
                 raise
 
@@ -129,7 +129,7 @@ def _is_of_one_node(file: LogFile) -> bool:
     try:
         (_, first), *_ = file.read() or [(0, b"")]
         return bool(first) and not _is_header_of_voter(first)
-    except BaseException:
+    except BaseException:  # of a bug, too: the lock would stay with this process
         file.give_up()
         raise
 

@@ -76,7 +76,7 @@ def voter_file_of(file: LogFile, new_directory: Callable[[], str]) -> VoterFile:
         journal = Journal()
         for position, body in pieces:
             _replay(journal, f"{file.path}, byte {position}", body)
-    except BaseException:
+    except BaseException:  # of a bug, too: the lock would stay with this process
         file.give_up()
         raise
     file.open()
