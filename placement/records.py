@@ -29,10 +29,12 @@ from placement.sealed_pools import PoolRecord
 
 METADATA_VERSION: Final = "metadata.version"
 """The feature whose level says what may be written to the metadata log. Without a record of it the level is 1."""
-METADATA_LEVELS: Final = range(1, 5)
+METADATA_LEVELS: Final = range(1, 6)
 """1: layouts without versions. 2: records with versions, written as entries that have an epoch and an index.
 
 3: the ids of brokers' data directories, without which no broker can be replaced. 4: brokers that are removed.
+
+5: the log is the journal of a voter, which may be one of several (`actors.quorum`).
 """
 VERSIONED: Final = 2
 """The level from which on a record has its version with it."""
@@ -40,6 +42,8 @@ DIRECTORIES: Final = 3
 """The level from which on brokers' data directories are recorded: all brokers then tell theirs."""
 REMOVALS: Final = 4
 """The level from which on brokers can be removed: all brokers then know that they may be."""
+QUORUM: Final = 5
+"""The level from which on the log is a voter's."""
 
 
 class UnknownRecordError(CoterieError, ValueError):

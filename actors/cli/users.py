@@ -191,7 +191,7 @@ def _set_offline(
     folder: Path, name: str, password: Secret, mechanisms: Sequence[ScramMechanism], iterations: int
 ) -> None:
     from actors.controller.first_users import log_path, set_offline
-    from actors.controller.metadata.log import MetadataLog
+    from actors.controller.metadata.standalone import StandaloneLog
     from actors.links.operations import ScramUpsertion
     from actors.runtime.data_folder import check_folder, check_own_folder
     from actors.runtime.environment import REAL
@@ -207,7 +207,7 @@ def _set_offline(
         salt = REAL.chance.randbytes(SALT_BYTES)
         made = ScramCredential.of(each, salted_password(each, password.reveal(), salt, iterations), salt, iterations)
         kept.append(ScramUpsertion(name, each.code, made.salt, made.stored_key, made.server_key, made.iterations))
-    log = MetadataLog(path, lock_timeout_s=0.0)
+    log = StandaloneLog(path, lock_timeout_s=0.0)
     try:
         set_offline(log, kept, REAL.chance)
     finally:

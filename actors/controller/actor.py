@@ -25,7 +25,7 @@ from actors.broker.spec import BrokerSpec
 from actors.controller import first_users, new_secret, ray_head, settings_in_force
 from actors.controller.decisions.acls import locked_out
 from actors.controller.doors import DoorPlan, doors_of, plan_doors
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.pool_seals import PoolSeals
 from actors.controller.securing import AUTHORITY, write_authority
 from actors.controller.settings_in_force import Changed
@@ -244,7 +244,7 @@ class Controller:
         if self._restarted and not path.exists():  # brokers would take an empty cluster for theirs
             raise ClusterError(f"{path} is gone: this node has not the disk of the one that the controller was on")
         try:
-            metadata_log = MetadataLog(path)
+            metadata_log = StandaloneLog(path)
             first_users.take(folder, metadata_log)
         except OSError as error:
             raise ClusterError(why_unusable(folder, error)) from error

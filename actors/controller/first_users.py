@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from actors.controller.decisions.users import kept
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.log import Log
 from actors.links.operations import ScramUpsertion
 from actors.runtime.environment import REAL, Chance
 from actors.runtime.private import first_line, write_private
@@ -75,7 +75,7 @@ def withdraw(folder: Path) -> None:
         (folder / path).unlink(missing_ok=True)
 
 
-def take(folder: Path, metadata_log: MetadataLog, chance: Chance = REAL.chance) -> None:
+def take(folder: Path, metadata_log: Log, chance: Chance = REAL.chance) -> None:
     """Take the first users that were left into the log, and remove the file. Raises OSError.
 
     They are one write. Whoever is killed between the two takes the same ones again at the next start.
@@ -86,10 +86,9 @@ def take(folder: Path, metadata_log: MetadataLog, chance: Chance = REAL.chance) 
         os.unlink(path)
 
 
-def set_offline(metadata_log: MetadataLog, users: Sequence[ScramUpsertion], chance: Chance) -> None:
+def set_offline(metadata_log: Log, users: Sequence[ScramUpsertion], chance: Chance) -> None:
     """Set passwords in the log of a cluster that does not run. Raises OSError."""
-    decided = metadata_log.decided
-    metadata_log.append(kept(decided, users, lambda: chance.randbytes(16)), decided.controller_epoch)
+    metadata_log.append(kept(metadata_log.decided, users, lambda: chance.randbytes(16)), metadata_log.next_epoch)
 
 
 def _to_json(user: ScramUpsertion) -> list[Any]:

@@ -6,11 +6,11 @@ now. So this stays until no cluster is left that was started with them.
 
 from __future__ import annotations
 
-from actors.controller.metadata import log
+from actors.controller.metadata import standalone
 from placement.metadata import ClusterMetadata
 
 
-class MetadataLog(log.MetadataLog):
+class MetadataLog(standalone.StandaloneLog):
     """The log, by its former names."""
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from actors.controller import first_users
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.standalone import StandaloneLog
 from actors.links.operations import ScramUpsertion
 from actors.links.secret import Secrets, read_secrets
 from actors.log.files import REAL_WRITER
@@ -118,7 +118,7 @@ def leave_users(folder: Path, users: list[ScramUpsertion], administrator: Admini
     if users or (admins and not path.exists()):
         first_users.leave(folder, [*users, *admins])
     elif admins:
-        log = MetadataLog(path)
+        log = StandaloneLog(path)
         try:
             first_users.set_offline(log, admins, chance)
         finally:

@@ -111,7 +111,7 @@ class ControllerServer:
         self._process = process
         self._chronicle = Chronicle(environment.clock.wall_ms)
         self._faults = faults
-        self.epoch = metadata_log.decided.controller_epoch + 1
+        self.epoch = metadata_log.next_epoch
         self.publisher = Publisher(metadata_log, self.epoch, self._brokers, self._chronicle, faults)
         self._changes = BrokerChanges(metadata_log, self.publisher, lambda: self.config, faults)
         self.replacing = Replacing(
@@ -142,7 +142,7 @@ class ControllerServer:
         )
         self.address: tuple[str, int] = ("", 0)
         self.stopping = False
-        first = begun(self.decided, __version__, lambda: new_uuid(environment.chance).hex[:22])
+        first = begun(self.decided, self.epoch, __version__, lambda: new_uuid(environment.chance).hex[:22])
         self._begun = self.publisher.commit(first, tell=False)
         if restarted:
             died = f"The process of the controller at epoch {self.epoch - 1} has ended. Brokers went on without it."
@@ -231,6 +231,9 @@ class ControllerServer:
     def _on_ready(self, protocol: ControlProtocol) -> None:
         if protocol.peer == "monitor":
             self.monitoring.came(protocol)
+            return
+        if protocol.peer == "voter":
+            protocol.close()  # there is no quorum here
             return
         self._sessions[protocol] = Session(protocol, Calls(protocol.send), last_heard=self._loop.time())
 

@@ -1,4 +1,4 @@
-"""TCP connections between the controller and its brokers, and between brokers.
+"""TCP connections between the controller and its brokers, between brokers, and between controllers that vote.
 
 A message is its length (4 bytes, big-endian), then the bytes that the link's codec makes of it. Both ends prove that
 they know the cluster's secret, and which versions they speak, before anything else is said (`proof`, `versions`). The
@@ -39,6 +39,7 @@ _CODECS: dict[Role, Codec[Message]] = {
     "controller": cast("Codec[Message]", control.CODEC),
     "broker": cast("Codec[Message]", control.CODEC),
     "monitor": cast("Codec[Message]", control.CODEC),
+    "voter": cast("Codec[Message]", control.CODEC),
     "leader": cast("Codec[Message]", replication.CODEC),
     "follower": cast("Codec[Message]", replication.CODEC),
 }

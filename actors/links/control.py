@@ -1,4 +1,4 @@
-"""The messages between the controller and its brokers; `connection` carries them."""
+"""The messages between the controller and its brokers, and between controllers that vote; `connection` carries them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from actors.links import acl_operations, observations, operations, quota_operations, reading, views
+from actors.links import acl_operations, observations, operations, quota_operations, reading, views, voters
 from actors.links.codec import Codec, UnknownKindError, since
 from actors.links.group_status import GROUP_CLASSES, GROUP_CLASSES_SINCE, WITHOUT_TAG, GroupReport
 from actors.links.operations import Operation, Result
 from actors.links.status import Load
+from actors.quorum.messages import Message as VotersMessage
 from placement.metadata import ClusterMetadata, Endpoint
 
 
@@ -153,6 +154,8 @@ ControlMessage: TypeAlias = (
     | Call
     | Answer
     | Failed
+    | voters.BetweenVoters
+    | VotersMessage
     | Operation[Result]
     | Result
     | GroupReport
@@ -174,6 +177,7 @@ CODEC: Codec[ControlMessage] = Codec(
         11: Answer,
         12: Failed,
         13: Stop,
+        **voters.CLASSES,
         **operations.CLASSES,
         **acl_operations.CLASSES,
         **quota_operations.CLASSES,
@@ -184,7 +188,7 @@ CODEC: Codec[ControlMessage] = Codec(
     },
     without_tag=WITHOUT_TAG,
     packed={ClusterMetadata: (ClusterMetadata.to_wire, ClusterMetadata.from_wire)},
-    since={**operations.SINCE, **GROUP_CLASSES_SINCE},
+    since={**operations.SINCE, **GROUP_CLASSES_SINCE, **voters.SINCE},
 )
 
 

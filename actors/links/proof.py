@@ -18,16 +18,17 @@ from typing import Final, Literal
 from actors.links.codec import Codec
 from actors.links.versions import Spoken, decoded, encoded
 
-Role = Literal["controller", "broker", "monitor", "leader", "follower", "pool", "member"]
+Role = Literal["controller", "broker", "monitor", "leader", "follower", "pool", "member", "voter"]
 
 PEERS: Final[dict[Role, tuple[Role, ...]]] = {
-    "controller": ("broker", "monitor"),
+    "controller": ("broker", "monitor", "voter"),
     "broker": ("controller",),
     "monitor": ("controller",),
     "leader": ("follower",),
     "follower": ("leader",),
     "pool": ("member",),
     "member": ("pool",),
+    "voter": ("controller",),
 }
 """What the other end may be, by what this end is."""
 CHALLENGE_BYTES: Final = 16

@@ -13,7 +13,7 @@ from actors import __version__
 from actors.broker.front_door import Before
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import SECRET_BYTES, Secrets
@@ -116,7 +116,7 @@ class Cluster:
         loop = asyncio.get_running_loop()
         environment = self.tasks.environment(self.tasks.begin(_never))
         (folder / "controller").mkdir(parents=True)
-        metadata_log = MetadataLog(folder / "controller" / "metadata.log")
+        metadata_log = StandaloneLog(folder / "controller" / "metadata.log")
         self.controller = ControllerServer(metadata_log, config, self._secrets, self, loop, environment)
         self.failure: Exception | None = None
         """The reason why a broker has not started."""

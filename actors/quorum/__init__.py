@@ -1,6 +1,7 @@
 """A quorum: several nodes that keep one log, whose entries survive the loss of any minority of their disks. No I/O.
 
-It is Raft, as small as a controller needs it. Nothing uses it yet: the controller has one log on one node.
+It is Raft, as small as a controller needs it. `actors/controller/metadata/quorum_log.py` drives it. No cluster has
+several voters yet: its one controller is one of them alone.
 
 **The log.** One voter leads in an epoch. It appends entries and sends them to the others; what a majority has synced
 has committed. Only an entry of the leader's own epoch commits by being counted, and all before it with it; so a leader

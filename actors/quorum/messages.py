@@ -7,7 +7,7 @@ lost, come late, twice, or in another order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from actors.quorum.log import Entry, Snapshot, VoterId
 
@@ -15,8 +15,14 @@ ANYBODY: Final = ""
 """The directory of a receiver that is known by its id alone. It is asked who leads, and nothing else."""
 
 
+class Message:
+    """One voter's word to another."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(Message):
     """Candidate -> voter: asks for the vote in `epoch`. `pre`: only asks whether it would be given."""
 
     epoch: int
@@ -26,7 +32,7 @@ class Vote:
 
 
 @dataclass(frozen=True, slots=True)
-class Voted:
+class Voted(Message):
     """Voter -> candidate. `epoch` is the voter's own; `asked` and `pre` say which vote this is about."""
 
     epoch: int
@@ -36,7 +42,7 @@ class Voted:
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class Append(Message):
     """Leader -> follower: the entries after `previous`, and how far all is committed. Without entries, it still leads.
 
     `previous`: the epoch and the index of the entry before them.
@@ -50,7 +56,7 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(Message):
     """Follower -> leader: its log is the leader's up to `index`, synced. If not `matched`, it may be, at best."""
 
     epoch: int
@@ -60,7 +66,7 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True)
-class InstallSnapshot:
+class InstallSnapshot(Message):
     """Leader -> follower: a whole snapshot, because the leader has not got the entries any more."""
 
     epoch: int
@@ -69,7 +75,7 @@ class InstallSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Message):
     """Follower -> leader: it has all that is in the snapshot of this index, synced."""
 
     epoch: int
@@ -78,16 +84,13 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class WhoLeads:
+class WhoLeads(Message):
     """Anybody -> anybody: who leads? A leader that is asked by somebody who is no voter sends him its log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leads:
+class Leads(Message):
     """The answer: the leader of `epoch`, None if the one who was asked does not know any."""
 
     epoch: int
     leader: VoterId | None
-
-
-Message: TypeAlias = Vote | Voted | Append | Appended | InstallSnapshot | Taken | WhoLeads | Leads

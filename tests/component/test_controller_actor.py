@@ -523,7 +523,7 @@ def test_only_a_restarted_controller_that_cannot_start_leaves_it_to_the_next(
     def refused(*arguments: Any) -> None:
         raise OSError(28, "no space left")
 
-    exchange(monkeypatch, "MetadataLog", refused)
+    exchange(monkeypatch, "StandaloneLog", refused)
     with pytest.raises(ClusterError, match="its disk is full: make room there"):
         made()
     ray.restarted = True

@@ -7,8 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgpack
+import pytest
 
 from actors.controller.metadata.log import MetadataLog
+from actors.links.connection import ControlProtocol, dial
 from actors.links.control import (
     CODEC,
     Applied,
@@ -19,13 +21,14 @@ from actors.links.control import (
     WantSpares,
 )
 from actors.links.unproved import UNPROVED_MAX
+from actors.runtime.environment import REAL
 from actors.runtime.liveness import Doing, Sight
 from placement.metadata import (
     NO_LEADER,
 )
 from placement.records import ClusterRecord
 from tests.support.controller_world import controller, create
-from tests.support.runtime_helpers import FakeBroker, until
+from tests.support.runtime_helpers import SECRET, FakeBroker, until
 
 # --- registering ---
 
@@ -37,6 +40,16 @@ async def test_a_new_cluster_gets_an_id_that_it_keeps(tmp_path: Path) -> None:
     async with controller(tmp_path) as second:
         assert second.metadata.cluster_id == cluster_id
         assert second.metadata.controller_epoch == 2
+
+
+@pytest.mark.conformance("N-C-03")
+async def test_a_voter_is_hung_up_on_where_there_is_no_quorum(tmp_path: Path) -> None:
+    async with controller(tmp_path) as c:
+        lost = asyncio.Event()
+        voter = ControlProtocol("voter", SECRET, REAL.chance, lambda _: None, lambda *_: None, lambda _: lost.set())
+        await dial(lambda: voter, "127.0.0.1", c.port, SECRET, tls=None)
+        await asyncio.wait_for(lost.wait(), 60)
+        assert c.server.brokers == {}
 
 
 async def test_only_a_cluster_of_an_earlier_release_may_have_pools_that_are_sealed_anew(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from actors.controller import first_users
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.standalone import StandaloneLog
 from actors.security.add_scram import AddScramError
 from actors.security.plain import fits
 from actors.security.scram import ScramCredential, ScramMechanism
@@ -18,8 +18,8 @@ CHANCE = random.Random(1)
 ALICE = "SCRAM-SHA-256=[name=alice,password-file={}]"
 
 
-def log_of(folder: Path) -> MetadataLog:
-    return MetadataLog(first_users.log_path(folder), lock_timeout_s=0.0)
+def log_of(folder: Path) -> StandaloneLog:
+    return StandaloneLog(first_users.log_path(folder), lock_timeout_s=0.0)
 
 
 def password_in(folder: Path, text: str = "pencil\nnot this\n") -> str:

@@ -21,7 +21,7 @@ from actors import __version__
 from actors.controller.metadata.commits import NotControllerError
 from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.frames import Entry, Format, encode, frames
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.log import LAYOUTS, MetadataLog
 from actors.log.files import FileWriter
 from placement.metadata import BrokerInfo, PartitionInfo, TopicInfo
 from placement.records import (
@@ -40,7 +40,7 @@ from placement.records import (
 from tests.support.log_helpers import FullDisk
 
 FULL = OSError(28, "no space left on this disk")
-LEVEL = METADATA_LEVELS[-1]
+LEVEL = LAYOUTS[-1]
 RECORDS: list[Record] = [
     ClusterRecord("the-cluster-id-of-tests"),
     ControllerEpochRecord(4),
@@ -215,9 +215,9 @@ def test_a_file_cut_within_its_first_record_begins_anew(path: Path) -> None:
 
 def test_a_newer_format_is_refused_by_name_and_left_alone(path: Path) -> None:
     path.parent.mkdir()
-    content = encode(Format(LEVEL + 1, "9.9"), LEVEL + 1) + framed(["something", "new"])
+    content = encode(Format(METADATA_LEVELS[-1] + 1, "9.9"), LEVEL) + framed(["something", "new"])
     path.write_bytes(content)
-    with pytest.raises(MetadataLogError, match=rf"{path}.*format {LEVEL + 1}"):
+    with pytest.raises(MetadataLogError, match=rf"{path}.*format {METADATA_LEVELS[-1] + 1}"):
         MetadataLog(path)
     assert path.read_bytes() == content
 

@@ -18,7 +18,7 @@ from crc32c import crc32c
 from actors import __version__
 from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.frames import Format, encode, frames
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.log import LAYOUTS, MetadataLog
 from placement.metadata import (
     NO_LEADER,
     AclRow,
@@ -160,7 +160,7 @@ def test_an_image_without_security_has_all_that_came_with_level_2() -> None:
 @pytest.mark.parametrize("name", [PLAIN, SNAPSHOT])
 def test_a_raised_level_rewrites_the_log_and_older_releases_refuse_it(tmp_path: Path, name: str) -> None:
     log = opened(tmp_path, name)
-    newest = METADATA_LEVELS[-1]
+    newest = LAYOUTS[-1]
     append(log, FeatureLevelRecord(METADATA_VERSION, newest))
     append(log, ProducerIdsRecord(6000))
     log.close()

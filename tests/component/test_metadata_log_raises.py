@@ -15,14 +15,13 @@ from crc32c import crc32c
 from actors import __version__
 from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.frames import Entry, Format, decode, encode, fits, frames
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.log import LAYOUTS, MetadataLog
 from actors.log.files import Buffer, FileWriter
 from placement.infos import PartitionInfo, TopicInfo
 from placement.metadata import ClusterMetadata
 from placement.pairs import Pair
 from placement.records import (
     KINDS,
-    METADATA_LEVELS,
     METADATA_VERSION,
     FeatureLevelRecord,
     PairRecord,
@@ -31,7 +30,7 @@ from placement.records import (
     TopicRecord,
 )
 
-NEWEST = METADATA_LEVELS[-1]
+NEWEST = LAYOUTS[-1]
 LOGS = Path(__file__).with_name("metadata_logs")
 PLAIN, SNAPSHOT = "format-1.log", "format-1-snapshot.log"
 STATES = TopicInfo("__states", b"s" * 16, (PartitionInfo(0, 0, (0,), (0,)),))

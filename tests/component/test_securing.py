@@ -14,7 +14,7 @@ from actors.broker.certificates import ListenerTls
 from actors.broker.spec import StartError
 from actors.controller.doors import plan_doors, refuse_open
 from actors.controller.first_users import log_path, take
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.preparation import prepare_folder
 from actors.controller.securing import Administrator, leave_users, secured, write_authority
 from actors.links.secret import Secrets
@@ -72,7 +72,7 @@ def test_a_new_administrator_logs_in_by_the_file_and_by_nothing_else(tmp_path: P
     admin = Administrator(tmp_path, REAL.chance)
     leave_users(tmp_path, [], admin, REAL.chance)
     assert not admin.properties.exists(), "it stands for a cluster that runs"
-    log = MetadataLog(log_path(tmp_path))
+    log = StandaloneLog(log_path(tmp_path))
     take(tmp_path, log, REAL.chance)
     admin.write(secret)
     assert stat.S_IMODE(admin.properties.stat().st_mode) == 0o600
@@ -93,11 +93,11 @@ def test_a_new_administrator_logs_in_by_the_file_and_by_nothing_else(tmp_path: P
 
 def test_a_cluster_that_was_open_gets_its_administrator(tmp_path: Path) -> None:
     prepare_folder(tmp_path)
-    log = MetadataLog(log_path(tmp_path))
-    log.append([ClusterRecord("c")], epoch=0)
+    log = StandaloneLog(log_path(tmp_path))
+    log.append([ClusterRecord("c")], log.next_epoch)
     log.close()
     leave_users(tmp_path, [], Administrator(tmp_path, REAL.chance), REAL.chance)
-    again = MetadataLog(log_path(tmp_path))
+    again = StandaloneLog(log_path(tmp_path))
     assert {user for user, _ in again.committed.scram} == {"admin"}
     assert again.committed.cluster_id == "c"
     again.close()

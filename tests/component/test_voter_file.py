@@ -11,7 +11,7 @@ import pytest
 
 from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.frames import frame
-from actors.controller.metadata.voter_file import VoterFile
+from actors.controller.metadata.voter_file import open_voter_file
 from actors.log.files import FileWriter
 from actors.quorum.durable import Piece, State
 from actors.quorum.effects import Persist
@@ -35,17 +35,17 @@ def ids() -> Callable[[], str]:
 
 
 def pieces(path: Path) -> list[Piece]:
-    file = VoterFile(path, lambda: "new")
+    file = open_voter_file(path, lambda: "new")
     file.close()
     return list(file.read().pieces())
 
 
 def test_what_was_written_is_there_again_and_the_directory_is_the_same(path: Path, ids: Callable[[], str]) -> None:
-    file = VoterFile(path, ids)
+    file = open_voter_file(path, ids)
     file.write(PIECES[:2])
     file.write(PIECES[2:])
     file.close()
-    again = VoterFile(path, ids)
+    again = open_voter_file(path, ids)
     again.close()
     assert (file.directory, again.directory) == ("directory-1", "directory-1")
     expected = [Snapshot(), State(3), Entry(1, 1, b"one"), Entry(2, 2, b"instead")]
@@ -53,9 +53,9 @@ def test_what_was_written_is_there_again_and_the_directory_is_the_same(path: Pat
 
 
 def test_a_lost_file_is_another_directory(path: Path, ids: Callable[[], str]) -> None:
-    VoterFile(path, ids).close()
+    open_voter_file(path, ids).close()
     path.unlink()
-    file = VoterFile(path, ids)
+    file = open_voter_file(path, ids)
     file.close()
     assert file.directory == "directory-2"
     assert list(file.read().pieces()) == [Snapshot(), State()]
@@ -63,7 +63,7 @@ def test_a_lost_file_is_another_directory(path: Path, ids: Callable[[], str]) ->
 
 @pytest.mark.conformance("N-C-01")
 def test_an_end_torn_at_any_byte_leaves_what_was_synced_before(path: Path, ids: Callable[[], str]) -> None:
-    file = VoterFile(path, ids)
+    file = open_voter_file(path, ids)
     file.write([State(1), Entry(1, 1, b"synced")])
     size, before = path.stat().st_size, list(file.read().pieces())
     file.write([Entry(2, 1, b"torn")])
@@ -76,7 +76,7 @@ def test_an_end_torn_at_any_byte_leaves_what_was_synced_before(path: Path, ids: 
 
 
 def test_what_is_read_is_the_readers_own(path: Path, ids: Callable[[], str]) -> None:
-    file = VoterFile(path, ids)
+    file = open_voter_file(path, ids)
     file.read().log.put(Entry(1, 9))
     file.write([Entry(1, 1)])
     file.close()
@@ -84,7 +84,7 @@ def test_what_is_read_is_the_readers_own(path: Path, ids: Callable[[], str]) -> 
 
 
 def test_a_snapshot_takes_the_place_of_what_it_stands_for(path: Path, ids: Callable[[], str]) -> None:
-    file = VoterFile(path, ids)
+    file = open_voter_file(path, ids)
     file.write([State(1), *(Entry(index, 1, bytes(1000)) for index in range(1, 50))])
     snapshot = Snapshot(48, 1, (VoterId(1, "directory-1"),), b"image")
     file.write([snapshot])
@@ -104,7 +104,7 @@ def test_a_snapshot_is_on_disk_though_the_file_cannot_be_rewritten(path: Path, i
                 raise OSError(28, "no space left")
             super().fsync(fd)
 
-    file = VoterFile(path, ids, NoNewFile())
+    file = open_voter_file(path, ids, NoNewFile())
     file.write([Entry(1, 1)])
     snapshot = Snapshot(1, 1, (), b"image")
     file.write([snapshot])
@@ -114,7 +114,7 @@ def test_a_snapshot_is_on_disk_though_the_file_cannot_be_rewritten(path: Path, i
 
 def test_a_full_disk_takes_nothing_and_leaves_what_was_there(path: Path, ids: Callable[[], str]) -> None:
     disk = FullDisk()
-    file = VoterFile(path, ids, disk)
+    file = open_voter_file(path, ids, disk)
     file.write([Entry(1, 1)])
     disk.room = 5
     with pytest.raises(OSError, match="No space"):
@@ -126,25 +126,25 @@ def test_a_full_disk_takes_nothing_and_leaves_what_was_there(path: Path, ids: Ca
 @pytest.mark.parametrize(
     ("frames", "why"),
     [
-        ([["voter", 2, "d"]], "format 2"),
+        ([["format", 6, "9.9", "d"]], "format 6"),
         ([["format", 4, "0.1.0"]], "no voter's journal"),
-        ([["voter", 1, "d"], ["vote", 1]], "byte .* no piece"),
-        ([["voter", 1, "d"], ["entry", 5, 1, b"", None]], "byte .* does not fit"),
+        ([["format", 5, "9.9", "d"], ["vote", 1]], "byte .* no piece"),
+        ([["format", 5, "9.9", "d"], ["entry", 5, 1, b"", None]], "byte .* does not fit"),
     ],
 )
 def test_a_file_of_another_kind_is_refused_by_name_and_let_go(path: Path, frames: list[object], why: str) -> None:
     path.parent.mkdir()
     path.write_bytes(b"".join(frame(msgpack.packb(each)) for each in frames))
     with pytest.raises(MetadataLogError, match=why):
-        VoterFile(path, lambda: "new")
+        open_voter_file(path, lambda: "new")
     path.unlink()
-    VoterFile(path, lambda: "new", lock_timeout_s=0).close()
+    open_voter_file(path, lambda: "new", lock_timeout_s=0).close()
 
 
 def test_a_voter_alone_goes_on_where_it_was(path: Path, ids: Callable[[], str]) -> None:
     said = []
     for turn in range(3):
-        file = VoterFile(path, ids)
+        file = open_voter_file(path, ids)
         me = VoterId(1, file.directory)
         if turn == 0:
             file.write([Snapshot(voters=(me,))])

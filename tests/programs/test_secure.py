@@ -19,7 +19,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.standalone import StandaloneLog
 from actors.security.scram import ScramCredential, ScramMechanism, salted_password
 from coterie import Cluster, ConsumerPool, Producer
 from tests.compat.peers import UnavailableError
@@ -75,7 +75,7 @@ def credentials(data: Path, copy: Path) -> Iterator[tuple[ScramMechanism, ScramC
     """What the cluster keeps of passwords, in a copy of its metadata log."""
     copy.mkdir()
     shutil.copy(data / "controller" / "metadata.log", copy)
-    log = MetadataLog(copy / "metadata.log")
+    log = StandaloneLog(copy / "metadata.log")
     for (_, number), kept in log.committed.scram.items():
         yield next(each for each in ScramMechanism if each.code == number), ScramCredential(*kept)
     log.close()

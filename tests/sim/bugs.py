@@ -27,6 +27,7 @@ from actors.broker.replication.manager import ReplicaManager
 from actors.controller.metadata.commits import Commit
 from actors.controller.metadata.file import LogFile
 from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.voter_file import VoterFile
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.membership import Membership
 from actors.coordinator.classic.rebalance import Rebalancer
@@ -263,7 +264,7 @@ def metadata_not_written() -> Changes:
         if self._size < 2_000:
             write(self, data)
 
-    return [(LogFile, "append", append), (MetadataLog, "_shorten", lambda self: None)]
+    return [(LogFile, "append", append), *((log, "_shorten", lambda self: None) for log in (MetadataLog, VoterFile))]
 
 
 @bug

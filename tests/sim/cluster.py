@@ -14,6 +14,7 @@ from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller.metadata.log import Log, MetadataLog
+from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets
@@ -22,6 +23,7 @@ from actors.offsets_partition.process import ShardProcess
 from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata, PartitionInfo
+from placement.records import METADATA_VERSION, QUORUM, FeatureLevelRecord
 from tests.sim.disks import Disk, SimFileWriter
 from tests.sim.engine import MS, SECOND, BusyThreads, Machine, Process, Simulation, ViolationError
 from tests.sim.environment import compactor_of, environment_of
@@ -234,6 +236,8 @@ class Cluster:
         guests: Sequence[GuestKind] = (),
         *,
         commits_late: bool = False,
+        one_voter: bool = False,
+        raises: bool = False,
         brokers: int = len(BROKERS),
         starts_twice: bool = False,
     ) -> None:
@@ -243,6 +247,8 @@ class Cluster:
         self.folder = folder
         self.settings = settings
         self.commits_late = commits_late
+        self.one_voter = one_voter
+        self.raises = raises
         self.machine = Machine(sim, _CONTROLLER_HOST)
         self.machine.disk = Disk(sim, folder / _CONTROLLER_HOST)
         self.controller: ControllerServer | None = None
@@ -251,7 +257,7 @@ class Cluster:
         """All there ever were, by their ids."""
         self.truth = ClusterMetadata()
         """The controller's metadata, also while there is none."""
-        self.log: MetadataLog | None = None
+        self.log: Log | None = None
         """What is on the controller's disk."""
         self._starts = ShardStarts()
         self._shard_number = 0
@@ -280,13 +286,19 @@ class Cluster:
         self._address = (_CONTROLLER_HOST, port)
         if self._started:
             server.expect([broker.id for broker in self.brokers])
+            if self.raises and log.decided.level < QUORUM:
+                server.publisher.commit([FeatureLevelRecord(METADATA_VERSION, QUORUM)])
         else:
             self._started = True
             server.start([broker.id for broker in self.brokers])
 
     def _open_log(self, process: Process) -> Log:
         path, writer = self.machine.disk.folder / "metadata.log", SimFileWriter(self.machine.disk)
-        log = self.log = MetadataLog(path, writer, snapshot_every=_SNAPSHOT_EVERY)
+        if self.one_voter and (self._started or not self.raises):
+            log: Log = StandaloneLog(path, writer, snapshot_every=_SNAPSHOT_EVERY, new_directory=lambda: "directory")
+        else:
+            log = MetadataLog(path, writer, snapshot_every=_SNAPSHOT_EVERY)
+        self.log = log
         return LateLog(log, self.sim, process, self._resign) if self.commits_late else log
 
     def _resign(self) -> None:

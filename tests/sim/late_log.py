@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from actors.controller.metadata.commits import Commit, DecidedMetadata, NotControllerError
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.log import Log
 from placement.metadata import ClusterMetadata
 from placement.records import Record
 from tests.sim.engine import MS, Process, Simulation
@@ -20,7 +20,7 @@ class LateLog:
     A disk that refuses a change ends the leadership of its controller: `resign` is called.
     """
 
-    def __init__(self, log: MetadataLog, sim: Simulation, process: Process, resign: Callable[[], None]) -> None:
+    def __init__(self, log: Log, sim: Simulation, process: Process, resign: Callable[[], None]) -> None:
         self._log = log
         self._sim = sim
         self._process = process
@@ -41,6 +41,10 @@ class LateLog:
     def end(self) -> Commit:
         return self._states.end
 
+    @property
+    def next_epoch(self) -> int:
+        return self._log.next_epoch
+
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
         if epoch < self.decided.controller_epoch:
             raise NotControllerError("another controller has begun")
@@ -56,7 +60,7 @@ class LateLog:
         commit, records, epoch = self._waiting.popleft()
         try:
             self._log.append(records, epoch)
-        except OSError:
+        except (OSError, NotControllerError):
             self._waiting.clear()
             self._states.drop()
             self._resign()

@@ -64,6 +64,8 @@ class World:
         self.cluster = Cluster(
             *(sim, folder, scenario.settings(), guests),
             commits_late=scenario.commits_late,
+            one_voter=scenario.one_voter,
+            raises=scenario.raises,
             brokers=4 if scenario.removes_brokers else 3,
             starts_twice=scenario.starts_twice,
         )

@@ -96,6 +96,10 @@ class Scenario:
     """Ray nodes are drained, and some of that is taken back."""
     commits_late: bool = False
     """Changes of the metadata commit a while after they were decided, as on several nodes."""
+    one_voter: bool = False
+    """The controller's log is that of a quorum, whose one voter it is."""
+    raises: bool = False
+    """It becomes that when the controller starts for the second time, and raises the level."""
     starts_twice: bool = False
     """A second process of each broker waits for its files, and begins anew as soon as the first one has ended."""
     faults_us: int = 10 * SECOND
@@ -190,6 +194,9 @@ def scenario_of(seed: int) -> Scenario:
     common: dict[str, Any] = {"moves": moves, "starved": seed % 8 in (2, 6), "sleeps": sleeps}
     common |= _protocols(seed, plans, sleeps=sleeps)
     common["commits_late"] = chance.random() < 0.25
+    log = random.Random(f"log {seed}")
+    common["one_voter"] = log.random() < 0.5
+    common["raises"] = common["one_voter"] and log.random() < 0.5
     if kind < 0.60:
         return Scenario("replicated", compact=compact, **common)
     if kind < 0.75:

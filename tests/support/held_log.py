@@ -28,6 +28,10 @@ class HeldLog:
     def end(self) -> Commit:
         return self.states.end
 
+    @property
+    def next_epoch(self) -> int:
+        return self.decided.controller_epoch + 1
+
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
         if epoch < self.decided.controller_epoch:
             raise NotControllerError("another controller has begun")

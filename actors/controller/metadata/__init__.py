@@ -13,8 +13,11 @@ dropped, and the decided metadata is the committed one again.
 Records are fenced by the epoch of the controller that decided them: the log refuses those of an older one.
 
 - `commits`: the decided and the committed metadata, and what waits in between. No I/O.
-- `log`: what the controller needs of a log (`Log`), and the one of today: one file on one node, in which records have
-  committed when they are on disk. A log that several nodes agree on is another `Log`.
+- `log`: what the controller needs of a log (`Log`), and the first one: a file on one node, in which records have
+  committed when they are on disk.
+- `quorum_log`: another `Log`, one that several nodes agree on, over a voter (`actors.quorum`) and its file
+  (`voter_file`).
+- `standalone`: the log of a controller that is the only one of its cluster, in the form that the level asks for.
 - `frames`: what lies in the file, in each layout since the first.
 - `publisher`: images for brokers. `unacked`: answers that wait until brokers have them. `events`: what is said of it.
 """

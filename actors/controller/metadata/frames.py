@@ -1,7 +1,8 @@
 """What lies in a metadata log's file: frames of length, CRC-32C and msgpack, in the layout of a level.
 
 The first frame names the layout: `["format", 1]`, or from level 2 on `["format", LEVEL, RELEASE]`, the release that
-wrote the file. The others are
+wrote the file. From level 5 on it is `["format", LEVEL, RELEASE, DIRECTORY]`, and the others are the pieces of the
+journal (`actors.quorum.durable`) of a voter, whose directory has that id. Before that, they are
 
 - a snapshot, `["image", IMAGE]`, as the second frame if there is one;
 - at level 1 the records themselves, several that commit together as `["records", [RECORD, ...]]`;
@@ -56,6 +57,8 @@ class Format:
 
     level: int
     release: str = ""
+    directory: str = ""
+    """The id of the voter's directory; empty if the file is no voter's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +80,20 @@ def fits(record: Record, level: int) -> bool:
 
 def encode(content: Content, level: int) -> bytes:
     """The frame of this in the layout of a level."""
-    return frame(msgpack.packb(_array(content, level)))
+    return frame(packed(content, level))
+
+
+def packed(content: Content, level: int) -> bytes:
+    """The body of that frame."""
+    body: bytes = msgpack.packb(_array(content, level))
+    return body
 
 
 def decode(body: bytes, level: int) -> Content:
     """What a frame's body is, in a file of this level. Raises ArrayError, UnknownRecordError."""
     match msgpack.unpackb(body, strict_map_key=False):
         case ["format", int(found), *rest]:
-            return Format(found, str(rest[0]) if rest else "")
+            return Format(found, *map(str, rest[:2]))
         case ["image", image]:
             return read_image(image)
         case ["entry", int(epoch), int(index), list(records)] if level >= VERSIONED:
@@ -99,7 +108,9 @@ def decode(body: bytes, level: int) -> Content:
 
 def _array(content: Content, level: int) -> list[Any]:
     match content:
-        case Format(own, release):
+        case Format(own, release, directory):
+            if directory:
+                return ["format", own, release, directory]
             return ["format", own, release] if own >= VERSIONED else ["format", own]
         case MetadataImage():
             return ["image", write_image(content)]

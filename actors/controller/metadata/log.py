@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from actors import __version__
 from actors.controller.metadata.commits import Commit, DecidedMetadata, NotControllerError
@@ -15,9 +15,12 @@ from actors.controller.metadata.frames import Content, Entry, Format, decode, en
 from actors.log.files import REAL_WRITER, FileWriter
 from placement.arrays import ArrayError
 from placement.metadata import ClusterMetadata
-from placement.records import METADATA_LEVELS, METADATA_VERSION, MetadataImage, Record, UnknownRecordError
+from placement.records import METADATA_LEVELS, METADATA_VERSION, QUORUM, MetadataImage, Record, UnknownRecordError
 
 log = logging.getLogger(__name__)
+
+LAYOUTS: Final = range(1, QUORUM)
+"""The levels whose layouts the file of one node can have."""
 
 
 class Log(Protocol):
@@ -35,6 +38,10 @@ class Log(Protocol):
     def end(self) -> Commit:
         """What becomes of all that was appended so far."""
 
+    @property
+    def next_epoch(self) -> int:
+        """The epoch of a controller that begins now."""
+
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
         """Decide records, as the controller of this epoch. They commit together, after all before them.
 
@@ -44,6 +51,12 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Give up the log."""
+
+
+def way_out(release: str, own: str) -> str:
+    """What to do about a log that has records which are not known here; `release` has written it, if that is known."""
+    by = f"Coterie {release} wrote it" if release else "a newer version of Coterie wrote it"
+    return f"{by}, and this is {own}: start that version, or a newer one"
 
 
 class Snapshots(Protocol):
@@ -71,6 +84,9 @@ class MetadataLog:
     The record that raises the level is the last entry of the old layout: with it the raise has committed. The file is
     rewritten after it. If that cannot be, it is tried again before each entry and at each start; until it has worked,
     entries have the old layout, and those that the old layout cannot hold are refused.
+
+    From level QUORUM on a voter's journal takes the file's place. That is not done here: `standalone`, which does it,
+    hands in the `file`.
     """
 
     def __init__(
@@ -80,15 +96,16 @@ class MetadataLog:
         lock_timeout_s: float = 10.0,
         snapshot_every: int = 10_000,
         release: str = __version__,
+        file: LogFile | None = None,
     ) -> None:
         self.path = path
         self._release = release
         self._snapshot_every = snapshot_every
         self._states = DecidedMetadata(ClusterMetadata())
         self._snapshots: Snapshots = self._states
-        self._level = METADATA_LEVELS[-1]
+        self._level = LAYOUTS[-1]
         self._count = 0
-        self._file = LogFile(path, writer, lock_timeout_s)
+        self._file = file or LogFile(path, writer, lock_timeout_s)
         try:
             for position, body in self._file.read():
                 self._replay(position, body)
@@ -113,6 +130,15 @@ class MetadataLog:
     def end(self) -> Commit:
         return self._states.end
 
+    @property
+    def next_epoch(self) -> int:
+        return self.decided.controller_epoch + 1
+
+    @property
+    def states(self) -> DecidedMetadata:
+        """What another log goes on with that takes this one's place."""
+        return self._states
+
     # --- a start ---
 
     def _begin(self) -> None:
@@ -125,11 +151,13 @@ class MetadataLog:
         try:
             content = decode(body, 1 if self._count == 0 else self._level)
         except UnknownRecordError as error:
-            raise MetadataLogError(f"{where}: {error}. {self._way_out()}") from error
+            raise MetadataLogError(f"{where}: {error}. {way_out(self.committed.release, self._release)}") from error
         except ArrayError as error:
             raise MetadataLogError(f"{where} is of no use: {error}. Restore a copy of the file") from error
         self._count += 1
         match content:
+            case Format() if content.directory and content.level <= METADATA_LEVELS[-1]:
+                raise MetadataLogError(f"{self.path} is the journal of a voter")
             case Format():
                 self._has_level(content)
             case MetadataImage():
@@ -166,11 +194,6 @@ class MetadataLog:
                 f"{self.committed.controller_epoch}. Restore a copy of the file"
             )
 
-    def _way_out(self) -> str:
-        release = self.committed.release
-        by = f"Coterie {release} wrote it" if release else "a newer version of Coterie wrote it"
-        return f"{by}, and this is {self._release}: start that version, or a newer one"
-
     # --- changes ---
 
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
@@ -182,7 +205,7 @@ class MetadataLog:
             raise NotControllerError(f"a controller of epoch {newer} has begun: that of epoch {epoch} decides nothing")
         if self._lags:
             self._catch_up(records)
-        entry, level = Entry(epoch, self.decided.version, tuple(records)), self.committed.level
+        entry, layout = Entry(epoch, self.decided.version, tuple(records)), self._layout
         commit = self._states.decide(records)
         try:
             self._file.append(encode(entry, self._level))
@@ -191,14 +214,19 @@ class MetadataLog:
             raise
         self._count += 1
         self._states.commit(commit.index)
-        if self.committed.level > level or self._count % self._snapshot_every == 0:
+        if self._layout > layout or self._count % self._snapshot_every == 0:
             self._shorten()  # if it fails, the next try comes after as many entries
         return commit
 
     @property
+    def _layout(self) -> int:
+        """The level whose layout the file is to have."""
+        return min(self.committed.level, LAYOUTS[-1])
+
+    @property
     def _lags(self) -> bool:
-        """Whether the file still has the layout of a level below the metadata's."""
-        return self._level < self.committed.level
+        """Whether the file still has that of a lower one."""
+        return self._level < self._layout
 
     def _catch_up(self, records: Sequence[Record]) -> None:
         """Give the file the layout of the metadata's level. Raises OSError if that fails and these records need it."""
@@ -218,7 +246,7 @@ class MetadataLog:
 
     def _rewrite(self) -> None:
         """Have a snapshot instead of all entries, in the layout of the metadata's level."""
-        level = max(self._level, self.committed.level)
+        level = max(self._level, self._layout)
         contents: tuple[Content, ...] = (Format(level, self._release), self._snapshots.snapshot())
         self._file.replace(b"".join(encode(each, level) for each in contents))
         self._level, self._count = level, len(contents)

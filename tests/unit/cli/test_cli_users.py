@@ -14,7 +14,7 @@ from actors.cli import calls, command_config
 from actors.cli.main import cli
 from actors.cli.users import ask_passwords
 from actors.controller.first_users import log_path
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.standalone import StandaloneLog
 from actors.security.plain import fits
 from actors.security.scram import ScramCredential, ScramMechanism
 from actors.settings.secret import Secret
@@ -140,14 +140,14 @@ def test_delete_forgets_all_or_one(cluster: FakeAdmin) -> None:
 
 @pytest.mark.conformance("XB-42")
 def test_who_has_locked_himself_out_sets_his_password_while_the_cluster_is_down(tmp_path: Path) -> None:
-    log = MetadataLog(log_path(tmp_path), lock_timeout_s=0.0)
+    log = StandaloneLog(log_path(tmp_path), lock_timeout_s=0.0)
     in_use = run("set", "anne", "--offline", str(tmp_path), stdin="pencil")
     assert in_use.exit_code == 1
     assert "is in use" in in_use.stderr
     log.close()
     done = run("set", "anne", "--offline", str(tmp_path), stdin="pencil")
     assert done.stderr == f"set the password of anne for SCRAM-SHA-256 and SCRAM-SHA-512 in {tmp_path}\n"
-    log = MetadataLog(log_path(tmp_path), lock_timeout_s=0.0)
+    log = StandaloneLog(log_path(tmp_path), lock_timeout_s=0.0)
     row = log.committed.scram["anne", 1]
     log.close()
     assert fits("pencil", ScramMechanism.SHA_256, ScramCredential(*row))

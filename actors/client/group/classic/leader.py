@@ -76,7 +76,7 @@ class Leader:
     def inherit(self, counts: Mapping[str, int]) -> None:
         """Take an assignment over that gives out so many partitions of each topic.
 
-        Partitions that have come since it was made have no owner. What the metadata says now does not tell which.
+        Partitions that have come since it was made have no owner, and the metadata of today cannot tell which.
         """
         self.inherits = False
         self._topics |= counts.keys()

@@ -1,0 +1,265 @@
+"""A log that the voters of a quorum agree on: records have committed when a majority of them has these on disk."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from actors import __version__
+from actors.controller.metadata import frames
+from actors.controller.metadata.commits import Commit, DecidedMetadata, NotControllerError
+from actors.controller.metadata.file import MetadataLogError
+from actors.controller.metadata.log import Snapshots, way_out
+from actors.controller.metadata.voter_file import VoterFile
+from actors.quorum.durable import Piece, State
+from actors.quorum.effects import BecameLeader, Committed, Effect, Persist, Resigned, Restored, Send
+from actors.quorum.elections import Tuning
+from actors.quorum.log import Entry, Snapshot, VoterId
+from actors.quorum.messages import Message
+from actors.quorum.voter import Voter
+from placement.arrays import ArrayError
+from placement.metadata import ClusterMetadata
+from placement.records import (
+    METADATA_LEVELS,
+    METADATA_VERSION,
+    VERSIONED,
+    MetadataImage,
+    Record,
+    UnknownRecordError,
+)
+
+_LAYOUT: Final = VERSIONED
+"""Entries and images have the layout of this level, which has been the same since."""
+_FIRST: Final = 1
+
+
+def new_cluster() -> MetadataImage:
+    """The image that the log of a new cluster begins with: it has the newest level."""
+    return ClusterMetadata(features={METADATA_VERSION: METADATA_LEVELS[-1]}, release=__version__).image()
+
+
+def beginning(voter: VoterId, image: MetadataImage, epoch: int) -> tuple[Piece, ...]:
+    """The journal of the first voter, whose log begins with an image, and who has led until `epoch`.
+
+    The image counts as an entry, for one who joins later to be sent it.
+    """
+    return (State(epoch, voter), Snapshot(_FIRST, image.controller_epoch, (voter,), frames.packed(image, _LAYOUT)))
+
+
+def found(file: VoterFile, node: int, image: MetadataImage) -> None:
+    """Make a node the first voter of a cluster, unless its file has a log already. Raises OSError."""
+    if file.read().log.last_index < _FIRST:
+        file.write(beginning(VoterId(node, file.directory), image, image.controller_epoch))
+
+
+class QuorumLog:
+    """A `Log` (`metadata.log`) over one voter, whose `file` is that of `node`.
+
+    Where the voter leads, records are decided at once, and commit when it says so: alone before `append` returns. Where
+    it follows, only what has committed is decided. When it leads no more, what has not committed is dropped.
+
+    A disk that refuses a write ends the log: nobody knows what is on it. Another one can be made of the file, which is
+    to be closed and opened again. After `snapshot_every` entries a snapshot takes their place.
+
+    `send` has a message carried to another voter; it may get lost. `changed` is called when the voter begins or ceases
+    to lead, and when the log has ended, but not for what is so from the start. After each call, `deadline` says when
+    `on_time` is due. Opening raises OSError, and MetadataLogError if a newer release has written the file.
+
+    `states` are handed in by one who goes on as the controller, in the epoch that the file has: nobody else can have
+    that, because this process has had the file since, and is the only voter.
+    """
+
+    def __init__(
+        self,
+        file: VoterFile,
+        node: int,
+        tuning: Tuning,
+        clock: Callable[[], float],
+        send: Callable[[VoterId, Message], None] = lambda to, message: None,
+        changed: Callable[[], None] = lambda: None,
+        *,
+        peers: Iterable[int] = (),
+        snapshot_every: int = 10_000,
+        states: DecidedMetadata | None = None,
+    ) -> None:
+        self._file = file
+        self._clock = clock
+        self._send = send
+        self._changed: Callable[[], None] = lambda: None
+        self._snapshot_every = snapshot_every
+        self.states = states or DecidedMetadata(ClusterMetadata())
+        self._snapshots: Snapshots = self.states
+        self._effects: deque[Effect] = deque()
+        self._waiting: deque[tuple[int, Commit]] = deque()  # what is decided, by the indices of its entries
+        self._failure: OSError | None = None
+        journal = file.read()
+        if states is None:
+            self._restore(journal.log.snapshot)
+        else:
+            self._applied = self._decided_to = journal.log.last_index
+            journal.state = State(journal.state.epoch - 1)  # it stands once more in the epoch that it had
+        self.me = VoterId(node, file.directory)
+        self._voter = Voter(self.me, journal, tuning, clock(), peers)
+        self._drive()
+        if self._failure is not None:
+            raise self._failure
+        self._check_level()
+        self._changed = changed
+
+    # --- what it is ---
+
+    @property
+    def decided(self) -> ClusterMetadata:
+        return self.states.decided
+
+    @property
+    def committed(self) -> ClusterMetadata:
+        return self.states.committed
+
+    @property
+    def end(self) -> Commit:
+        return self.states.end
+
+    @property
+    def next_epoch(self) -> int:
+        return self._voter.epoch
+
+    @property
+    def leads(self) -> bool:
+        """Whether records can be appended here, as far as this voter knows."""
+        return self._failure is None and self._voter.leads
+
+    def confirms(self) -> bool:
+        """Whether it leads, and nobody else can by now."""
+        return self._failure is None and self._voter.confirms(self._clock())
+
+    def deadline(self) -> float:
+        """When `on_time` is due; infinite for one voter alone."""
+        return self._voter.deadline()
+
+    # --- what happens ---
+
+    def append(self, records: Sequence[Record], epoch: int) -> Commit:
+        """See `Log`. A disk that refuses the entry of these is an OSError, and the end of this log."""
+        if not records:
+            return self.end
+        if not self.leads or epoch != self._voter.epoch:
+            raise NotControllerError(f"the controller of epoch {epoch} does not lead its quorum: it decides nothing")
+        body = frames.packed(frames.Entry(epoch, self.decided.version, tuple(records)), _LAYOUT)
+        commit = self.states.decide(records)
+        self._decided_to = self._voter.propose(body)
+        self._waiting.append((self._decided_to, commit))
+        self._drive()
+        if self._failure is not None and not commit.done:
+            raise self._failure
+        return commit
+
+    def on_message(self, sender: VoterId, to: VoterId, message: Message) -> None:
+        """Another voter has said this to `to`."""
+        if self._failure is None:
+            self._voter.on_message(sender, to, message, self._clock())
+            self._drive()
+
+    def on_time(self) -> None:
+        """The deadline may have come."""
+        if self._failure is None:
+            self._voter.on_time(self._clock())
+            self._drive()
+
+    def close(self) -> None:
+        self._file.close()
+
+    # --- what the voter wants done ---
+
+    def _drive(self) -> None:
+        """Do all of it, in its order. Whoever is told of a commit may append: that comes after what is here already."""
+        self._effects.extend(self._voter.take())
+        while self._effects:
+            self._do(self._effects.popleft())
+            self._effects.extend(self._voter.take())
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Persist(pieces):
+                self._write(pieces)
+            case Send(to, message):
+                self._send(to, message)
+            case Committed(entries):
+                self._commit(entries)
+            case Restored(snapshot):
+                self._restore(snapshot)
+            case BecameLeader():
+                self._decide(self._voter.log.after(self._applied))
+                self._changed()
+            case Resigned():
+                self._drop()
+
+    def _write(self, pieces: Sequence[Piece]) -> None:
+        try:
+            self._file.write(pieces)
+        except OSError as error:
+            self._failure = error
+            self._effects.clear()
+            self._drop()
+        else:
+            self._voter.on_persisted(self._clock())
+
+    def _drop(self) -> None:
+        self._waiting.clear()
+        self._decided_to = self._applied
+        try:
+            self.states.drop()
+        finally:
+            self._changed()
+
+    def _decide(self, entries: Iterable[Entry]) -> None:
+        """Decide what is in these entries, as far as that has not been done. An epoch's first one has no records."""
+        for entry in entries:
+            if entry.index > self._decided_to:
+                self._decided_to = entry.index
+                if entry.records:
+                    self._waiting.append((entry.index, self.states.decide(self._records(entry))))
+
+    def _records(self, entry: Entry) -> tuple[Record, ...]:
+        match self._content(entry.records):
+            case frames.Entry(_, self.decided.version, records):
+                return records
+            case other:
+                at = f"entry {entry.index} after {self.decided.version} records"
+                raise MetadataLogError(f"{self._file.path}: {at} is of no use: {str(other)[:60]}")
+
+    def _commit(self, entries: Sequence[Entry]) -> None:
+        self._decide(entries)
+        self._applied = entries[-1].index
+        committed: Commit | None = None
+        while self._waiting and self._waiting[0][0] <= self._applied:
+            committed = self._waiting.popleft()[1]
+        if committed is not None:
+            self.states.commit(committed.index)
+        if self._applied - self._voter.log.snapshot.index >= self._snapshot_every:
+            self._voter.compact(self._applied, frames.packed(self._snapshots.snapshot(), _LAYOUT))
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        self._applied = self._decided_to = snapshot.index
+        if snapshot.image:
+            match self._content(snapshot.image):
+                case MetadataImage() as image:
+                    self._snapshots.restore(image)
+                case other:
+                    raise MetadataLogError(f"{self._file.path}: no snapshot, but {str(other)[:60]}")
+
+    def _check_level(self) -> None:
+        found, newest = self.decided.level, METADATA_LEVELS[-1]
+        if found > newest:
+            levels = f"has level {found}, and levels up to {newest} are known here"
+            raise MetadataLogError(f"{self._file.path} {levels}. {way_out(self.decided.release, __version__)}")
+
+    def _content(self, body: bytes) -> frames.Content:
+        try:
+            return frames.decode(body, _LAYOUT)
+        except UnknownRecordError as error:
+            way = way_out(self.decided.release, __version__)
+            raise MetadataLogError(f"{self._file.path}: {error}. {way}") from error
+        except ArrayError as error:
+            raise MetadataLogError(f"{self._file.path} is of no use: {error}. Restore a copy of the file") from error
