@@ -216,9 +216,10 @@ class Controller:
             os._exit(1)
 
     def _begin(self, spec: ControllerSpec) -> None:
+        from actors.controller.acceptor import InForce
         from actors.controller.draining import DrainLook
         from actors.controller.launcher import RayLauncher
-        from actors.controller.server import ControllerServer
+        from actors.controller.node import alone
 
         keep_private()
         folder = Path(spec.data_dir)
@@ -253,23 +254,27 @@ class Controller:
             metadata_log.close()
             raise ClusterError(wrong)
         process = ClusterStatus("", 0, (), spec.name, spec.data_dir, os.getpid(), node_id)
-        self._server = ControllerServer(
-            *(metadata_log, spec.of_controller, secrets, self._launcher, self._thread.loop),
-            process=process,
-            restarted=self._restarted,
+        in_force = InForce(spec.of_controller, secrets)
+        self._node = alone(
+            *(metadata_log, in_force, self._launcher, self._thread.loop), process=process, restarted=self._restarted
         )
-        self._pool_seals = PoolSeals(folder, lambda: metadata_log.decided.pools, self._server.publisher.commit)
         self._launcher.monitor = _monitor_of(spec)
         self._launcher.may_move = self._may_move
         self._launcher.place_elsewhere = self._place_elsewhere
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
-        self._port = self._thread.call(self._server.listen(self._address))
+        self._port = self._thread.call(self._node.listen(self._address))
+        self._pool_seals = PoolSeals(folder, lambda: metadata_log.decided.pools, self._server.publisher.commit)
         self._drain_look = DrainLook(self._launcher.nodes, told_draining_nodes, self._tell_drained)
         self._drain_look.start()
         if self._restarted:
             self._launcher.adopt()
             self._on_loop(self._server.monitoring.await_earlier, _EARLIER_MONITOR_SECONDS)
             self._on_loop(self._server.expect, self._place_brokers(spec.brokers, may_be_away=True))
+
+    @property
+    def _server(self) -> ControllerServer:
+        assert self._node.server is not None, "this node is the only controller"
+        return self._node.server
 
     def _tell_drained(self, nodes: Mapping[str, int]) -> None:
         self._launcher.start_nothing_on(nodes)

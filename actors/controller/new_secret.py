@@ -70,7 +70,7 @@ def _uses_former(server: ControllerServer, session: Session) -> bool:
 async def _believe(server: ControllerServer, path: Path) -> None:
     """Take over the secrets that stand in the files now, and have the living brokers do so."""
     try:
-        server.secrets = secrets = read_secrets(path)
+        server.in_force.secrets = secrets = read_secrets(path)
     except ValueError as error:
         raise NewSecretError(str(error)) from error
     for broker_id, session in sorted(server.brokers.items()):

@@ -365,7 +365,7 @@ def made(tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> Calla
 
 def end(controller: Any) -> None:
     """Let go of its log."""
-    controller._ask(controller._server.close)
+    controller._ask(controller._node.close)
 
 
 class ProcessEnded(BaseException):
@@ -627,7 +627,7 @@ def test_brokers_find_the_controller_at_the_nodes_address_wherever_clients_may_c
     actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
     controller = actor_class(told(replace(spec_in(tmp_path), host=host)))
     assert controller.join_info()[0] == "127.0.0.1"
-    (bound,) = controller._server._server.sockets
+    (bound,) = controller._node.acceptor.listening.sockets
     assert bound.getsockname()[0] == "127.0.0.1"
     end(controller)
 

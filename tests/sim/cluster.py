@@ -13,8 +13,10 @@ import actors.records.columns  # noqa: F401 - else a thread does, at the first u
 from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
+from actors.controller.acceptor import InForce
 from actors.controller.metadata.log import Log, MetadataLog
 from actors.controller.metadata.standalone import StandaloneLog
+from actors.controller.node import alone
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets
@@ -277,10 +279,11 @@ class Cluster:
         log = self._open_log(process)
         process.on_kill.append(log.close)
         config = BrokerConfig.from_mapping(self.settings)
-        server = ControllerServer(
-            log, config, SECRET, self, process.loop, environment_of(process), faults=self._bug_of_the_controller
-        )
-        port = await server.listen(_CONTROLLER_HOST)
+        in_force = InForce(config, SECRET)
+        node = alone(log, in_force, self, process.loop, environment_of(process), faults=self._bug_of_the_controller)
+        port = await node.listen(_CONTROLLER_HOST)
+        server = node.server
+        assert server is not None
         self.controller = server
         self.truth = log.committed
         self._address = (_CONTROLLER_HOST, port)

@@ -42,6 +42,13 @@ class Log(Protocol):
     def next_epoch(self) -> int:
         """The epoch of a controller that begins now."""
 
+    @property
+    def leads(self) -> bool:
+        """True if this node is the controller, as far as it knows: records can be appended here."""
+
+    def confirms(self) -> bool:
+        """True if it leads, and no other node can be the controller by now."""
+
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
         """Decide records, as the controller of this epoch. They commit together, after all before them.
 
@@ -133,6 +140,13 @@ class MetadataLog:
     @property
     def next_epoch(self) -> int:
         return self.decided.controller_epoch + 1
+
+    @property
+    def leads(self) -> bool:
+        return True
+
+    def confirms(self) -> bool:
+        return True
 
     @property
     def states(self) -> DecidedMetadata:

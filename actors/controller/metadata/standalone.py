@@ -87,6 +87,13 @@ class StandaloneLog:
     def next_epoch(self) -> int:
         return self._log.next_epoch
 
+    @property
+    def leads(self) -> bool:
+        return True
+
+    def confirms(self) -> bool:
+        return True
+
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
         self._lead()
         commit = self._log.append(records, epoch)

@@ -1,0 +1,92 @@
+"""One of a cluster's controllers: it keeps the metadata log, and is the controller while it leads the log's quorum.
+
+Alone it leads from its start to its end. Of several, one leads at a time; the others only follow, and hang up on
+brokers, which look for another then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from actors.controller.acceptor import Acceptor, InForce, Speaker
+from actors.controller.metadata.log import Log
+from actors.controller.server import ControllerServer
+from actors.controller.sessions import Launcher
+from actors.controller.voting import Voting
+from actors.links.connection import ControlProtocol
+from actors.links.versions import at_level
+from actors.runtime.environment import REAL, Chance, Environment
+
+
+class ControllerNode:
+    """Everything runs on one loop. `serve` makes the controller that this node is from now on, in a new epoch.
+
+    `voting` speaks with the other voters; None if there are none.
+    """
+
+    def __init__(
+        self,
+        metadata_log: Log,
+        in_force: InForce,
+        loop: asyncio.AbstractEventLoop,
+        serve: Callable[[], ControllerServer],
+        voting: Voting | None = None,
+        chance: Chance = REAL.chance,
+    ) -> None:
+        self.log = metadata_log
+        self.in_force = in_force
+        self.address: tuple[str, int] = ("", 0)
+        self.server: ControllerServer | None = None
+        """The controller, while it is this node."""
+        self._serve = serve
+        self._voting = voting
+        self.acceptor = Acceptor(
+            in_force, loop, chance, lambda: at_level(metadata_log.committed.level), self._speaker_with
+        )
+
+    async def listen(self, host: str) -> int:
+        """Accept connections at any free port of `host`, and begin; returns the port. Raises OSError, TlsError."""
+        self.address = (host, await self.acceptor.listen(host))
+        if self._voting is not None:
+            self._voting.begin()
+        self.look()
+        return self.address[1]
+
+    def look(self) -> None:
+        """Begin or cease to be the controller, if the log says so. To be called when that may have changed."""
+        if self.server is not None and not (self.log.leads and self.server.epoch == self.log.next_epoch):
+            self.server.close()
+            self.server = None
+        if self.server is None and self.log.leads:
+            self.server = self._serve()
+            self.server.begin(self.address)
+
+    def close(self) -> None:
+        """Stop listening, close all connections, and give up the log."""
+        if self.server is not None:
+            self.server.close()
+        if self._voting is not None:
+            self._voting.close()
+        self.acceptor.close()
+        self.log.close()
+
+    def _speaker_with(self, protocol: ControlProtocol) -> Speaker | None:
+        return self._voting if protocol.peer == "voter" else self.server
+
+
+def alone(
+    metadata_log: Log,
+    in_force: InForce,
+    launcher: Launcher,
+    loop: asyncio.AbstractEventLoop,
+    environment: Environment = REAL,
+    **options: Any,
+) -> ControllerNode:
+    """The only controller of a cluster. `options` are those of a ControllerServer."""
+
+    def serve() -> ControllerServer:
+        return ControllerServer(metadata_log, in_force, launcher, loop, environment, **options)
+
+    return ControllerNode(metadata_log, in_force, loop, serve, chance=environment.chance)
