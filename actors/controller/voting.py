@@ -10,14 +10,16 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Final, Protocol
 
 from actors.controller.acceptor import InForce
 from actors.links.codec import NotSpokenError
 from actors.links.connection import ControlProtocol, Message, reach_controller
 from actors.links.voters import BetweenVoters
-from actors.quorum.log import VoterId
+from actors.quorum.errors import ChangeRefusedError
+from actors.quorum.log import VoterId, Voters
 from actors.quorum.messages import Message as VotersMessage
 from actors.runtime.environment import Chance
 from actors.security.tls import TlsError
@@ -41,11 +43,20 @@ class VotersLog(Protocol):
 
     def deadline(self) -> float: ...
 
+    @property
+    def voters(self) -> Voters: ...
+
+    @property
+    def observers(self) -> list[VoterId]: ...
+
+    def change(self, after: Voters) -> None: ...
+
 
 class Voting:
     """`address_of` gives the address of a controller's node by its id; None if it is not known.
 
-    `log` gives the log, once it is made: it needs `send` before.
+    `log` gives the log, once it is made: it needs `send` before. `wanted` are the ids of the nodes that are to be
+    voters: the leader gives each a vote as soon as it has the log.
     """
 
     def __init__(
@@ -55,12 +66,14 @@ class Voting:
         chance: Chance,
         address_of: Callable[[int], tuple[str, int] | None],
         log: Callable[[], VotersLog],
+        wanted: Collection[int] = (),
     ) -> None:
         self._in_force = in_force
         self._loop = loop
         self._chance = chance
         self._address_of = address_of
         self._log = log
+        self._wanted = wanted
         self._links: dict[int, _Link] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -115,7 +128,19 @@ class Voting:
         self._timer = None
         if not self._closed:
             self._log().on_time()
+            self._grow()
             self._wait()
+
+    def _grow(self) -> None:
+        """Have one more voter, if there is one to be had. The leader's rounds come often enough for that."""
+        log = self._log()
+        for each in log.observers:
+            if each.id in self._wanted:
+                former = [voter for voter in log.voters if voter.id == each.id]  # with a directory that is gone
+                after = [voter for voter in log.voters if voter not in former] if former else [*log.voters, each]
+                with suppress(ChangeRefusedError):  # not now: it is tried again in the next round
+                    log.change(tuple(after))
+                    return
 
     # --- dialling
 

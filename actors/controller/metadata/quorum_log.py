@@ -15,7 +15,7 @@ from actors.controller.metadata.voter_file import VoterFile
 from actors.quorum.durable import Piece, State
 from actors.quorum.effects import BecameLeader, Committed, Effect, Persist, Resigned, Restored, Send
 from actors.quorum.elections import Tuning
-from actors.quorum.log import Entry, Snapshot, VoterId
+from actors.quorum.log import Entry, Snapshot, VoterId, Voters
 from actors.quorum.messages import Message
 from actors.quorum.voter import Voter
 from placement.arrays import ArrayError
@@ -133,6 +133,21 @@ class QuorumLog:
     def confirms(self) -> bool:
         """Whether it leads, and nobody else can by now."""
         return self._failure is None and self._voter.confirms(self._clock())
+
+    @property
+    def voters(self) -> Voters:
+        """The voters in force, by this node's log."""
+        return self._voter.log.voters
+
+    @property
+    def observers(self) -> list[VoterId]:
+        """As the leader: the nodes that follow and have no vote."""
+        return self._voter.observers
+
+    def change(self, after: Voters) -> None:
+        """Have other voters, as the leader. Raises NotLeaderError, ChangeRefusedError."""
+        self._voter.change(after, self._clock())
+        self._drive()
 
     def deadline(self) -> float:
         """When `on_time` is due; infinite for one voter alone."""
