@@ -118,6 +118,16 @@ class Removal:
     """The bytes a second that each broker sends to followers out of sync meanwhile; 0: as many as else."""
 
 
+@dataclass(frozen=True, slots=True)
+class ControllerInfo:
+    """One of the cluster's controllers: the directory of its metadata log (KIP-853), and its address for others."""
+
+    id: int
+    directory: str
+    host: str
+    port: int
+
+
 def was_removed(broker_id: int) -> str:
     """The reason for refusing a process that calls itself this broker."""
     return f"broker {broker_id} was removed from the cluster, and its id is never used again"

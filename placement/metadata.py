@@ -22,6 +22,7 @@ from placement.infos import POOLS_TOPIC as POOLS_TOPIC
 from placement.infos import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
 from placement.infos import AclRow as AclRow
 from placement.infos import BrokerInfo as BrokerInfo
+from placement.infos import ControllerInfo as ControllerInfo
 from placement.infos import Directory as Directory
 from placement.infos import Endpoint as Endpoint
 from placement.infos import PartitionInfo as PartitionInfo
@@ -51,6 +52,7 @@ from placement.records import (
     PartitionsRecord,
     ProducerIdsRecord,
     Record,
+    RegisterControllerRecord,
     RemoveAccessControlEntryRecord,
     RemoveClientQuotaRecord,
     RemoveTopicRecord,
@@ -77,6 +79,8 @@ class ClusterMetadata:
     cluster_id: str = ""
     controller_epoch: int = 0
     version: int = 0
+    controllers: dict[int, ControllerInfo] = field(default_factory=dict)
+    """Those that have told where they are, by id."""
     brokers: dict[int, BrokerInfo] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     directories: dict[int, Directory] = field(default_factory=dict)
@@ -156,6 +160,8 @@ class ClusterMetadata:
                 self.cluster_id = cluster_id
             case ControllerEpochRecord(epoch, release):
                 self.controller_epoch, self.release = epoch, release
+            case RegisterControllerRecord(controller):
+                self.controllers[controller.id] = controller
             case FeatureLevelRecord(name, level):
                 self.features[name] = level
             case BrokerRecord(broker):
@@ -282,6 +288,7 @@ class ClusterMetadata:
         """The same, of which a change does not reach this one. Only tables are copied: what they hold never changes."""
         return replace(
             self,
+            controllers=dict(self.controllers),
             brokers=dict(self.brokers),
             directories=dict(self.directories),
             removals=dict(self.removals),
@@ -315,6 +322,7 @@ class ClusterMetadata:
             directories=tuple(BrokerDirectoryRecord(*each) for each in self.directories.items()),
             removals=tuple(BrokerRemovalRecord(*each) for each in self.removals.items()),
             removed=tuple(sorted(self.removed)),
+            controllers=tuple(self.controllers.values()),
         )
         if not self.whole:
             return made
@@ -345,6 +353,7 @@ class ClusterMetadata:
             directories={each.broker_id: each.directory for each in image.directories},
             removals={each.broker_id: each.removal for each in image.removals if each.removal is not None},
             removed=frozenset(image.removed),
+            controllers={each.id: each for each in image.controllers},
             names={topic.id: topic.name for topic in image.topics},
             scram_secret=image.scram_secret,
             features=dict(image.features),

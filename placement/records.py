@@ -23,7 +23,16 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias, get_args
 
 from actors import CoterieError
 from placement.arrays import IN_PLACE, ArrayError, Arrays
-from placement.infos import AclRow, BrokerInfo, Directory, PartitionInfo, QuotaEntity, Removal, TopicInfo
+from placement.infos import (
+    AclRow,
+    BrokerInfo,
+    ControllerInfo,
+    Directory,
+    PartitionInfo,
+    QuotaEntity,
+    Removal,
+    TopicInfo,
+)
 from placement.pairs import Pair
 from placement.sealed_pools import PoolRecord
 
@@ -34,7 +43,7 @@ METADATA_LEVELS: Final = range(1, 6)
 
 3: the ids of brokers' data directories, without which no broker can be replaced. 4: brokers that are removed.
 
-5: the log is the journal of a voter, which may be one of several (`actors.quorum`).
+5: the log is the journal of a voter, which may be one of several (`actors.quorum`), and says where controllers are.
 """
 VERSIONED: Final = 2
 """The level from which on a record has its version with it."""
@@ -73,6 +82,16 @@ class ControllerEpochRecord:
     epoch: int
     release: str = ""
     """The release that this controller is of; empty before level 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterControllerRecord:
+    """One of the controllers is here now. It takes the place of what was said of the same id."""
+
+    KIND: ClassVar = "register_controller"
+    VERSION: ClassVar = 0
+
+    controller: Annotated[ControllerInfo, IN_PLACE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +331,7 @@ class RemoveClientQuotaRecord:
 ClusterWideRecord: TypeAlias = (
     ClusterRecord
     | ControllerEpochRecord
+    | RegisterControllerRecord
     | FeatureLevelRecord
     | BrokerRecord
     | BrokerDirectoryRecord
@@ -369,6 +389,7 @@ class MetadataImage:
     directories: tuple[BrokerDirectoryRecord, ...] = ()
     removals: tuple[BrokerRemovalRecord, ...] = ()
     removed: tuple[int, ...] = ()
+    controllers: tuple[ControllerInfo, ...] = ()
 
 
 def one_by_one(records: Iterable[Record]) -> Iterator[Record]:

@@ -18,6 +18,7 @@ from actors.controller.voting import Voting
 from actors.links.connection import ControlProtocol
 from actors.links.versions import at_level
 from actors.runtime.environment import REAL, Chance, Environment
+from placement.metadata import ControllerInfo
 
 
 class ControllerNode:
@@ -50,7 +51,7 @@ class ControllerNode:
         """Accept connections at any free port of `host`, and begin; returns the port. Raises OSError, TlsError."""
         self.address = (host, await self.acceptor.listen(host))
         if self._voting is not None:
-            self._voting.begin()
+            self._voting.begin(self.address)
         self.look()
         return self.address[1]
 
@@ -62,6 +63,13 @@ class ControllerNode:
         if self.server is None and self.log.leads:
             self.server = self._serve()
             self.server.begin(self.address)
+            if self._voting is not None:
+                self.server.register_controller(self._voting.me)
+
+    def registered(self, controller: ControllerInfo) -> None:
+        """Another controller says where it is."""
+        if self.server is not None:
+            self.server.register_controller(controller)
 
     def close(self) -> None:
         """Stop listening, close all connections, and give up the log."""

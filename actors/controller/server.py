@@ -62,7 +62,8 @@ from actors.links.status import Absence, ClusterStatus
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.logs import about
 from actors.settings import BrokerConfig
-from placement.metadata import ClusterMetadata
+from placement.metadata import ClusterMetadata, ControllerInfo
+from placement.records import QUORUM, RegisterControllerRecord
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -175,6 +176,15 @@ class ControllerServer:
         self.address = address
         self._started = self._balanced = self._loop.time()
         self._tick_later()
+
+    def register_controller(self, controller: ControllerInfo) -> None:
+        """One of the controllers is here now. If that cannot be recorded, it says so again."""
+        if self.decided.level < QUORUM or self.decided.controllers.get(controller.id) == controller:
+            return
+        try:
+            self.publisher.commit([RegisterControllerRecord(controller)])
+        except (OSError, NotControllerError) as error:
+            log.warning("controller %d cannot be registered: %s", controller.id, error)
 
     def expect(self, broker_ids: list[int]) -> None:
         """Count these brokers as the cluster's, but for those that were removed.

@@ -1,7 +1,7 @@
 """A voter's link to the others: it carries their messages, and keeps the time for the log (`actors.quorum`).
 
-Each node dials those that it has something to say to, so an answer comes on another connection than its question. A
-message that cannot be sent is lost: a voter makes up for that by itself.
+A node dials another when it has something to say to it, and answers on the connection that it was last heard on: the
+other one may be at an address that nobody knows yet. A message that cannot be sent is lost; voters make up for that.
 """
 
 from __future__ import annotations
@@ -12,23 +12,26 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from actors.controller.acceptor import InForce
 from actors.links.codec import NotSpokenError
 from actors.links.connection import ControlProtocol, Message, reach_controller
-from actors.links.voters import BetweenVoters
+from actors.links.voters import BetweenVoters, ControllerAt
 from actors.quorum.errors import ChangeRefusedError
 from actors.quorum.log import VoterId, Voters
 from actors.quorum.messages import Message as VotersMessage
 from actors.runtime.environment import Chance
 from actors.security.tls import TlsError
+from placement.metadata import ClusterMetadata, ControllerInfo
 
 log = logging.getLogger(__name__)
 
 _REDIAL_SECONDS: Final = 0.25
+_TELL_SECONDS: Final = 1.0
 _WAITING_MAX: Final = 32
 """So many messages wait for a connection; older ones are dropped."""
+Said: TypeAlias = BetweenVoters | ControllerAt
 
 
 class VotersLog(Protocol):
@@ -37,11 +40,8 @@ class VotersLog(Protocol):
     @property
     def me(self) -> VoterId: ...
 
-    def on_message(self, sender: VoterId, to: VoterId, message: VotersMessage) -> None: ...
-
-    def on_time(self) -> None: ...
-
-    def deadline(self) -> float: ...
+    @property
+    def leader(self) -> VoterId | None: ...
 
     @property
     def voters(self) -> Voters: ...
@@ -49,14 +49,24 @@ class VotersLog(Protocol):
     @property
     def observers(self) -> list[VoterId]: ...
 
+    @property
+    def decided(self) -> ClusterMetadata: ...
+
+    def on_message(self, sender: VoterId, to: VoterId, message: VotersMessage) -> None: ...
+
+    def on_time(self) -> None: ...
+
+    def deadline(self) -> float: ...
+
     def change(self, after: Voters) -> None: ...
 
 
 class Voting:
-    """`address_of` gives the address of a controller's node by its id; None if it is not known.
+    """`log` gives the log, once it is made: it needs `send` before.
 
-    `log` gives the log, once it is made: it needs `send` before. `wanted` are the ids of the nodes that are to be
-    voters: the leader gives each a vote as soon as it has the log.
+    The metadata says where the other controllers are. For those that it does not know, `seed` gives the address of a
+    node by its id, or None. `wanted` are the ids of the nodes that are to be voters: the leader gives each a vote as
+    soon as it has the log. As the leader, `registered` is told where another one is.
     """
 
     def __init__(
@@ -64,22 +74,33 @@ class Voting:
         in_force: InForce,
         loop: asyncio.AbstractEventLoop,
         chance: Chance,
-        address_of: Callable[[int], tuple[str, int] | None],
         log: Callable[[], VotersLog],
+        seed: Callable[[int], tuple[str, int] | None],
         wanted: Collection[int] = (),
+        registered: Callable[[ControllerInfo], None] = lambda controller: None,
     ) -> None:
         self._in_force = in_force
         self._loop = loop
         self._chance = chance
-        self._address_of = address_of
         self._log = log
+        self._seed = seed
         self._wanted = wanted
+        self._registered = registered
+        self._address: tuple[str, int] = ("", 0)
         self._links: dict[int, _Link] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._told_at = -math.inf
         self._closed = False
 
-    def begin(self) -> None:
-        """Keep the time from now on."""
+    @property
+    def me(self) -> ControllerInfo:
+        """This controller, as others are told of it."""
+        me = self._log().me
+        return ControllerInfo(me.id, me.directory, *self._address)
+
+    def begin(self, address: tuple[str, int]) -> None:
+        """Keep the time from now on. Others find this node at `address`."""
+        self._address = address
         self._wait()
 
     def close(self) -> None:
@@ -92,33 +113,44 @@ class Voting:
 
     def send(self, to: VoterId, message: VotersMessage) -> None:
         """Have this sent to another voter. It may get lost."""
-        if self._closed:
-            return
-        link = self._links.get(to.id)
-        if link is None:
-            link = self._links[to.id] = _Link(self, to.id)
-        link.send(BetweenVoters(self._log().me, to, message))
+        if not self._closed:
+            self._link(to.id).send(BetweenVoters(self._log().me, to, message))
 
-    # --- those who have connected
+    def _link(self, node: int) -> _Link:
+        link = self._links.get(node)
+        if link is None:
+            link = self._links[node] = _Link(self, node)
+        return link
+
+    # --- what is heard
 
     def came(self, protocol: ControlProtocol) -> None:
         """Another voter has connected. Each of its messages says who it is."""
 
     def heard(self, protocol: ControlProtocol, message: Message) -> None:
-        """It says something."""
-        if isinstance(message, BetweenVoters) and not self._closed:
-            self._log().on_message(message.sender, message.to, message.message)
-            self._wait()
+        """Another voter says something, on whichever connection."""
+        if self._closed:
+            return
+        match message:
+            case BetweenVoters(sender, to, said):
+                self._link(sender.id).use(protocol)
+                self._log().on_message(sender, to, said)
+                self._tell()
+                self._wait()
+            case ControllerAt(controller):
+                self._registered(controller)
 
     def lost(self, protocol: ControlProtocol) -> None:
-        """It has hung up: it dials again when there is something to say."""
+        """A connection has ended. It is dialled again when there is something to say."""
+        for link in self._links.values():
+            link.lost(protocol)
 
     # --- time
 
     def _wait(self) -> None:
         """Have the log called when its time comes. A call that comes too early does no harm."""
         due = self._log().deadline()
-        if self._timer is not None and not self._timer.cancelled() and self._timer.when() <= due:
+        if self._timer is not None and self._timer.when() <= due:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -128,8 +160,19 @@ class Voting:
         self._timer = None
         if not self._closed:
             self._log().on_time()
+            self._tell()
             self._grow()
             self._wait()
+
+    def _tell(self) -> None:
+        """Tell the leader where this node is, until the metadata says so."""
+        log = self._log()
+        leader, now = log.leader, self._loop.time()
+        if leader is None or leader == log.me or now < self._told_at + _TELL_SECONDS:
+            return
+        if log.decided.controllers.get(log.me.id) != self.me:
+            self._told_at = now
+            self._link(leader.id).send(ControllerAt(self.me))
 
     def _grow(self) -> None:
         """Have one more voter, if there is one to be had. The leader's rounds come often enough for that."""
@@ -146,24 +189,20 @@ class Voting:
 
     async def dial(self, node: int, link: _Link) -> None:
         """Connect to a node, once. Raises OSError, TlsError, TimeoutError."""
-        at = self._address_of(node)
+        known = self._log().decided.controllers.get(node)
+        at = (known.host, known.port) if known is not None else self._seed(node)
         if at is None:
-            raise ConnectionError("its address is not known")
-        config = self._in_force.config
+            raise ConnectionError("nobody knows where it is")
+        config, secrets = self._in_force.config, self._in_force.secrets
         tls = config.link_stores if config.link_security.encrypts else None
-        secrets = self._in_force.secrets
-        await reach_controller("voter", at, secrets, self._chance, link.came, _ignored, link.lost, tls=tls)
+        await reach_controller("voter", at, secrets, self._chance, link.came, self.heard, self.lost, tls=tls)
 
     def start(self, link: _Link) -> asyncio.Task[None]:
         """Have a link dial."""
         return self._loop.create_task(link.dial())
 
 
-def _ignored(protocol: ControlProtocol, message: Message) -> None:
-    """Nothing is said on a connection by the one who was dialled."""
-
-
-def _say(protocol: ControlProtocol, message: BetweenVoters) -> None:
+def _say(protocol: ControlProtocol, message: Said) -> None:
     try:
         protocol.send(message)
     except NotSpokenError as error:  # a controller of an earlier build, which is none of a quorum's
@@ -171,17 +210,17 @@ def _say(protocol: ControlProtocol, message: BetweenVoters) -> None:
 
 
 class _Link:
-    """The connection to one node, made when there is something to say to it."""
+    """The connection to one node: the one that it was last heard on, or else one that is made to it."""
 
     def __init__(self, voting: Voting, node: int) -> None:
         self._voting = voting
         self._node = node
         self._protocol: ControlProtocol | None = None
-        self._waiting: deque[BetweenVoters] = deque(maxlen=_WAITING_MAX)
+        self._waiting: deque[Said] = deque(maxlen=_WAITING_MAX)
         self._dialling: asyncio.Task[None] | None = None
         self._closed = False
 
-    def send(self, message: BetweenVoters) -> None:
+    def send(self, message: Said) -> None:
         if self._protocol is not None:
             _say(self._protocol, message)
             return
@@ -190,7 +229,7 @@ class _Link:
             self._dialling = self._voting.start(self)
 
     async def dial(self) -> None:
-        """Connect; if that fails, what waits is dropped, and the next message dials, a while later."""
+        """Connect. If that fails, what waits is dropped, and the next message dials again, a while later."""
         try:
             await self._voting.dial(self._node, self)
         except (OSError, TlsError, TimeoutError) as error:
@@ -201,9 +240,15 @@ class _Link:
             self._dialling = None
 
     def came(self, protocol: ControlProtocol) -> None:
+        """It was reached."""
         if self._closed:
             protocol.close()
             return
+        if self._protocol is None:
+            self.use(protocol)
+
+    def use(self, protocol: ControlProtocol) -> None:
+        """The node is heard on this connection."""
         self._protocol = protocol
         while self._waiting:
             _say(protocol, self._waiting.popleft())

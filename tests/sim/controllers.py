@@ -68,7 +68,13 @@ class SimController:
         if self.id == 0:
             found(file, self.id, new_cluster())
         in_force = InForce(BrokerConfig.from_mapping(cluster.settings), self._secrets)
-        voting = Voting(in_force, process.loop, environment.chance, cluster.address_of, lambda: log, cluster.voters)
+        voting = Voting(
+            *(in_force, process.loop, environment.chance),
+            log=lambda: log,
+            seed=cluster.address_of,
+            wanted=cluster.voters,
+            registered=lambda controller: node.registered(controller),
+        )
         log = QuorumLog(
             *(file, self.id, Tuning(cluster.sim.random.random), environment.clock.monotonic, voting.send),
             changed=lambda: (process.loop.call_soon(node.look), None)[1],

@@ -32,6 +32,7 @@ from placement.records import (
     PairRecord,
     PartitionsRecord,
     Record,
+    RegisterControllerRecord,
     UnregisterBrokerRecord,
     read_image,
     read_record,
@@ -46,6 +47,7 @@ _OF_VERSIONED: Final = (
     GroupConfigsRecord,
     PairRecord,
     PartitionsRecord,
+    RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
 """The kinds that have come since records have versions."""

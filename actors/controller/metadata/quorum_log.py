@@ -135,6 +135,11 @@ class QuorumLog:
         return self._failure is None and self._voter.confirms(self._clock())
 
     @property
+    def leader(self) -> VoterId | None:
+        """The leader of the newest epoch, if this node knows it."""
+        return self._voter.leader
+
+    @property
     def voters(self) -> Voters:
         """The voters in force, by this node's log."""
         return self._voter.log.voters

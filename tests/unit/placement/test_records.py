@@ -12,6 +12,7 @@ from placement.metadata import (
     AclRow,
     BrokerInfo,
     ClusterMetadata,
+    ControllerInfo,
     Directory,
     Endpoint,
     PartitionInfo,
@@ -38,6 +39,7 @@ from placement.records import (
     PartitionsRecord,
     ProducerIdsRecord,
     Record,
+    RegisterControllerRecord,
     RemoveAccessControlEntryRecord,
     RemoveClientQuotaRecord,
     RemoveTopicRecord,
@@ -66,6 +68,7 @@ ANN = (("user", "ann"), ("client-id", None))
 RECORDS: list[Record] = [
     ClusterRecord("c"),
     ControllerEpochRecord(4, "0.2.0"),
+    RegisterControllerRecord(ControllerInfo(1, "d", "h", 9)),
     FeatureLevelRecord(METADATA_VERSION, 2),
     BrokerRecord(BrokerInfo(0, "h", 9092, "r", 3, True, "h", 1, 2, 3, True, (Endpoint("P", "h", 1, "SSL"),))),
     BrokerRecord(BrokerInfo(1, "h", 9092, None, 3)),
