@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
@@ -51,6 +51,9 @@ class VotersLog(Protocol):
 
     @property
     def decided(self) -> ClusterMetadata: ...
+
+    @property
+    def seen(self) -> Mapping[int, ControllerInfo]: ...
 
     def on_message(self, sender: VoterId, to: VoterId, message: VotersMessage) -> None: ...
 
@@ -188,14 +191,25 @@ class Voting:
     # --- dialling
 
     async def dial(self, node: int, link: _Link) -> None:
-        """Connect to a node, once. Raises OSError, TlsError, TimeoutError."""
-        known = self._log().decided.controllers.get(node)
-        at = (known.host, known.port) if known is not None else self._seed(node)
-        if at is None:
-            raise ConnectionError("nobody knows where it is")
+        """Connect to a node, wherever it may be. Raises OSError, TlsError, TimeoutError."""
         config, secrets = self._in_force.config, self._in_force.secrets
         tls = config.link_stores if config.link_security.encrypts else None
-        await reach_controller("voter", at, secrets, self._chance, link.came, self.heard, self.lost, tls=tls)
+        failure: OSError | TlsError | TimeoutError = ConnectionError("nobody knows where it is")
+        for at in self._addresses(node):
+            try:
+                await reach_controller("voter", at, secrets, self._chance, link.came, self.heard, self.lost, tls=tls)
+            except (OSError, TlsError, TimeoutError) as error:
+                failure = error
+            else:
+                return
+        raise failure
+
+    def _addresses(self, node: int) -> list[tuple[str, int]]:
+        """Where a node may be: by what has committed, by what is in the log, and by what was known at the start."""
+        told = (known.get(node) for known in (self._log().decided.controllers, self._log().seen))
+        found = [(each.host, each.port) for each in told if each is not None]
+        seed = self._seed(node)
+        return list(dict.fromkeys([*found, *([seed] if seed is not None else [])]))
 
     def start(self, link: _Link) -> asyncio.Task[None]:
         """Have a link dial."""

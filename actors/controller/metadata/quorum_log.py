@@ -19,13 +19,14 @@ from actors.quorum.log import Entry, Snapshot, VoterId, Voters
 from actors.quorum.messages import Message
 from actors.quorum.voter import Voter
 from placement.arrays import ArrayError
-from placement.metadata import ClusterMetadata
+from placement.metadata import ClusterMetadata, ControllerInfo
 from placement.records import (
     METADATA_LEVELS,
     METADATA_VERSION,
     VERSIONED,
     MetadataImage,
     Record,
+    RegisterControllerRecord,
     UnknownRecordError,
 )
 
@@ -101,11 +102,22 @@ class QuorumLog:
             journal.state = State(journal.state.epoch - 1)  # it stands once more in the epoch that it had
         self.me = VoterId(node, file.directory)
         self._voter = Voter(self.me, journal, tuning, clock(), peers)
+        self.seen = self._controllers_in_log()
+        """The controllers that the log told of at the start, whether that has committed or not."""
         self._drive()
         if self._failure is not None:
             raise self._failure
         self._check_level()
         self._changed = changed
+
+    def _controllers_in_log(self) -> dict[int, ControllerInfo]:
+        found = dict(self.decided.controllers)
+        for entry in self._voter.log.after(self._applied):
+            match self._content(entry.records) if entry.records else None:
+                case frames.Entry(_, _, records):
+                    told = [each.controller for each in records if isinstance(each, RegisterControllerRecord)]
+                    found |= {controller.id: controller for controller in told}
+        return found
 
     # --- what it is ---
 
