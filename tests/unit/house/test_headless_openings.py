@@ -23,6 +23,7 @@ DONE = (
     "actors/coordinator_kinds",
     "actors/group_api",
     "actors/log",
+    "actors/members",
     "actors/monitor",
     "actors/offsets_partition",
     "actors/one_process",
