@@ -17,16 +17,20 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 DONE = (
     "actors/broker",
+    "actors/cli",
     "actors/client",
+    "actors/cluster.py",
     "actors/console",
     "actors/coordinator",
     "actors/coordinator_kinds",
     "actors/group_api",
+    "actors/links",
     "actors/log",
     "actors/members",
     "actors/monitor",
     "actors/offsets_partition",
     "actors/one_process",
+    "actors/quorum",
     "actors/quotas",
     "actors/records",
     "actors/runtime",
@@ -36,6 +40,7 @@ DONE = (
     "actors/wire",
     "coterie",
     "placement",
+    "spark_bridge",
 )
 """Files and folders without such an opening. The list is to grow until it names the whole product."""
 
@@ -113,7 +118,8 @@ def found(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("room", DONE)
 def test_no_sentence_opens_without_a_subject(room: str) -> None:
-    paths = sorted((ROOT / room).rglob("*.py"))
+    place = ROOT / room
+    paths = [place] if place.is_file() else sorted(place.rglob("*.py"))
     assert paths, "no such room"
     assert [each for path in paths for each in found(path)] == []
 
