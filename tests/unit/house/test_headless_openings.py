@@ -19,6 +19,7 @@ DONE = (
     "actors/broker",
     "actors/client",
     "actors/console",
+    "actors/controller",
     "actors/coordinator",
     "actors/coordinator_kinds",
     "actors/group_api",
