@@ -21,6 +21,7 @@ DONE = (
     "actors/client",
     "actors/cluster.py",
     "actors/console",
+    "actors/controller",
     "actors/coordinator",
     "actors/coordinator_kinds",
     "actors/group_api",
