@@ -1,4 +1,4 @@
-"""Coterie: Kafka's consumer groups, native to Ray. What runs, and what it is made of."""
+"""Coterie: Kafka's consumer groups, native to Ray. Here are a cluster's processes, its clients, and their parts."""
 
 __version__ = "0.1.0"
 

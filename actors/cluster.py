@@ -260,7 +260,7 @@ class Cluster:
         return found
 
     def view(self, operation: Operation[R]) -> R:
-        """What the cluster's Monitor shows: the answer to a question of `actors.links.views`.
+        """The answer of the cluster's Monitor to a question of `actors.links.views`.
 
         Raises ClusterError if there is no Monitor now, if it has not looked yet, or does not answer.
         """
@@ -273,7 +273,7 @@ class Cluster:
         return found
 
     def group_status(self, group_id: str, broker_id: int) -> GroupStatus | None:
-        """Whom a group waits for, and its last rebalances; None if the broker has no such group, or does not answer."""
+        """A group's awaited members and last rebalances; None if the broker has no such group, or does not answer."""
         found: GroupStatus | None = ray.get(self._controller.group_status.remote(broker_id, group_id), timeout=10)
         return found
 
@@ -301,7 +301,7 @@ class Cluster:
         `config` has what changes, by Kafka's names; None takes a setting back to its default. `insecure` is as for
         `start`. `new_secret` changes the secret by which the cluster's processes know one another; `forget_old_secret`
         ends the former one where clients have to learn of the new certificates in between. `told` hears of each broker
-        that is back. What has to be known is in `notes`. Raises ClusterError, with the rest as it was, and
+        that is back. `notes` has what has to be known. Raises ClusterError, with the rest as it was, and
         SettingError; the same call goes on then.
         """
         roll = self._roll(timeout_s, told or (lambda broker_id: None))
@@ -330,7 +330,7 @@ class Cluster:
         return ids
 
     def replacement(self, broker_id: int, *, node_is_off: bool = False) -> Outlook:
-        """What the replacement of a broker would mean: what it alone has, and why it may not be replaced now."""
+        """The outlook of a broker's replacement: what it alone has, and why it may not be replaced now."""
         found: Outlook = self._ask(self._controller.outlook.remote(broker_id, node_is_off=node_is_off), 30.0)
         return found
 
@@ -482,7 +482,7 @@ class Cluster:
 
     def _close_pools(self) -> None:
         """Have the members of the pools that were deployed here finish; their supervisors end with the cluster."""
-        with contextlib.suppress(ray.exceptions.RayError):  # what is left ends with its Ray, or waits for the brokers
+        with contextlib.suppress(ray.exceptions.RayError):  # the pools left end with their Ray, or wait for the brokers
             found = ray.util.list_named_actors(all_namespaces=True)
             if any(actor["namespace"] == pools.NAMESPACE for actor in found):
                 from actors.members.deployment.supervisor_actor import close_all  # most clusters have no pools

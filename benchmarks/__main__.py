@@ -79,7 +79,7 @@ def measure(name: str, pace: Pace) -> Part:
 
 
 def machine() -> str:
-    """What all figures depend on, in a line."""
+    """The machine and the versions that all figures depend on, in a line."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     linux = platform.release().partition("-")[0]
     cores = len(os.sched_getaffinity(0))

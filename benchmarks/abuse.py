@@ -1,4 +1,4 @@
-"""What clients that mean no good cost the others: heartbeats of a hundred members meanwhile, and memory afterwards.
+"""The cost of hostile clients for the others: heartbeats of a hundred members meanwhile, and memory afterwards.
 
 The members are at a plain listener of one broker, the others at its listener with TLS and logins: ten thousand logins
 that fail, a hundred at a time; a thousand handshakes that are not finished; a thousand connections that say nothing, a
@@ -110,7 +110,8 @@ def run(figures: Figures, pace: Pace) -> None:
     """One broker with strangers at its door, one with hostile batches, then three with strangers at their links."""
     with _one_broker() as target:
         figures.only_ours(CALM, _worst_beat_ms(target.beats, None))
-        _attack(ATTACKERS, "logins", str(target.port), target.cafile, SCRAM, "300", "30").wait()  # what is lazy is made
+        # All that is made at the first use is made by this.
+        _attack(ATTACKERS, "logins", str(target.port), target.cafile, SCRAM, "300", "30").wait()
         for mechanism, what in BAD.items():
             with figures.attempt("coterie", what):
                 _logins(figures, target, mechanism, what, LOGINS // pace.fewer(1, 20))

@@ -75,7 +75,7 @@ async def log_in(streams: Streams, mechanism: str, user: str, password: str | No
 
 
 async def good_login_ms(port: int, cafile: str) -> float:
-    """How long one takes who knows his password, from the connection on."""
+    """The time that a login with the right password takes, from the connection on."""
     began = time.perf_counter()
     async with connected(port, trusting(cafile)) as streams:
         assert await log_in(streams, SCRAM, USER, PASSWORD) == 0
@@ -170,7 +170,7 @@ async def flood(ports: str, seconds: str, at_once: str) -> int:
 
 
 def hello_of(context: ssl.SSLContext) -> bytes:
-    """What a handshake begins with."""
+    """The first message of a handshake."""
     out = ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
         context.wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost").do_handshake()

@@ -1,4 +1,4 @@
-"""What an authorizer costs a principal that may do everything: a broker with one and a broker without, in turns.
+"""The cost of an authorizer for a principal that may do everything: a broker with one and a broker without, in turns.
 
 A hundred members of ten groups in one shard, as in `requests`; records as in `records`. Without an authorizer a request
 costs one look at an attribute, which a test counts. The rows in per cent are what is left of the rate without it, and

@@ -1,4 +1,4 @@
-"""What an OffsetCommit costs a shard's process, sockets left out: CPU time from the request's bytes to the answer's.
+"""The cost of an OffsetCommit in a shard's process without sockets: CPU time from the request's bytes to the answer's.
 
 One thread and no other process, so that it can be measured on a busy machine; what counts is the least of many rounds.
 """
@@ -92,7 +92,7 @@ class _Core:
         self._answered = 0
 
     def turn(self) -> None:
-        """What a shard's process does with the requests of one turn, and with the log's answer to it."""
+        """Do what a shard's process does with the requests of one turn, and with the log's answer to it."""
         shard, topics = self._shard, self._topics
         asked: dict[Token, tuple[RequestHeader, OffsetCommitColumns]] = {}
         for number, frame in enumerate(self._frames, self._answered):

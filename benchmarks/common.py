@@ -1,4 +1,4 @@
-"""What the benchmarks share: the load generator, temporary folders, and notes on progress."""
+"""The common parts of the benchmarks: the load generator, temporary folders, and notes on progress."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the load generator saw. Times in microseconds."""
+    """The figures of one run of the load generator. Times in microseconds."""
 
     requests: int
     seconds: float

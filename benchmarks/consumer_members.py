@@ -33,7 +33,7 @@ Place: TypeAlias = tuple[bytes, int]
 
 
 class Owners:
-    """Who owns what in one group, and how long partitions had no owner after they had one."""
+    """The owners of partitions in one group, and how long partitions had no owner after they had one."""
 
     def __init__(self) -> None:
         self._of: dict[Place, str] = {}
@@ -155,7 +155,7 @@ def _rows(places: frozenset[Place]) -> list[ConsumerGroupHeartbeatRequest.TopicP
 
 
 def even(members: Sequence[ConsumerMember]) -> bool:
-    """Whether shares differ by one at most, and nobody is behind."""
+    """True if shares differ by one at most, and nobody is behind."""
     held = sorted(len(each.owned) for each in members)
     return held[-1] - held[0] <= 1 and len({each.epoch for each in members}) == 1
 

@@ -1,8 +1,8 @@
-"""How soon fifty groups commit again after a kill -9: from the kill to the first commit of each group.
+"""The time until fifty groups commit again after a kill -9: from the kill to the first commit of each group.
 
 Three brokers, beside three nodes of Apache Kafka, with three replicas and `min.insync.replicas=2`. Each group has one
-member, which beats and commits ten times a second; its time counts whether the kill has touched it or not. What each
-kill gives is a sample: the median of the groups, and the slowest. Apache Kafka's nodes are started again by hand.
+member, which beats and commits ten times a second; its time counts whether the kill has touched it or not. Each
+kill gives a sample: the median of the groups, and the slowest. Apache Kafka's nodes are started again by hand.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _members(cluster: Cluster) -> Iterator[Members]:
 
 
 def _await_commits(members: Members, since: float, limit_s: float) -> list[float]:
-    """When each group was answered the first of its commits that it asked for since then; ends when all have been."""
+    """The time at which each group was answered its first commit since then; ends when all have been."""
     deadline = time.monotonic() + limit_s
     while True:
         first: dict[str, float] = {}

@@ -37,7 +37,7 @@ SPARE_S = 40.0
 COMMITS_A_GROUP = 10_000
 SERVED_LIMIT_S = 120.0
 SLEEPS = SLEEP_SETTING in SETTINGS
-"""Whether partition actors of this version can sleep; without that nothing is said of it."""
+"""True if partition actors of this version can sleep; without that nothing is said of it."""
 
 COLD = "fifty groups of ten form, cold"
 WARM = "fifty groups of ten form, warm"

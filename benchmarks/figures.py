@@ -1,4 +1,4 @@
-"""What a part fills while it runs: samples of the figures it has announced, by side, and what failed."""
+"""The results of a part while it runs: samples of the figures it has announced, by side, and what failed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much is measured: turns of each side, seconds of each load. A quick run shows that a part works."""
+    """The length of a measurement: turns of each side, seconds of each load. A quick run shows that a part works."""
 
     turns: int = 3
     seconds: float = 2.0

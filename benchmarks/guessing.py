@@ -1,4 +1,4 @@
-"""Whether the time of a failed SCRAM login tells if the user exists: `python -m benchmarks.guessing`.
+"""Measures whether the time of a failed SCRAM login tells if the user exists: `python -m benchmarks.guessing`.
 
 In one process and without a socket, where nothing hides it: from a client's token to the broker's answer, or to the
 end. A user with a wrong password, one who does not exist, and one who has no credential for the mechanism, in turns.

@@ -23,7 +23,7 @@ from actors.wire.messages import (
 from tests.compat.raw import RETRIABLE_JOIN, find_coordinator, join_request
 
 INITIAL_DELAY_MS = 200
-"""What the clusters are to have as `group.initial.rebalance.delay.ms`; part of the protocol, and subtracted."""
+"""The clusters' `group.initial.rebalance.delay.ms`; it is part of the protocol, and subtracted."""
 CONFIG = {"group.initial.rebalance.delay.ms": str(INITIAL_DELAY_MS)}
 BEATS_PER_S = 5_000
 """Of all members together: more would measure the client."""

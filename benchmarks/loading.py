@@ -1,4 +1,4 @@
-"""What a live shard weighs, before and after a million commits, and how soon it is back after kill -9.
+"""The memory of a live shard, before and after a million commits, and the time until it is back after kill -9.
 
 The partition actors of one cluster; its peer would be a part of a process, so there is none.
 """

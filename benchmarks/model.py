@@ -1,4 +1,4 @@
-"""What a benchmark says: rows of samples with budgets, parts of rows, and the report of all parts as JSON. No I/O."""
+"""The results of benchmarks: rows of samples with budgets, parts of rows, the report of all parts as JSON. No I/O."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 
 class Better(StrEnum):
-    """Which way a figure should go."""
+    """The direction in which a figure is better."""
 
     MORE = "more"
     LESS = "less"
 
     def allows(self, value: float, bound: float) -> bool:
-        """Whether a value is no worse than the bound."""
+        """True if a value is no worse than the bound."""
         return value >= bound if self is Better.MORE else value <= bound
 
 
@@ -39,7 +39,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a row should come to: `ratio` is of our median to the peer's, `limit` of our median alone."""
+    """The goal of a row: `ratio` is of our median to the peer's, `limit` of our median alone."""
 
     ratio: float | None = None
     limit: float | None = None
@@ -66,7 +66,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the whole budget is met; None if there is none, or a part of it could not be judged."""
+        """True if the whole budget is met; None if there is none, or a part of it could not be judged."""
         if self.budget is None:
             return None
         judged = [

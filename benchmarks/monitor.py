@@ -124,7 +124,7 @@ def lags(url: str) -> list[str]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """How long it takes, in seconds."""
+    """The seconds that it takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
@@ -148,7 +148,7 @@ def weigh(figures: Figures, cluster: Cluster, pace: Pace) -> None:
 
 
 def pages(figures: Figures, console: str, pace: Pace) -> None:
-    """What a browser waits for, its scripts and styles aside."""
+    """The answers that a browser waits for, its scripts and styles aside."""
     asked = {GROUPS_PAGE: "groups", TOPICS_PAGE: "topics", GROUP_PAGE: "group?id=seen-7"}
     for _ in range(pace.turns):
         for what, path in asked.items():
@@ -156,7 +156,7 @@ def pages(figures: Figures, console: str, pace: Pace) -> None:
 
 
 def views(figures: Figures, data_dir: Path, pace: Pace) -> None:
-    """What a driver waits for."""
+    """The answers that a driver waits for."""
     asked: dict[str, Operation[Result]] = {
         GROUPS_VIEW: ListGroupRows(),
         TOPICS_VIEW: ListTopicRows(),

@@ -43,7 +43,7 @@ class _Axis:
         self._span = math.log(max(*values, 1.0) * 1.3) - self._low
 
     def at(self, value: float) -> float:
-        """Where a ratio is, in pixels from the left."""
+        """The place of a ratio, in pixels from the left."""
         return LABEL + (math.log(value) - self._low) / self._span * (WIDTH - LABEL - 20)
 
     def ticks(self) -> list[float]:

@@ -26,7 +26,7 @@ from tests.compat.raw import Raw, controller, create_topics
 
 PARTITIONS = 12
 RECORDS = {100: 1_500_000, 1024: 300_000}
-"""How many there are of each size in bytes."""
+"""The number of records of each size in bytes."""
 SIZES = {100: "100 B", 1024: "1 KiB"}
 CODECS = ("lz4", "zstd")
 AS_OF_ONE = "consume, 1 KiB, three brokers asked for 3 MiB a partition, the peer for 1 MiB"

@@ -73,7 +73,7 @@ class Owner:
 
 
 def gaps(folder: Path) -> Iterator[float]:
-    """How long each partition was without an owner, each time it was."""
+    """The times for which each partition was without an owner."""
     events = sorted(line.split() for each in folder.iterdir() for line in each.read_text().splitlines())
     given_up: dict[str, float] = {}
     for at, sign, partition in sorted(events, key=lambda event: float(event[0])):

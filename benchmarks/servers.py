@@ -31,7 +31,7 @@ READY_LIMIT_S = 60.0
 
 
 class Cluster(Protocol):
-    """What both sides are asked to do."""
+    """The work that both sides are asked to do."""
 
     data_dir: Path
     bootstrap_servers: str
@@ -55,7 +55,7 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a side is to be started: brokers of ours, nodes of Kafka's, and the settings of both."""
+    """The start of a side: brokers of ours, nodes of Kafka's, and the settings of both."""
 
     brokers: int = 3
     nodes: int = 1

@@ -246,7 +246,7 @@ def run(figures: Figures, pace: Pace) -> None:
     """One session; the available-now jobs come first, while nothing else has warmed them up."""
     with running() as (spark, servers):
         fill(servers, "available", PARTITIONS, FEW_RECORDS, SIZE_BYTES)
-        spark.range(1).count()  # what any first job costs is nobody's
+        spark.range(1).count()  # the cost of any first job is nobody's
         for number in ("first", "second"):
             measure_available_now(figures, spark, servers, number)
         with figures.attempt(OURS, WRITE):

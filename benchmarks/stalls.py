@@ -1,4 +1,4 @@
-"""What group members feel while a cluster is busy, and what consumers that never read cost.
+"""The delays of group members while a cluster is busy, and the cost of consumers that never read.
 
 Heartbeats of a hundred members, one each 100 ms, and commits of ten partitions, one each 50 ms, while a producer and a
 consumer run as fast as they can and `__consumer_offsets` is compacted: p99 of their answers, and the longest turn of a

@@ -1,4 +1,4 @@
-"""What TLS costs: heartbeats, commits and records in TLS 1.3, and without it in the same turns.
+"""The cost of TLS: heartbeats, commits and records in TLS 1.3, and without it in the same turns.
 
 One broker with one shard of a hundred members, and topics of twelve partitions, as in `requests` and `records`. The
 server's certificate has an elliptic key. The rows in per cent are what is left of the rate without TLS, of

@@ -39,7 +39,7 @@ TOTALS = "delay-totals"
 GROUP = "delays-per-carrier"
 PARTITIONS = 12
 BEFORE_RESTART = 0.85  # of the flights are produced before the cluster is stopped
-STREAM_SECONDS = 30.0  # what is produced before the restart is spread over so long, as if it came in live
+STREAM_SECONDS = 30.0  # the records before the restart are spread over so long, as if they came in live
 
 CONFIG = {"group.initial.rebalance.delay.ms": "1000"}  # Kafka's 3000 suits members that start minutes apart
 
@@ -185,7 +185,7 @@ class OtherGroup(threading.Thread):
 
 
 def expected_totals(frame: pd.DataFrame) -> Totals:
-    """What pandas says."""
+    """The same by pandas."""
     grouped = frame.groupby("carrier")["dep_delay"].agg(["size", "count", "sum"])
     return {str(carrier): [int(row["size"]), int(row["count"]), int(row["sum"])] for carrier, row in grouped.iterrows()}
 
@@ -239,7 +239,7 @@ def second_part(console: Console, servers: str, records: list[tuple[bytes, bytes
 
 
 def spark_part(console: Console, servers: str, folder: Path) -> flights_spark.Delays | None:
-    """What a Spark job has added up; None where there is no Spark."""
+    """The totals of a Spark job; None where there is no Spark."""
     console.rule("the same flights once more: a Spark job is a group, too")
     try:
         return flights_spark.run(console, servers, FLIGHTS, folder)

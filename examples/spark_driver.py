@@ -58,7 +58,7 @@ def produce(servers: str, count: int) -> Counter[str]:
 
 
 def bill(servers: str) -> Counter[str]:
-    """What each customer ordered, as the group has not seen it yet."""
+    """The orders of each customer that the group has not seen yet."""
     sums: Counter[str] = Counter()
 
     def add(df: DataFrame, batch: Batch) -> None:

@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(description="Keep a topic's records as Parquet files.")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--group", required=True, help="the consumer group; also the application's name")

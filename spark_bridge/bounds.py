@@ -1,4 +1,4 @@
-"""Where reading begins and ends: at the earliest or latest offsets, at given ones, or at times; and its offsets now."""
+"""The bounds of reading: the earliest or latest offsets, given ones, or times; and the offsets that they mean now."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Bound:
     timestamp_ms: int | None = None
     timestamps_ms: Mapping[Partition, int] = field(default_factory=dict)
     latest_if_none: bool = True
-    """With times: whether a partition without such a record counts as read to the end, or is an error."""
+    """With times: a partition without such a record counts as read to the end. If this is False, it is an error."""
     is_default: bool = False
-    """Whether nobody asked for it."""
+    """True if nobody asked for it."""
 
     @property
     def by_partition(self) -> Mapping[Partition, int]:

@@ -66,7 +66,7 @@ def _text(text: bytes) -> bytes:
 
 
 def what_is_wrong(path: str) -> str | None:
-    """Why a file here cannot be the secret's; None if it can. Runs on each Ray node."""
+    """The reason why a file here cannot be the secret's; None if it can. Runs on each Ray node."""
     try:
         with open(path, "rb") as file:
             found, head = os.fstat(file.fileno()), file.read(len(_FORM) - 1)

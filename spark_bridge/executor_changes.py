@@ -30,13 +30,13 @@ class ExecutorFigures:
     ids: tuple[str, ...]
     """Oldest first."""
     slots: int
-    """How many tasks one of them runs at once."""
+    """The number of tasks that one of them runs at once."""
     task_s: float | None
     """Seconds that tasks have taken since the session began, summed over all tasks that have ended; None: unknown."""
 
 
 class SessionExecutors:
-    """What one session has, and how it gets another number. Raises SessionError if it is not a classic session."""
+    """The executors of one session, and the way to change their number. Raises SessionError if it is no classic one."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = context_of(spark)
@@ -47,7 +47,7 @@ class SessionExecutors:
 
     @property
     def fixed(self) -> str | None:
-        """Why their number cannot be changed here; None if it can."""
+        """The reason why their number cannot be changed here; None if it can."""
         if self._local:
             return "Spark runs in one JVM"
         if self._conf.get(_DYNAMIC, "false").lower() == "true":
@@ -89,7 +89,7 @@ class SessionExecutors:
         return bool(self._context._jsc.sc().requestTotalExecutors(total, 0, nowhere))
 
     def _room(self, there: int, wanted: int) -> int:
-        """How many more can be had. RayDP would have the others wait in Ray, and ask for them again each time."""
+        """The number that can be added. RayDP would have the others wait in Ray, and ask for them again each time."""
         if not self._on_ray:
             return wanted - there
         from spark_bridge.ray_nodes import room_for

@@ -1,8 +1,8 @@
-"""How many executors a query wants: the rule by which pools get their size, with task slots for members.
+"""The number of executors that a query wants: by the rule of pools for their size, with task slots for members.
 
 An executor runs a task for each of its slots at once, and a partition's records are the work of one task, or of several
-with minPartitions. So the rule is asked for a number of slots, and what it says is rounded up to whole executors. How
-busy the slots have been is what Spark has measured of its tasks, all jobs of the session together, since they share the
+with minPartitions. So the rule is asked for a number of slots, and what it says is rounded up to whole executors.
+Spark has measured how busy the slots have been: by the tasks of all jobs of the session together, since they share the
 executors.
 
 The query looks between two of its batches. No task of it runs then, so that no work is lost when executors go.
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 Resize = Callable[[int, str], Any]
 
 _COME_S: Final = 120.0
-"""How long executors may take to come or go until those that are there are counted anew."""
+"""The time that executors may take to come or go. After it, those that are there are counted anew."""
 _NO_GAP_S: Final = 1e9
 """A batch may last longer than the time between two looks. It is no gap: what it needed is known when it ends."""
 
@@ -66,19 +66,19 @@ class ExecutorScaling:
         self._lacking = 0
         self._fixed = executors.fixed if resize is None else None
         self.wanted = len(found.ids)
-        """How many executors the query wants."""
+        """The number of executors that the query wants."""
         self.reason = "nothing has been read yet"
         if self._fixed is not None:
             log.warning("executors are not added or removed, only wanted_executors says how many: %s", self._fixed)
 
     def progress(self) -> dict[str, Any]:
-        """What a query's progress shows of it."""
+        """The figures for a query's progress."""
         return {"wanted": self.wanted, "present": self._present, "reason": self.reason}
 
     def look(self, lags: Mapping[tuple[str, int], int], records: int) -> None:
         """Look, if it is time: so much waits in each partition, and `records` were read by the query in all.
 
-        What goes wrong is logged: a query does not end by the number of its executors.
+        Errors are logged: a query does not end by the number of its executors.
         """
         if (now_s := self._monotonic()) < self._next_s:
             return

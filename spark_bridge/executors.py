@@ -1,4 +1,4 @@
-"""What the bridge asks any SparkSession: how many executors and task slots it has, and whether it can be used.
+"""Questions of the bridge to any SparkSession: how many executors and task slots it has, and whether it can be used.
 
 `executor_changes` asks for more executors, or for fewer.
 """
@@ -22,7 +22,7 @@ ENDED: Final = "the Spark session has ended"
 
 
 def executor_count(spark: SparkSession) -> int:
-    """How many executors are registered now; 1 if Spark runs in one JVM (`local[n]`). Raises SessionError."""
+    """The number of executors that are registered now; 1 if Spark runs in one JVM (`local[n]`). Raises SessionError."""
     context = context_of(spark)
     if context.master.startswith("local") and not context.master.startswith("local-cluster"):
         return 1
@@ -31,7 +31,7 @@ def executor_count(spark: SparkSession) -> int:
 
 
 def task_slots(spark: SparkSession) -> int:
-    """How many tasks can run at once, as far as Spark knows now; at least 1. Raises SessionError."""
+    """The number of tasks that can run at once, as far as Spark knows now; at least 1. Raises SessionError."""
     return max(1, int(context_of(spark).defaultParallelism))
 
 
@@ -66,7 +66,7 @@ def context_of(spark: SparkSession):  # type: ignore[no-untyped-def]
 
 
 def has_ended(spark: SparkSession) -> bool:
-    """Whether the session was stopped, or its JVM has ended. Of one of Spark Connect nothing is known here."""
+    """True if the session was stopped, or its JVM has ended. Of one of Spark Connect nothing is known here."""
     context = getattr(spark, "_sc", None)
     if context is None:
         return False
@@ -80,8 +80,8 @@ def check_session(spark: SparkSession) -> None:
     """Raise SessionError if the session has ended: PySpark itself would name an attribute of None.
 
     Tasks of a session that runs in one JVM (`local[n]`) are then run by this interpreter, and find this package.
-    PySpark takes the first python3 on PATH, which is another one if no environment is activated. What PYSPARK_PYTHON
-    says stays, and so does what a cluster's machines have.
+    PySpark takes the first python3 on PATH, which is another one if no environment is activated. A PYSPARK_PYTHON
+    that is set stays, and so does the Python of a cluster's machines.
     """
     if has_ended(spark):
         raise SessionError(f"{ENDED}: use one that has not been stopped")

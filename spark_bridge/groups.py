@@ -55,7 +55,7 @@ def lag(
     """A row for each partition that a group holds or has committed, at the time of this call; by default of all groups.
 
     Columns as `kafka-consumer-groups --describe` has them, in snake case, with the group's instance ids and state.
-    Records that retention has deleted are no lag. What is not known is null: current_offset without a commit,
+    Records that retention has deleted are no lag. Unknown values are null: current_offset without a commit,
     log_end_offset of a deleted topic, consumer_id of a partition nobody holds. `options` are `kafka.*` settings.
     """
     check_session(spark)
@@ -154,7 +154,7 @@ def offsets_history(
 
 
 class _ReadOffsets(RangeTask):
-    """What an executor runs: it reads ranges of the offsets topic and decodes them in the same task."""
+    """The task that an executor runs: it reads ranges of the offsets topic and decodes them in the same task."""
 
     def __init__(self, ranges: Sequence[OffsetRange], reading: Reading, group_ids: frozenset[str] | None) -> None:
         super().__init__(ranges, reading)
@@ -233,8 +233,8 @@ def summarise_groups(
 
     Columns: group, topic (and from, until with `interval`), partitions, commits, tombstones, first_commit,
     last_commit, progress (offsets gone forward, summed over the partitions), rewinds (commits below the one before),
-    seconds (from the first commit to the last), and progress_per_second (null for a single moment). What compaction
-    has removed is not counted, and a partition's first commit left has no progress of its own.
+    seconds (from the first commit to the last), and progress_per_second (null for a single moment). Commits that
+    compaction has removed are not counted, and a partition's first commit left has no progress of its own.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it

@@ -194,7 +194,7 @@ class Members:
         return len(self._hosts)
 
     def holding(self) -> list[Holding]:
-        """What each member holds now."""
+        """The partitions that each member holds now."""
         return list(self._pool.map(lambda host: host.holding(), self._hosts))
 
     def begin(self) -> dict[tuple[str, int], Share]:

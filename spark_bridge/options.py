@@ -69,7 +69,7 @@ class OptionError(CoterieError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What to read and how; None: not given. `client` are settings of Consumer and Admin, also those of groups."""
+    """The options of a source; None: not given. `client` are settings of Consumer and Admin, also those of groups."""
 
     starting: Bound
     ending: Bound | None = None
@@ -106,7 +106,7 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where and how to write. `client` are settings of Producer."""
+    """The options of a sink; None: not given. `client` are settings of Producer."""
 
     topic: str | None = None
     bootstrap_servers: str | None = None
@@ -210,7 +210,7 @@ def _refuse_secrets(client: Mapping[str, Any]) -> None:
 
 
 def _checked(name: str, value: Any, read: Callable[[Any], Any], shown: str | None = None) -> Any:
-    """What `read` makes of the value. Raises OptionError, with the value or what is to be shown instead of it."""
+    """Read the value by `read`. Raises OptionError, with the value or `shown` in its place."""
     try:
         return read(value)
     except OptionError:

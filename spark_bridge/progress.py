@@ -1,7 +1,7 @@
-"""Where Spark's own streaming queries are, and what groups commit for it. No Spark, no broker and no clock here.
+"""Progress of Spark's own streaming queries, and the offsets that groups commit for it. No Spark, broker or clock here.
 
 Spark says after each batch how far each source has been read: `{"orders": {"0": 42}}`, the next offset to read of each
-partition. That is what a consumer group commits. Where several queries of a group, or several sources of a query, read
+partition. That is what a consumer group commits. If several queries of a group, or several sources of a query, read
 the same partition, the least offset counts: nothing is shown as read that one of them still has to read.
 
 A query is known by its name, or by its id if it has none. A run that begins anew takes the place of the one before, so
@@ -21,7 +21,7 @@ from actors.client.records import TopicPartition
 Offsets = Mapping[TopicPartition, int]
 
 QUERY: Final = "{query}"
-"""What stands in a group id for the query's name."""
+"""The text that stands in a group id for the query's name."""
 _KAFKA: Final = "Kafka"  # KafkaV2[Subscribe[orders]]; other sources have other descriptions
 
 
@@ -76,7 +76,7 @@ class GroupOffsets:
 
 
 class Positions:
-    """What the groups of a session's queries have to commit. `template` is a group id that may contain `{query}`."""
+    """The offsets that a session's groups have to commit. `template` is a group id that may contain `{query}`."""
 
     def __init__(self, template: str) -> None:
         self._template = template

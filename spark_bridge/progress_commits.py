@@ -54,7 +54,7 @@ def commit_progress(
     if not group_id:
         raise OptionError("group_id is missing: give the name of the group that is to have the commits")
     settings = source_options(options, streaming=False).admin_settings
-    Admin(bootstrap_servers=bootstrap_servers, **settings).close()  # what cannot be is said here, and not by a thread
+    Admin(bootstrap_servers=bootstrap_servers, **settings).close()  # errors are raised here, and not in a thread
     publisher = Publisher(lambda: Admin(bootstrap_servers=bootstrap_servers, **settings))
     commits = ProgressCommits(spark, publisher, Positions(group_id), _names(queries), _names(topics))
     commits.start()
@@ -66,7 +66,7 @@ def _names(given: str | Collection[str] | None) -> frozenset[str] | None:
 
 
 class ProgressCommits:
-    """What `commit_progress` has begun. It ends with `stop()`; the groups and their commits stay."""
+    """The work that `commit_progress` has begun. It ends with `stop()`; the groups and their commits stay."""
 
     def __init__(
         self,
@@ -93,12 +93,12 @@ class ProgressCommits:
 
     @property
     def committed(self) -> dict[str, dict[TopicPartition, int]]:
-        """What was committed last, by group."""
+        """The offsets that were committed last, by group."""
         return self._publisher.committed()
 
     @property
     def problems(self) -> list[str]:
-        """What keeps groups from being committed now, a line for each group. The same lines are logged once."""
+        """The problems that keep groups from being committed now, a line for each. The same lines are logged once."""
         return self._publisher.problems()
 
     def start(self) -> None:
@@ -181,7 +181,7 @@ def _logged(failed: str) -> Iterator[None]:
 
 
 class _Listener:
-    """Hears of each batch, in a thread of Spark's. What goes wrong here is logged, because it is nobody else's."""
+    """Hears of each batch, in a thread of Spark's. Errors are logged here, because nobody else does it."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Offsets of groups without members, committed by a thread: the newest only, later if the brokers are not there.
 
-Nobody waits for the thread. What it is given while a commit is under way takes the place of what it was given before.
+Nobody waits for the thread. Offsets that it is given while a commit is under way take the place of those before.
 `GroupCommits` decides what is sent when, and `Publisher` sends it.
 """
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 Outcomes = Mapping[TopicPartition, KafkaError | None]
 
 REFRESH_S: Final = 600.0
-"""How often all offsets of a group are committed again while a query of it runs: commits of old days expire."""
+"""The interval at which all offsets of a group are committed again while a query of it runs: old commits expire."""
 _FIRST_PAUSE_S: Final = 0.5
 _LAST_PAUSE_S: Final = 30.0
 _ASK_MS: Final = 5_000
@@ -37,13 +37,13 @@ _HAS_MEMBERS: Final = (UnknownMemberIdError, IllegalGenerationError, RebalanceIn
 
 
 class GroupCommits:
-    """What a group is to have committed, what it has, and when the next attempt is. Times are monotonic seconds."""
+    """A group's offsets to commit, those committed, and the time of the next attempt. Times are monotonic seconds."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.committed: dict[TopicPartition, int] = {}
         self.problem: str | None = None
-        """Why the last attempt has not committed all; None if it has."""
+        """The reason why the last attempt has not committed all; None if it has."""
         self._wanted: Offsets = {}
         self._live = False
         # Offsets that were committed or refused: they are not sent again before they change, or REFRESH_S is over.
@@ -63,7 +63,7 @@ class GroupCommits:
         self._not_before_s = 0.0
 
     def due(self, now_s: float) -> dict[TopicPartition, int]:
-        """What is to be committed now."""
+        """The offsets that are to be committed now."""
         if now_s < self._not_before_s:
             return {}
         if self._live and (self._fresh_until_s is None or now_s >= self._fresh_until_s):
@@ -72,13 +72,13 @@ class GroupCommits:
         return {tp: offset for tp, offset in self._wanted.items() if self._settled.get(tp) != offset}
 
     def due_in_s(self, now_s: float) -> float | None:
-        """When something is due, if nothing else happens; None: never."""
+        """The seconds until something is due, if nothing else happens; None: never."""
         if self._not_before_s > now_s:
             return self._not_before_s - now_s
         return max(0.0, self._fresh_until_s - now_s) if self._live and self._fresh_until_s is not None else None
 
     def answered(self, sent: Offsets, outcomes: Outcomes, now_s: float) -> None:
-        """The group's coordinator has answered. What it refuses for good waits for another offset."""
+        """The group's coordinator has answered. A partition that it refuses for good waits for another offset."""
         refused = {tp: error for tp in sent if (error := outcomes.get(tp)) is not None}
         problems = {tp: _problem(tp, error) for tp, error in refused.items()}
         counted = {tp: offset for tp, offset in sent.items() if tp not in refused}
@@ -122,7 +122,7 @@ class GroupCommits:
 
 
 def _may_succeed(error: KafkaError) -> bool:
-    """Whether the same commit may succeed in a moment. A topic that is not there rarely comes back."""
+    """True if the same commit may succeed in a moment. A topic that is not there rarely comes back."""
     return error.retriable and not isinstance(error, UnknownTopicOrPartitionError)
 
 
@@ -155,12 +155,12 @@ class Publisher:
             self._changed.notify()
 
     def committed(self) -> dict[str, dict[TopicPartition, int]]:
-        """What was committed last, by group."""
+        """The offsets that were committed last, by group."""
         with self._changed:
             return {group_id: dict(group.committed) for group_id, group in self._groups.items()}
 
     def problems(self) -> list[str]:
-        """What keeps groups from being committed now."""
+        """The problems that keep groups from being committed now."""
         with self._changed:
             return [group.problem for group in self._groups.values() if group.problem is not None]
 

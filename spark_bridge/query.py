@@ -40,17 +40,17 @@ log = logging.getLogger(__name__)
 BatchFunction = Callable[["DataFrame", Batch], Any]
 Key = tuple[str, int]
 Goal = dict[tuple[Key, bytes], int]
-"""Where the partitions of a topic end that are to be read to the end; the topic by its id."""
+"""The end offsets of the partitions that are to be read to their ends, by partition and topic id."""
 
 _IDLE_SECONDS = 0.1  # between two looks for new records, when there were none
 _CANCEL_SECONDS = 0.5
-_PATIENCE_SECONDS = 5.0  # how long a stop waits for members that wait for a broker or a rebalance
+_PATIENCE_SECONDS = 5.0  # a stop waits so long for members that wait for a broker or a rebalance
 _RECENT = 100  # progresses kept, as in Spark's spark.sql.streaming.numRecentProgressUpdates
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a query does. `interval_s` is the time between two triggers; None: read what there is now, and end."""
+    """The settings of a query. `interval_s` is the time between two triggers; None: read what there is now, and end."""
 
     group_id: str
     function: BatchFunction
@@ -103,7 +103,7 @@ class GroupQuery:
 
     @property
     def is_active(self) -> bool:
-        """Whether the query runs."""
+        """True while the query runs."""
         return not self._ended.is_set()
 
     @property
@@ -132,7 +132,7 @@ class GroupQuery:
 
     @property
     def wanted_executors(self) -> int | None:
-        """How many executors the load asks for, by the rule of `GroupStream.autoscale`; None without it."""
+        """The number of executors that the load asks for, by the rule of `GroupStream.autoscale`; None without it."""
         return None if self._scaling is None else self._scaling.wanted
 
     def exception(self) -> BaseException | None:
@@ -193,7 +193,7 @@ class GroupQuery:
             self._ended.set()
 
     def _reason(self, error: BaseException) -> BaseException:
-        """What has ended the query: the end of its session, or the error itself."""
+        """The reason why the query has ended: the end of its session, or the error itself."""
         if isinstance(error, CoterieError) or not has_ended(self._spark):
             return error
         ended = _ended()
@@ -246,7 +246,7 @@ class GroupQuery:
                 batch = Batch(self._batches, tuple(ranges), lambda: self._still_held(shares))
                 self._process(batch, ranges, watch)
         except BaseException:  # SystemExit of a batch function, too: the members wait for the batch's end
-            with contextlib.suppress(Exception):  # what went wrong first is what is told
+            with contextlib.suppress(Exception):  # the first error is the one that is told
                 self._finish(batch, {}, shares)
             raise
         done = batch is not None and not self._stopping.is_set()
@@ -330,7 +330,7 @@ class GroupQuery:
         return {topic for topic in topics if self._client.partitions_for_topic(topic) is None}
 
     def _too_few(self, waiting: int) -> bool:
-        """Whether the batch waits for more records: fewer than minOffsetsPerTrigger, for less than maxTriggerDelay.
+        """True if the batch waits for more records: fewer than minOffsetsPerTrigger, for less than maxTriggerDelay.
 
         All records that wait count, also those that maxOffsetsPerTrigger would leave out.
         """

@@ -40,9 +40,9 @@ class NodeJava:
 
     address: str
     on_path: bool
-    """Whether any `java` is on the PATH of Ray's processes: without one Ray starts no Java actors."""
+    """True if any `java` is on the PATH of Ray's processes: without one Ray starts no Java actors."""
     needs_home: bool
-    """Whether the Java on PATH cannot be used, so that actors must be started with `home`."""
+    """True if the Java on PATH cannot be used, so that actors must be started with `home`."""
     home: str | None
     why: str
     has_python: bool
@@ -99,7 +99,7 @@ def _kill(names: Sequence[str]) -> None:
 
 
 def is_single() -> bool:
-    """Whether Ray has one node."""
+    """True if Ray has one node."""
     return len(_alive()) == 1
 
 
@@ -194,7 +194,7 @@ def _choose_nodes(app: Application, clock: Clock) -> list[str]:
 
 
 def room_for(most: int, cpus: float, memory_bytes: int) -> int:
-    """How many executors more, up to `most`, find room on Ray's nodes now."""
+    """The number of further executors, up to `most`, that find room on Ray's nodes now."""
     rooms = _rooms({}, ray_inside.available_by_node())
     for count in range(most, 0, -1):
         with contextlib.suppress(NoRoomError):

@@ -142,7 +142,7 @@ def _environment(java: Java, app: Application) -> dict[str, str]:
 
 
 def _pages(app: Application) -> dict[str, str]:
-    """Where the driver's pages listen, if there are any; Spark has no setting for it. All else has its address."""
+    """The variable that places the driver's pages, if any: Spark has no setting for it. All else has its address."""
     wanted = app.configs.get(UI, "false") == "true" and "SPARK_LOCAL_IP" not in os.environ
     return {"SPARK_LOCAL_IP": "127.0.0.1"} if wanted else {}
 
@@ -171,7 +171,7 @@ def _ray(app: Application, java: Java, ray_address: str | None, chance: Chance) 
         _check_address(ray.get_runtime_context().gcs_address, ray_address)
         yield False
         return
-    address = ray_address or os.environ.get("RAY_ADDRESS")  # which `ray job submit` sets
+    address = ray_address or os.environ.get("RAY_ADDRESS")  # `ray job submit` sets it
     if address is not None and "://" in address:
         raise SessionError(
             f"ray_address={address!r} is not host:port: Spark's driver must run on a node of the Ray cluster, so run "

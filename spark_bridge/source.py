@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reading:
-    """How ranges are read. `consumer_options` are settings of `actors.client` (isolation_level, client_id, …)."""
+    """Settings for reading ranges. `consumer_options` are those of `actors.client` (isolation_level, client_id, …)."""
 
     bootstrap_servers: str
     headers: bool = False
@@ -75,7 +75,7 @@ def _cut(whole: OffsetRange, parts: int) -> Iterator[OffsetRange]:
 
 
 class RangeTask:
-    """What an executor runs. It is pickled with its ranges."""
+    """The task that an executor runs. It is pickled with its ranges."""
 
     def __init__(self, ranges: Sequence[OffsetRange], reading: Reading) -> None:
         self._ranges = tuple(ranges)

@@ -1,4 +1,4 @@
-"""What tasks share in one of Spark's Python workers, which is a process that runs one task after another."""
+"""State that tasks share in one of Spark's Python workers, which is a process that runs one task after another."""
 
 from __future__ import annotations
 

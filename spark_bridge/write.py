@@ -40,7 +40,7 @@ class ColumnError(CoterieError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What `write_topic` has written and the brokers have acknowledged."""
+    """The records that `write_topic` has written and the brokers have acknowledged."""
 
     records: int
     by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -129,7 +129,7 @@ def _wrong(name: str, kind: DataType) -> str | None:
 
 
 class _WriteRows:
-    """What an executor runs for each partition of the DataFrame. Yields a row for each topic partition."""
+    """The task that an executor runs for each partition of the DataFrame. Yields a row for each topic partition."""
 
     def __init__(self, topic: str | None, settings: Mapping[str, Any]) -> None:
         self._topic = topic
@@ -147,7 +147,7 @@ class _WriteRows:
                 producer = producer or Producer(**self._settings)
                 for topic, rows in self._by_topic(batch.rename_columns([n.lower() for n in batch.schema.names])):
                     waiting += producer.send_arrow(topic, rows)
-                # What has failed ends the task now, not after everything else was sent.
+                # A failure ends the task now, not after everything else was sent.
                 while waiting and waiting[0].is_done:
                     _count(counts, waiting.popleft())
             if producer is not None:

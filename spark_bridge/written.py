@@ -1,7 +1,7 @@
-"""Which offsets a folder has, and what of a batch is new. No files here.
+"""The offsets that a folder has, and those of a batch that are new. No files here.
 
 Offsets are those of one topic, by its id: a topic that was deleted and created again begins at 0, and nothing of it is
-there yet. Where an id is not known, as in entries of earlier releases, the offsets are those of the first topic that
+there yet. If an id is not known, as in entries of earlier releases, the offsets are those of the first topic that
 had the name.
 """
 

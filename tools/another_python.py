@@ -72,7 +72,7 @@ def install_wheel(folder: Path, python: str) -> None:
 
 
 def serves(folder: Path, python: str) -> None:
-    """What is installed serves in a folder that has nothing of ours, so that nothing is taken from the source."""
+    """Try the installed package in a folder that has nothing of ours, so that nothing is taken from the source."""
     empty = folder / "empty"
     empty.mkdir()
     run(python, str(SERVES), cwd=empty)

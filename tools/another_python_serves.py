@@ -73,7 +73,7 @@ def read_by_a_group(servers: str) -> None:
 
 
 def handle(record: object) -> None:
-    """What the pool's members do with a record: nothing."""
+    """Do nothing: this is the handler of the pool's members."""
 
 
 def read_by_a_pool() -> None:

@@ -384,7 +384,7 @@ def settings_page() -> str:
 
 
 def metrics_page() -> str:
-    """What metrics.md should contain."""
+    """The text of metrics.md."""
     parts = [_METRICS]
     for section in metric_table.SECTIONS:
         found = [each for each in metric_table.METRICS if each.section == section]

@@ -3,8 +3,8 @@
     python -m tools.generate_messages [JAR]
 
 The schemas are the JSON files in the jar of Kafka's clients, which Maven brings if no JAR is named. They have one
-table a message already, for all its versions. What is kept of each field: its name as Python writes it, its type, the
-versions that carry it, those in which it may be null, its default, and its tag.
+table a message already, for all its versions. The fields keep their names as Python writes them, their types, the
+versions that carry them, those in which they may be null, their defaults and tags.
 """
 
 from __future__ import annotations

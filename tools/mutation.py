@@ -41,7 +41,7 @@ def sample(names: Iterable[str], share: float, seed: int) -> list[str]:
 
 
 def verdicts() -> dict[str, str]:
-    """What became of each mutant that has been tried."""
+    """The outcome of each mutant that has been tried."""
     found: dict[str, str] = {}
     for meta in Path("mutants").rglob("*.meta"):
         codes = json.loads(meta.read_text())["exit_code_by_key"]
@@ -50,7 +50,7 @@ def verdicts() -> dict[str, str]:
 
 
 def package(name: str) -> str:
-    """What a mutant is counted under: its package, or its module where not the whole package is mutated."""
+    """The name that a mutant is counted under: its package, or its module where not the whole package is mutated."""
     parts = name.split(".")
     return ".".join(parts[: 3 if parts[1] == "client" else 2 if parts[0] == "actors" else 1])
 

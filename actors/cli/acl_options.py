@@ -1,4 +1,4 @@
-"""What the options of `coterie acls` mean: ACLs to add, and filters of those to list or to remove. As in kafka-acls."""
+"""The options of `coterie acls`: ACLs to add, and filters of those to list or to remove. As in kafka-acls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OPERATIONS_OF: Final = {
     ),
     ResourceType.TRANSACTIONAL_ID: (_A.DESCRIBE, _A.WRITE, _A.ALL),
 }  # fmt: skip
-"""What a request may ask for: another operation on such a resource would never be asked about."""
+"""The operations that requests ask for: another one on such a resource would never be asked about."""
 
 Resource = tuple[ResourceType, str]
 
@@ -59,7 +59,7 @@ class Given:
 
     @property
     def resources(self) -> list[Resource]:
-        """What is named."""
+        """The resources that are named."""
         found = [(ResourceType.TOPIC, name) for name in self.topics]
         found += [(ResourceType.GROUP, name) for name in self.groups]
         found += [(ResourceType.TRANSACTIONAL_ID, name) for name in self.transactional_ids]
@@ -67,7 +67,7 @@ class Given:
 
     @property
     def pattern_type(self) -> PatternType:
-        """How names are meant."""
+        """The pattern type of the names."""
         return PatternType[self.pattern.upper()]
 
 
@@ -79,7 +79,7 @@ def added(given: Given) -> list[Acl]:
 
 
 def notes(acls: Iterable[Acl]) -> Iterator[str]:
-    """What people who add these ACLs may expect otherwise."""
+    """Notes on these ACLs, where people who add them may expect something else."""
     acls = list(acls)
     if any(acl.permission is PermissionType.DENY and acl.operation is not AclOperation.ALL for acl in acls):
         yield "to deny an operation denies that one alone: who may not READ may still DESCRIBE, if nothing denies it"
@@ -89,7 +89,7 @@ def notes(acls: Iterable[Acl]) -> Iterator[str]:
 
 
 def listed(given: Given, principals: Iterable[str]) -> list[AclFilter]:
-    """What `list` looks for."""
+    """The filters of `list`."""
     who: list[str | None] = list(principals) or [None]
     resources = given.resources
     if not resources:
@@ -102,7 +102,7 @@ def listed(given: Given, principals: Iterable[str]) -> list[AclFilter]:
 
 
 def removed(given: Given) -> list[AclFilter]:
-    """What `remove` removes. Raises UsageError."""
+    """The filters of the ACLs that `remove` removes. Raises UsageError."""
     if given.allow or given.deny:
         return [
             AclFilter(acl.resource_type, acl.name, acl.pattern, acl.principal, acl.host, acl.operation, acl.permission)
@@ -161,7 +161,7 @@ def _what(given: Given) -> Iterator[tuple[Resource, AclOperation]]:
 
 
 def _roles(given: Given) -> Iterator[tuple[Resource, AclOperation]]:
-    """What a producer or a consumer needs."""
+    """The operations that a producer or a consumer needs, with their resources."""
     topics = [resource for resource in given.resources if resource[0] is ResourceType.TOPIC]
     if not topics:
         raise click.UsageError("--producer and --consumer need --topic")

@@ -10,7 +10,7 @@ from actors.cli import command_config
 
 
 def servers(data_dir: Path) -> str:
-    """Where they listen. Without a --command-config the command logs in as the administrator of a secure cluster.
+    """Their addresses. Without a --command-config the command logs in as the administrator of a secure cluster.
 
     Raises ClusterError if no cluster runs there, and UsageError if other brokers have been named, too.
     """

@@ -213,8 +213,8 @@ def down(name: str, ray_address: str | None, data_dir: str) -> None:
 def status(ray_address: str | None, name: str, data_dir: str, output_format: str) -> None:
     """Show brokers and partition actors: their Ray node, pid, role, epoch and load.
 
-    WHY says what keeps a partition's process, or what will wake a partition that sleeps; since when a broker is away
-    and when it is replaced, or how much it has yet to be sent.
+    The column WHY says what keeps a partition's process, or what will wake a partition that sleeps; since when a broker
+    is away and when it is replaced, or how much it has yet to be sent.
     """
     from actors.cluster import Cluster
 

@@ -18,7 +18,7 @@ _OTHERS: Final = {"client.id": "client_id", "bootstrap.servers": "bootstrap_serv
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The settings of a file, by our names. What has no meaning here is noted; CliError names the file and the line."""
+    """The settings of a file, by our names. Those without an effect are noted; CliError names the file and the line."""
     from actors.client import spellings
     from actors.client.config import ADMIN_SETTINGS, resolve
     from actors.client.errors import ConfigurationError
@@ -70,7 +70,7 @@ def use(context: click.Context, settings: Mapping[str, Any], path: Path) -> None
 
 
 def client_settings() -> Mapping[str, Any]:
-    """What the file of the command that runs says of its clients; nothing without a file."""
+    """The settings of clients in the file of the command that runs; none without a file."""
     context = click.get_current_context(silent=True)
     found: Mapping[str, Any] = context.meta.get(_KEY, {}) if context is not None else {}
     return found

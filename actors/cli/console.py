@@ -122,7 +122,7 @@ def _proxies(named: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _left_by_cluster(folder: Path | None) -> dict[str, Any]:
-    """How brokers of a secure cluster are reached; nothing if it is not secure, or elsewhere."""
+    """The settings by which brokers of a secure cluster are reached; none if it is not secure, or elsewhere."""
     from actors.console.beside import LEFT_FOR_CLIENTS
     from actors.runtime.data_folder import place_of
 

@@ -72,7 +72,7 @@ def examine(host: str, port: int, brokers: int) -> Iterator[Finding]:
 
 
 def ports(host: str, wanted: list[int]) -> Finding:
-    """Whether brokers can listen on these ports; 0 stands for any free one."""
+    """Check whether brokers can listen on these ports; 0 stands for any free one."""
     beyond = [port for port in wanted if port > 65535]
     if beyond:
         return Finding("ports", UNUSABLE, f"{beyond[0]} is above 65535", "choose a lower --port")
@@ -86,7 +86,7 @@ def ports(host: str, wanted: list[int]) -> Finding:
 
 
 def memory(available_bytes: int, brokers: int) -> Finding:
-    """Whether a cluster of this size fits into the memory that is available."""
+    """Check whether a cluster of this size fits into the memory that is available."""
     need = _CLUSTER_MIB + brokers * _BROKER_MIB
     have = available_bytes // _MIB
     found = f"{have:,} MiB available, {output.plural(brokers, 'broker')} need about {need:,}"
@@ -98,7 +98,7 @@ def memory(available_bytes: int, brokers: int) -> Finding:
 
 
 def shared_memory(folder: Path) -> Finding:
-    """Whether there is enough shared memory for Ray's object store, which otherwise works on disk, slowly."""
+    """Check whether there is enough shared memory for Ray's object store, which otherwise works on disk, slowly."""
     fix = "in a container, start it with --shm-size=1g; until then Ray keeps objects on disk"
     if not folder.is_dir():
         return Finding("shared memory", WARNING, f"there is no {folder}", fix)
@@ -109,7 +109,7 @@ def shared_memory(folder: Path) -> Finding:
 
 
 def open_files(soft: int, hard: int) -> Finding:
-    """Whether enough files may be open: every connection and every log segment is one."""
+    """Check whether enough files may be open: every connection and every log segment is one."""
     found = f"{_limit(soft)} (could be raised to {_limit(hard)})" if soft != hard else _limit(soft)
     fix = f"ulimit -n {_FILES_WANTED}"
     if soft == resource.RLIM_INFINITY or soft >= _FILES_WANTED:
@@ -118,7 +118,7 @@ def open_files(soft: int, hard: int) -> Finding:
 
 
 def priority(limit: int | None = None, capabilities: int | None = None) -> Finding:
-    """Whether brokers may be preferred to other programs of a machine that is full.
+    """Check whether brokers may be preferred to other programs of a machine that is full.
 
     `limit` is what RLIMIT_NICE says, 20 less the niceness; `capabilities` are bits. Both default to this process's.
     """
@@ -138,7 +138,7 @@ def _capabilities() -> int:
 
 
 def java(has_spark: bool = True) -> Finding:
-    """Whether there is a Java that Spark can use, if Spark is installed; the cluster itself needs none."""
+    """Check whether there is a Java that Spark can use, if Spark is installed; the cluster itself needs none."""
     if not has_spark:
         return Finding("java", OK, "not needed: Spark is not installed, which comes with Coterie on Python 3.11 alone")
     try:
@@ -150,8 +150,8 @@ def java(has_spark: bool = True) -> Finding:
 
 
 def running_ray(ray_address: str) -> Finding:
-    """Whether a Ray that runs already is open to others than its user."""
-    from actors.runtime.ray_connection import ClusterError, looked_at  # which imports ray
+    """Check whether a Ray that runs already is open to others than its user."""
+    from actors.runtime.ray_connection import ClusterError, looked_at  # it imports ray
 
     try:
         found = looked_at(ray_address)

@@ -1,4 +1,4 @@
-"""How a command fails: with one line on stderr and exit code 1 (2 for usage, 130 for Ctrl-C).
+"""The failure of a command: one line on stderr and exit code 1 (2 for usage, 130 for Ctrl-C).
 
 With COTERIE_DEBUG set, the traceback is printed, too.
 """
@@ -27,7 +27,7 @@ class CliError(CoterieError, click.ClickException):
 
 
 def run(body: Callable[[], Any]) -> int:
-    """Run `body` and return the exit code, whatever it raises. What went wrong goes to stderr in one line."""
+    """Run `body` and return the exit code, whatever it raises. An error goes to stderr in one line."""
     try:
         result = body()
         sys.stdout.flush()

@@ -56,7 +56,7 @@ def _sum(widths: Iterable[int]) -> int:
 
 
 def _shares(names: Sequence[str], wanted: Mapping[str, int], room: int) -> dict[str, int]:
-    """How wide each name may be: the shortest ones first, so that they are whole if they can be."""
+    """The width of each name: the shortest ones first, so that they are whole if they can be."""
     widths: dict[str, int] = {}
     for place, each in enumerate(sorted(names, key=lambda name: wanted[name])):
         widths[each] = max(1, min(wanted[each], room // (len(names) - place)))

@@ -52,7 +52,7 @@ def offset_rows(
 
 
 def is_foreign(group: GroupDescription) -> bool:
-    """Whether we cannot read what its members have: they are workers of Connect, or the group is of another type."""
+    """True if we cannot read what its members have: they are workers of Connect, or the group is of another type."""
     return group.protocol_type not in ("", "consumer") or not group.tells_members
 
 
@@ -62,7 +62,7 @@ def foreign_columns(group: GroupDescription) -> tuple[str, ...]:
 
 
 def foreign_rows(group: GroupDescription) -> Rows:
-    """What is known of a foreign group: a row for each member, or one row of the group if it has none."""
+    """The rows of a foreign group: one for each member, or one of the group if it has none."""
     return [
         {
             "group": group.group_id,

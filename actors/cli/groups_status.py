@@ -1,4 +1,4 @@
-"""What only Coterie knows of groups, for `coterie groups describe --state --verbose`.
+"""The facts that only Coterie knows of groups, for `coterie groups describe --state --verbose`.
 
 Kafka's protocol cannot ask whom a group waits for, why it rebalanced, or how long a record has waited. So this asks the
 cluster itself, over Ray, as `coterie status` does; of Apache Kafka's groups there is nothing more than their state.

@@ -1,4 +1,4 @@
-"""How commands print: tables for people, JSON for programs, progress on stderr. What they print is theirs to know.
+"""The output of commands: tables for people, JSON for programs, progress on stderr. The commands make its contents.
 
 Names come from others. All that commands print goes through here, where whatever is not printable is escaped: nothing
 moves the cursor of the terminal that shows it, and a name with a line break does not make a second line.
@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 class Progress(Protocol):
-    """What a block of `progress` gets, to say how far it is."""
+    """The handle by which a block of `progress` says how far it is."""
 
     def advance(self, steps: int = 1) -> None:
         """`steps` more are done."""
@@ -104,7 +104,7 @@ class Remarks(logging.Handler):
 
 
 def warn_of_readers(path: Path) -> None:
-    """Print a line if others can read a file with secrets. Whether it can be read at all shows who reads it."""
+    """Print a line if others can read a file with secrets. Errors are left to the code that reads it."""
     with suppress(OSError):
         if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
             note(f"warning: others can read {path}; chmod 600 keeps it to you")
@@ -143,7 +143,7 @@ def working(label: str) -> Iterator[None]:
 
 
 def plural(count: int, thing: str) -> str:
-    """How many of a thing as text: `1 topic`, `2 topics`."""
+    """A count of things as text: `1 topic`, `2 topics`."""
     return f"{count:,} {thing}" + ("" if count == 1 else "s")
 
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 _FOLLOW_SECONDS: Final = 1.0
 _FOLLOW_LINES: Final = 100_000
-"""How many may come at a time: more than a pool has."""
+"""The most that may come at a time: more than a pool has."""
 
 
 class Ask(Protocol):
-    """Who has the lines: the last `tail` of those behind a cursor."""
+    """A source of lines: it gives the last `tail` of those behind a cursor."""
 
     def __call__(self, tail: int, after: Cursor) -> list[MemberLine]: ...
 

@@ -83,7 +83,7 @@ def change_rows(found: PoolDescription) -> list[dict[str, Any]]:
 
 
 def remarks(found: PoolDescription) -> Iterator[str]:
-    """What a reader should know besides, in sentences."""
+    """Remarks that a reader needs beside the tables, in sentences."""
     if found.rollout is not None and _tells_something(found.rollout):
         yield _rollout(found.rollout)
     if found.last_error is not None:
@@ -108,5 +108,5 @@ def _rollout(found: RolloutStatus) -> str:
 
 
 def _tells_something(found: RolloutStatus) -> bool:
-    """Whether it is more than that all members run, as the table of them says."""
+    """True if it tells more than that all members run, as the table of them says."""
     return not found.over or found.from_version != found.to_version or found.rolled_back is not None

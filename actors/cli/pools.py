@@ -1,4 +1,4 @@
-"""`coterie pools`: deployed pools. What is wished is written to the cluster, how they are is asked of supervisors."""
+"""`coterie pools`: deployed pools. Wishes are written to the cluster; supervisors are asked how pools are."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def pools() -> None:
     """List deployed pools, scale, pause, restart and stop them, and read what their members print.
 
     A ConsumerPool that was deployed stands in a topic of the cluster that it reads from. There these commands write
-    what is wished, without Ray. How a pool is and what its members print says its supervisor, which is asked over Ray.
+    what is wished, without Ray. A pool's supervisor is asked over Ray how the pool is, and what its members print.
     """
 
 

@@ -1,4 +1,4 @@
-"""What people write to `groups reset-offsets`: topics, and files of offsets. Plans are the client's `offset_plans`."""
+"""The input of `groups reset-offsets`: topics, and files of offsets. Plans are the client's `offset_plans`."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ COLUMNS: Final = ("group", "topic", "partition", "new_offset")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the plan of one group is made from."""
+    """The data that the plan of one group is made from."""
 
     admin: Admin
     group: str
@@ -95,7 +95,7 @@ def reset_offsets(
 
 
 def _planner(targets: Mapping[str, Any], from_file: str | None, wall_ms: Callable[[], int]) -> Planner:
-    """What makes the plan that was asked for. Raises UsageError unless exactly one was."""
+    """A function that makes the plan that was asked for. Raises UsageError unless exactly one was."""
     from actors.client.admin import lookups, offset_plans
     from actors.client.admin.offset_plans import Plan
 

@@ -26,7 +26,7 @@ _ARROWS = {b"\x1b[A": "up", b"\x1b[B": "down"}
 
 
 class Screen:
-    """What is shown now. `full` takes the whole terminal and gives it back at the end, as editors do."""
+    """The picture that is shown now. `full` takes the whole terminal and gives it back at the end, as editors do."""
 
     def __init__(self, console: Console, *, full: bool = False) -> None:
         self._console = console
@@ -39,7 +39,7 @@ class Screen:
 
     @property
     def is_live(self) -> bool:
-        """Whether this is a terminal, where a picture takes the place of the one before."""
+        """True if this is a terminal, where a picture takes the place of the one before."""
         return self._live is not None
 
     def show(self, picture: RenderableType) -> None:

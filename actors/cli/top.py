@@ -86,7 +86,7 @@ def _once(source: views.Views, order: str, output_format: str) -> None:
 
 @dataclass(slots=True)
 class Shown:
-    """What the keys have chosen."""
+    """The order and the place that the keys have chosen."""
 
     order: str
     backwards: bool = False
@@ -137,7 +137,7 @@ def watch(source: views.Views, interval: float, shown: Shown, console: Console, 
 
 
 def picture(console: Console, found: Overview, groups: Sequence[GroupRow], shown: Shown, trouble: str = "") -> Group:
-    """What is on the screen: as many groups as there is room for, from the first that is shown."""
+    """The picture on the screen: as many groups as there is room for, from the first that is shown."""
     from rich.console import Group
 
     from actors.cli.screen import line_of

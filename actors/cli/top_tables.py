@@ -1,4 +1,4 @@
-"""What `coterie top` shows: rows of brokers and groups, and the lines above and below them. Pure."""
+"""The contents of `coterie top`: rows of brokers and groups, and the lines above and below them. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ORDERS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     "members": lambda row: -_or(row.members),
     "group": lambda row: "",
 }
-"""By what groups are sorted; then by their ids."""
+"""The keys by which groups are sorted; then by their ids."""
 SORTED: Final = {"behind": "behind", "commits": "commits/s", "rebalances": "rebalances/h", "members": "#members"}
 """The columns of ORDERS that are in SPARE: while groups are sorted by one, it is shown."""
 
@@ -112,7 +112,7 @@ def group_row(group: GroupRow) -> dict[str, Any]:
 
 
 def event_lines(found: Overview, most: int) -> Iterator[str]:
-    """What has happened lately, the newest last."""
+    """The last events, the newest at the end."""
     for event in found.events[len(found.events) - min(most, len(found.events)) :]:
         yield f"{figures.moment(event.wall_ms)}  {event.subject}: {event.text}"
 

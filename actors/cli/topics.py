@@ -242,7 +242,7 @@ def _described(
 
 
 def _size(topic: str, partition: PartitionDescription, sizes: Sizes) -> int | None:
-    """What the leader's replica takes; of a partition without a leader, the largest."""
+    """The size of the leader's replica; of a partition without a leader, the largest."""
     found = _sizes(topic, partition, sizes)
     return found.get(partition.leader, max(found.values(), default=None))
 

@@ -32,8 +32,8 @@ COLUMNS: Final = ("user", "mechanism", "iterations")
 def users() -> None:
     """List users, set their passwords, and delete them.
 
-    Who is logged in stays so when his password is changed or removed: connections.max.reauth.ms of the brokers bounds
-    for how long.
+    A user who is logged in stays so when the password is changed or removed: connections.max.reauth.ms of the brokers
+    bounds for how long.
     """
 
 

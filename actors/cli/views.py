@@ -1,4 +1,4 @@
-"""Where the views of a cluster come from: its Monitor, which is asked over Ray as `coterie status` asks.
+"""The source of the views of a cluster: its Monitor, which is asked over Ray as `coterie status` asks.
 
 Only Coterie has them. Apache Kafka, or a cluster that was started with `coterie.monitor=false`, has no Monitor.
 """
@@ -22,10 +22,10 @@ _WHAT_TO_DO = (
 
 
 class Views(Protocol):
-    """Who answers with views."""
+    """A source of views, such as a `Cluster`."""
 
     def view(self, operation: Operation[R]) -> R:
-        """What the Monitor knows. Raises ClusterError if there is none, or it does not answer."""
+        """The Monitor's answer. Raises ClusterError if there is none, or it does not answer."""
 
 
 @contextmanager

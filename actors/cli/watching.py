@@ -36,7 +36,7 @@ def watched(show: Callable[[], None], interval_s: float, clock: Clock, looks: in
 
 
 def _printed(show: Callable[[], None]) -> str:
-    """What `show` prints, its remarks on standard error included: they would tear the picture."""
+    """The text that `show` prints, its remarks on standard error included: they would tear the picture."""
     with redirect_stdout(io.StringIO()) as text, redirect_stderr(text):
         show()
     return text.getvalue()

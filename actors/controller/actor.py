@@ -53,7 +53,7 @@ from actors.runtime.ray_nodes import told_draining_nodes
 from actors.settings import ANY_HOST, LISTENERS, BrokerConfig
 from placement.nodes import Node, alive_nodes, place_brokers, with_disk_of
 
-if TYPE_CHECKING:  # what a controller works with is not imported in drivers, which would start later
+if TYPE_CHECKING:  # drivers do not import what a controller works with: they would start later
     from actors.controller.server import ControllerServer
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ R = TypeVar("R", bound=Result)
 log = logging.getLogger(__name__)
 
 _FAILED_RESTART_SECONDS = 2.0
-_FAILING_SECONDS = 5.0  # for which a broker that cannot start tries again before that is said
+_FAILING_SECONDS = 5.0  # a broker may try to start for so long before its failure is reported
 _HAND_OVER_SECONDS = 30.0
 _SHARDS_SECONDS = 2.0
 _LOOK_SECONDS = 5.0
@@ -72,7 +72,7 @@ _EARLIER_MONITOR_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class ControllerSpec:
-    """What a controller is told when it is started. Of the secret only the file's name is sent."""
+    """The arguments of a controller's start. Of the secret only the file's name is sent."""
 
     name: str
     data_dir: str
@@ -88,7 +88,7 @@ class ControllerSpec:
     transition: Mapping[str, str] = field(default_factory=dict)
     """Settings that hold over `config` until the next change of settings (`settings_in_force`)."""
     everywhere: bool = True
-    """Whether no broker runs with settings from before."""
+    """True if no broker runs with settings from before."""
     former: Mapping[str, str] = field(default_factory=dict, metadata={"since": 3})
     """Settings from before by which brokers may still go, where the controller must go by them, too."""
 
@@ -120,7 +120,7 @@ class ControllerSpec:
         return f"coterie-{self.name}"
 
     def own_host(self, node_address: str) -> str:
-        """Where a process on this Ray node listens for the cluster's others: never at every address of the node."""
+        """The address where a process on this node listens for the cluster's other processes; never a wildcard."""
         return node_address if self.host is None or self.host in ANY_HOST else self.host
 
     @property
@@ -157,7 +157,7 @@ _CODEC: Final[Codec[ControllerStart]] = Codec("start", {1: ControllerStart})
 
 
 def _told(plans: tuple[DoorPlan, ...], spec: ControllerSpec, broker: BrokerSpec, node: Node) -> BrokerSpec:
-    """What a broker is told from now on. It keeps those ports that nothing chooses."""
+    """The broker's spec with these doors and settings. A port that nothing chooses stays as it is."""
     present = {door.listener: door.port for door in broker.doors}
     return replace(broker, doors=doors_of(plans, broker.broker_id, node.address, present), config=spec.effective)
 
@@ -296,11 +296,11 @@ class Controller:
         return self._address, self._port, self._server.secrets.marks
 
     def ray_asks_for_token(self) -> bool:
-        """Whether this Ray asks for a token: an actor has the environment of its raylet, a driver has its own."""
+        """True if this Ray asks for a token: an actor has the environment of its raylet, a driver has its own."""
         return asks_for_token()
 
     def ray_environment(self) -> dict[str, str]:
-        """What of the environment of this node's Ray concerns the GCS."""
+        """The environment variables of this node's Ray that concern the GCS."""
         return ray_head.environment()
 
     def hand_out_secret(self, broker_id: int) -> Secrets:
@@ -392,7 +392,7 @@ class Controller:
         return {each.listener: each.port for each in known.endpoints} if known is not None else {}
 
     def start_brokers(self, timeout_s: float) -> list[tuple[str, int]]:
-        """Start the cluster's brokers. When all serve: their addresses for clients, by id.
+        """Start the cluster's brokers and wait until all serve. Returns (host, port) of each for clients, by id.
 
         Raises RuntimeError with the first broker's reason if one does not start, or is silent for `timeout_s`.
         """
@@ -430,7 +430,7 @@ class Controller:
         self._wait_for_return(broker_id, known.epoch, timeout_s)
 
     def outlook(self, broker_id: int, *, node_is_off: bool) -> Outlook:
-        """What the replacement of a broker would mean."""
+        """The effects that the replacement of a broker would have."""
         return self._ask(partial(self._server.replacing.outlook, broker_id, node_is_off=node_is_off))
 
     def replace_broker(
@@ -491,7 +491,7 @@ class Controller:
     # --- other settings, and another secret ---
 
     def in_force(self) -> tuple[ControllerSpec, int]:
-        """What this controller goes by, and how many brokers the cluster has."""
+        """The settings that this controller goes by, and the first broker id above all given out."""
         return replace(self._spec, port=self._first_spec.port), self._ask(self._server.next_id)
 
     def reconfigure(self, changed: Changed) -> None:
@@ -586,7 +586,7 @@ class Controller:
         return [(b.host, b.port) for _, b in sorted(self._server.metadata.brokers.items())]
 
     def has_topic(self, name: str) -> bool:
-        """Whether there is such a topic."""
+        """True if there is such a topic."""
         return name in self._server.metadata.topics
 
     def answer_pool(self, wish: Wish) -> Answer:
@@ -598,7 +598,7 @@ class Controller:
         return self._thread.call(_look(self._server))
 
     def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
-        """What a broker knows of a group that it coordinates; None if it does not coordinate it."""
+        """A broker's view of a group; None if the broker does not coordinate it, or does not answer."""
         return self._thread.call(_look_at_group(self._server, broker_id, group_id))
 
     def tell_of_pool(self, figures: PoolFigures) -> None:
@@ -606,7 +606,7 @@ class Controller:
         self._on_loop(self._server.monitoring.tell_of_pool, figures)
 
     def view(self, operation: Operation[R]) -> R:
-        """What the cluster's Monitor answers. Raises ConnectionError if there is none now, TimeoutError."""
+        """The Monitor's answer to an operation. Raises ConnectionError if there is no Monitor now, TimeoutError."""
         return self._thread.call(self._server.monitoring.view(operation))
 
     def stop(self) -> None:

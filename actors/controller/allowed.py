@@ -1,4 +1,4 @@
-"""What a broker may ask of the controller (what it says of a broker, it says of itself), and what a Monitor may."""
+"""The operations that brokers and Monitors may ask of the controller. A broker speaks for itself alone."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _OF_CLIENTS: Final = (
     *(AlterQuotas, DescribeQuorum, AllocateProducerIds, RaiseMetadataVersion, CreateStatePartition),
     UnregisterBroker,
 )
-"""What clients want, for the most part. The broker has judged whether they may have it."""
+"""Requests of clients, for the most part. The broker has judged whether the client may make them."""
 
 _OF_MONITORS: Final[tuple[type, ...]] = (LookAround, Watch)
 _OF_BROKERS_FOR_MONITORS: Final[tuple[type, ...]] = (ReadPartitions, ReadLog, ReadHeads)
-"""What a Monitor may have a broker asked. It changes nothing."""
+"""Reads that a Monitor may ask of a broker, through the controller. They change nothing."""
 
 
 def check_allowed(operation: Operation[Any], by: Session) -> None:

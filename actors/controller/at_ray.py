@@ -1,4 +1,4 @@
-"""How a driver comes to the Ray of its cluster, or starts that, and what goes on there once the cluster serves."""
+"""A driver's way to the Ray of its cluster: it joins or starts one, and brings pools back once the cluster serves."""
 
 from __future__ import annotations
 

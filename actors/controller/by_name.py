@@ -21,9 +21,9 @@ from placement.nodes import staying_here
 
 _STATUS_SECONDS: Final = 2.0
 START_SECONDS: Final = 120.0
-"""How long a controller may take to start, and then the brokers."""
+"""The time within which a controller must start, and then the brokers."""
 STOP_SECONDS: Final = 5.0
-"""How long brokers and shards may take to end in order."""
+"""The time that brokers and shards have to end in order."""
 
 
 def namespace(name: str) -> str:
@@ -38,7 +38,7 @@ def actors_of(name: str) -> list[str]:
 
 
 def why_not(name: str, left: list[str], error: Exception) -> str:
-    """Why a cluster cannot be connected to, of which these actors are left, and what to do."""
+    """The reason why a cluster cannot be connected to, of which these actors are left, and what to do."""
     if left:
         return (
             f"the controller of cluster {name!r} cannot be reached ({error.__class__.__name__}), though {len(left)} of "

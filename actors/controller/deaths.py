@@ -1,4 +1,4 @@
-"""Which silent brokers count as dead.
+"""The judgement whether a silent broker is dead.
 
 To wait for one is safe: nobody else is elected meanwhile, and its lease has run out by its own clock.
 """
@@ -9,28 +9,29 @@ from actors.controller.sessions import Launcher, Session
 from actors.runtime.liveness import Silence
 from placement.metadata import BrokerInfo
 
-_LEASES_FOR_A_DISK = 2  # how many leases a silent broker may wait for its disk
+_LEASES_FOR_A_DISK = 2  # a silent broker may wait for its disk for so many leases
 
 
 class Deaths:
-    """Who is silent for `lease_s` is dead, unless its process wants a CPU and gets none, or waits for a disk.
+    """The judgement of brokers that are silent. The launcher looks at their processes.
 
-    A disk is waited for two leases. The launcher looks at processes.
+    A broker that is silent for `lease_s` is dead, unless its process wants a CPU and gets none, or waits for a disk. It
+    may wait for a disk for two leases.
     """
 
     def __init__(self, launcher: Launcher, lease_s: float) -> None:
         self._launcher = launcher
         self._lease_s = lease_s
-        self._absent: dict[int, Silence] = {}  # who was started before us and has not registered with us
+        self._absent: dict[int, Silence] = {}  # brokers that were started before us and have not registered with us
 
     def is_dead(self, session: Session, silent_s: float) -> bool:
-        """Whether a broker that has registered is dead."""
+        """True if a broker that has registered is dead."""
         if session.silence is None:
             session.silence = Silence()
         return self._is_death(session.silence, silent_s, session.broker_id, session.pid, session.process_started)
 
     def stays_away(self, broker_id: int, known: BrokerInfo | None, waited_s: float) -> bool:
-        """Whether a broker of an earlier controller is dead. `known` is what the metadata say of it."""
+        """True if a broker of an earlier controller is dead. `known` is its entry in the metadata."""
         pid, started = (known.pid, known.process_started) if known is not None and known.alive else (0, 0)
         return self._is_death(self._absent.setdefault(broker_id, Silence()), waited_s, broker_id, pid, started)
 

@@ -1,6 +1,6 @@
-"""Where the brokers of a cluster take clients: listener by listener, and broker by broker.
+"""The addresses where the brokers of a cluster take clients: listener by listener, and broker by broker.
 
-`listeners` says it, or else the host and port that the start was given. The ports are those of broker 0.
+`listeners` gives them, or else the host and port that the start was given. The ports are those of broker 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DoorPlan:
     """The setting or option that chose the port, as a user writes it."""
     advertised: Listener | None = None
     asks: bool = False
-    """Whether clients have to say who they are, or may do nothing unless ACLs give it to everybody."""
+    """True if clients have to authenticate, or may do nothing unless ACLs give it to everybody."""
 
     def of_broker(self, broker_id: int, node_address: str, present_port: int = 0) -> Door:
         """The door of one broker, which had `present_port` before where any free one will do."""
@@ -99,7 +99,7 @@ def check_apart(doors: tuple[DoorPlan, ...], brokers: int) -> None:
 
 
 def _meet(one: DoorPlan, other: DoorPlan) -> bool:
-    """Whether both may listen at one address; at one of IPv4 and one of IPv6 they do not."""
+    """True if both may listen at one address; they do not if only one of them is at IPv6."""
     return (":" in (one.host or "")) == (":" in (other.host or ""))
 
 

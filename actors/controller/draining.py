@@ -32,7 +32,7 @@ LOOK_SECONDS: Final = 1.0
 
 
 class Draining:
-    """Which brokers are on drained nodes, and who leads instead of them. Everything runs on the controller's loop.
+    """The brokers on drained nodes, whose partitions others are to lead. Everything runs on the controller's loop.
 
     `node_of` gives the id of a broker's Ray node, `present` are the brokers that have come to this controller.
     """
@@ -59,14 +59,14 @@ class Draining:
         self.tick()
 
     def until(self, broker_id: int) -> int | None:
-        """When the time of a broker's node ends, which is drained; None if it is not."""
+        """The end of the time of a broker's drained node (Unix ms; 0: not known); None if it is not drained."""
         return self._nodes.get(self._node_of(broker_id))
 
     def tick(self) -> None:
         """Have others lead what they can by now. It costs nothing while no node is drained."""
         found = self._found()
         self._note(found)
-        for metadata in (self._log.committed, self._log.decided):  # what is decided anew begins as what has committed
+        for metadata in (self._log.committed, self._log.decided):  # a drop copies the former to the latter
             metadata.draining = found
         if found:
             self._changes.drained_led_elsewhere(self._present())

@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 
 class Faults(Protocol):
-    """Hears of an exception that nothing but a bug explains. What was being decided is dropped; the controller goes on.
+    """Hears of an exception that nothing but a bug explains. The decision under way is dropped; the controller goes on.
 
     A test's raises it, at once or at its end.
     """

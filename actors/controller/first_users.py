@@ -1,7 +1,8 @@
 """The first users of a cluster: who may log in before anybody can be added by one who has.
 
-Who starts the cluster makes what is kept of their passwords, and leaves it in a file that only this user can read. The
-controller takes it into the metadata log before any broker runs, and removes the file. Passwords are nowhere else.
+The program that starts the cluster makes their SCRAM credentials, and leaves them in a file that only its user can
+read. The controller takes them into the metadata log before any broker runs, and removes the file. Neither has the
+passwords themselves.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def log_path(folder: Path) -> Path:
 
 
 def made(texts: Sequence[str], chance: Chance, ask: Callable[[str], str] | None = None) -> list[ScramUpsertion]:
-    """What is kept of these first users. `ask` asks for the password of a user. Raises AddScramError."""
+    """The SCRAM credentials of these first users. `ask` asks for the password of a user. Raises AddScramError."""
     users = [parse_add_scram(text) for text in texts]
     names = [(each.name, each.mechanism) for each in users]
     if len(set(names)) < len(names):

@@ -32,7 +32,7 @@ class HeldData:
         self.folder = folder_of(data_dir)
         self.secret = prepare_folder(self.folder, secret_file)
         self.place = place_of(self.folder)
-        """Where its private files lie."""
+        """The folder of its private files."""
         self._present = present
         protection.refuse_less(self.folder, present, insecure=insecure)
         self._lock = hold(self.folder) if embedded else None

@@ -72,18 +72,18 @@ class RayLauncher:
         self._incarnations: dict[int, int] = {}
         self._shards = ShardStarts()
         self._shard_number = 0
-        self._heard: dict[int, float] = {}  # when a broker that is started gave the last sign of life
+        self._heard: dict[int, float] = {}  # the last sign of life of a broker that is being started
         self.start_failed: Callable[[int], None] = lambda broker_id: None
         self.errors: dict[int, str] = {}
         self.may_move: Callable[[int], bool] = lambda broker_id: False
-        """Whether a broker was replaced and has no data yet: it may be started on any node."""
+        """True for a broker that was replaced and has no data yet: it may be started on any node."""
         self.place_elsewhere: Callable[[int], None] = lambda broker_id: None
         """Calls `add` for a broker with another node than it had."""
         self._drained: frozenset[str] = frozenset()  # nodes, at the last look
         self._homeless: set[int] = set()  # brokers of whose homes there was no node at the last look
         self._looking: set[int] = set()  # those whose homes are to be looked for
         self.monitor: MonitorSpec | None = None
-        """What a Monitor is told; None if none is to be started."""
+        """The spec of the Monitor; None if none is to be started."""
         self.start_timeout_s = START_SECONDS
         self.starts_under_way: set[Any] = set()
         self.stopping = False
@@ -179,7 +179,7 @@ class RayLauncher:
         self._work.put(lambda: self.place_elsewhere(broker_id))
 
     def home_is_gone(self, broker_id: int) -> bool:
-        """Whether no node with the broker's home was there at the last look, after which there is another one.
+        """True if no node with the broker's home was there at the last look. It asks for another look.
 
         Each look counts once: while Ray does not answer, nothing is known, and no more looks are asked for.
         """
@@ -263,7 +263,7 @@ class RayLauncher:
             self._work.put(partial(ray.kill, actor))
 
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
-        """What a broker's process is doing; None if it is gone, or on another Ray node than this controller."""
+        """The state of a broker's process; None if it is gone, or on another Ray node than this controller."""
         placed = self._specs.get(broker_id)
         return look(pid, started) if placed is not None and placed[1].node_id == self._node_id else None
 

@@ -1,4 +1,4 @@
-"""Where the methods of controllers of 0.1.0 look for the log.
+"""The log, at the place where the methods of controllers of 0.1.0 look for it.
 
 When Ray starts a controller again, it has the methods of its first process; all that they name is what is installed
 now. So this stays until no cluster is left that was started with them.
@@ -15,5 +15,5 @@ class MetadataLog(standalone.StandaloneLog):
 
     @property
     def metadata(self) -> ClusterMetadata:
-        """What has been decided."""
+        """The decided metadata."""
         return self.decided

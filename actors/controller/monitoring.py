@@ -48,7 +48,7 @@ _FIRST_SECONDS: Final = 30.0  # it is started then at the latest, although not a
 
 
 class Cluster(Protocol):
-    """What the Monitor's side needs of the controller."""
+    """The part of the controller that the Monitor's side needs."""
 
     @property
     def metadata(self) -> ClusterMetadata: ...
@@ -85,7 +85,7 @@ class Monitoring:
         self._pid: int | None = None
         self._came = self._heard = 0.0
         self._answering: set[asyncio.Task[None]] = set()
-        self._due: float | None = None  # when it is started (again); None before the brokers serve
+        self._due: float | None = None  # the time of its next start; None before the brokers serve
         self._began = loop.time()
         self._pause_s = 1.0
         self._pools = Pools()
@@ -119,7 +119,7 @@ class Monitoring:
 
     @property
     def status(self) -> MonitorStatus | None:
-        """What is known of it; None if there is none and none is wanted."""
+        """The Monitor's pid and state; None if there is none and none is wanted."""
         if self._watcher is not None:
             return MonitorStatus(self._pid, "Active")
         return MonitorStatus(None, "Starting") if self._wanted else None

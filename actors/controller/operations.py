@@ -1,4 +1,4 @@
-"""What brokers ask for is judged, decided, committed and told; then it is answered."""
+"""Operations that brokers ask for: each is judged, decided, committed and told; then it is answered."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Operations:
             check_allowed(operation, session)
             result, records = self._decide(operation)
             commit = self._publisher.commit(records)
-        except RefusedError as error:  # which was made of what has been decided
+        except RefusedError as error:  # made of the decided metadata, which may not have committed yet
             self._answer_later(session, _failed(name, number, error), self._publisher.commit(()), at_once=True)
         except (PermissionError, OSError, NotControllerError) as error:
             session.protocol.send(_failed(name, number, error))

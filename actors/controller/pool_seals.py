@@ -1,7 +1,7 @@
-"""Seals on the versions of deployed pools: what has one was deployed by a program on this cluster's Ray.
+"""Seals on the versions of deployed pools: a version with one was deployed by a program on this cluster's Ray.
 
-A seal covers the pool's name, its incarnation, the version and all that it says. Who can read the topic has old seals,
-too: so the metadata log has which versions may run, and a version that was replaced or stopped is not among them.
+A seal covers the pool's name, its incarnation, the version and all that it says. A reader of the topic has old seals,
+too: so the metadata log lists the versions that may run, and one that was replaced or stopped is not among them.
 
 The key stands in the data directory, for the cluster's own user alone. It is another one than the cluster's secret,
 which may be changed.

@@ -1,4 +1,4 @@
-"""What a start checks and makes before any process runs: settings, ports, the data directory, a folder for sockets."""
+"""A start's checks and preparations before processes run: settings, ports, the data directory, a folder for sockets."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def check_free(doors: tuple[DoorPlan, ...], brokers: int, but: Collection[int]) 
 
 
 def _port_taken(host: str, port: int) -> OSError | None:
-    """Why nobody can listen at the port; None if somebody can."""
+    """The error of trying to listen at the port; None if it is free."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -131,7 +131,7 @@ def _port_taken(host: str, port: int) -> OSError | None:
 
 
 def _is_held(folder: Path) -> bool:
-    """Whether some process has a directory of this cluster locked."""
+    """True if some process has a directory of this cluster locked."""
     return any(is_locked(path.parent) for path in folder.glob(f"*/{LOCK_NAME}"))
 
 

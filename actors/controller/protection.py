@@ -1,4 +1,4 @@
-"""How well a cluster's data is protected from those who connect, and that a later start does not open it unnoticed."""
+"""The protection of a cluster's data from those who connect. A later start does not give it up unnoticed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def keep(folder: Path, protection: Protection) -> None:
 
 
 def kept(folder: Path) -> Protection:
-    """What the cluster of a data directory had when it served last. Before that was noted, --secure left a file."""
+    """The protection with which a data directory was served last. Before that was noted, --secure left a file."""
     try:
         return Protection(**json.loads((folder / _FILE).read_bytes()))
     except FileNotFoundError:

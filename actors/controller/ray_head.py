@@ -1,4 +1,4 @@
-"""Whether the loss of Ray's head ends a cluster, in one line.
+"""One line that says whether the loss of Ray's head ends a cluster.
 
 No call of Ray's tells a driver where the GCS keeps its state. A worker has the environment of its node's `ray start`,
 which the GCS has, too: a task on the head looks there. It does not see what `ray start --system-config` has set.
@@ -24,7 +24,7 @@ _RECONNECT_FIX: Final = f"{RECONNECT}={_ENOUGH_SECONDS} for every node"
 
 
 def environment() -> dict[str, str]:
-    """What of the environment of this node's `ray start` concerns the GCS."""
+    """The environment variables of this node's `ray start` that concern the GCS."""
     return {name: os.environ[name] for name in (STORE, STORE_PATH, REDIS, RECONNECT) if name in os.environ}
 
 
@@ -38,7 +38,7 @@ class HeadLook:
         self._other = _asked(nodes, head=False)
 
     def line(self, controller: Any) -> str:
-        """What is to be said of the Ray that this process is connected to."""
+        """The line about the Ray that this process is connected to."""
         head = controller.ray_environment.remote() if self._is_here else self._head
         return said(ray.get_runtime_context().gcs_address, _answer(head), _answer(self._other))
 

@@ -73,7 +73,7 @@ class Removing:
         return [PlannedMove(*key, held[key].replicas, new) for key, new in planned.items() if key in held]
 
     def status(self, broker_id: int) -> RemovalStatus | None:
-        """How far the removal of a broker is; None if it is not being removed."""
+        """The progress of a broker's removal; None if it is not being removed."""
         metadata = self._log.committed
         removal = metadata.removals.get(broker_id)
         if removal is None:

@@ -33,7 +33,7 @@ from placement.records import DIRECTORIES
 log = logging.getLogger(__name__)
 
 _A_LOOK_TICKS: Final = 5
-"""For how many ticks a node that was gone is said to be, if no look finds it so again."""
+"""The ticks for which a node that was gone is still said to be, if no look finds it so again."""
 
 
 class CannotReplaceError(CoterieError):
@@ -64,8 +64,8 @@ class Replacing:
         self._new_id = new_id
         self._begun = loop.time()
         self._heard: dict[int, float] = {}
-        self._said: dict[int, str] = {}  # why one is not replaced by itself
-        self._homeless = Counter[int]()  # for how many ticks it still counts that a look found no node
+        self._said: dict[int, str] = {}  # the reason last given why one is not replaced by itself
+        self._homeless = Counter[int]()  # the ticks for which it still counts that a look found no node
 
     @property
     def _metadata(self) -> ClusterMetadata:
@@ -83,7 +83,7 @@ class Replacing:
         self._heard.clear()
 
     def outlook(self, broker_id: int, *, node_is_off: bool) -> Outlook:
-        """What the replacement of a broker would mean."""
+        """The effects that the replacement of a broker would have."""
         metadata = self._metadata
         alone = [] if self._is_awaited(broker_id) else sole_copies(metadata, broker_id)
         away = [] if self._is_awaited(broker_id) else copies_away(metadata, broker_id)
@@ -112,13 +112,13 @@ class Replacing:
 
     @property
     def _alone_s(self) -> float:
-        """For how long a broker that has no controller serves; never shorter than its lease."""
+        """The time for which a broker that has no controller serves; never shorter than its lease."""
         config = self._config()
         return max(config.integer("coterie.broker.isolated.ms"), config.integer("broker.session.timeout.ms")) / 1000
 
     @property
     def _after_s(self) -> float | None:
-        """After how long a silent broker is replaced by itself; None if never."""
+        """The silence after which a broker is replaced by itself; None if never."""
         after_ms = self._config().integer("coterie.broker.replace.after.ms")
         return None if after_ms < 0 else max(after_ms / 1000, self._alone_s)
 
@@ -200,7 +200,7 @@ class Replacing:
                 continue
             self._homeless[broker_id] = _A_LOOK_TICKS
             if broker_id in self._metadata.removals:
-                continue  # what it had is moved to other brokers instead
+                continue  # its partitions are moved to other brokers instead
             is_time = after_s is not None and self._silent_s(broker_id) >= after_s
             if is_time and not self._is_awaited(broker_id):
                 try:

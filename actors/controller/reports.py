@@ -1,4 +1,4 @@
-"""What a status and DescribeQuorum show of the brokers."""
+"""The brokers as a status and DescribeQuorum show them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _out_of_sync(partition: PartitionInfo) -> Iterable[int]:
 def described_quorum(
     metadata: ClusterMetadata, brokers: Mapping[int, Session], address: tuple[str, int], now: float, now_ms: int
 ) -> Quorum:
-    """How far each registered broker has the metadata. `now` is the loop's time in seconds, `now_ms` wall time."""
+    """The version of the metadata at each registered broker. `now` is the loop's time in s, `now_ms` wall time."""
     version = metadata.version
 
     def row(broker_id: int, session: Session) -> Observer:

@@ -1,7 +1,7 @@
 """A rolling restart: brokers take what is new one after the other while the cluster serves.
 
-Here is what whoever asks for one checks before anything is changed, and the order of the steps. The controller carries
-them out (`actor`). What has begun and failed can be asked for again: it goes on where it is.
+Here are the checks before anything is changed, for the program that asks for one, and the order of the steps. The
+controller carries them out (`actor`). A restart that has failed can be asked for again: it goes on where it is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a cluster is to be told, and notes for the user."""
+    """The settings that a cluster is to take, and notes for the user."""
 
     changed: Changed
     notes: tuple[str, ...]
@@ -56,7 +56,7 @@ def planned(
     *,
     insecure: bool = False,
 ) -> Plan:
-    """What becomes of the settings of a cluster of so many brokers by these changes; None takes a setting back.
+    """The plan to change settings of a cluster of so many brokers; None as a value takes a setting back.
 
     Raises SettingError, and ClusterError for a port that is taken, or for a listener that other machines may reach and
     that asks nobody who he is, unless there was one like it before or it is wanted: `insecure`. `node_addresses` are
@@ -138,7 +138,7 @@ class Roll:
         self._ask("restarted_all", timeout_s=_ANSWER_SECONDS)
 
     def _brokers(self) -> list[tuple[bool, int]]:
-        """Whether each runs, and its id: those first that do not. One look, so that none is missed that dies now."""
+        """(alive, id) of each broker, those first that do not run. One look, so that none is missed that dies now."""
         status: ClusterStatus = self._ask("status", timeout_s=_ANSWER_SECONDS)
         return sorted((broker.alive, broker.id) for broker in status.brokers)
 

@@ -1,4 +1,4 @@
-"""What `coterie up --secure` adds to a start: TLS, logins, ACLs, and an administrator who may do everything.
+"""The additions of `coterie up --secure` to a start: TLS, logins, ACLs, and an administrator who may do everything.
 
 Brokers make their certificates themselves (`security/authority`). The administrator's password is drawn here, kept as
 every password is, and written once into a file that only the user of the data directory can read.
@@ -69,7 +69,7 @@ class Administrator:
         return self._folder / PROPERTIES
 
     def users(self) -> list[ScramUpsertion]:
-        """What is kept of a new one's password, for each mechanism; empty if there is one already."""
+        """The SCRAM credentials of a new one, for each mechanism; empty if there is an administrator already."""
         if self._password is None:
             return []
         texts = [f"{each.wire_name}=[name={ADMIN},password={self._password}]" for each in ScramMechanism]

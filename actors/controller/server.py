@@ -219,7 +219,7 @@ class ControllerServer:
             self._launcher.kill_broker(broker_id)
 
     def _settled(self) -> bool:
-        """Whether all brokers have registered with this controller, or had a lease for it."""
+        """True if all brokers have registered with this controller, or had a lease for it."""
         return self._starts.wanted <= self._brokers.keys() or self._loop.time() - self._started > self._lease
 
     def _is_missing(self, broker_id: int) -> bool:
@@ -461,7 +461,10 @@ class ControllerServer:
         return min((session.acked_version for session in self._brokers.values()), default=1 << 62)
 
     async def committed(self, answer: Callable[[], T]) -> T:
-        """What `answer` returns or raises, when all that it was made of, and has decided, has committed."""
+        """Call `answer`; its result or error, once all that it was made of, and has decided, has committed.
+
+        Raises NotControllerError if that is dropped instead.
+        """
         try:
             return answer()
         finally:
@@ -470,21 +473,21 @@ class ControllerServer:
     # --- status ---
 
     def status(self) -> ClusterStatus:
-        """What the controller knows of its brokers."""
+        """The cluster as the controller knows it, broker by broker."""
         here = replace(self._process, monitor=self.monitoring.status)
         told_of = (self._launcher.node_of, self.removing.status, self.draining.until)
         return cluster_status(here, self.metadata, self._brokers, *told_of)
 
     def absence(self, broker_id: int) -> Absence | None:
-        """Since when a broker is away, and what becomes of it; None if it is there."""
+        """The absence of a broker: since when, and what becomes of it; None if it is there."""
         return self.replacing.absence(broker_id, self._environment.clock.wall_ms())
 
     def quorum(self, now_ms: int) -> Quorum:
-        """Where the metadata log ends, and how far each connected broker has it. `now_ms` is wall time."""
+        """The end of the metadata log, and the version that each registered broker has. `now_ms` is wall time."""
         return described_quorum(self.metadata, self._brokers, self.address, self._loop.time(), now_ms)
 
     def ready(self, these: Sequence[int] | None = None) -> bool:
-        """Whether these brokers, or all that are expected, are registered and know of one another."""
+        """True if these brokers, or all that are expected, are registered and know of one another."""
         version = self.decided.version
         asked = self._starts.wanted if these is None else these
         return bool(asked) and all(b in self._brokers and self._brokers[b].acked_version >= version for b in asked)
@@ -494,7 +497,7 @@ class ControllerServer:
         return max(self._starts.wanted | self.decided.brokers.keys() | self.decided.removed, default=-1) + 1
 
     def in_sync_everywhere(self, broker_id: int) -> bool:
-        """Whether a broker is in the in-sync set of every partition it holds."""
+        """True if a broker is in the in-sync set of every partition it holds."""
         partitions = (partition for topic in self.metadata.topics.values() for partition in topic.partitions)
         return all(broker_id in p.isr for p in partitions if broker_id in p.replicas)
 

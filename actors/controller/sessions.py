@@ -1,4 +1,4 @@
-"""What the controller knows of a connected broker, and what it needs of the launcher that starts processes."""
+"""A connected broker as the controller knows it, and the launcher of processes as the controller needs it."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Launcher(Protocol):
         """Have a broker that was replaced started on another node from now on."""
 
     def home_is_gone(self, broker_id: int) -> bool:
-        """Whether no node with the broker's home was there at the last look, after which there is another one."""
+        """True if no node with the broker's home was there at the last look. It asks for another look."""
 
     def node_of(self, broker_id: int) -> str:
         """The id of the Ray node that a broker runs on; empty if that is not known."""
 
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
-        """What the process with this pid is doing that began at `started` (clock ticks since boot; 0: at any time).
+        """The state of the process with this pid that began at `started` (clock ticks since boot; 0: at any time).
 
         None if it is gone, or runs on another machine than the controller.
         """
@@ -73,20 +73,20 @@ class Session:
     directory: str = ""
     """The id of its data directory; empty if it does not tell."""
     welcomed: bool = False
-    """Whether it was told that it is registered: it is sent images from then on."""
+    """True if it was told that it is registered: it is sent images from then on."""
     answered: bool = False
-    """Whether the broker has shown that it knows it is registered."""
+    """True if the broker has shown that it knows it is registered."""
     acked_version: int = -1
     security_version: int = -1
     """Of the credentials and ACLs that it was sent last."""
     last_heard: float = 0.0
     silence: Silence | None = None
-    caught_up: float | None = None  # when it last had all of the metadata
+    caught_up: float | None = None  # the last time at which it had all of the metadata
     load: Load | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def may_be(self, broker_id: int) -> bool:
-        """Whether this can be the broker that it now says it is. A connection speaks for one broker, to its end."""
+        """True if this can be the broker that it now says it is. A connection speaks for one broker, to its end."""
         allowed = broker_id >= 0 and {self.joins, self.broker_id} <= {-1, broker_id}
         if not allowed:
             log.error("broker %d says that it is broker %d: hung up on", max(self.joins, self.broker_id), broker_id)

@@ -1,6 +1,6 @@
 """The settings of a cluster that were changed while it runs.
 
-Ray starts a controller again with the arguments of its first start. What has been changed since is in a file beside the
+Ray starts a controller again with the arguments of its first start. Changes since then are in a file beside the
 metadata log, until the cluster is started as a whole.
 """
 
@@ -33,7 +33,7 @@ class Changed:
 
     @property
     def effective(self) -> dict[str, str]:
-        """What processes are told."""
+        """The settings that processes are told."""
         return {**self.config, **self.transition}
 
     def taken_everywhere(self) -> Changed:
@@ -45,12 +45,12 @@ def keep(folder: Path, changed: Changed) -> None:
     """Have them on disk, in the data directory of the controller. Raises OSError."""
     told = asdict(changed)
     if not changed.former:
-        del told["former"]  # which earlier builds do not know
+        del told["former"]  # earlier builds do not know this field
     REAL_WRITER.write_atomically(folder / _FILE, json.dumps(told, indent=1).encode())
 
 
 def kept(folder: Path) -> Changed | None:
-    """What was changed while the cluster ran; None if nothing was, or it has been started as a whole since."""
+    """The settings as changed while the cluster ran; None if none were, or it has been started as a whole since."""
     try:
         found = json.loads((folder / _FILE).read_text())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""How many shard processes each broker waits for, and which are on their way to it. No Ray here."""
+"""The shard processes that each broker waits for, and those that are on their way to it. No Ray here."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ShardStarts:
         self._under_way[name] = broker_id
 
     def under_way(self, name: str) -> bool:
-        """Whether no broker has said yet that this process has come to it."""
+        """True while the process is on its way: it has neither come to a broker nor ended."""
         return name in self._under_way
 
     def over(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Which brokers the cluster is to have, and the starts of their processes."""
+"""The brokers that the cluster is to have, and the starts of their processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Starts:
         self._launcher = launcher
         self._loop = loop
         self._is_missing = is_missing
-        self._recent: dict[int, list[float]] = {}  # when each was started again, in the last minute
+        self._recent: dict[int, list[float]] = {}  # the times at which each was started again, in the last minute
 
     def begin(self, broker_ids: Iterable[int]) -> None:
         """Start brokers of which none runs."""

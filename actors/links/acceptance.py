@@ -1,4 +1,4 @@
-"""How connections of other processes of the cluster are accepted: in TLS, without, or as the other end begins.
+"""Accepts connections of other processes of the cluster: in TLS, without, or as the other end begins.
 
 While a cluster changes from one to the other (`LinkSecurity`), some of its processes still connect as they did before.
 The first byte tells: the handshake of TLS begins with 22, and a first message of ours, which is short, with 0.
@@ -31,8 +31,8 @@ async def listen_for_links(
 ) -> asyncio.Server:
     """Accept other processes of the cluster at a free port of `host`. Raises OSError, TlsError.
 
-    A connection counts from accept on, before any handshake. What `secrets` and `security` say when it comes holds for
-    it. Without TLS, the other end speaks first.
+    A connection counts from accept on, before any handshake. `secrets` and `security` are asked when it comes, and hold
+    for it. Without TLS, the other end speaks first.
     """
 
     def made() -> asyncio.BaseProtocol:
@@ -59,7 +59,7 @@ def _behind_tls(app: ControlProtocol, secrets: Secrets, stores: LinkStores) -> T
 
 
 class _Handshakes:
-    """What becomes of the handshakes of accepted connections."""
+    """The observer of the handshakes of accepted connections."""
 
     def secured(self, transport: TlsTransport) -> bool:
         """The other end has a certificate of the cluster's. It has to prove itself all the same."""

@@ -1,4 +1,4 @@
-"""What brokers ask of the controller about ACLs, and the results. Codes are Kafka's (`actors.security.acl`)."""
+"""The calls of brokers to the controller about ACLs, and their results. Codes are Kafka's (`actors.security.acl`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AclEntry:
 
 @dataclass(frozen=True, slots=True)
 class AclFilterEntry:
-    """Which ACLs are meant, as a client writes it. None is all."""
+    """A filter of ACLs, as a client writes it. None matches all."""
 
     resource_type: int
     name: str | None
@@ -35,7 +35,7 @@ class AclFilterEntry:
 
 @dataclass(frozen=True, slots=True)
 class AclOutcome:
-    """What became of an ACL that was to be made."""
+    """The result for an ACL that was to be created."""
 
     error_code: int
     error_message: str | None
@@ -64,7 +64,7 @@ class FilteredAcls:
 
 @dataclass(frozen=True, slots=True)
 class DeletedAcls(Result):
-    """In the order of the filters. What two filters meant is in both."""
+    """In the order of the filters. An ACL that two filters match is in both."""
 
     filters: tuple[FilteredAcls, ...]
 

@@ -1,4 +1,4 @@
-"""What a process remembers of what has happened, until a Monitor asks: numbered, and at most so much of it.
+"""The happenings that a process remembers until a Monitor asks: numbered, and only so many of them.
 
 A process begins with number 1. The last number never falls while it runs, and what is dropped is counted by it.
 """
@@ -38,7 +38,7 @@ class Chronicle:
         self._kept.append(NumberedRebalance(self.last, rebalance))
 
     def since(self, run: int, after: int) -> Happenings:
-        """What has happened after `after`, if that is a number of this run; else all that is kept."""
+        """The happenings after `after`, if that is a number of this run; else all that are kept. At most ANSWER_MAX."""
         first = self.last - len(self._kept) + 1
         begin = min(after, self.last) if run == self.run else 0
         found = list(islice(self._kept, max(begin + 1 - first, 0), max(begin + 1 - first, 0) + ANSWER_MAX))

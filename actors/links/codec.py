@@ -182,7 +182,7 @@ class Codec(Generic[M]):
         return found
 
     def _writers_of(self, version: int) -> dict[type, Callable[[Any], object]]:
-        """What writes each class without the fields that are newer than a version. The quick ones write all of them."""
+        """Writers of all classes that leave out fields newer than a version. The quick ones write all fields."""
         writers: dict[type, Callable[[Any], object]] = {cls: write for cls, (write, _) in self._packed.items()}
         for cls in self._records:
             names = [each.name for each in fields(cls) if _version(each) <= version]
@@ -255,7 +255,7 @@ class _Row:
     def __init__(self, what: str, make: Callable[..., Any]) -> None:
         self._what = what
         self._make = make
-        self._required: int | None = None  # how many values have to come; None: exactly as many as there are
+        self._required: int | None = None  # the fewest values that may come; None: one for each field
         self._types: tuple[type, ...] = ()
         self._names: Sequence[str] = ()
         self._all: list[tuple[int, _Read]] = []
@@ -282,7 +282,7 @@ class _Row:
         return self._make(*values)
 
     def _read_others(self, values: Any) -> Any:
-        """What another build has sent: without fields that came later, or with some that are not known here."""
+        """Read an array of another build, which lacks fields that came later, or has some that are not known here."""
         if type(values) is not list or self._required is None or len(values) < self._required:
             raise LinkError(f"{self._what} is an array of {len(self._all)}, not {_shown(values)}")
         known = []
@@ -300,7 +300,7 @@ class _Row:
 
 
 def _required(cls: type) -> int:
-    """How many fields of a dataclass have no default. Raises TypeError for a late field that would break others."""
+    """The number of fields without a default. Raises TypeError for a late field that would break others."""
     own = fields(cls)
     versions = [_version(each) for each in own]
     if versions != sorted(versions):

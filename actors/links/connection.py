@@ -111,8 +111,8 @@ def _tls(secrets: Secrets, stores: LinkStores) -> dict[str, Any]:
 class ControlProtocol(asyncio.Protocol):
     """One end of a control connection. `on_ready` is called once the other end has proved itself.
 
-    The challenge comes from `chance`, which nobody may be able to foretell. Who accepts connections hands in the
-    others that have not proved themselves. `spoken` are the versions that this end speaks.
+    The challenge comes from `chance`, which nobody may be able to foretell. An end that accepts connections hands in
+    `unproved`, those whose other ends have not proved themselves. `spoken` are the versions that this end speaks.
     """
 
     def __init__(
@@ -136,13 +136,13 @@ class ControlProtocol(asyncio.Protocol):
         self._on_lost = on_lost
         self._unproved = unproved
         self.peer: Role = PEERS[role][0]
-        """What the other end has proved to be; before that, what it mostly is."""
+        """The role that the other end has proved; before that, the most likely one."""
         self.spoken = UNTOLD
-        """What the other end speaks."""
+        """The versions that the other end speaks."""
         self.version = 0
         """The version that both ends use."""
         self.refused = ""
-        """Why the other end, which has proved itself, is not spoken with: no version in common. Else empty."""
+        """The reason why this end hangs up on one that has proved itself: no version in common. Else empty."""
         self.transport: asyncio.Transport | None = None
         self._own = spoken
         self._unknown: set[int] = set()  # kinds of messages that were refused, each said once
@@ -152,7 +152,7 @@ class ControlProtocol(asyncio.Protocol):
         self._gathering = Gathering()
         self._closed = False
         self.writable = True
-        """Whether the other end keeps up with what is sent."""
+        """True while the other end keeps up with what is sent."""
         self.on_writable: Callable[[], None] = lambda: None
 
     @property
@@ -168,7 +168,7 @@ class ControlProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.arrived(transport)
-        if not isinstance(transport, TlsTransport):  # which tells when its handshake is done
+        if not isinstance(transport, TlsTransport):  # its watch calls `challenge` after the handshake
             self.challenge()
 
     def challenge(self) -> None:

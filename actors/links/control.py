@@ -38,17 +38,17 @@ class Hello:
     broker_id: int
     epoch: int
     endpoints: tuple[Endpoint, ...]
-    """What clients are told to connect to, one for each listener."""
+    """The addresses that clients are told to connect to, one for each listener."""
     ports: Mapping[str, int]
     """The port at which it listens for clients of each listener."""
     rack: str | None
     pid: int
     process_started: int
-    """When the process began (clock ticks since its machine's boot), 0 if that cannot be told."""
+    """The start of the process (clock ticks since its machine's boot), 0 if that cannot be told."""
     replica_host: str = ""
     replica_port: int = 0
     intact: bool = True
-    """Whether its logs have everything that it ever acknowledged."""
+    """True if its logs have everything that it ever acknowledged."""
     directory: str = since(2, "")
     """The id of its data directory; empty if it does not tell."""
 
@@ -71,7 +71,7 @@ class Heartbeat:
     sent: float
     load: Load
     leaving: bool = False
-    """Whether it has handed over what it led, or is about to, and follows nobody (Kafka's WantShutDown)."""
+    """True if it has handed over what it led, or is about to, and follows nobody (Kafka's WantShutDown)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ CODEC: Codec[ControlMessage] = Codec(
 
 
 def refusal(error: UnknownKindError, text: str) -> Failed | None:
-    """What becomes of a call whose operation, or whose result, is of a kind that is not known here.
+    """The failure of a call whose operation, or whose result, is of a kind that is not known here.
 
     None if the message was no call and no answer.
     """

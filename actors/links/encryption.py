@@ -21,7 +21,7 @@ from actors.security.tls import ClientTls, Negotiation, TlsError, client_context
 from actors.settings import LinkStores
 
 HANDSHAKE_SECONDS: Final = 5.0
-"""How long the handshake of a connection between processes may take."""
+"""The time limit for the handshake of a connection between processes."""
 
 
 @dataclass(frozen=True, slots=True)

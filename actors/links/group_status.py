@@ -1,6 +1,6 @@
-"""What shards say of groups by type: the classes that go over the relay and the control link.
+"""Reports of shards on groups, by type: the classes that go over the relay and the control link.
 
-Kafka's protocol has no place for this. How one group stands is asked by `Kind.DESCRIBE` on the relay, and by
+Kafka's protocol has no place for this. The status of a group is asked for by `Kind.DESCRIBE` on the relay, and by
 `LookAtGroup` on the control link; rebalances come by themselves (`rebalances`).
 
 A type of group that tells no more than all types do needs nothing here. The classes of one that does have a tag each,
@@ -31,4 +31,4 @@ GROUP_CLASSES_SINCE: Final[Mapping[type, int]] = dict.fromkeys(GROUP_CLASSES.val
 """The version of our protocols that each of them came with (`versions`)."""
 
 WITHOUT_TAG: Final[Mapping[type, type]] = {RebalanceView: ClassicRebalanceView}
-"""What a field of such a class holds if it has no tag."""
+"""The class of a value without a tag, by the class of the field that holds it."""

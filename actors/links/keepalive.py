@@ -1,4 +1,4 @@
-"""Whether the machine at the other end of a connection still answers, whatever its process does.
+"""Probes of the machine at the other end of a connection, which answers whatever its process does.
 
 A kernel answers for its processes: it acknowledges probes also while a process holds its interpreter's lock, or gets no
 CPU. So silence here is that of a machine, or of the network to it.
@@ -25,7 +25,7 @@ def probe(connection: socket.socket) -> None:
 
 
 def unanswered_s(connection: socket.socket) -> float:
-    """For how long the other machine has acknowledged nothing; 0 where nobody can tell, or the connection is closed.
+    """The time for which the other machine has acknowledged nothing; 0 if that is unknown, or the connection is closed.
 
     It is what TCP itself knows: a timeout of ours would count a process that does not read as gone, and without one a
     message to a machine that has vanished is sent again for a quarter of an hour.

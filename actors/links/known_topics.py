@@ -17,7 +17,7 @@ TopicRow: TypeAlias = tuple[str, bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class TopicRacks:
-    """Where the replicas of a topic are."""
+    """The racks of a topic's replicas."""
 
     topic: str
     racks: tuple[tuple[str, ...], ...]
@@ -26,7 +26,7 @@ class TopicRacks:
 
 @dataclass(frozen=True, slots=True)
 class TopicLeaders:
-    """Where the leaders of a topic are."""
+    """The racks of a topic's leaders."""
 
     topic: str
     racks: tuple[str, ...]

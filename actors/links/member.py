@@ -32,12 +32,12 @@ from actors.links.versions import OWN, UNTOLD, Spoken, VersionError, common, non
 
 log = logging.getLogger(__name__)
 
-LIMIT = (1 << 32) - 1  # what four bytes of length allow
+LIMIT = (1 << 32) - 1  # the greatest length that four bytes can hold
 
 
 @dataclass(frozen=True, slots=True)
 class MemberAddress:
-    """Where a member listens, whose process it is, and the secret that either end proves to know."""
+    """The address and the process of a member, and the secret that either end proves to know."""
 
     host: str
     port: int
@@ -61,9 +61,9 @@ class MemberReport:
     handled: int = 0
     dead_letters: int = 0
     handling_ms: int = 0
-    """How long the handler, or a hook of it, has been running; 0 while none does."""
+    """The time that the handler, or a hook of it, has been running; 0 while none does."""
     busy_ms: int = 0
-    """For how long in all the member has had records in hand, of the time since it began."""
+    """The total time, since the member began, in which it has had records in hand."""
     again: Done = field(default_factory=Done)
     """Of the records handled and the dead letters, those whose partitions went before they were committed."""
     committing: Done = field(default_factory=Done)
@@ -263,7 +263,7 @@ class MemberConnection:
             raise
 
     def has_room(self) -> bool:
-        """Whether a short message probably can be sent without waiting."""
+        """True if a short message can probably be sent without waiting."""
         poll = select.poll()  # `select` itself takes no descriptor above 1023
         try:
             poll.register(self._socket, select.POLLOUT)
@@ -305,7 +305,7 @@ class MemberConnection:
         keepalive.probe(self._socket)
 
     def unanswered_s(self) -> float:
-        """For how long the other end's machine has been silent; its process may be, for other reasons."""
+        """The time for which the other end's machine has been silent. Its process may be silent for other reasons."""
         return keepalive.unanswered_s(self._socket)
 
     def limit_silence(self, seconds: float | None) -> None:

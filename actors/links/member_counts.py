@@ -1,4 +1,4 @@
-"""How many records a member is done with, and how many of these it commits. The messages are of the link in `member`.
+"""Counts of the records that a member is done with, and of those that it commits: messages of the link in `member`.
 
 A record that was handled and not committed comes again when its member's process dies, and then counts there. So a
 member says before each commit how many records it covers. If the process dies between the two, a few records count

@@ -1,4 +1,4 @@
-"""What a member and its pool tell each other about records that may end a process: what is in hand, and what is noted.
+"""Messages of a member and its pool about records that may end a process: those in hand, and those that are noted.
 
 A record whose handling ends the process (a segmentation fault, `os._exit`, no memory left) raises nothing that anybody
 could catch. So a member says what it begins with before it begins, and whoever has started it notes what was in hand
@@ -33,9 +33,9 @@ class InHand:
 
     spans: tuple[Span, ...] = ()
     alone: bool = False
-    """Whether it is one record, which is tried with nothing else in hand."""
+    """True if it is one record, which is tried with nothing else in hand."""
     handled: int = 0
-    """How many records the member has handled by now: a report comes too late for that, if the process dies."""
+    """The number of records handled by now: a report would come too late to tell it if the process dies."""
     dead_letters: int = 0
 
 
@@ -43,7 +43,7 @@ class InHand:
 class Committed:
     """Member -> starter: the group's offset of a partition of which something is noted.
 
-    What is noted of a topic of the same name with another id is over.
+    Notes about a topic of the same name with another id are over.
     """
 
     topic: str
@@ -59,11 +59,11 @@ class Note:
     span: Span
     deaths: int
     died: str | None = None
-    """How the process died that had this one record in hand and nothing else: the record is set aside. Else None."""
+    """The way in which a process died that had only this record in hand, which is set aside. Else None."""
 
     @property
     def doubted(self) -> bool:
-        """Whether its records are handled one by one, with nothing else in hand, or not at all."""
+        """True if its records are handled one by one, with nothing else in hand, or not at all."""
         return self.deaths >= ALONE_AFTER
 
 

@@ -1,4 +1,4 @@
-"""What a member of a group says of its process, for operators to see: what it is, its pid, and where it runs.
+"""A text by which a group's member tells operators of its process: what it is, its pid, and where it runs.
 
 It is a text such as `pool pid 4711 on node 9510e81edd52`, in a tagged field of JoinGroup, and of a
 ConsumerGroupHeartbeat that says everything, which Kafka passes over (KIP-482). So no assignor, no record and no other
@@ -22,13 +22,13 @@ def kind_on_node(kind: str, node_id: str, version: int = 0) -> str:
 
 
 def said(setting: str, pid: int) -> str:
-    """What a member says, by its setting group_member_process and its pid."""
+    """The text of a member, by its setting group_member_process and its pid."""
     kind, _, where = setting.partition(" ")
     return f"{kind} pid {pid} {where}".rstrip()
 
 
 def kind_and_process(text: str) -> tuple[str, str]:
-    """What a member is (`pool`, `spark`, `consumer`), and its process for people; "" if it has not said it.
+    """A member's kind (`pool`, `spark`, `consumer`), and its process for people; "" if it has not said it.
 
     Anybody may say anything: what does not have the form is a consumer's.
     """

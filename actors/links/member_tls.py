@@ -20,12 +20,12 @@ _WRITE_BYTES: Final = 1 << 20  # encrypted at a time
 
 
 def can_encrypt() -> bool:
-    """Whether this environment can make the certificates of `encryption`."""
+    """True if this environment can make the certificates of `encryption`."""
     return find_spec("cryptography") is not None
 
 
 class TlsStream(io.RawIOBase):
-    """What is read and sent over a socket, in TLS. One thread sends at a time, and one reads.
+    """A TLS stream over a socket. One thread sends at a time, and one reads.
 
     Raises OSError and EOFError when it is made; the handshake is done then.
     """
@@ -39,7 +39,7 @@ class TlsStream(io.RawIOBase):
                 raise EOFError("the other end has hung up")
 
     def _shaken(self) -> bool:
-        """Go on with the handshake. Whether it is done."""
+        """Go on with the handshake. True if it is done."""
         try:
             return self._memory.shake_hands()
         finally:  # also what tells the other end that it has failed

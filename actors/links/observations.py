@@ -1,11 +1,11 @@
-"""What the parts of a cluster tell its Monitor: figures since a process began, and what has happened since a number.
+"""The reports of a cluster's processes to its Monitor: figures since they began, and happenings since a number.
 
 A Monitor asks the controller (`LookAround`), which asks each broker (`LookAtBroker`). A broker that does not answer in
 time is left out and named. Figures of requests, errors and bytes are exact, and latency is sampled (`ApiFigures`). All
 are counted since the process began that `run` names; where a run is another one, figures begin again at zero.
 
-What has happened is numbered in the order in which a process came to know it. Each keeps the last few thousand. Who
-asks too late is told how many there were that are kept no longer (`Happenings.missed`).
+Happenings are events and rebalances, numbered in the order in which a process came to know them. Each process keeps
+the last few thousand. A Monitor that asks too late is told how many it has missed (`Happenings.missed`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ CONTROLLER: Final = -1
 """The controller, where brokers are named by their ids."""
 
 ANSWER_MAX: Final = 1_000
-"""How many happenings one answer has at most."""
+"""The most happenings that one answer has."""
 
 
-# --- what has happened ------------------------------------------------------------------------------------------
+# --- happenings -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +45,25 @@ class NumberedRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Happenings:
-    """What has happened after the number that was asked for, at most ANSWER_MAX.
+    """The events and rebalances after the number that was asked for, at most ANSWER_MAX.
 
     Events and rebalances share one sequence of numbers. `upto` is the number to ask after next; `last` is the newest
     one, so that there is more if it is greater.
     """
 
     run: int
-    """Which run of the process this is: the wall time in ms at which it began to count."""
+    """The run of the process: the wall time in ms at which it began to count."""
     upto: int
     last: int
     missed: int = 0
-    """How many after the number that was asked for are not kept any more."""
+    """The number of those that came after the number that was asked for, and are not kept any more."""
     events: tuple[Event, ...] = ()
     rebalances: tuple[NumberedRebalance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a Monitor has the happenings of a broker, or of the CONTROLLER. Of another run, all are new."""
+    """The last of the happenings of a broker, or of the CONTROLLER, that a Monitor has. Of another run, all are new."""
 
     source: int
     run: int
@@ -88,7 +88,7 @@ class ApiFigures:
     timed: int
     total_ms: float
     buckets: tuple[int, ...]
-    """How many of those timed were within each of LATENCY_BOUNDS_MS and above the one before; last, above all."""
+    """The timed requests, by the least of LATENCY_BOUNDS_MS that they were within; last, those above all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class BrokerObserved(Result):
     """Those that were asked for at least once."""
     topics: tuple[TopicFigures, ...] = ()
     topics_left_out: int = 0
-    """How many topics were not counted because there are too many. Their figures are added up under the name ""."""
+    """The number of topics without figures of their own, if there are too many. The name "" has the sum of theirs."""
     stalls: Stalls = Stalls()
     parked: Mapping[str, int] = field(default_factory=dict)
     """Requests that wait, by `join`, `sync`, `fetch`, `produce`, and `start` for those whose shard starts."""

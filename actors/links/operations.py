@@ -1,4 +1,4 @@
-"""What brokers ask of the controller, and it of them, and the results: the contents of calls over the control link.
+"""The operations that brokers call on the controller, and it on them, over the control link; and their results.
 
 The controller's rules for what it is asked stand in `actors.controller.decisions`. An `error_code` is Kafka's, 0 if
 there was no error; an `error_message` is for people.
@@ -31,7 +31,7 @@ class Faulted(Result):
 
 
 class Operation(Generic[R_co]):
-    """What one end asks of the other. R_co is the class of its result."""
+    """A request of one end to the other. R_co is the class of its result."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """What became of a topic to create. If it was refused, its id is all zeros, and partitions and factor are -1."""
+    """The result for a topic to create. If it was refused, its id is all zeros, and partitions and factor are -1."""
 
     name: str
     error_code: int
@@ -85,7 +85,7 @@ class CreateTopics(Operation[CreatedTopics]):
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopicCreated(Result):
-    """Whether `__consumer_offsets` exists now, or why not."""
+    """Without an error `__consumer_offsets` exists now."""
 
     error_code: int
     error_message: str | None
@@ -106,7 +106,7 @@ class DoomedTopic:
 
 @dataclass(frozen=True, slots=True)
 class DeletedTopic:
-    """What became of a topic to delete. The name is None if no topic has the id."""
+    """The result for a topic to delete. The name is None if no topic has the id."""
 
     name: str | None
     topic_id: bytes
@@ -137,7 +137,7 @@ class GrownTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicOutcome:
-    """What became of a topic that was to have more partitions."""
+    """The result for a topic that was to have more partitions."""
 
     name: str
     error_code: int
@@ -184,7 +184,7 @@ class ChangedResource:
 
 @dataclass(frozen=True, slots=True)
 class ResourceOutcome:
-    """What became of a resource whose settings were to change."""
+    """The result for a resource whose settings were to change."""
 
     type: int
     name: str
@@ -210,7 +210,7 @@ class AlterConfigs(Operation[AlteredConfigs]):
 
 @dataclass(frozen=True, slots=True)
 class ScramUpsertion:
-    """What is to be kept of a user's password for a mechanism (its code of KIP-554). It is no password itself."""
+    """A user's salt and keys for a SCRAM mechanism (its code of KIP-554). They are kept in place of the password."""
 
     user: str
     mechanism: int
@@ -230,7 +230,7 @@ class ScramDeletion:
 
 @dataclass(frozen=True, slots=True)
 class UserOutcome:
-    """What became of a user whose password was to change."""
+    """The result for a user whose password was to change."""
 
     user: str
     error_code: int
@@ -257,7 +257,7 @@ class AlterScram(Operation[AlteredScram]):
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
-    """What became of a partition that was to move, or to get another leader."""
+    """The result for a partition that was to move, or to get another leader."""
 
     topic: str
     index: int
@@ -315,7 +315,7 @@ class ProposedIsr:
 
 @dataclass(frozen=True, slots=True)
 class IsrOutcome:
-    """Whether a proposed in-sync set was recorded; the error code says why not."""
+    """The result for a proposed in-sync set: without an error it was recorded."""
 
     topic_id: bytes
     index: int
@@ -359,7 +359,7 @@ class BrokerLeaving(Operation[Done]):
 
 @dataclass(frozen=True, slots=True)
 class MetadataVersionRaised(Result):
-    """Whether the level is in force now, or could be; the error code says why not."""
+    """Without an error the level is in force now, or could be if it was only validated."""
 
     error_code: int
     error_message: str | None
@@ -401,7 +401,7 @@ class Observer:
 
 @dataclass(frozen=True, slots=True)
 class Quorum(Result):
-    """Where the metadata log ends, who writes it, and who reads it. A time of -1 means never."""
+    """The end of the metadata log, the controller that writes it, and the brokers that read it. Time -1 means never."""
 
     controller_epoch: int
     log_end_offset: int
@@ -418,7 +418,7 @@ class DescribeQuorum(Operation[Quorum]):
 
 @dataclass(frozen=True, slots=True)
 class BrokerUnregistered(Result):
-    """What became of it."""
+    """The result for a broker to remove."""
 
     error_code: int
     error_message: str | None
@@ -431,12 +431,12 @@ class UnregisterBroker(Operation[BrokerUnregistered]):
     broker_id: int
 
 
-# --- what lives beside a partition's log ------------------------------------------------------------------------
+# --- state beside a partition's log -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class StatePartitionCreated(Result):
-    """What became of a state partition."""
+    """The result for a state partition to create."""
 
     error_code: int
     error_message: str | None
@@ -455,7 +455,7 @@ class CreateStatePartition(Operation[StatePartitionCreated]):
     configs: Mapping[str, str]
 
 
-# --- what the controller asks of a broker -----------------------------------------------------------------------
+# --- calls of the controller to a broker ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +485,7 @@ class ListShards(Operation[Shards]):
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen(Result):
-    """What a shard knows of a group: nothing if there is no such group, or it is not served there."""
+    """The status of a group in its shard; empty if there is no such group, or it is not served there."""
 
     classic: ClassicStatus | None = None
     """Of a classic group. Builds that know of no other type know this field alone."""
@@ -493,14 +493,14 @@ class GroupSeen(Result):
 
     @classmethod
     def of(cls, status: GroupStatus | None) -> GroupSeen:
-        """What is known, in the field of its type."""
+        """The result with this status in the field of its type."""
         if isinstance(status, ClassicStatus):
             return cls(classic=status)
         return cls(other=status) if isinstance(status, PlainStatus) else cls()
 
     @property
     def status(self) -> GroupStatus | None:
-        """What is known, of whatever type the group is."""
+        """The status, of whatever type the group is; None if there is none."""
         return self.classic or self.other
 
 

@@ -1,4 +1,4 @@
-"""What programs on a cluster's Ray ask its controller about deployed pools, and what they are answered.
+"""The questions of programs on a cluster's Ray to its controller about deployed pools, and the answers.
 
 They travel by Ray's call of the controller: whoever has Ray's token may ask.
 """
@@ -67,7 +67,7 @@ class Old:
     digest: bytes
     seal: bytes
     good: bool
-    """Whether it stands there as the one to go back to."""
+    """True if it stands there as the one to go back to."""
 
 
 @dataclass(frozen=True, slots=True)

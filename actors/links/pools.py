@@ -1,4 +1,4 @@
-"""What a pool says of its members' work, for operators to see: by Ray to the controller, from there to the Monitor.
+"""A pool's report of its members' work, for operators to see: by Ray to the controller, from there to the Monitor.
 
 A member has a connection to its pool alone, and to brokers it speaks Kafka's protocol, which has no place for such
 figures. So the pool tells every cluster on its Ray, and each shows what belongs to a group of its own.
@@ -19,9 +19,9 @@ class MemberFigures:
     dead_letters: int
     restarts: int
     busy_ms: int
-    """For how long it has had records in hand."""
+    """The time in which it has had records in hand."""
     handling_ms: int
-    """For how long the handler, or a hook of it, has been running that began first; 0 if none runs."""
+    """The time that the handler, or a hook of it, has been running; of several calls the first. 0 if none runs."""
 
 
 @dataclass(frozen=True, slots=True)

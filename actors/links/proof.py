@@ -1,4 +1,4 @@
-"""How the two ends of a connection prove to each other that they know a secret, which is never sent.
+"""The proofs by which the two ends of a connection show each other that they know a secret, which is never sent.
 
 A challenge each way is answered with an HMAC-SHA256 over it and the role of the end that answers. Without the role, an
 end could be made to answer its own challenge, on this connection or on another.
@@ -30,7 +30,7 @@ PEERS: Final[dict[Role, tuple[Role, ...]]] = {
     "member": ("pool",),
     "voter": ("controller",),
 }
-"""What the other end may be, by what this end is."""
+"""The roles that the other end may have, by the role of this end."""
 CHALLENGE_BYTES: Final = 16
 LIMIT_UNPROVED: Final = 4096
 """The longest message, in bytes, of an end that has not proved itself."""
@@ -59,26 +59,26 @@ def challenge_of(random: bytes, spoken: Spoken) -> bytes:
 
 
 def told_in(challenge: bytes) -> Spoken:
-    """What the end speaks that has sent this challenge. Raises LinkError."""
+    """The versions and the build of the end that has sent this challenge. Raises LinkError."""
     return decoded(challenge[CHALLENGE_BYTES:])
 
 
 def is_challenge(challenge: bytes) -> bool:
-    """Whether it is long enough to be one, and no longer than anybody needs."""
+    """True if its length is that of a challenge: from CHALLENGE_BYTES to four times as many."""
     return CHALLENGE_BYTES <= len(challenge) <= 4 * CHALLENGE_BYTES
 
 
 def proof(secret: bytes, role: Role, challenge: bytes) -> bytes:
-    """What an end in this role answers to the challenge."""
+    """The answer to the challenge from an end in this role."""
     return hmac.digest(secret, role.encode() + b":" + challenge, "sha256")
 
 
 def prover(answer: bytes, known: Iterable[bytes], role: Role, challenge: bytes) -> tuple[bytes, Role] | None:
-    """By which of these secrets the other end has answered our challenge, and as what, ours being `role`; or None."""
+    """The secret with which the other end has answered our challenge, and its role; or None. `role` is our own."""
     proofs = ((secret, peer) for secret in known for peer in PEERS[role])
     return next((each for each in proofs if is_proof(answer, each[0], each[1], challenge)), None)
 
 
 def is_proof(answer: bytes, secret: bytes, peer: Role, challenge: bytes) -> bool:
-    """Whether this is the other end's answer to our challenge, the other end being `peer`."""
+    """True if this is the answer to our challenge of an end in the role `peer` that knows the secret."""
     return hmac.compare_digest(proof(secret, peer, challenge), answer)

@@ -1,4 +1,4 @@
-"""What brokers ask of the controller about quotas (KIP-546), and the result."""
+"""The call of brokers to the controller about quotas (KIP-546), and its result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class QuotaChange:
 
 @dataclass(frozen=True, slots=True)
 class QuotaAlteration:
-    """What is to change of one entity: all of it, or nothing."""
+    """The changes of one entity's quotas: all are made, or none."""
 
     entity: tuple[EntityPart, ...]
     changes: tuple[QuotaChange, ...]
@@ -33,7 +33,7 @@ class QuotaAlteration:
 
 @dataclass(frozen=True, slots=True)
 class QuotaOutcome:
-    """What became of the alteration of one entity."""
+    """The result for the alteration of one entity."""
 
     error_code: int
     error_message: str | None

@@ -1,4 +1,4 @@
-"""What a Monitor reads of partitions: where they begin and end, and bytes of their logs. The leaders answer.
+"""A Monitor's reads of partitions: where they begin and end, and bytes of their logs. The leaders answer.
 
 A Monitor has one link, to the controller. It asks for something of a broker by `ForBroker`, which the controller passes
 on. So it needs no listener, no user and no ACL, and works with whatever security the listeners have.
@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 from actors.links.operations import Operation, Result
 
 SLICE: Final = 500
-"""How many partitions a broker describes in one turn of its loop."""
+"""The most partitions that a broker describes in one turn of its loop."""
 HEADS: Final = 50
-"""Of how many batches it reads the headers in one turn."""
+"""The most batches whose headers it reads in one turn."""
 _ROW: Final = Struct(">iqqqq")
 
 
@@ -115,7 +115,7 @@ def pack_rows(rows: Iterable[tuple[int, int, int, int, int]]) -> bytes:
 
 
 def unpack_rows(rows: bytes) -> Iterator[PartitionRow]:
-    """What `pack_rows` was given. Raises struct.error if the bytes are no rows."""
+    """The rows that `pack_rows` was given. Raises struct.error if the bytes are no rows."""
     return map(PartitionRow._make, _ROW.iter_unpack(rows))
 
 

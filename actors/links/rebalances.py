@@ -1,4 +1,4 @@
-"""What a shard tells its broker of rebalances, and a broker its Monitor. Times are wall times in ms.
+"""Reports of rebalances, from a shard to its broker, and from a broker to the Monitor. Times are wall times in ms.
 
 A rebalance is told as its type of group has it: `group_status` has the classes.
 """
@@ -13,7 +13,7 @@ from typing import Final
 from actors.coordinator.groups.reports import RebalanceView
 
 NAMED_MAX: Final = 50
-"""How many are named of those that came, and of those that went in each way. Of more, the last name says how many."""
+"""The most names of members that came, or that went in one way. If there are more, another entry counts the rest."""
 _MORE: Final = re.compile(r"and (\d+) more")
 
 
@@ -29,20 +29,20 @@ class Rebalancing:
 
     rebalance: RebalanceView
     awaited: tuple[str, ...]
-    """Whom the present phase waits for, at most ten."""
+    """The members that the present phase waits for, at most ten."""
     awaited_count: int
     phase_ends_ms: int | None
-    """When the phase ends at the latest."""
+    """The time at which the phase ends at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalances:
-    """What a shard tells its broker of rebalances, each time that it is pinged and there is something to tell."""
+    """A shard's report of rebalances to its broker, before a PONG, if there is something to tell."""
 
     over: tuple[RebalanceView, ...]
     """Those that are over and were not told yet, in the order in which they ended."""
     dropped: int
-    """How many more there were since the last time, before these. They are not known any more."""
+    """The number of those that were over before these, since the last report, and are not known any more."""
     running: tuple[Rebalancing, ...]
     """All that run, at most RUNNING_MAX."""
 

@@ -35,7 +35,7 @@ RELAY_QUEUE_MAX_BYTES = 8 << 20
 
 
 class Kind(IntEnum):
-    """What a message says. `a` and `b` are 0 in kinds that do not mention them."""
+    """The kinds of messages. `a` and `b` are 0 in kinds that do not mention them."""
 
     HELLO = 1  # shard -> broker; a is the range of versions it speaks (`packed_range`); payload: Greeting
     BECOME = 2  # broker -> shard: host partition a at leader epoch b; payload: what its kind says; of groups Assignment
@@ -105,7 +105,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a shard process has done since its start, and what it holds. `state` is None if it hosts no partition."""
+    """The figures of a shard process since its start, and what it holds. `state` is None if it hosts no partition."""
 
     requests: int = 0
     state: str | None = None
@@ -204,7 +204,7 @@ class RelayProtocol(asyncio.Protocol):
         self._us, self._them = ("broker", "shard") if accepts else ("shard", "broker")
         self._unknown: set[int] = set()  # kinds of messages that were refused, each said once
         self.spoken = UNTOLD
-        """What the other end speaks."""
+        """The versions that the other end speaks."""
         self.version: int | None = None
         """The version that both ends use; None before the other end has said what it speaks."""
         self._is_ours = is_ours

@@ -11,18 +11,18 @@ class RemovalStatus:
     """A removal that is under way."""
 
     partitions: int
-    """How many the broker held when it began."""
+    """The number of partitions that the broker held when it began."""
     left: int
-    """How many it holds still."""
+    """The number of those that it still holds."""
     under_way: int
-    """How many of these are being moved."""
+    """The number of these that are being moved."""
     begun_ms: int
     throttle: int = 0
     """The bytes a second that each broker sends to followers out of sync meanwhile; 0: as many as else."""
     seconds_left: float | None = None
-    """How long it will take if it goes on as until now; None before a partition has moved."""
+    """The time that it will take at the pace so far; None before a partition has moved."""
     waits_for: str | None = None
-    """What has to happen before it can go on, for people; None if it goes on by itself."""
+    """The reason for people why it cannot go on yet; None if it goes on by itself."""
 
     def __str__(self) -> str:
         text = f"{self.left:,} of {self.partitions:,} partitions left, {self.under_way:,} under way"
@@ -46,10 +46,10 @@ class RemovalOutlook:
 
     broker_id: int
     refused: str | None = None
-    """Why it cannot begin; None if it can, or has."""
+    """The reason why it cannot begin; None if it can, or has."""
     moves: tuple[PlannedMove, ...] = ()
-    """What would move, if it began now; nothing once it has begun."""
+    """The moves that it would make if it began now; none once it has begun."""
     status: RemovalStatus | None = None
-    """How far it is; None if it has not begun."""
+    """Its progress; None if it has not begun."""
     removed: bool = False
-    """Whether the broker is gone."""
+    """True if the broker is gone."""

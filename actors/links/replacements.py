@@ -1,4 +1,4 @@
-"""What the replacement of a broker would mean, as `coterie brokers replace` shows it. It goes through Ray, pickled."""
+"""The outlook of a broker's replacement, as `coterie brokers replace` shows it. It goes through Ray, pickled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Outlook:
 
     broker_id: int
     partitions: int
-    """How many it holds, which will be filled again from the others."""
+    """The number of partitions that it holds, which will be filled again from other brokers."""
     sole_copies: tuple[str, ...]
     """The partitions of which no other broker has everything that has committed: they would be given up."""
     refused: str | None = None

@@ -1,7 +1,6 @@
 """The messages between a leader's and a follower's broker; `connection` carries them.
 
-A partition is named by its topic's id and its index. What a push and an acknowledgement mean stands in
-`actors.log.replication`.
+A partition is named by its topic's id and its index. `actors.log.replication` explains pushes and acknowledgements.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Pong:
     view: tuple[int, int]
     """The controller's epoch and the version of the metadata that the follower knows."""
     controller: bool
-    """Whether the follower is connected to a controller, or was within the last lease."""
+    """True if the follower is connected to a controller, or was within the last lease."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What a process shows that it knows, `current`, and the other secret that it believes others by, if any."""
+    """The secret that a process proves to know, `current`, and the others that it accepts, if any."""
 
     current: bytes = field(repr=False)
     next: bytes | None = field(default=None, repr=False)
@@ -33,7 +33,7 @@ class Secrets:
 
     @property
     def marks(self) -> Marks:
-        """Which secrets these are, for others."""
+        """The marks by which others recognize these secrets."""
         return Marks(
             mark(self.current),
             None if self.next is None else mark(self.next),
@@ -43,7 +43,7 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Which secrets a process knows. Whoever knows them too recognizes them; to all others this says nothing."""
+    """The marks of a process's secrets. A process that knows these, too, recognizes them; others learn nothing."""
 
     current: bytes
     next: bytes | None = None
@@ -57,12 +57,12 @@ class Marks:
 
 
 def next_of(path: Path) -> Path:
-    """Where the secret stands that is to follow the one in `path`."""
+    """The path of the secret that is to follow the one in `path`."""
     return path.with_name(f"{path.name}.next")
 
 
 def previous_of(path: Path) -> Path:
-    """Where the secret stands that was valid before the one in `path`, as long as it is believed."""
+    """The path of the secret that was valid before the one in `path`, and is there as long as it is believed."""
     return path.with_name(f"{path.name}.previous")
 
 
@@ -101,5 +101,5 @@ def _read_if_there(path: Path) -> bytes | None:
 
 
 def mark(secret: bytes) -> bytes:
-    """What tells this secret from others, and may be known."""
+    """A digest that tells this secret from others, and may be known."""
     return hmac.digest(secret, b"which secret", "sha256")

@@ -1,4 +1,4 @@
-"""What the processes of a cluster say of themselves: `coterie status`, `Cluster.status`.
+"""The status that the processes of a cluster tell of themselves: `coterie status`, `Cluster.status`.
 
 Brokers tell the controller over the control link; a driver asks the controller by Ray, which pickles it.
 `Cluster.status` hands it out as plain values; `coterie status --format json` prints the same.
@@ -36,7 +36,7 @@ class Connections:
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """What has become of logins at a listener since the broker started (KIP-368 names the figures)."""
+    """The logins at a listener since the broker started (KIP-368 names the figures)."""
 
     listener: str
     succeeded: int = 0
@@ -51,25 +51,25 @@ class Logins:
 
 @dataclass(frozen=True, slots=True)
 class TlsListener:
-    """What has become of TLS at one listener of a broker since it started."""
+    """The certificate of one listener of a broker, and its handshakes since the broker started."""
 
     listener: str
     days_left: float
-    """For how many days its certificate is valid."""
+    """The days for which its certificate is still valid."""
     problem: str | None
-    """Why the files that its settings name are not in force; None if they are."""
+    """The reason why the files that its settings name are not in force; None if they are."""
     handshakes: int = 0
     """Those that were done."""
     failed: int = 0
     under_way: int = 0
     total_ms: float = 0.0
-    """What those that were done took, from accept on: mostly the clients' and the network's time."""
+    """The time that those that were done took, from accept on: mostly the clients' and the network's."""
     longest_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy a broker is. Requests, and its longest turn of the loop, are counted since its start."""
+    """The load of a broker. Requests, and its longest turn of the loop, are counted since its start."""
 
     connections: int = 0
     requests: int = 0
@@ -106,11 +106,11 @@ class Absence:
     since_ms: int
     """Its last sign of life; if this controller has seen none, when that one started."""
     node_is_gone: bool = False
-    """Whether Ray had no node with its home at one of the last looks."""
+    """True if Ray had no node with its home at one of the last looks."""
     replaced: bool = False
-    """Whether it has been replaced, and its next process begins with an empty directory."""
+    """True if it has been replaced, and its next process begins with an empty directory."""
     replaced_at_ms: int | None = None
-    """When it is replaced by itself, if its node stays away; None if it is not."""
+    """The time at which it is replaced by itself, if its node stays away; None if it is not."""
     sole_copies: tuple[str, ...] = ()
     """The partitions of which no other broker has everything: they keep it from being replaced by itself."""
     copies_away: tuple[str, ...] = ()
@@ -147,9 +147,9 @@ class BrokerStatus:
     refill: Refill | None = since(3, None)
     """None if it is in sync everywhere, or does not run. Monitors are not told."""
     removal: RemovalStatus | None = since(3, None)
-    """How far its removal is; None if it stays."""
+    """The progress of its removal; None if it stays."""
     drained_until_ms: int | None = since(3, None)
-    """When the time of its Ray node ends, which is drained (wall time; 0: not known); None if it is not drained."""
+    """The end of its Ray node's time, if that is drained (wall time; 0: not known); None if it is not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class FailureLog:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._swept = -_LINE_SECONDS
-        self._logged: dict[tuple[str, str], tuple[float, int]] = {}  # when last, and how many were left out since
+        self._logged: dict[tuple[str, str], tuple[float, int]] = {}  # time of the last line, lines left out since
 
     def note(self, peer: str, listener: str, text: str) -> None:
         """A connection has failed. The text has no secrets."""
@@ -81,7 +81,7 @@ class Strangers:
         self._clock = clock
         self._failures = failures
         self._count = 0
-        self._by_address: dict[str, dict[Stranger, float]] = {}  # when each was accepted, the oldest first
+        self._by_address: dict[str, dict[Stranger, float]] = {}  # the times of accept, the oldest first
 
     def __len__(self) -> int:
         return self._count

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, cast
 
 from actors.security.tls_memory import TlsMemory
 
-_RECORD_BYTES: Final = 1 << 14  # what one read of the library gives at most
+_RECORD_BYTES: Final = 1 << 14  # the most that one read of the library gives
 _BUFFER: Final = memoryview(bytearray(1 << 18))  # of all connections: what is read into it is taken out at once
 _PLAIN: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "RECORD_LAYER_FAILURE")
 
@@ -24,7 +24,7 @@ _ALERT: Final = bytes.fromhex("15 0303 0002 02 46")
 
 
 class Watch(Protocol):
-    """Who is told how the handshake ends."""
+    """The observer of a handshake, who is told how it ends."""
 
     def secured(self, transport: TlsTransport) -> bool:
         """It is done. False if the peer is not welcome: the connection ends."""

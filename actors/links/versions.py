@@ -1,4 +1,4 @@
-"""Which versions of our own protocols a process speaks, and which of them two processes use.
+"""The versions of our own protocols that a process speaks, and the one that two processes use.
 
 One number stands for all links: control, replication, relay and member. Each end of a connection says the range that
 it speaks, and its build, before anything else; the highest version that both speak is used. If there is none, both
@@ -71,13 +71,13 @@ def level_of(spoken: Spoken) -> int:
 
 
 def at_level(level: int) -> Spoken:
-    """What a controller speaks when the metadata has this level: only versions that know it."""
+    """The versions that a controller speaks when the metadata has this level: only those that know it."""
     first = next(version for version, known in enumerate(_METADATA_LEVELS) if known >= level)
     return Spoken(max(first, FIRST), LAST, OWN.build)
 
 
 def none_in_common(us: str, own: Spoken, them: str, other: Spoken) -> str:
-    """Why two ends cannot speak with each other, for the logs of both."""
+    """The reason why two ends cannot speak with each other, for the logs of both."""
     return f"no version of our protocols in common: this {us} {own}, and the {them} {other}"
 
 
@@ -97,10 +97,10 @@ _CODEC: Final[Codec[Spoken]] = Codec("versions", {1: Spoken})
 
 
 def encoded(spoken: Spoken) -> bytes:
-    """What an end says of itself: at most 48 bytes."""
+    """The bytes in which an end tells its versions and its build: at most 48."""
     return _CODEC.encode(spoken)
 
 
 def decoded(body: bytes) -> Spoken:
-    """What the other end says of itself; UNTOLD if that is nothing. Raises LinkError."""
+    """The versions and the build that these bytes tell; UNTOLD if there are none. Raises LinkError."""
     return _CODEC.decode(body) if body else UNTOLD

@@ -1,4 +1,4 @@
-"""What a Monitor shows of a cluster: the views that the console, the commands and drivers are given.
+"""A Monitor's views of a cluster, which the console, the commands and drivers are given.
 
 A view is a moment, taken when the Monitor last looked (`wall_ms`). Asking for one never reaches a broker. Times are
 wall times in ms; a lag in seconds is the age of the oldest record that a group has not read. None stands for what
@@ -109,7 +109,7 @@ class GetOverview(Operation[Overview]):
 
 
 TREND_POINTS: Final = 30
-"""How many parts of the last hour a trend has."""
+"""The number of parts of the last hour in a trend."""
 CLASSIC: Final = "classic"
 REBALANCING: Final = frozenset(("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"))
 """The states of groups of all types, by Kafka's names, in which some members wait for their assignment."""
@@ -123,7 +123,7 @@ class GroupRow:
     state: str
     protocol_type: str
     kind: str
-    """What its members are, or were while it had any: `pool`, `spark`, `consumer`; `simple` if it only commits."""
+    """The kind of its members, or of the last it had: `pool`, `spark`, `consumer`; `simple` if it only commits."""
     members: int | None
     topics: tuple[str, ...]
     broker_id: int
@@ -133,7 +133,7 @@ class GroupRow:
     lag_seconds: float | None
     commits_per_s: float | None
     rebalances: int
-    """How many are known of the last hour."""
+    """The number of those known of the last hour."""
     last_rebalance_ms: int | None = None
     trend: tuple[int | None, ...] = ()
     """Its greatest lag in each two minutes of the last hour, oldest first; of a shorter past fewer than 30."""
@@ -174,14 +174,14 @@ class MemberView:
     epoch: int | None = field(default=None, metadata={"since": 1})
     """Of a member of a consumer group; else None."""
     to_give_back: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata={"since": 1})
-    """What it holds, and is not to have in the end."""
+    """The partitions that it holds, and is not to have in the end."""
     to_come: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata={"since": 1})
-    """What it is to have in the end, and does not hold yet."""
+    """The partitions that it is to have in the end, and does not hold yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far a group is in a partition. `lag_seconds` is 0.0 where nothing is unread."""
+    """The progress of a group in a partition. `lag_seconds` is 0.0 where nothing is unread."""
 
     topic: str
     partition: int
@@ -204,12 +204,12 @@ class GroupView(Result):
     members: tuple[MemberView, ...] = ()
     partitions: tuple[PartitionLag, ...] = ()
     awaited: tuple[str, ...] = ()
-    """Whom the running phase of a rebalance waits for. Not all are named if they are many."""
+    """The members that the running phase of a rebalance waits for. Not all are named if they are many."""
     phase_ends_in_ms: int | None = None
     rebalances: tuple[RebalanceView, ...] = ()
     """The last ones, oldest first."""
     awaited_count: int = 0
-    """How many the running phase waits for, those who are not named included."""
+    """The number of members that the running phase waits for, those that are not named included."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How large a pool has to be: a rule with the load's figures in and a size out. It has no clock and asks nobody.
+"""The size of a pool by its load: a rule with the load's figures in and a size out. It has no clock and asks nobody.
 
 A partition needs as much of a member as its lag is of the target, and never more than one member, because one member
 has the whole partition. The sum over the partitions is the size by lag: more members than partitions with lag help
@@ -30,7 +30,7 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Autoscale:
-    """How a pool follows its load. At least one target has to be given; of two, the one that asks for more counts.
+    """The rule by which a pool follows its load, with at least one target; of two, the one that asks for more counts.
 
     Raises ConfigurationError if it makes no sense.
     """
@@ -45,9 +45,9 @@ class Autoscale:
     stabilization_s: float = 60.0
     """A pool shrinks when a smaller size was enough for so long."""
     interval_s: float = 5.0
-    """How often the figures are looked at."""
+    """Seconds between two looks at the figures."""
     drain_timeout_s: float = 30.0
-    """How long members that go may take for the record or batch in hand. Then it comes again, at another member."""
+    """Seconds that a leaving member may take for the record or batch in hand. Then that comes again, elsewhere."""
 
     def __post_init__(self) -> None:
         _require(0 <= self.min_size <= self.max_size, "min_size must be from 0 to max_size")
@@ -75,15 +75,15 @@ class Load:
     lags: tuple[int | None, ...] | None
     """Records that wait in each partition; None where that is unknown."""
     owners: tuple[int | None, ...] = ()
-    """Which member has each of these partitions. Empty: unknown."""
+    """The slot whose member has each of these partitions; None if none has it. Empty: unknown."""
     busy: float | None = None
-    """How many members' whole time the handlers have needed since the last look; None if that is unknown."""
+    """The handlers' work since the last look, as a number of fully busy members; None if that is unknown."""
     per_second: float | None = None
     """Records that one member handles in a second of work; None while none has been handled."""
     waiting: int = 0
     """Members that Ray has no room for yet."""
     settled: bool = True
-    """Whether the group has taken up the last change of size, and no member is starting."""
+    """True if the group has taken up the last change of size, and no member is starting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Decision:
 
 
 def recommend(policy: Autoscale, load: Load) -> int:
-    """The size that this load alone asks for. What is unknown may ask for more members, and never for fewer."""
+    """The size that this load alone asks for. Unknown figures may ask for more members, and never for fewer."""
     partitions = len(load.lags) if load.lags else policy.max_size
     most = max(policy.min_size, min(policy.max_size, partitions))
     wanted = max(_by_lag(policy, load), _by_crowding(policy, load), min(load.size, _by_work(load)))
@@ -157,8 +157,8 @@ class Scaler:
     def __init__(self, policy: Autoscale, of: str = "member") -> None:
         self._policy = policy
         self._of = of
-        self._wanted: deque[tuple[float, int]] = deque()  # when, and what was wanted; no older than the window
-        self._since_s = -math.inf  # when the window began; nothing is known of what was wanted before
+        self._wanted: deque[tuple[float, int]] = deque()  # times and the sizes wanted then; none older than the window
+        self._since_s = -math.inf  # the window's beginning; nothing is known of sizes wanted before
         self._last_s = -math.inf
 
     def decide(self, load: Load) -> Decision:

@@ -1,6 +1,6 @@
 """Deaths of members, counted against the records that were in hand, and what members and pool tell each other of it.
 
-What is noted, and what follows from it, is `deaths`. Here is which deaths count, and who hears of the notes.
+`deaths` has the notes, and what follows from them. This module says which deaths count, and tells members of the notes.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Blame:
     def count(self, slot: Slot) -> bool:
         """Count the death of a slot's member. Returns whether it had records in hand that it counts against.
 
-        What no record can do, such as the end of its node, does not count; nor does what nobody can tell from that, nor
-        a kill for a hook that took too long.
+        A death that no record can cause, such as that of a node, does not count; nor does one that nobody can tell from
+        such a death, nor a kill for a hook that took too long.
         """
         now_s = self._monotonic()
         with self._changed:
@@ -70,7 +70,7 @@ class Blame:
         return True
 
     def _how(self, slot: Slot, actor: Started, now_s: float) -> str | None:
-        """How the process has ended, in words; None if that says nothing of its records."""
+        """The end of the process in words; None if that says nothing of its records."""
         if slot.held.may_have_ended(now_s):
             self._journal.note(slot.number, _LEASH)
             return None

@@ -1,4 +1,4 @@
-"""Whether brokers answer and let us in, asked before something begins that would wait for them in silence.
+"""A check that brokers answer and let us in, before something begins that would wait for them in silence.
 
 Clients wait out a broker's restart. A wrong port or a wrong password must not look like one for a minute.
 """

@@ -57,7 +57,7 @@ class ConsumerActor:
         self._member = MemberLoop(replace(spec, options=options), handler)
 
     def listen(self, encrypt: bool) -> MemberAddress:
-        """Listen for the pool, which can encrypt or cannot; where."""
+        """Listen for the pool, and return the address. `encrypt` says that the pool can."""
         host, secret, member = ray.util.get_node_ip_address(), os.urandom(16), self._member
         encrypted = encrypt and can_encrypt() and not is_loopback(host)
         made = MemberServer(
@@ -101,7 +101,7 @@ class StartedActor:
         self._listening = actor.listen.remote(can_encrypt())
 
     def address(self, timeout_s: float) -> MemberAddress | None:
-        """Where it listens; None if it does not within `timeout_s`. Raises RayError if it cannot be made."""
+        """The address it listens on; None if it does not within `timeout_s`. Raises RayError if it cannot be made."""
         return self._session.call(self._address, timeout_s)
 
     def _address(self, timeout_s: float) -> MemberAddress | None:
@@ -109,7 +109,7 @@ class StartedActor:
         return ray.get(ready[0]) if ready else None
 
     def is_placed(self) -> bool:
-        """Whether Ray has found a node for it. Where Ray does not tell, it counts as placed."""
+        """True if Ray has found a node for it. If Ray does not tell, it counts as placed."""
         with contextlib.suppress(Exception):  # it is nobody's promise what a private call of Ray raises
             return self._session.call(ray_inside.is_placed, self._actor)
         return True
@@ -119,7 +119,7 @@ class StartedActor:
         self._serving = self._session.call(self._actor.serve.remote, wait)
 
     def how_it_died(self, timeout_s: float) -> str | None:
-        """How its process has ended, in words; None if that is nothing that a record can do.
+        """The end of its process in words; None for an end that no record can cause.
 
         Raises TimeoutError if Ray does not say within `timeout_s`.
         """

@@ -37,18 +37,18 @@ from actors.runtime.logs import about
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS: Final = 30.0
-"""How long members that go may take for what is in hand."""
+"""The time that leaving members may take for what is in hand."""
 _CHANGES_MAX: Final = 100
 _REACH_MS: Final = 2_000
 _REMOVE_MS: Final = 10_000
-# What a group is told of those that go: the same each time, since metrics count rebalances by it.
+# The reasons that a group is told for members that go: the same each time, since metrics count rebalances by them.
 _SHRANK: Final = "its pool shrank"
 _NO_MEMBERS: Final = "its pool has no members now"
 
 
 @dataclass(frozen=True, slots=True)
 class SizeChange:
-    """When a pool's size has changed (Unix milliseconds), and why."""
+    """A change of a pool's size, with its time (Unix milliseconds) and its reason."""
 
     wall_ms: int
     before: int
@@ -104,17 +104,17 @@ class Crew:
 
     @property
     def size_changes(self) -> list[SizeChange]:
-        """When and why the size has changed, the last hundred times."""
+        """The last hundred changes of size, the oldest first."""
         with self.slots.changed:
             return list(self._size_changes)
 
     @property
     def follows_load(self) -> bool:
-        """Whether its size is its load's."""
+        """True if its size follows its load."""
         return self._scaling is not None
 
     def ray_away(self) -> str:
-        """Why no member can be started now, and what to do; "" if they can, or if all members run without Ray."""
+        """The reason why no member can start now, and the remedy; "" if one can, or if all members run without Ray."""
         slots = self.slots.all()
         return "" if slots and all(slot.link is not None for slot in slots) else self._ray.away
 
@@ -172,7 +172,7 @@ class Crew:
         self._draining.join()
 
     def logs(self, wanted: Wanted) -> list[MemberLine]:
-        """What its members have printed and logged. Raises PoolError if that cannot be wanted."""
+        """The lines that its members have printed and logged. Raises PoolError if `wanted` makes no sense."""
         if problem := wanted.problem():
             raise PoolError(problem)
         with self.slots.changed:
@@ -186,7 +186,7 @@ class Crew:
     def remove_strangers(self, size: int) -> None:
         """Remove members of an earlier crew whose places are not among the first `size`: nobody takes them again.
 
-        What may not be seen of the group does not keep a crew from being adopted.
+        It works, too, if not all topics of the group may be described.
         """
         ours = re.compile(rf"{re.escape(self._instance_prefix)}-(\d+)")
         with self._admin() as admin:

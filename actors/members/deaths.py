@@ -1,4 +1,4 @@
-"""What a pool notes of records that were in hand when a member's process died. No I/O, no clock.
+"""A pool's notes of records that were in hand when a member's process died. No I/O, no clock.
 
 Deaths count against records, and not against members: a rebalance may have taken the records elsewhere. One death may
 be anybody's fault, and so may two, by chance. After two (`ALONE_AFTER`) the records are tried one by one, with nothing
@@ -79,7 +79,7 @@ def _place(span: Span) -> _Place:
 
 
 def _from(note: Note, offset: int) -> Note | None:
-    """What is left of a note from this offset on."""
+    """The rest of a note from this offset on; None if nothing is left of it."""
     if note.span.next_offset <= offset:
         return None
     return note if note.span.first >= offset else replace(note, span=replace(note.span, first=offset))

@@ -1,4 +1,4 @@
-"""How an actor's process has ended, by what Ray raises. No Ray is asked here, and there is no clock.
+"""The end of an actor's process, by what Ray raises. No Ray is asked here, and there is no clock.
 
 When a whole node ends at once, its connections end seconds before Ray knows of it. Until then Ray calls the actor
 unavailable, or says nothing: who took that for a death of the process would blame a record for the end of a node.
@@ -26,7 +26,7 @@ def how_it_died(
     monotonic: Callable[[], float],
     pause: Callable[[float], object],
 ) -> str | None:
-    """How a process has ended, in words; None if that is nothing that a record can do.
+    """The end of a process in words; None for an end that no record can cause.
 
     `ask` raises what Ray does of a call of the actor's, and waits so many seconds for it; it is asked again while the
     actor is called unavailable. Raises TimeoutError if Ray does not say within `timeout_s`.

@@ -1,7 +1,7 @@
 """The loop of a pool's member: it polls, has records handled by the user's handler, and commits what was handled.
 
-At least once: an offset is committed after the handler has returned, and before its partition is given up. What
-handling is stands in the room `handling`; Ray and supervision are pool.py's.
+At least once: an offset is committed after the handler has returned, and before its partition is given up. The
+handling itself is in the room `handling`; Ray and supervision are pool.py's.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ class MemberLoop:
         return self.consumer.hindrance() if self._state == "Running" else None
 
     def report(self) -> MemberReport:
-        """How this member is doing."""
+        """The present state of this member."""
         handling_ms, in_hook = self._running.longest()
         return replace(
             self._seen,

@@ -1,4 +1,4 @@
-"""What a pool says of a member that lives and gets no records: once when it begins, and once when it is over."""
+"""A pool's words on a member that lives and gets no records: one when that begins, and one when it is over."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _BROKERS_SAY: Final = (KafkaError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many records wait in each partition; None where it has no leader. `divided`: every one has a member."""
+    """The number of records that wait in each partition; None if it has no leader. `divided`: each has a member."""
 
     lags: Mapping[TopicPartition, int | None]
     divided: bool
@@ -137,7 +137,7 @@ class PoolLoad:
 
 
 class Work:
-    """How busy the members have been, and how many records one handles in a second of work."""
+    """The work of a pool's members: the time they were busy, and the records that one handles in a second of work."""
 
     def __init__(self, at_s: float, handled: int, busy_s: float) -> None:
         self._last = (at_s, busy_s)
@@ -146,7 +146,7 @@ class Work:
         """Of about the last minute of work; None until a record was handled."""
 
     def busy(self, at_s: float, handled: int, busy_s: float) -> float | None:
-        """How many members' time the handlers have needed since the last look. None if no time has passed."""
+        """The handlers' work since the last look, as a number of fully busy members. None if no time has passed."""
         before_s, busy_before_s = self._last
         self._last = (at_s, busy_s)
         self._note(handled, busy_s)
@@ -156,5 +156,5 @@ class Work:
         records, seconds = handled - self._from[0], busy_s - self._from[1]
         if records > 0 and seconds > 0:
             self.per_second = records / seconds
-        if seconds > _SPEED_OF and records > 0:  # of what is older, half is forgotten
+        if seconds > _SPEED_OF and records > 0:  # half of what is older is forgotten
             self._from = (handled - records // 2, busy_s - seconds / 2)

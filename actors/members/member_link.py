@@ -53,13 +53,13 @@ _CONNECT_SECONDS = 10.0
 _PROOF_SECONDS = 10.0
 _LAST_SECONDS = 1.0
 LAST_LINES = 200
-"""How many lines a member sends when it ends, though nobody has asked."""
+"""The number of lines that a member sends when it ends, though nobody has asked."""
 _HUNG_UP = (OSError, EOFError, LinkError)
 _NEWS_SECONDS = 1.0
 LEASH_SECONDS = 15.0
 """Half of the silence after which a pool gives a machine up: a member on a leash has ended by then."""
 CONNECTIONS_MAX = 8
-"""How many a member has at a time. Its pool has one."""
+"""The most connections that a member has at a time. Its pool has one."""
 
 
 class MemberEndedError(CoterieError, ConnectionError):
@@ -75,10 +75,11 @@ def _tls(secret: bytes) -> LinkTls:
 class MemberServer:
     """A member's end. It listens at `port`, reports, and calls the methods of `target`, each in a thread of its own.
 
-    `ring` has what its process has written. Who connects has `proof_s` seconds for each step of the proof. A result of
-    a call may have about `limit` bytes. Of too many connections the oldest goes that has not proved itself. `lost` is
-    called when the connection has ended of somebody who keeps the member on a leash; it ends the process. `learn` gets
-    what the pool notes of its records; `look` is called before each report, `join` when a member that waits may join.
+    `ring` has what its process has written. A new connection has `proof_s` seconds for each step of the proof. A
+    result of a call may have about `limit` bytes. Of too many connections the oldest goes that has not proved itself.
+    `lost` is called when the connection has ended of somebody who keeps the member on a leash; it ends the process.
+    `learn` gets what the pool notes of its records; `look` is called before each report, `join` when a member that
+    waits may join.
     """
 
     def __init__(
@@ -375,7 +376,7 @@ class MemberClient:
             self._link.offer(Leash(LEASH_SECONDS))
 
     def unanswered_s(self) -> float:
-        """For how long the member's machine has acknowledged nothing."""
+        """The seconds for which the member's machine has acknowledged nothing."""
         return self._link.unanswered_s()
 
     def limit_silence(self, seconds: float | None) -> None:

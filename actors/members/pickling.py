@@ -1,4 +1,4 @@
-"""Which variable of a handler cannot be sent to an actor: pickle names a type, and the user looks for a name."""
+"""Finds the variable of a handler that cannot be sent to an actor: pickle names a type, and users look for a name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Dumps = Callable[[Any], bytes]
 
 
 def problem(name: str, value: Any, dumps: Dumps) -> str | None:
-    """Why a value cannot be pickled, and the innermost part of it that cannot; None if it can."""
+    """The reason why a value cannot be pickled, and the innermost part of it that cannot; None if it can."""
     error = _error(value, dumps)
     if error is None:
         return None
@@ -29,7 +29,7 @@ def problem(name: str, value: Any, dumps: Dumps) -> str | None:
 def _error(value: Any, dumps: Dumps) -> Exception | None:
     try:
         dumps(value)
-    except Exception as error:  # what it is made of decides what it raises
+    except Exception as error:  # its parts decide what it raises
         return error
     return None
 

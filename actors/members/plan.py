@@ -1,4 +1,4 @@
-"""What a pool is to be, checked before anything is started: its members' settings, its handler, its size."""
+"""The plan of a pool, checked before anything is started: its members' settings, its handler, its size."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class PoolPlan:
         return cls(spec, handler, ray_actor_options, first_size, autoscale)
 
     def version(self, mark: str = "", number: int = 0) -> Version:
-        """What its members are started with. Raises PoolError if Ray does not know an option of the actors."""
+        """The version to start members with. Raises PoolError if Ray does not know an option of the actors."""
         try:
             return Version(self.spec, ActorStarter(self.handler, self.ray_actor_options), mark, number)
         except (TypeError, ValueError) as error:
@@ -139,7 +139,7 @@ def check_prefix(prefix: str, name: str = "instance_prefix") -> None:
 
 
 def prefix_of(group_id: str) -> str:
-    """What the instance ids of a group's members begin with: the group's id, as far as an instance id may have it.
+    """The prefix of the instance ids of a group's members: the group's id, as far as an instance id may have it.
 
     Where it has other characters, it ends with a digest, so that groups which look alike then stay apart.
     """

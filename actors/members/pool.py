@@ -58,9 +58,9 @@ class ConsumerPool:
     one the ids are new each time.
 
     The brokers are asked for the topics first. Raises PoolError within seconds if none answers, or if a topic, or
-    `dead_letter_topic`, does not exist; with `create_topic` missing ones are created as the brokers' settings say. What
-    keeps members from their brokers later is the `error` of their `status`, and is logged. `ask` makes the Admin that
-    asks.
+    `dead_letter_topic`, does not exist; with `create_topic` missing ones are created as the brokers' settings say. If
+    something keeps members from their brokers later, it is the `error` of their `status`, and is logged. `ask` makes
+    the Admin that asks.
 
     Further keyword arguments are options of actors.client.Consumer. A password goes to the actors by the path of a file
     or the name of a variable (sasl_password_file, sasl_password_env), a key by its path. `ray_actor_options`
@@ -190,7 +190,7 @@ class ConsumerPool:
             return [slot.status() for slot in self._slots.all()]
 
     def handled(self) -> int:
-        """How many records the members are done with since the pool began: handled, or set aside as dead letters.
+        """The number of records that members are done with since the pool began: handled, or set aside as dead letters.
 
         Each counts once. When a member's process dies, the records that it had not committed do not count any more,
         because they come again; until then they do.
@@ -198,7 +198,7 @@ class ConsumerPool:
         return self._slots.done()
 
     def size_changes(self) -> list[SizeChange]:
-        """When and why the size has changed, the last hundred times."""
+        """The last hundred changes of size, the oldest first."""
         return self._crew.size_changes
 
     def logs(

@@ -29,7 +29,7 @@ class Commands:
 
     @property
     def owed(self) -> bool:
-        """Whether one waits that is done even when the member has been stopped."""
+        """True if one waits that is done even when the member has been stopped."""
         return any(command.owed for command in list(self._waiting))
 
     def add(self, act: Callable[[], Any], *, owed: bool) -> Future[Any]:
@@ -39,7 +39,7 @@ class Commands:
         return command.answer
 
     def run_one(self) -> None:
-        """Do the first one. What it raises is for whoever waits for it."""
+        """Do the first one. Its exception is for whoever waits for it."""
         command = self._waiting.popleft()
         try:
             command.answer.set_result(command.act())

@@ -84,7 +84,7 @@ def member_settings(spec: RangeMemberSpec) -> dict[str, Any]:
     if settings["group_protocol"] != "consumer":
         settings |= _STRATEGY  # whatever is given: a batch keeps what it has while the group goes on
     return {
-        # How long the group waits for this member to join again, which it may put off for a batch.
+        # The group waits so long for this member to join again, which it may put off for a batch.
         "max_poll_interval_ms": max(300_000, spec.revoke_wait_ms + 60_000),
         "allow_auto_create_topics": False,
         **settings,
@@ -156,7 +156,7 @@ def _settled(
 def all_have_theirs(
     members: Iterable[MemberDescription], holdings: Iterable[Holding], partitions: Collection[TopicPartition]
 ) -> bool:
-    """Whether the group's members have all of these partitions, and those who say what they hold know which of them."""
+    """True if the group's members have all of these partitions, and those who say what they hold know which of them."""
     wanted = frozenset(partitions)
     assigned = {member.member_id: wanted.intersection(member.assignment) for member in members}
     known = {each.member_id: wanted.intersection((p.topic, p.partition) for p in each.partitions) for each in holdings}
@@ -191,7 +191,7 @@ def positions_and_ends(
 
 
 class SeenTopics:
-    """Which topics a job has read, by id, so that it notices when one was deleted and created again."""
+    """The topics that a job has read, by id, so that it notices when one was deleted and created again."""
 
     def __init__(self) -> None:
         self.ids: dict[str, bytes] = {}
@@ -220,7 +220,7 @@ class SeenTopics:
         return [each for each in held if self.has(each)]
 
     def has(self, held: Held) -> bool:
-        """Whether a partition is in the newest topic of its name."""
+        """True if a partition is in the newest topic of its name."""
         return not held.topic_id or held.topic_id == self.ids.get(held.topic)
 
     def ask(self, client: Consumer, topics: set[str], *, fail: bool, setting: str) -> None:

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 
 class Phase(Enum):
-    """What the member does with its batch. See above."""
+    """The phases of a member and its batch. See above."""
 
     IDLE = "IDLE"
     BATCH = "BATCH"
@@ -30,7 +30,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """What has happened."""
+    """The events that a member hears of."""
 
     STEP = "nothing is to be done for anybody"
     BEGIN = "a batch is wanted"
@@ -44,7 +44,7 @@ class Event(Enum):
 
 
 class Rule(Enum):
-    """What the member does."""
+    """The member's next step."""
 
     NOTHING = "nothing"
     POLL = "poll, to take part in the group"
@@ -106,7 +106,7 @@ TABLE: Final[Mapping[Phase, Mapping[Event, Cell]]] = {
 
 @dataclass(slots=True)
 class RangeLife:
-    """Where one member stands."""
+    """The phase of one member."""
 
     phase: Phase = Phase.IDLE
 
@@ -120,7 +120,7 @@ class RangeLife:
 
 
 class Moment(Enum):
-    """When a commit has failed."""
+    """The moment at which a commit has failed."""
 
     CALLBACK = "in a callback of the consumer's, which cannot wait for a rebalance"
     GOING = "while the member goes on"
@@ -129,7 +129,7 @@ class Moment(Enum):
 
 
 class Failure(Enum):
-    """Why a commit has failed."""
+    """The reason why a commit has failed."""
 
     REBALANCING = "the group rebalances, which lasts as long as the slowest member's poll interval"
     RETRIABLE = "the coordinator cannot be reached, or asks for another try"
@@ -137,7 +137,7 @@ class Failure(Enum):
 
 
 class Retry(Enum):
-    """What becomes of it."""
+    """The consequence of a failure for its commit."""
 
     AGAIN = "it is tried again"
     AGAIN_ANEW = "it is tried again, and its time begins anew"
@@ -171,7 +171,7 @@ RETRIES: Final[Mapping[Moment, Mapping[Failure, Retry]]] = {
 
 
 class Poll(Enum):
-    """What the member's thread does, for those that want to wake it up: a wake-up is for one poll, and sent once."""
+    """The state of the member's thread, for those that want to wake it up: a wake-up is for one poll, and sent once."""
 
     AWAY = "it does not poll, and looks for what is wanted when it has done what it does"
     POLLING = "it polls"

@@ -1,7 +1,7 @@
 """A member of a group whose records somebody else reads: Spark's executors, Ray Data's tasks.
 
 The member holds the membership, says from which offset each of its partitions goes on, and commits what was done with
-a batch. It reads no record itself. How a batch goes:
+a batch. It reads no record itself. The course of a batch:
 
     begin()                from now on partitions that are taken away wait for the batch, up to `revoke_wait_ms`
       -> Holding             the partitions held, each with its position and its tenure
@@ -49,7 +49,7 @@ _FINISH_SECONDS = 60.0
 _REBALANCE_SECONDS = 10.0
 _LAST_COMMIT_MS = 2000  # so long it waits then for the answer to a commit
 _RETRY_SECONDS = 0.1
-_TOPICS_SECONDS = 1.0  # how often members that begin batches ask whether their topics are still the same
+_TOPICS_SECONDS = 1.0  # members that begin batches check their topics no more often than this
 
 
 class _Listener(ConsumerRebalanceListener):
@@ -276,7 +276,7 @@ class RangeMember:
         self._looked_s = self._monotonic()
         if self._in_callback or not (gone := in_deleted_topics(self._consumer, self._held)):
             return
-        self._poll(0)  # which tells the listener, if the consumer has a position in the old topic
+        self._poll(0)  # this tells the listener, if the consumer has a position in the old topic
         if left := gone & self._held.keys():
             self.recreated(left)
         self._resolve()

@@ -1,4 +1,4 @@
-"""Where the partitions of a range member go on, and in which topics. A name may get another topic, with another id."""
+"""The offsets at which a range member's partitions go on, and their topics. A name may get a topic with another id."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Place:
 def find(
     consumer: Any, spec: RangeMemberSpec, asked: Collection[TopicPartition], recreated: Collection[TopicPartition]
 ) -> dict[TopicPartition, Place]:
-    """Where these partitions go on. The start of one without a committed offset is committed at once.
+    """Find where these partitions go on. The start of one without a committed offset is committed at once.
 
     Otherwise "latest" would be a later offset for the next owner, and the records in between would be lost. The
     partitions of `recreated` were held in a topic that was deleted: they begin with the new topic, whatever an old

@@ -47,7 +47,7 @@ _BATCH_OFFSETS = 1_000_000
 
 
 class GroupRead:
-    """What `read_group` returns: a context manager. Its `dataset` is for use within the block.
+    """The context manager that `read_group` returns. Its `dataset` is for use within the block.
 
     `ranges` are the offsets it reads. `commit` is called at the block's end; `committed` says then for which
     partitions it counted: one that another member took over in the meantime is not among them, and its records are

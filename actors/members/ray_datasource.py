@@ -1,6 +1,6 @@
 """Ranges of offsets as a Ray Data dataset: one read task for each range, and the actor that hears which were read.
 
-**Why the tables are cut evenly.** Ray Data hands the blocks of a task on while the task runs. If its process dies, Ray
+**Evenly cut tables.** Ray Data hands the blocks of a task on while the task runs. If its process dies, Ray
 runs the task again from its beginning, and drops as many blocks of the second run as it had from the first, by their
 number alone. So the second run has to cut its records as the first one did, or records are lost or come twice. Fetches
 do not come alike twice; `evenly` makes the cut depend on nothing but the records.

@@ -4,7 +4,7 @@
         for dataset in read:
             dataset.map_batches(enrich, batch_format="pyarrow").write_parquet("/data/billing")
 
-**Why not one dataset without an end.** Ray Data has none. A read task that never ends keeps a CPU for good, and gives
+**Bounded datasets.** Ray Data has none without an end. A read task that never ends keeps a CPU for good, and gives
 nothing on before it has a whole block (128 MiB, unless told otherwise). Ray runs it again from its very beginning when
 its process, or a block of it, is lost. Order (`preserve_order`), shuffles and writes wait for its end, which never
 comes; and a dataset without progress for half an hour is given up. So each batch of offsets is a dataset of its own.
@@ -38,7 +38,7 @@ class BatchNotReadError(CoterieError, RuntimeError):
 
 
 class Reader(Protocol):
-    """Who reads and commits; `GroupReader`."""
+    """The member that reads and commits; `GroupReader`."""
 
     def begin(self, most: int | None = None) -> ReadBatch: ...
     def dataset(self, batch: ReadBatch) -> Dataset: ...
@@ -48,7 +48,7 @@ class Reader(Protocol):
 
 
 class GroupFollow:
-    """What `read_group(follow=True)` returns: a context manager, and within its block an iterator over datasets.
+    """The context manager that `read_group(follow=True)` returns, and within its block an iterator over datasets.
 
     `ranges` are the offsets of the dataset in hand, and `committed` the next offset of each partition that was
     committed so far. One thread may iterate; `stop` may be called from any other, or by a signal handler.

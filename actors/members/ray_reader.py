@@ -1,6 +1,6 @@
 """The member behind `read_group`: it joins the group, fixes what is read next, and commits what was read.
 
-How a batch goes:
+The course of a batch:
 
     begin(most)            the ranges from where the group is to the present ends, of at most so many offsets
       -> ReadBatch

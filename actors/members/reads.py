@@ -1,4 +1,4 @@
-"""What the parts of `read_group` hand one another: what is to be read, and one batch of it. No Ray is here."""
+"""The values that parts of `read_group` hand one another: what is to be read, and one batch of it. No Ray is here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from actors.members.range_group import RangeMemberSpec
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How tasks read. `options` are settings of a Consumer without a group; they go through Ray."""
+    """The settings by which tasks read. `options` are settings of a Consumer without a group; they go through Ray."""
 
     bootstrap_servers: str
     fail_on_data_loss: bool
@@ -21,7 +21,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """Who reads what. `start` ("earliest" or "latest") is where topics begin without a committed offset.
+    """The plan of a read. `start` ("earliest" or "latest") is where topics begin without a committed offset.
 
     `quiet`: Ray Data shows no bars and announces nothing, since there will be many datasets.
     """

@@ -1,4 +1,4 @@
-"""When a member reports: several times a second, and at once when there is news that must be out before it goes on."""
+"""The pace of a member's reports: several a second, and one at once for news that must be out before it goes on."""
 
 from __future__ import annotations
 

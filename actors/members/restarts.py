@@ -1,4 +1,4 @@
-"""How long a slot waits before its next start, as a table: what has happened -> the pause. Pure; there is no clock.
+"""The pause of a slot before its next start, as a table: what has happened -> the pause. Pure; there is no clock.
 
 A pause begins short, and doubles up to its bound each time that the same goes wrong again.
 """
@@ -16,7 +16,7 @@ STARTS_MAX: Final = 4
 
 
 class Outcome(Enum):
-    """What has become of a start."""
+    """The outcome of a start."""
 
     AWAY = "Ray could not be asked for an actor"
     FAILED = "no member could be started"
@@ -60,7 +60,7 @@ class Restarts:
 
     @property
     def given_up(self) -> bool:
-        """Whether too many starts in a row have failed."""
+        """True if too many starts in a row have failed."""
         return self.failed >= STARTS_MAX
 
     def hear(self, outcome: Outcome) -> None:

@@ -16,7 +16,7 @@ _STOP_SECONDS: Final = 10.0
 
 
 class Figures(Protocol):
-    """Who knows the load; `PoolLoad`."""
+    """The source of a pool's load; `PoolLoad`."""
 
     def look(self) -> Load: ...
     def close(self) -> None: ...
@@ -41,7 +41,7 @@ class Scaling:
         self._thread.start()
 
     def end(self) -> None:
-        """Change nothing any more. What is under way may take longer than this waits."""
+        """Change nothing any more. A change that is under way goes on."""
         self._ended.set()
 
     def join(self) -> None:

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 
 class Stage(Enum):
-    """Where the slot's member stands. See above."""
+    """The stages of a slot. See above."""
 
     IDLE = "IDLE"
     STARTING = "STARTING"
@@ -35,7 +35,7 @@ class Stage(Enum):
 
 
 class Wanted(Enum):
-    """What is wanted of the slot."""
+    """The wishes for a slot."""
 
     MEMBER = "MEMBER"
     """A member, and a successor for each that dies."""
@@ -46,7 +46,7 @@ class Wanted(Enum):
 
 
 class Event(Enum):
-    """What has happened."""
+    """The events that a slot hears of."""
 
     RENEW = "its member is to have a successor"
     RETIRE = "it is to have no member any more"
@@ -69,7 +69,7 @@ class Event(Enum):
 
 
 class Rule(Enum):
-    """How the slot goes on."""
+    """The next step for a slot."""
 
     NOTHING = "nothing is to be done"
     HURRY = "end the pause before the next start"
@@ -222,7 +222,7 @@ def reported(state: str) -> Event:
 
 @dataclass(slots=True)
 class SlotLife:
-    """Where one slot stands."""
+    """The stage of one slot, and the wish for it."""
 
     stage: Stage = Stage.IDLE
     wanted: Wanted = Wanted.MEMBER

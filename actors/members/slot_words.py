@@ -1,4 +1,4 @@
-"""What a pool says of its slots: of members that die, are killed, cannot be started or wait for room."""
+"""A pool's words on its slots: on members that die, are killed, cannot be started or wait for room."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Started(Protocol):
     def serve(self, *, wait: bool = False) -> None: ...
     def kill(self) -> None: ...
     def how_it_died(self, timeout_s: float) -> str | None:
-        """How its process has ended, in words; None if that is nothing that a record can do.
+        """The end of its process in words; None for an end that no record can cause.
 
         Raises TimeoutError if Ray does not say within `timeout_s`.
         """
@@ -51,7 +51,7 @@ class Starter(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Version:
-    """What members are started with: how they consume, who starts them with which handler. `mark` tells it apart."""
+    """A version of a pool: how its members consume, and who starts them with which handler. `mark` tells it apart."""
 
     spec: MemberSpec
     starter: Starter
@@ -140,9 +140,9 @@ class Slot:
     together: Together
     """The members that are started with its first one."""
     version: Version
-    """What its next actor is started with, and the present one unless it is `renewing`."""
+    """The version of its next actor, and of the present one unless it is `renewing`."""
     life: SlotLife = field(default_factory=SlotLife)
-    """Where it stands, and what is wanted of it."""
+    """Its stage, and what is wanted of it."""
     actor: Started | None = None
     link: MemberClient | None = None
     pid: int = 0
@@ -153,11 +153,11 @@ class Slot:
     in_hand: InHand = field(default_factory=InHand)
     """The records that its member has in hand, as it has said."""
     killed: str = ""
-    """Why the pool has killed its process, which it has said; "" if it has not."""
+    """The reason why the pool has killed its process, which it has said; "" if it has not."""
     held: Held = field(default_factory=Held)
-    """When its member was told to go on, if it is on a leash."""
+    """The time at which its member was told to go on, if it is on a leash."""
     lost: str = ""
-    """Why the pool has given its process up, if that has not ended its connection by itself."""
+    """The reason why the pool has given its process up, if that has not ended its connection by itself."""
     committing: Done = field(default_factory=Done)
     """The records of its member's commits, as it has said before each."""
     done_before: Done = field(default_factory=Done)
@@ -169,50 +169,50 @@ class Slot:
     """The number of the version that its present actor is of."""
     running_since: float | None = None
     renewed_at: float = 0.0
-    """When its member was told to end; infinite while it goes on until its successor is ready."""
+    """The time at which its member was told to end; infinite while it goes on until its successor is ready."""
     standby: Asked | None = None
     """Its successor, which is being started while its member goes on, or is ready."""
     since: Tally = Tally()
-    """What it had counted when its version was begun with."""
+    """Its counts when its version was begun with."""
     hurry: threading.Event = field(default_factory=threading.Event)
     """Ends the pause before the next start."""
     thread: threading.Thread | None = None
     heard: bool = False
-    """Whether the thread may still hear of its member."""
+    """True if the thread may still hear of its member."""
 
     @property
     def failed(self) -> bool:
-        """Whether it has no member any more, or is about to have none."""
+        """True if it has no member any more, or is about to have none."""
         return self.report.state in _FAILED
 
     @property
     def renewing(self) -> bool:
-        """Whether its member is to end and to have a successor, which is of `version`."""
+        """True if its member is to end and to have a successor, which is of `version`."""
         return self.life.wanted is Wanted.SUCCESSOR
 
     @property
     def retired(self) -> bool:
-        """Whether it is to have no member any more."""
+        """True if it is to have no member any more."""
         return self.life.wanted is Wanted.NONE
 
     @property
     def waits(self) -> bool:
-        """Whether its actor waits for resources of Ray's."""
+        """True if its actor waits for resources of Ray's."""
         return self.life.stage is Stage.WAITING
 
     @property
     def over(self) -> bool:
-        """Whether its thread has given it up."""
+        """True if its thread has given it up."""
         return self.life.stage is Stage.OVER
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is about to become of it that the group would notice."""
+        """True if no change of it is about to come that the group would notice."""
         return self.waits or self.report.state in ("Running", "Failed")
 
     @property
     def linked_or_over(self) -> bool:
-        """Whether a call of its member need not wait."""
+        """True if a call of its member need not wait."""
         return self.link is not None or self.waits or self.retired or self.failed
 
     @property
@@ -240,12 +240,12 @@ class Slot:
 
     @property
     def busy_ms(self) -> int:
-        """For how long the handler of all its actors has run."""
+        """The milliseconds for which the handlers of all its actors have run."""
         return self.busy_ms_before + self.report.busy_ms
 
     @property
     def tally(self) -> Tally:
-        """What it has counted until now."""
+        """Its counts until now."""
         return Tally(self.handlings.handled, self.handlings.dead_letters, self.restarts)
 
     def status(self) -> MemberStatus:
@@ -296,7 +296,7 @@ class Slot:
         self.committing = max(self.committing, done)
 
     def ended(self) -> None:
-        """Its member has ended, and all that it said was heard. What it has not committed comes again."""
+        """Its member has ended, and all that it said was heard. Records that it has not committed come again."""
         report = self.report
         self.done_before += self._done_now if report.state in _ENDED else self.committing
         self.handlings_before, self.busy_ms_before = self.handlings, self.busy_ms
@@ -323,7 +323,7 @@ class Slot:
             found.drop()
 
     def member_spec(self, expected: int, notes: Notes) -> MemberSpec:
-        """What its next actor is started with; so many members are expected in the group."""
+        """The spec of its next actor; `expected` members are expected in the group."""
         options = {
             # The group's place is the slot's: a replacement is the same static member, so nothing is rebalanced.
             "group_instance_id": self.instance_id,
@@ -359,7 +359,7 @@ class Slot:
 class Together:
     """The members that one change of size adds. Each joins the group when all have started, in one rebalance.
 
-    Who fails, waits for resources or is not wanted any more is not waited for.
+    A member that fails, waits for resources or is not wanted any more is not waited for.
     """
 
     def __init__(self, count: int) -> None:

@@ -1,7 +1,7 @@
 """Supervision of a pool's slots: a thread for each starts its actor, reads its reports, and starts the next.
 
 A slot keeps its `group.instance.id` through the deaths of its actors, so that nothing is rebalanced for the others.
-What the pool's users call is pool.py; what Ray is asked for is consumer_actor.py.
+pool.py has what the pool's users call; consumer_actor.py has the calls of Ray.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Supervision:
             return self._totals.done(self._slots.values())
 
     def figures(self) -> tuple[MemberFigures, ...]:
-        """What each has done since the pool began."""
+        """The figures of each member since the pool began."""
         with self.changed:
             return tuple(slot.figures() for slot in self.all())
 
@@ -251,7 +251,7 @@ class Supervision:
         self.journal.keep(slot.number, slot.pid, link.last_lines, slot.started_version)
 
     def _ends(self, slot: Slot) -> bool:
-        """Whether a slot whose member has ended, or is ended now, gets no other one."""
+        """Take in that a slot's member has ended, or end it now. Returns whether the slot gets no other member."""
         killed_failing = slot.killed and slot.report.state == "Failing"
         if killed_failing and self._hear(slot, Event.KILLED_FAILING) is Rule.FAIL:
             slot.kill()
@@ -340,7 +340,7 @@ class Supervision:
         return Asked(slot.version.starter.start(spec), spec, slot.version)
 
     def _await_address(self, slot: Slot, actor: Started) -> MemberAddress | None:
-        """Where the actor listens; None if it is not wanted any more. To wait for resources is no failure.
+        """The address the actor listens on; None if it is not wanted any more. To wait for resources is no failure.
 
         Raises TimeoutError if it is on a node and does not listen within two minutes, and what Ray raises.
         """

@@ -1,4 +1,4 @@
-"""Whether a pool's brokers answer and its topics exist, asked before a member is started.
+"""A check that a pool's brokers answer and its topics exist, before a member is started.
 
 Otherwise a wrong port, a missing login or a typo in a topic would show as members that never get a record.
 """

@@ -1,4 +1,4 @@
-"""Whom a member's lines in a log are about."""
+"""The fields that say which member a line in a log is about."""
 
 from __future__ import annotations
 

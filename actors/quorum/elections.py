@@ -13,7 +13,7 @@ from actors.quorum.messages import Vote
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How patient voters are, times in seconds; the same for all of them. `chance` gives numbers from 0 up to 1."""
+    """The timing of voters, in seconds; the same for all of them. `chance` gives numbers from 0 up to 1."""
 
     chance: Callable[[], float]
     election_s: float = 1.0
@@ -24,7 +24,7 @@ class Tuning:
     """So many are in one message."""
 
     def stands_in(self) -> float:
-        """How long a voter waits for a leader this time. Rarely do two wait equally long."""
+        """A random wait for a leader, in seconds. Rarely do two voters wait equally long."""
         return self.election_s * (1 + self.chance())
 
 
@@ -49,7 +49,7 @@ class Candidacy:
 
 @dataclass(slots=True)
 class Hearing:
-    """When this voter has last heard of a leader, and until when it waits for one."""
+    """The time at which this voter last heard of a leader, and the time until which it waits for one."""
 
     tuning: Tuning
     heard_at: float = -math.inf
@@ -65,12 +65,12 @@ class Hearing:
         self.stands_at = now + self.tuning.stands_in()
 
     def hears(self, now: float) -> bool:
-        """Whether a leader may count on it that this voter elects nobody: see `Leading.confirms`."""
+        """True while a leader may count on it that this voter elects nobody: see `Leading.confirmed_until`."""
         return now < self.heard_at + self.tuning.election_s
 
 
 def deserves_vote(state: State, log: Log, candidate: VoterId, vote: Vote) -> bool:
-    """Whether a candidate may have the vote of a voter that hears no leader.
+    """True if a candidate may have the vote of a voter that hears no leader.
 
     One vote is given in an epoch, and none to a log that is not as up to date as the voter's own. A promise to vote
     binds nobody, but is made by the same rule.

@@ -15,7 +15,7 @@ from actors.quorum.log import Log, VoterId, Voters
 
 
 def is_majority(some: Collection[VoterId], voters: Voters) -> bool:
-    """Whether more than half of the voters are among these."""
+    """True if more than half of the voters are among these."""
     return 2 * sum(voter in some for voter in voters) > len(voters)
 
 

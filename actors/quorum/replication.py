@@ -32,9 +32,9 @@ class Follower:
     matched: int = 0
     """Its log is the leader's up to this index, synced."""
     acked_at: float = -math.inf
-    """When the last round began that it has answered."""
+    """The beginning of the last round that it has answered."""
     waiting: bool = False
-    """Whether an answer is awaited. It is sent no more entries meanwhile, but all of them in the next round."""
+    """True while an answer is awaited. It is sent no more entries meanwhile, but all of them in the next round."""
 
 
 class Leading:
@@ -54,7 +54,7 @@ class Leading:
             self._know(voter)
 
     def observe(self, sender: VoterId) -> bool:
-        """Somebody has asked for the log; whether that is news."""
+        """Somebody has asked for the log. True if that node was not known before."""
         known = sender in self.followers
         self._know(sender)
         return not known
@@ -81,7 +81,7 @@ class Leading:
                 del self.followers[each]
 
     def lacks(self, to: VoterId) -> bool:
-        """Whether there are entries to be sent to a follower, and nothing awaited of it."""
+        """True if there are entries to be sent to a follower, and no answer of it is awaited."""
         follower = self.followers[to]
         return not follower.waiting and follower.next <= self._log.last_index
 
@@ -112,7 +112,7 @@ class Leading:
             follower.next = answer.index + 1
 
     def to_commit(self) -> int:
-        """Up to which index entries have committed, by what is acknowledged: a majority has them, synced.
+        """The index up to which entries have committed, by what is acknowledged: a majority has them, synced.
 
         Only an entry of this epoch commits by being counted, and all before it then. An older one on a majority can
         still be replaced: by a leader that has another entry there, of an epoch in between.
@@ -136,7 +136,7 @@ class Leading:
 
     @property
     def confirmed_until(self) -> float:
-        """Until when nobody else can be elected: a majority that heard the same round elects nobody for so long.
+        """The end of the lease: a majority that heard the same round elects nobody else before it.
 
         Voters ask the time when they are told something, and a leader before it begins a round: so their clocks need
         not agree, but run equally fast.
@@ -145,14 +145,14 @@ class Leading:
 
     @property
     def resigns_at(self) -> float:
-        """When it gives up, because no majority answers."""
+        """The time at which it gives up, because no majority answers."""
         return max(self._since + self._tuning.election_s, self.confirmed_until)
 
     @property
     def deadline(self) -> float:
-        """When it has to do something again. Alone, it never has."""
+        """The time at which it has to do something again; infinite if it is alone."""
         return min(self._next_round_at, self.resigns_at) if self.others else math.inf
 
     def round_is_due(self, now: float) -> bool:
-        """Whether it is time for another round."""
+        """True if it is time for another round."""
         return bool(self.others) and now >= self._next_round_at

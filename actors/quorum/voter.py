@@ -65,7 +65,7 @@ class Voter:
 
     @property
     def leads(self) -> bool:
-        """Whether it leads, as far as it knows. Whether nobody else does, `confirms` says."""
+        """True if it leads, as far as it knows. `confirms` says whether nobody else does."""
         return isinstance(self._role, Leading)
 
     @property
@@ -81,7 +81,7 @@ class Voter:
 
     @property
     def is_voter(self) -> bool:
-        """Whether it has a vote, by its own log."""
+        """True if it has a vote, by its own log."""
         return self.me in self.log.voters
 
     @property
@@ -91,7 +91,7 @@ class Voter:
         return [each for each in others if each not in self.log.voters]
 
     def confirms(self, now: float) -> bool:
-        """Whether it leads and nobody else can: within the least election timeout since a round of a majority."""
+        """True if it leads and nobody else can: within the least election timeout since a round of a majority."""
         return isinstance(self._role, Leading) and now < self._role.confirmed_until
 
     # --- what happens
@@ -172,7 +172,7 @@ class Voter:
         return self._out.take()
 
     def deadline(self) -> float:
-        """When `on_time` is due; infinite for one that is alone."""
+        """The time at which `on_time` is due; infinite for one that is alone."""
         return self._role.deadline if isinstance(self._role, Leading) else self._hearing.stands_at
 
     # --- elections
@@ -188,7 +188,7 @@ class Voter:
 
     @property
     def _may_stand(self) -> bool:
-        """Whether it has a vote, or had one before a change that may not have committed.
+        """True if it has a vote, or had one before a change that may not have committed.
 
         If a leader that removes itself ends, it may be the only one that has the newest log: others cannot win then.
         """
@@ -251,7 +251,7 @@ class Voter:
         leading = Leading(self.me, self.epoch, self.log, self._tuning, now)
         self._become(leading)
         self._out.tell(BecameLeader(self.epoch))
-        self._append(leading, b"")  # what is from before commits with it
+        self._append(leading, b"")  # entries from before commit with it
         self._round(leading, now)
 
     def _leading(self) -> Leading:

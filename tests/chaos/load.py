@@ -16,6 +16,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from actors.client import Admin, Producer, RecordMetadata, TopicPartition
 from actors.client.errors import KafkaError
 from tests.chaos.history import History
+from tests.support.librdkafka import KEEPS_BROKERS
 
 PATIENCE_MS = 600_000  # nothing is given up while a cluster is being tormented
 
@@ -69,6 +70,7 @@ class ConfluentSender(Load):
                 "delivery.timeout.ms": PATIENCE_MS,
                 "linger.ms": 5,
                 "log_level": 0,
+                **KEEPS_BROKERS,
             }
         )
         for number in itertools.count():

@@ -24,6 +24,7 @@ from actors.client import Consumer, ConsumerRebalanceListener, TopicPartition
 from actors.client.errors import KafkaError
 from tests.chaos.history import History
 from tests.chaos.load import Load
+from tests.support.librdkafka import KEEPS_BROKERS
 
 CLASSIC, CONSUMER = "classic", "consumer"
 _WARNING = 4
@@ -192,6 +193,7 @@ class ConfluentMember(Member):
                 "auto.offset.reset": "earliest",
                 "on_commit": self._committed,
                 "log_level": _WARNING,
+                **KEEPS_BROKERS,
             },
             logger=_logger(self),
         )

@@ -167,7 +167,10 @@ def _states(servers: str) -> Iterator[str]:
         wait_until(lambda: one.beat() or one.partitions == list(range(6)), what="all partitions")
         _commit(raw, one)
         two.beat()
-        wait_until(lambda: _described(servers).assignment_epoch == 3 or two.beat(), what="a target for two")
+        wait_until(
+            lambda: _described(servers).assignment_epoch == 3 or one.beat(obeys=False) or two.beat(),
+            what="a target for two",
+        )
         one.beat(obeys=False)
         yield "moving"
         one.owned = {topic_id: [0, 1, 2] for topic_id in one.owned}

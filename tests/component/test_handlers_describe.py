@@ -32,7 +32,7 @@ from actors.wire.messages import (
     response_class,
 )
 from actors.wire.operations import TOPIC_OPERATIONS
-from placement.records import BrokerRecord, RemoveTopicRecord
+from placement.records import METADATA_LEVELS, BrokerRecord, RemoveTopicRecord
 from tests.support.handler_helpers import NOW_MS, Broker, answer_to_a_bug, led_by
 from tests.support.log_helpers import values
 
@@ -340,7 +340,7 @@ def test_features_are_listed_as_far_as_a_client_can_read_them(tmp_path: Path, ve
     finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
     assert supported["metadata.version"] == (33, 33)
     assert supported.get("transaction.version") == ((0, 0) if version == 4 else None)
-    assert supported[OURS] == (1, 4)
+    assert supported[OURS] == (1, METADATA_LEVELS[-1])
     assert finalized == {"eligible.leader.replicas.version": (1, 1), "metadata.version": (33, 33), OURS: (1, 1)}
     assert answer.finalized_features_epoch == broker.metadata.version
 

@@ -13,6 +13,8 @@ import time
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+KEEPS_BROKERS = {"metadata.recovery.strategy": "none"}  # as in tests/support/librdkafka.py; this runs by itself
+
 
 def told(kind: str, what: object) -> None:
     sys.stdout.write(f"{kind} {what} {time.monotonic()}\n")
@@ -24,7 +26,7 @@ def produce(servers: str, topic: str, kind: str, **settings: object) -> None:
         if error is None:
             told(kind, message.value().decode())  # type: ignore[attr-defined]
 
-    producer = Producer({"bootstrap.servers": servers, "log_level": 0, **settings})
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0, **KEEPS_BROKERS, **settings})
     for number in range(1_000_000):
         value = f"{topic}-{kind}-{number}"
         producer.produce(topic, key=value, value=value, on_delivery=delivered)
@@ -32,7 +34,8 @@ def produce(servers: str, topic: str, kind: str, **settings: object) -> None:
 
 
 def commit(servers: str, group: str, topic: str) -> None:
-    client = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False, "log_level": 0})
+    settings = {"group.id": group, "enable.auto.commit": False, "log_level": 0, **KEEPS_BROKERS}
+    client = Consumer({"bootstrap.servers": servers, **settings})
     for offset in range(1, 1_000_000):
         try:
             (answer,) = client.commit(offsets=[TopicPartition(topic, 1, offset)], asynchronous=False)

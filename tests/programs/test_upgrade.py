@@ -26,6 +26,7 @@ from tests.compat.raw import Raw
 from tests.ray.support import ROOT, patient, read_all, topic, wait_until
 from tests.ray.traffic import Committer, Member, Writer
 from tests.support.earlier_build import BEFORE_VERSIONS, archived, present
+from tests.support.librdkafka import KEEPS_BROKERS
 
 PARTITIONS = 4
 SHELLS = str(ROOT / "tests" / "support" / "shells_of_a_build.py")
@@ -128,7 +129,7 @@ def test_an_earlier_build_is_upgraded_broker_by_broker_and_nothing_acknowledged_
 ) -> None:
     servers = cluster.bootstrap()
     name = topic(servers, "flights", PARTITIONS, 2)
-    commits = Consumer({"bootstrap.servers": servers, "group.id": "commits", "log_level": 0})
+    commits = Consumer({"bootstrap.servers": servers, "group.id": "commits", "log_level": 0, **KEEPS_BROKERS})
     with (
         Writer(servers, name) as writer,
         Member(servers, "members", name) as member,

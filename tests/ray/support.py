@@ -26,6 +26,7 @@ from actors.runtime.ray_runtime import runs
 from actors.wire.messages import MetadataRequest
 from placement.hashing import partition_for_group
 from tests.compat.raw import Raw
+from tests.support.librdkafka import KEEPS_BROKERS
 from tests.support.ray_variables import without_ray
 from tests.support.waiting import wait_until as wait_until
 
@@ -174,6 +175,7 @@ def consumer(servers: str, group: str, **more: Any) -> Consumer:
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "log_level": 0,
+        **KEEPS_BROKERS,
     }
     return Consumer(settings | more)
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.ray.support import consumer
+from tests.support.librdkafka import KEEPS_BROKERS
 
 
 class InBackground(ABC):
@@ -50,6 +51,7 @@ class Writer(InBackground):
             "enable.idempotence": True,
             "linger.ms": 2,
             "log_level": 0,
+            **KEEPS_BROKERS,
         }
         self._producer = Producer(settings | more)
 

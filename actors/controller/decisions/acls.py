@@ -1,4 +1,4 @@
-"""What the controller decides about ACLs (KIP-11, KIP-290). As in topics.py, nothing is applied here."""
+"""Decisions about ACLs (KIP-11, KIP-290). As in topics.py, nothing is applied here."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def create_acls(metadata: ClusterMetadata, config: BrokerConfig, asked: CreateAc
 
 
 def locked_out(metadata: ClusterMetadata, config: BrokerConfig) -> str | None:
-    """Why nobody could ever do anything in a cluster that starts like this; None if somebody can."""
+    """The reason why nobody could ever do anything in a cluster that starts like this; None if somebody can."""
     if (
         not config.text("authorizer.class.name")
         or config.text("super.users")

@@ -1,4 +1,4 @@
-"""What a controller records first."""
+"""The records that a controller begins with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controller decides about settings of topics, brokers and groups: AlterConfigs and its form of KIP-339.
+"""Decisions about settings of topics, brokers and groups: AlterConfigs and IncrementalAlterConfigs (KIP-339).
 
 Functions of the metadata and the tables of actors.settings; they apply nothing.
 """
@@ -66,7 +66,7 @@ def _check_topic_configs(
 ) -> None:
     """Raises RefusedError (INVALID_CONFIG) if a topic cannot have these settings instead of the `present` ones.
 
-    What does not change is not refused: an older release may have allowed it.
+    A setting that does not change is not refused: an older release may have allowed it.
     """
     changed = {key: text for key, text in configs.items() if present.get(key) != text}
     try:

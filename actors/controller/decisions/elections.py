@@ -1,4 +1,4 @@
-"""Who leads a partition and who is in sync: what the controller decides when brokers come, go, or report.
+"""Decisions about leaders and in-sync sets, when brokers come, go, or report.
 
 Functions of the cluster's metadata: they return records, and apply nothing.
 """
@@ -44,7 +44,7 @@ def _partitions(metadata: ClusterMetadata) -> Iterable[tuple[str, int, Partition
 
 
 def ground_of(metadata: ClusterMetadata, config: BrokerConfig | None, alive: frozenset[int] | None = None) -> Ground:
-    """What decisions are made by, if these brokers may be elected; None: all that are alive."""
+    """The ground for decisions. `alive` are the brokers that may be elected; None: all that are alive."""
     return Ground(metadata, _alive(metadata) if alive is None else alive, partial(min_insync, metadata, config))
 
 
@@ -65,7 +65,7 @@ def _alive(metadata: ClusterMetadata) -> frozenset[int]:
 
 
 def _unclean(metadata: ClusterMetadata, config: BrokerConfig | None, topic: str) -> bool:
-    """Whether a replica out of sync may lead the topic if no other can.
+    """True if a replica out of sync may lead the topic when no other can.
 
     The topic's own setting counts, else the one for all brokers. One that is set for a single broker does not, because
     the controller, which is none of them, holds the election.
@@ -339,7 +339,7 @@ def leave(metadata: ClusterMetadata, config: BrokerConfig, asked: BrokerLeaving,
 
 
 def _judge(metadata: ClusterMetadata, partition: PartitionInfo, broker_id: int, asked: ProposedIsr) -> ErrorCode:
-    """Why a proposed in-sync set is not recorded; NONE if it is."""
+    """The error code with which a proposed in-sync set is refused; NONE if it is recorded."""
     members = dict(asked.isr)
     if partition.leader != broker_id or partition.leader_epoch != asked.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH

@@ -1,4 +1,4 @@
-"""What the controller decides of each operation that brokers ask for."""
+"""The table of operations that brokers ask for, each with the function that decides it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where decisions become records: each partition by itself, and those that are led together as one.
+"""The step from decisions to records: each partition by itself, and those that are led together as one.
 
 The rules of what is led together are in `placement.together`.
 """

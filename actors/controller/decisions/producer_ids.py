@@ -1,4 +1,4 @@
-"""What the controller decides about producer ids."""
+"""The allocation of producer ids to brokers, in blocks."""
 
 from __future__ import annotations
 

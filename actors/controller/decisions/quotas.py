@@ -1,4 +1,4 @@
-"""What the controller decides about quotas (KIP-546). Nothing is applied here."""
+"""Decisions about quotas (KIP-546). Nothing is applied here."""
 
 from __future__ import annotations
 

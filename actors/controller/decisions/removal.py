@@ -38,7 +38,7 @@ _OFFSETS_FACTOR: Final = "offsets.topic.replication.factor"
 
 
 def removal_refused(metadata: ClusterMetadata, config: BrokerConfig, broker_id: int) -> str | None:
-    """Why a removal may not begin: the value that the brokers that are left could not keep; None if it may."""
+    """The reason why a removal may not begin, such as a value that the brokers left could not keep; None if it may."""
     left = staying(metadata) - {broker_id}
     if broker_id not in metadata.brokers:
         return f"there is no broker {broker_id}"
@@ -198,7 +198,7 @@ def _unregistered(metadata: ClusterMetadata) -> list[Record]:
 
 
 def is_empty(metadata: ClusterMetadata, broker_id: int) -> bool:
-    """Whether no partition has the broker as a replica."""
+    """True if no partition has the broker as a replica."""
     return next(held_by(metadata, broker_id), None) is None
 
 
@@ -206,7 +206,7 @@ def is_empty(metadata: ClusterMetadata, broker_id: int) -> bool:
 
 
 def under_way(metadata: ClusterMetadata, broker_id: int) -> int:
-    """How many partitions are being moved away from the broker."""
+    """The number of partitions that are being moved away from the broker."""
     return sum(1 for _, partition in held_by(metadata, broker_id) if broker_id in partition.removing)
 
 
@@ -256,7 +256,7 @@ def _target(partition: PartitionInfo) -> tuple[int, ...]:
 
 
 def _is_moving(ground: Ground, partition: PartitionInfo) -> bool:
-    """Whether a replica moves away from a broker that is being removed, and all are there that have a part in it."""
+    """True if a replica moves away from a broker that is being removed, and leader and new replicas are alive."""
     leaves = not ground.metadata.removals.keys().isdisjoint(partition.removing)
     return leaves and ground.alive.issuperset((partition.leader, *partition.adding))
 

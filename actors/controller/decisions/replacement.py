@@ -22,7 +22,7 @@ from placement.together import Election, Outcome
 
 
 def directory_refused(metadata: ClusterMetadata, broker_id: int, told: str) -> str | None:
-    """Why a broker with this directory may not register; None if it may. One that was removed may with none."""
+    """The reason why a broker with this directory may not register; None if it may. A removed one never may."""
     if broker_id in metadata.removed:
         return was_removed(broker_id)
     known = metadata.directories.get(broker_id)

@@ -1,4 +1,4 @@
-"""What the controller decides about topics, as functions of the cluster's metadata. Nothing is applied here."""
+"""Decisions about topics, as functions of the cluster's metadata. Nothing is applied here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controller decides about users: which SCRAM credentials there are (KIP-554).
+"""Decisions about users: their SCRAM credentials (KIP-554).
 
 The broker that was asked has checked what can be told without the metadata, and has made the keys: passwords do not
 come here.
@@ -17,7 +17,7 @@ from placement.records import Record, RemoveUserScramCredentialRecord, ScramSecr
 
 
 def alter_scram(metadata: ClusterMetadata, config: BrokerConfig, asked: AlterScram, new_id: NewId) -> Decision:
-    """Forget and keep credentials. Who had none to be forgotten is told so; the others are carried out."""
+    """Forget and keep credentials. A deletion of one that is not there is refused; the others are carried out."""
     outcomes: list[UserOutcome] = []
     records: list[Record] = []
     known = set(metadata.scram)

@@ -24,7 +24,7 @@ class _State(Enum):
 
 
 class Commit:
-    """What becomes of records that were appended: all commit or none. `index` is that of the record after them."""
+    """The outcome of records that were appended: all commit or none. `index` is that of the record after them."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -33,7 +33,7 @@ class Commit:
 
     @property
     def done(self) -> bool:
-        """Whether the records have committed."""
+        """True if the records have committed."""
         return self._state is _State.COMMITTED
 
     def then(self, committed: Callable[[], None], dropped: Callable[[], None] | None = None) -> None:
@@ -60,7 +60,7 @@ class Commit:
     def end(self, *, committed: bool) -> list[Exception]:
         """The records have committed, or never will. Only the metadata they belong to calls this.
 
-        All who wait are called. What some of them raise, which is a bug, is returned.
+        All who wait are called. Exceptions that they raise, which are bugs, are returned.
         """
         self._state = _State.COMMITTED if committed else _State.DROPPED
         then, self._then = self._then, []
@@ -99,7 +99,7 @@ class DecidedMetadata:
 
     @property
     def end(self) -> Commit:
-        """What becomes of all that has been decided so far."""
+        """The commit of all that has been decided so far; already done if nothing waits."""
         if self._pending:
             return self._pending[-1][0]
         commit = Commit(self.committed.version)

@@ -1,4 +1,4 @@
-"""What a change of the metadata means to an operator: elections, in-sync sets, moves, brokers that come and die.
+"""The events in a change of the metadata, for operators: elections, in-sync sets, moves, brokers that come and die.
 
 A change may be about thousands of partitions, when a broker dies. Then one event stands for all of a kind.
 """
@@ -44,7 +44,7 @@ _TOPICS: Final = frozenset(("created", "grown", "deleted"))
 
 
 class Changes:
-    """What records are about to change. Made before they are applied, read afterwards."""
+    """The changes that records make. An object is made before they are applied, and read afterwards."""
 
     def __init__(self, metadata: ClusterMetadata, records: Sequence[Record]) -> None:
         self._metadata = metadata
@@ -54,7 +54,7 @@ class Changes:
         self._sizes = {name: len(metadata.topics[name].partitions) for name in topics}
 
     def said(self) -> Iterator[Said]:
-        """What is said of the change. Elections that a broker's start allows are told after it."""
+        """The events of the change. Elections that a broker's start allows come after it."""
         by_kind: dict[str, list[Said]] = {}
         for each in self._each():
             if each[0] == "start":
@@ -92,7 +92,7 @@ class Changes:
                     yield "settings", f"broker {name}" if name else "brokers", "Settings were changed."
 
     def _is_last_new(self, topic: str, index: int) -> bool:
-        """Whether a topic that was there has this partition as the last of those it was given."""
+        """True if the partition is the last of those that were added to a topic that was there before."""
         now = self._metadata.topics.get(topic)
         return now is not None and self._sizes.get(topic, index + 1) <= index == len(now.partitions) - 1
 

@@ -27,7 +27,7 @@ class LogFile:
         self._lock = _locked(path.parent, lock_timeout_s)
 
     def read(self) -> list[tuple[int, bytes]]:
-        """Where each frame begins, and its body. A torn end is left out, and cut off when the file is opened.
+        """The byte position and the body of each frame. A torn end is left out, and cut off when the file is opened.
 
         Raises MetadataLogError if a frame before the end is damaged, because brokers know of the records after it.
         """

@@ -1,4 +1,4 @@
-"""What lies in a metadata log's file: frames of length, CRC-32C and msgpack, in the layout of a level.
+"""The content of a metadata log's file: frames of length, CRC-32C and msgpack, in the layout of a level.
 
 The first frame names the layout: `["format", 1]`, or from level 2 on `["format", LEVEL, RELEASE]`, the release that
 wrote the file. From level 5 on it is `["format", LEVEL, RELEASE, DIRECTORY]`, and the others are the pieces of the
@@ -76,7 +76,7 @@ Content: TypeAlias = Format | MetadataImage | Entry
 
 
 def fits(record: Record, level: int) -> bool:
-    """Whether the layout of a level can hold a record: the first has no versions and no kinds that came with them."""
+    """True if the layout of a level can hold a record: the first has no versions and no kinds that came with them."""
     return level >= VERSIONED or (record.VERSION == 0 and not isinstance(record, _OF_VERSIONED))
 
 
@@ -92,7 +92,7 @@ def packed(content: Content, level: int) -> bytes:
 
 
 def decode(body: bytes, level: int) -> Content:
-    """What a frame's body is, in a file of this level. Raises ArrayError, UnknownRecordError."""
+    """The content of a frame's body, in a file of this level. Raises ArrayError, UnknownRecordError."""
     match msgpack.unpackb(body, strict_map_key=False):
         case ["format", int(found), *rest]:
             return Format(found, *map(str, rest[:2]))

@@ -24,7 +24,7 @@ LAYOUTS: Final = range(1, QUORUM)
 
 
 class Log(Protocol):
-    """What the controller needs of a log."""
+    """The part of a log that the controller needs."""
 
     @property
     def decided(self) -> ClusterMetadata:
@@ -36,7 +36,7 @@ class Log(Protocol):
 
     @property
     def end(self) -> Commit:
-        """What becomes of all that was appended so far."""
+        """The commit of all that was appended so far."""
 
     @property
     def next_epoch(self) -> int:
@@ -61,13 +61,13 @@ class Log(Protocol):
 
 
 def way_out(release: str, own: str) -> str:
-    """What to do about a log that has records which are not known here; `release` has written it, if that is known."""
+    """The advice about a log that has records not known here. `release` has written it; empty if nobody knows."""
     by = f"Coterie {release} wrote it" if release else "a newer version of Coterie wrote it"
     return f"{by}, and this is {own}: start that version, or a newer one"
 
 
 class Snapshots(Protocol):
-    """Where a log gets what stands for its records, and who is given what it has found at its beginning."""
+    """The owner of the state behind a log: it gives snapshots of it, and takes the one that a log begins with."""
 
     def snapshot(self) -> MetadataImage:
         """All that has committed."""
@@ -150,7 +150,7 @@ class MetadataLog:
 
     @property
     def states(self) -> DecidedMetadata:
-        """What another log goes on with that takes this one's place."""
+        """The states with which a log goes on that takes this one's place."""
         return self._states
 
     # --- a start ---
@@ -239,7 +239,7 @@ class MetadataLog:
 
     @property
     def _lags(self) -> bool:
-        """Whether the file still has that of a lower one."""
+        """True if the file still has the layout of a lower level."""
         return self._level < self._layout
 
     def _catch_up(self, records: Sequence[Record]) -> None:
@@ -252,7 +252,7 @@ class MetadataLog:
             log.warning("%s keeps the layout of level %d: %s", self.path, self._level, error)
 
     def _shorten(self) -> None:
-        """Rewrite the file if that can be. What was appended has committed, whatever becomes of this."""
+        """Rewrite the file if that can be. Appended records have committed, whatever becomes of this."""
         try:
             self._rewrite()
         except Exception as error:  # of a bug, too

@@ -92,7 +92,7 @@ class QuorumLog:
         self.states = states or DecidedMetadata(ClusterMetadata())
         self._snapshots: Snapshots = self.states
         self._effects: deque[Effect] = deque()
-        self._waiting: deque[tuple[int, Commit]] = deque()  # what is decided, by the indices of its entries
+        self._waiting: deque[tuple[int, Commit]] = deque()  # the index of each decided entry, until it commits
         self._failure: OSError | None = None
         journal = file.read()
         if states is None:
@@ -139,11 +139,11 @@ class QuorumLog:
 
     @property
     def leads(self) -> bool:
-        """Whether records can be appended here, as far as this voter knows."""
+        """True if records can be appended here, as far as this voter knows."""
         return self._failure is None and self._voter.leads
 
     def confirms(self) -> bool:
-        """Whether it leads, and nobody else can by now."""
+        """True if it leads, and nobody else can by now."""
         return self._failure is None and self._voter.confirms(self._clock())
 
     @property
@@ -167,7 +167,7 @@ class QuorumLog:
         self._drive()
 
     def deadline(self) -> float:
-        """When `on_time` is due; infinite for one voter alone."""
+        """The time at which `on_time` is due, by `clock`; infinite for one voter alone."""
         return self._voter.deadline()
 
     # --- what happens ---

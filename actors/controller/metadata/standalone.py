@@ -132,7 +132,7 @@ def _no_time() -> float:
 
 
 def _is_of_one_node(file: LogFile) -> bool:
-    """Whether there is a file in a form from before there were voters. What is damaged in it, its reader says."""
+    """True if there is a file in a form from before there were voters. Damage in it is its reader's to report."""
     try:
         (_, first), *_ = file.read() or [(0, b"")]
         return bool(first) and not _is_header_of_voter(first)

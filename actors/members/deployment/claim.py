@@ -1,4 +1,4 @@
-"""Which of several supervisors looks after a pool, as a table: the last one whose word stands in the topic.
+"""The choice of the supervisor that looks after a pool, as a table: the last one whose word stands in the topic.
 
 Pure: the records that were read go in, a rule comes out, which `steward` carries out. Whoever wants a pool writes down
 a term, and has it once that is read back as the last one. The stage changes when what the rule says has been done, so
@@ -29,13 +29,13 @@ class Here:
     node_id: str
     actor_id: str
     restarted: bool = False
-    """Whether the actor had another process before."""
+    """True if the actor had another process before."""
     after: str = ""
     """The actor that looked after the pool when this one was wanted."""
 
 
 class Stage(Enum):
-    """Where the claim stands. See above."""
+    """The stages of a claim. See above."""
 
     STRANGER = "STRANGER"
     CLAIMED = "CLAIMED"

@@ -32,7 +32,7 @@ _SETTLED: Final = (PoolState.RUNNING, PoolState.PAUSED)
 class DeployedPool:
     """A pool by its name. `ConsumerPool.deploy` and `ConsumerPool.attach` return it; it holds nothing open.
 
-    What is wished stands in the topic `__coterie_pools` when a method returns; the supervisor does it then, at once or
+    A wish stands in the topic `__coterie_pools` when a method returns; the supervisor carries it out then, at once or
     when Ray has restarted it. `scale`, `pause`, `resume` and `restart` need no Ray. `describe` asks the supervisor if
     this process is connected to the Ray on which it runs; otherwise it says what the topic says.
 
@@ -98,16 +98,16 @@ class DeployedPool:
         return view.unsupervised(self.name, self._record())
 
     def handled(self) -> int:
-        """How many records the members are done with since the supervisor began, as ConsumerPool.handled says."""
+        """The number of records that members are done with since the supervisor began, as in ConsumerPool.handled."""
         return self.describe().handled
 
     def logs(
         self, slot: int | None = None, *, tail: int = 100, since_ms: int = 0, after: Cursor | None = None
     ) -> list[MemberLine]:
-        """What the members have printed and logged, as ConsumerPool.logs says. Their supervisor is asked.
+        """The lines that the members have printed and logged, as in ConsumerPool.logs. Their supervisor is asked.
 
-        What it knows of members that have ended is forgotten when it ends itself. Raises PoolError if this process is
-        not connected to its Ray, or it does not answer.
+        When it ends itself, it forgets the lines of members that have ended. Raises PoolError if this process is not
+        connected to its Ray, or it does not answer.
         """
         wanted = Wanted(slot, tail, since_ms, after or {})
         if problem := wanted.problem():

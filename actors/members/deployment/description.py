@@ -1,4 +1,4 @@
-"""What is known of a deployed pool, as users see it."""
+"""The description of a deployed pool, as users see it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.members.slots import MemberStatus
 
 
 class PoolState(StrEnum):
-    """How a deployed pool is. It follows from the topic, the rollout and the members (`view.state_of`)."""
+    """The state of a deployed pool. It follows from the topic, the rollout and the members (`view.state_of`)."""
 
     STARTING = "Starting"
     """Members are started for the first time, or again after all have died; nothing has been proved to work yet."""
@@ -42,11 +42,11 @@ class RolloutStatus:
     of: int
     """Members in all."""
     rolled_back: str | None = None
-    """Why it was given up, and the members went back to `from_version`; None if it was not."""
+    """The reason why it was given up and the members went back to `from_version`; None if it was not."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it is left to do."""
+        """True if nothing of it is left to do."""
         return self.done >= self.of
 
 
@@ -63,11 +63,11 @@ class PoolDescription:
     group_id: str
     topics: tuple[str, ...]
     size: int
-    """How many members it is to have, also while it pauses."""
+    """The number of members that it is to have, also while it pauses."""
     autoscale: Autoscale | None
     paused: bool
     deployed_at_ms: int
-    """When the last version was deployed, in Unix milliseconds."""
+    """The time at which the last version was deployed, in Unix milliseconds."""
     bootstrap_servers: str
     members: tuple[MemberStatus, ...] = ()
     """By slot. Empty if no supervisor was asked."""
@@ -80,4 +80,4 @@ class PoolDescription:
     last_error: str | None = None
     """The last thing that went wrong, of a member or a version, since the supervisor began."""
     size_changes: tuple[SizeChange, ...] = ()
-    """When and why the size has changed, the last hundred times since the supervisor began."""
+    """The last hundred changes of size since the supervisor began, the oldest first."""

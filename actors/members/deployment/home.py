@@ -1,10 +1,10 @@
-"""Whether this Ray is a pool's home, that of its brokers, and the seal of what was deployed there. It calls Ray.
+"""A pool's home, which is the Ray of its brokers, and the seals of the versions deployed there. It calls Ray.
 
 A supervisor unpickles what stands in the topic, which is to run code. Without ACLs everybody may write there who
 reaches a listener; if that is on loopback, all users of the machine. So a version that is deployed at home is sealed by
 the cluster's controller, with a key that only the cluster's own user can read (`controller/pool_seals.py`), and at home
 no version is loaded without its seal, or after the controller has heard that it was replaced or its pool was stopped.
-Who can ask the controller has Ray's token, and so may run code anyway.
+Anyone who can ask the controller has Ray's token, and so may run code anyway.
 
 Pools of brokers that are not on this Ray have no seals: there, who may write to the topic has his code run.
 """
@@ -44,14 +44,14 @@ class Home:
         self._call = session().call
 
     def is_here(self) -> bool:
-        """Whether its brokers are on this Ray. Raises PoolError if that cannot be told."""
+        """True if its brokers are on this Ray. Raises PoolError if that cannot be told."""
         try:
             return self._find()
         except ConnectionError as error:
             raise PoolError(str(error)) from None
 
     def _find(self) -> bool:
-        """Whether there is its controller. One that Ray starts again just now is waited for. Raises ConnectionError."""
+        """Find its controller, also while Ray restarts it. Returns whether there is one. Raises ConnectionError."""
         deadline = REAL.clock.monotonic() + _AWAY_SECONDS
         try:
             while (away := self._look()) and REAL.clock.monotonic() < deadline:

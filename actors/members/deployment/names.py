@@ -1,4 +1,4 @@
-"""What deployed pools are called, for whoever only has to look whether there are any."""
+"""The topic and the Ray namespace of deployed pools, for whoever only has to look whether there are any."""
 
 from __future__ import annotations
 

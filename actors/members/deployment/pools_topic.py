@@ -50,12 +50,12 @@ class PoolsTopic:
     # --- the cluster ---
 
     def cluster_id(self) -> str:
-        """Which Kafka cluster this is."""
+        """The id of the Kafka cluster; "" if its brokers give none."""
         with self._admin() as admin:
             return admin.describe_cluster().cluster_id or ""
 
     def exists(self) -> bool:
-        """Whether there is such a topic."""
+        """True if the topic exists."""
         with self._admin() as admin:
             return TOPIC in admin.list_topics()
 
@@ -67,7 +67,7 @@ class PoolsTopic:
                 with contextlib.suppress(TopicAlreadyExistsError):  # two programs have wanted it
                     admin.create_topics([wanted])
                 return
-            with contextlib.suppress(TopicAuthorizationError):  # who may write need not know its settings
+            with contextlib.suppress(TopicAuthorizationError):  # a program that may write need not know its settings
                 policy = _config(admin, "cleanup.policy")
                 if policy != "compact":
                     why = f"must have cleanup.policy=compact, and has {policy}: it would forget pools"
@@ -87,7 +87,7 @@ class PoolsTopic:
 
     @contextlib.contextmanager
     def follow(self, only: str | None = None) -> Iterator[Following]:
-        """What is written, up to now, of all pools or the one called `only`; then what comes.
+        """Yield a Following of all pools, or of the one called `only`, that has read all records written by now.
 
         Raises KafkaError if the topic does not exist.
         """

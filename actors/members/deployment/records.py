@@ -1,4 +1,4 @@
-"""What stands in the topic `__coterie_pools`: records by key, their bytes, and what a pool is by all of its own.
+"""The records of the topic `__coterie_pools`: their keys, their bytes, and the pool that a set of them describes.
 
 A pool `billing` has the keys `billing` (its version), `billing/size`, `billing/paused`, `billing/restart`, which
 programs write, and `billing/term`, `billing/good`, `billing/progress`, `billing/deaths`, which its supervisor writes.
@@ -46,7 +46,7 @@ class Deployment:
     settings: Mapping[str, str]
     """Of a client's logins and TLS, as JSON: paths and names, and nothing that is secret."""
     at_home: bool
-    """Whether it was deployed on the Ray on which the brokers run, and begins again with them."""
+    """True if it was deployed on the Ray on which the brokers run, and begins again with them."""
     python: str
     body: bytes = field(repr=False)
     seal: bytes = field(repr=False, default=b"")
@@ -54,7 +54,7 @@ class Deployment:
 
     @property
     def policy(self) -> Autoscale | None:
-        """How it follows its load. Raises ConfigurationError if it makes no sense."""
+        """The rule by which it follows its load; None if it does not. Raises ConfigurationError for a bad one."""
         if self.autoscale is None:
             return None
         given: dict[str, Any] = {
@@ -80,7 +80,7 @@ class Deployment:
 
 
 def autoscale_values(policy: Autoscale | None) -> dict[str, float] | None:
-    """What is set in it."""
+    """The fields of a policy that are not None, by name; None without a policy."""
     if policy is None:
         return None
     values = {each.name: getattr(policy, each.name) for each in fields(policy)}
@@ -94,7 +94,7 @@ def security_texts(settings: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many members are wished."""
+    """The wished number of members."""
 
     incarnation: str
     size: int
@@ -106,7 +106,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Whether there are to be no members."""
+    """A wish to pause the pool, which leaves it without members, or to resume it."""
 
     incarnation: str
     paused: bool
@@ -155,7 +155,7 @@ class Good:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a supervisor has come, for the one after it."""
+    """The progress of a supervisor, for the one after it."""
 
     incarnation: str
     deployment: str
@@ -163,9 +163,9 @@ class Progress:
     done: tuple[int, ...] = ()
     """The slots in which it has proved to work."""
     rolled_back: str | None = None
-    """Why it was given up."""
+    """The reason why it was given up; None if it was not."""
     size: int | None = None
-    """How many members a pool that follows its load had."""
+    """The last size of a pool that follows its load."""
 
     def check(self) -> None:
         """Raise PoolError if it makes no sense."""
@@ -177,7 +177,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Deaths:
-    """What is noted of records that were in hand when members died, so that it outlives the supervisor."""
+    """The notes of records that were in hand when members died, so that they outlive the supervisor."""
 
     incarnation: str
     deployment: str
@@ -209,11 +209,11 @@ KINDS: Final = {
     Progress: "progress",
     Deaths: "deaths",
 }
-"""What stands behind the pool's name in their keys."""
+"""The part of a record's key behind the pool's name, by class."""
 
 
 def is_name(name: str) -> bool:
-    """Whether a pool can be called so."""
+    """True if a pool can be called so."""
     return _NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
@@ -272,7 +272,7 @@ class PoolRecord:
     scaled: int | None = None
     """The size that was wished last."""
     scaled_last: bool = False
-    """Whether that was after the last version."""
+    """True if that was after the last version."""
     paused: bool = False
     restart: str = ""
     term: str = ""
@@ -287,14 +287,14 @@ class PoolRecord:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What is noted of records, if it is about this version and this restart."""
+        """The notes of records, if they are about this version and this restart; else none."""
         deaths = self.deaths
         same = deaths is not None and (deaths.deployment, deaths.restart) == (self.deployment.id, self.restart)
         return deaths.notes if deaths is not None and same else ()
 
     @property
     def rolled_back(self) -> str | None:
-        """Why the last version was given up; None if it was not."""
+        """The reason why the last version was given up; None if it was not."""
         progress = self.progress
         return progress.rolled_back if progress and progress.deployment == self.deployment.id else None
 
@@ -305,7 +305,7 @@ class PoolRecord:
 
     @property
     def size(self) -> int:
-        """How many members it is to have; if it follows its load, how many to begin with."""
+        """The number of members that it is to have; if it follows its load, the number to begin with."""
         wanted = self.wanted
         policy = wanted.policy
         if policy is not None:

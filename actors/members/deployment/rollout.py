@@ -1,4 +1,4 @@
-"""How a version goes through the members of a pool, one at a time: what to do next, by what they are doing now.
+"""The rollout of a version through the members of a pool, one at a time: the next step, by what they are doing now.
 
 Pure: the places and the time go in, one step comes out, which `steward` carries out. A place that runs the wanted
 version is *good* once it has handled a record, or has had nothing to do for `SETTLE_SECONDS`; only then comes the next
@@ -21,7 +21,7 @@ from typing import Final
 SETTLE_SECONDS: Final = 3.0
 DRAIN_SECONDS: Final = 30.0
 OVERDUE: Final = f"it had not finished what it had in hand {DRAIN_SECONDS:g} s after it was to make room for a version"
-"""How long a member may take to finish what is in hand before its successor begins."""
+"""The reason for ending a member that takes more than DRAIN_SECONDS to finish what is in hand."""
 _DEATHS_MAX: Final = 3
 _DEAD_LETTERS_MAX: Final = 10
 
@@ -46,7 +46,7 @@ TRANSITIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What one place of the pool is doing. What is counted is counted since it was renewed."""
+    """The state of one place of the pool. Its counts begin when it was renewed."""
 
     slot: int
     mark: str
@@ -55,13 +55,13 @@ class Place:
     """Of its member's last report."""
     error: str | None = None
     renewing: bool = False
-    """Whether the member before is still to end."""
+    """True if the member before is still to end."""
     renewed_s: float = 0.0
-    """When it was renewed."""
+    """The monotonic time at which the member before was told to end."""
     running_s: float | None = None
-    """Since when its present member runs."""
+    """The monotonic time since which its present member runs; None if it does not yet."""
     busy: bool = False
-    """Whether a handler runs now."""
+    """True if a handler runs now."""
     handled: int = 0
     """Without dead letters."""
     dead_letters: int = 0
@@ -69,7 +69,7 @@ class Place:
 
     @property
     def failed(self) -> bool:
-        """Whether its member has given up."""
+        """True if its member has given up."""
         return self.state in ("Failing", "Failed") and not self.renewing
 
 
@@ -100,21 +100,21 @@ class Rollout:
         """Of the version that all are to run."""
         self.done = frozenset(done)
         self.reason: str | None = None
-        """Why it was given up."""
+        """The reason why it was given up; None if it was not."""
         self._fallback = fallback if fallback != mark else None
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it is left to do."""
+        """True if nothing of it is left to do."""
         return self.phase in (Phase.DONE, Phase.HALTED)
 
     def moves(self, places: Sequence[Place]) -> bool:
-        """Whether members are being replaced, so that nothing else is to be changed."""
+        """True while members are being replaced, so that nothing else is to be changed."""
         waits = self._fallback is not None and any(place.slot not in self.done for place in places)
         return not self.over and (waits or any(place.mark != self.mark or place.renewing for place in places))
 
     def step(self, places: Sequence[Place], now_s: float) -> Step:
-        """What to do now. Afterwards `phase`, `mark`, `done` and `reason` say how far it has come."""
+        """Decide the next step, if any. Afterwards `phase`, `mark`, `done` and `reason` say how far it has come."""
         if self.over:
             return None
         present = [place for place in places if place.mark == self.mark]
@@ -158,7 +158,7 @@ def _is_good(place: Place, now_s: float) -> bool:
 
 
 def _why_bad(place: Place, on_trial: bool) -> str | None:
-    """Why the version does not work there; None if it may. One that is `on_trial` has to show that it does."""
+    """The reason why the version does not work there; None if it may. If `on_trial`, it has to show that it does."""
     if place.failed:
         return place.error or "it has failed"
     if place.renewing or place.handled or not on_trial:

@@ -62,7 +62,7 @@ def _olds(name: str, record: PoolRecord) -> Iterator[Old]:
 
 
 def _with_new_seals(record: PoolRecord, seals: dict[bytes, bytes]) -> list[Record]:
-    """What has to be written. A size that was wished after the version is wished after it again."""
+    """The records that have to be written. A size that was wished after the version is wished after it again."""
     made: list[Record] = []
     deployment, good = _sealed(record.deployment, seals), record.good and _sealed(record.good, seals)
     if deployment is not None:

@@ -1,4 +1,4 @@
-"""The seals of deployed pools as a steward and programs see them. What gives them is the pool's home."""
+"""The seals of deployed pools as a steward and programs see them. The pool's home gives them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from placement.sealed_pools import SealedVersion
 
 
 class Seals(Protocol):
-    """Which versions may run here. All methods raise ConnectionError if nobody can tell now."""
+    """Decides which versions may run here. All methods raise ConnectionError if nobody can tell now."""
 
     def check(self, name: str, deployment: Deployment) -> None:
         """Raise PoolError for what is not to be run as this pool."""
@@ -38,4 +38,4 @@ class _Unsealed:
 
 
 UNSEALED: Final[Seals] = _Unsealed()
-"""Where there are no seals every version may run."""
+"""The seals of a Ray that has none: every version may run."""

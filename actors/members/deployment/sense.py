@@ -1,4 +1,4 @@
-"""Whether what a record of the topic `__coterie_pools` says makes sense: whoever may write there may write anything."""
+"""Checks that records of the topic `__coterie_pools` make sense: whoever may write there may write anything."""
 
 from __future__ import annotations
 

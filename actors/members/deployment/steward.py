@@ -69,7 +69,7 @@ class Steward:
 
     @property
     def over(self) -> bool:
-        """Whether there is no such pool any more, and nothing is left to do."""
+        """True if nothing is left to do: the pool is gone, or an actor on another Ray has taken it over."""
         return self._claim.stage is Stage.OVER
 
     def _new_means(self) -> Means:
@@ -100,7 +100,7 @@ class Steward:
         )
 
     def logs(self, wanted: Wanted) -> list[MemberLine]:
-        """What the members have printed and logged. Raises PoolError if that cannot be wanted."""
+        """The lines that the members have printed and logged. Raises PoolError if `wanted` makes no sense."""
         tending = self._tending
         return tending.crew.logs(wanted) if tending is not None else []
 

@@ -44,7 +44,7 @@ _DRAIN_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSpec:
-    """What a supervisor is told when it is started: where the rest stands. `security` are settings of a client.
+    """The arguments of a supervisor: they say where it finds the rest. `security` are settings of a client.
 
     `after` is the actor that it takes the pool over from, if there was one. `at_home`: whether the brokers are on the
     same Ray, and versions have to be sealed.
@@ -113,7 +113,7 @@ class PoolSupervisor:
         return self._steward.describe()
 
     def logs(self, wanted: Wanted) -> list[MemberLine]:
-        """What the members have printed and logged."""
+        """The lines that the members have printed and logged."""
         return self._steward.logs(wanted)
 
     def close(self, timeout_s: float) -> None:
@@ -128,7 +128,7 @@ def _end_process() -> None:
 
 
 def connected() -> bool:
-    """Whether this process is connected to a Ray."""
+    """True if this process is connected to a Ray."""
     return bool(ray.is_initialized())
 
 
@@ -144,7 +144,7 @@ def start(spec: SupervisorSpec) -> None:
 
 
 def is_there(cluster_id: str, name: str) -> bool:
-    """Whether Ray has a supervisor of this pool, be it that it starts it again just now."""
+    """True if Ray has a supervisor of this pool, also while Ray is restarting it."""
     return _found(cluster_id, name) is not None
 
 
@@ -156,7 +156,7 @@ def _found(cluster_id: str, name: str) -> Any:
 
 
 def describe(cluster_id: str, name: str) -> PoolDescription | None:
-    """What its supervisor says of a pool; None if there is none on this Ray, or it cannot be asked now."""
+    """The description of a pool by its supervisor; None if there is none on this Ray, or it cannot be asked now."""
     supervisor = _found(cluster_id, name) if connected() else None
     if supervisor is None:
         return None
@@ -167,7 +167,7 @@ def describe(cluster_id: str, name: str) -> PoolDescription | None:
 
 
 def logs(cluster_id: str, name: str, wanted: Wanted) -> list[MemberLine]:
-    """What a supervisor says that its members have printed. Raises PoolError if none can be asked."""
+    """The lines that members have printed and logged, from their supervisor. Raises PoolError if none can be asked."""
     if not connected():
         raise PoolError(f"this process is not connected to Ray, and the supervisor of pool {name!r} cannot be asked")
     supervisor = _found(cluster_id, name)

@@ -33,7 +33,7 @@ class Trouble:
     error: str | None = None
     """The last error."""
     stuck: bool = False
-    """Whether no version of it can be loaded, or something else keeps it from beginning."""
+    """True if no version of it can be loaded, or something else keeps it from beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Where the members go from and to."""
+    """The versions that the members go from and to."""
 
     base: Version
     """The version to go back to, which members have that the rollout has not reached."""
@@ -72,7 +72,7 @@ class Tending:
     def __init__(self, means: Means, crew: Crew, course: Course, record: PoolRecord, rolled_back: str | None) -> None:
         self.crew = crew
         self.rolled_back = rolled_back
-        """Why the newest version was given up; None if it was not."""
+        """The reason why the newest version was given up; None if it was not."""
         self._means = means
         self._course = course
         self._written: Progress | None = None
@@ -108,7 +108,7 @@ class Tending:
 
     @property
     def rollout(self) -> Rollout:
-        """How the version goes through the members."""
+        """The rollout of the version that goes through the members."""
         return self._course.rollout
 
     @property
@@ -154,7 +154,7 @@ class Tending:
 
     def _made(self, mark: str) -> Deployment:
         found = self._means.versions.deployment(mark)
-        assert found is not None  # what the members run, or are to run, is kept
+        assert found is not None  # the versions that members run, or are to run, are kept
         return found
 
     # --- the members ---
@@ -183,7 +183,7 @@ class Tending:
         return self._course.base if size else self._means.versions.version(self.rollout.mark)
 
     def _moves(self) -> bool:
-        """Whether members are being replaced now."""
+        """True if members are being replaced now."""
         return self.rollout.moves(view.places(self.crew.slots))
 
     def _advance(self, record: PoolRecord) -> None:
@@ -203,7 +203,7 @@ class Tending:
         match step:
             case Renew(number, mark):
                 for slot in self._slots_of(number):
-                    # Who goes back is rid of the version that does not work at once.
+                    # A member that goes back is rid of the version that does not work at once.
                     beside = self.rollout.phase is not Phase.RETURNING
                     self.crew.slots.renew(slot, self._means.versions.version(mark), beside=beside)
             case EndNow(number):

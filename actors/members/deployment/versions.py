@@ -14,7 +14,7 @@ from actors.runtime.process import error_text
 
 
 class Loaded(NamedTuple):
-    """What members are started with, and the deployment that it was made of."""
+    """A loaded version, and the deployment that it was made of."""
 
     version: Version
     deployment: Deployment
@@ -30,7 +30,7 @@ class Versions:
         self._loaded: dict[str, Loaded] = {}
 
     def load(self, deployment: Deployment, restart: str) -> Version:
-        """What members of a version are started with. Raises PoolError if it cannot be loaded here."""
+        """Load a version to start members with, unless it is loaded. Raises PoolError if it cannot be loaded here."""
         mark = f"{deployment.id}/{restart}"
         self._seals.check(self._name, deployment)  # also one that is loaded already: it may be an old record again
         if mark not in self._loaded:
@@ -42,7 +42,7 @@ class Versions:
         return self._loaded[mark].version
 
     def deployment(self, mark: str) -> Deployment | None:
-        """What the version of this mark was made of; None if it is not loaded any more."""
+        """The deployment that the version of this mark was made of; None if it is not loaded any more."""
         found = self._loaded.get(mark)
         return found.deployment if found is not None else None
 
@@ -52,7 +52,7 @@ class Versions:
 
 
 def load(deployment: Deployment, bootstrap_servers: str, mark: str) -> Version:
-    """What its members are started with. This runs code of the handler's. Raises PoolError if that fails."""
+    """Load the version to start members with. This runs code of the handler's. Raises PoolError if that fails."""
     try:
         arguments: dict[str, Any] = pickle.loads(deployment.body)
         arguments |= {"bootstrap_servers": bootstrap_servers}

@@ -1,4 +1,4 @@
-"""What a pool is by its records and its members: the places as a rollout sees them, the description as users see it."""
+"""A pool by its records and its members: the places as a rollout sees them, the description as users see it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.members.supervision import Supervision
 
 
 def places(slots: Supervision) -> list[Place]:
-    """What the members are doing, for a rollout."""
+    """The places of the members, for a rollout."""
     with slots.changed:
         return [_place(slot) for slot in slots.all()]
 

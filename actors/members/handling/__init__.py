@@ -1,4 +1,4 @@
-"""How a member handles records: what stands between `Consumer.poll` and the user's handler, and back to the commit.
+"""The handling of records by a member: from `Consumer.poll` to the user's handler, and back to the commit.
 
 A poll's records become pieces of work (`work`): a record, or a batch of one partition. A piece is tried, tried again,
 taken apart or set aside as a dead letter (`delivery`, which has no thread and no I/O of its own: it says what comes

@@ -1,4 +1,4 @@
-"""Where partitions begin that have no committed offset: their start is committed before their first record."""
+"""The start of partitions without a committed offset: it is committed before their first record is handled."""
 
 from __future__ import annotations
 

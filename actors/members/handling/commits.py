@@ -1,8 +1,8 @@
-"""When a member commits which offsets.
+"""The commits of a member: their times, and their offsets.
 
-After each poll what is new, and within a poll's work each `auto_commit_interval_ms`; before partitions are given up
-everything. The pool is told before each commit how many records it covers, so that it knows which come again if this
-process dies (`links/member_counts`).
+A member commits what is new after each poll, and within a poll's work each `auto_commit_interval_ms`; before partitions
+are given up it commits all that is done. The pool is told before each commit how many records it covers, so that it
+knows which come again if this process dies (`links/member_counts`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Commits:
             self.later()
 
     def due_in(self) -> float:
-        """In how many seconds `if_due` commits."""
+        """The seconds until `if_due` commits."""
         return max(0.0, self._due_s - self._monotonic())
 
     def later(self) -> None:
@@ -164,7 +164,7 @@ class Commits:
         self._heard(done)
 
     def _away(self) -> bool:
-        """Whether no broker has answered for some time."""
+        """True if no broker has answered for some time."""
         return self._consumer.hindrance(grace_ms=_OUTAGE_MS) is not None
 
     def _comes_again(self, error: Exception) -> None:

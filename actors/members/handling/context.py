@@ -1,4 +1,4 @@
-"""What a handler is told of the records it gets, and where it leaves the records that it produces."""
+"""The context of a handler's call: facts about the records it gets, and a place for the records that it produces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StopSignal(Protocol):
     """Says that a handler should come to an end. A threading.Event is one."""
 
     def is_set(self) -> bool:
-        """Whether the member stops, or gives the partition up."""
+        """True if the member stops, or gives the partition up."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -38,7 +38,7 @@ class Output(NamedTuple):
 
 @dataclass(slots=True)
 class Outputs:
-    """What one attempt has produced so far. When the attempt is over, it takes no more."""
+    """The records that one attempt has produced so far. When the attempt is over, it takes no more."""
 
     records: list[Output] = field(default_factory=list)
     over: bool = False
@@ -51,14 +51,14 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a handler gets beside its record or batch, if it has a second parameter."""
+    """The second argument of a handler, beside its record or batch, if it has a parameter for it."""
 
     topic: str
     partition: int
     offset: int
     """Of the record; of a batch's first record."""
     next_offset: int
-    """What is committed when this is handled."""
+    """The offset that is committed when this is handled."""
     timestamp: int
     """Unix milliseconds, of the record or a batch's first record; -1 for Arrow batches, which have a column of them."""
     headers: Headers
@@ -88,7 +88,7 @@ class Context:
         self._outputs.add(Output(topic, value, key, headers, partition, timestamp_ms))
 
     def close(self) -> list[Output]:
-        """What was produced; no more is taken."""
+        """Take no more records. Returns those that were produced."""
         self._outputs.over = True
         return self._outputs.records
 

@@ -1,4 +1,4 @@
-"""How a piece of work is handed over: tries, pauses between them, and what becomes of a record that keeps failing.
+"""The delivery of a piece of work: tries, pauses between them, and what becomes of a record that keeps failing.
 
 `Delivery.steps` has no thread and does no I/O: it yields what is to be done next, and is told how it went. `deliver`
 and `deliver_async` do it, for a thread and for an event loop.
@@ -28,7 +28,7 @@ _LOOK_AGAIN_SECONDS = 0.1
 
 
 class Outcome(Enum):
-    """What has become of a piece of work."""
+    """The outcome of a piece of work."""
 
     HANDLED = auto()
     SET_ASIDE = auto()
@@ -86,7 +86,7 @@ class Delivery:
         self._sleep = sleep
 
     def steps(self, work: Work, stop: StopSignal) -> Steps:
-        """What is to be done with the work, step by step; returns what has become of it."""
+        """Yield what is to be done with the work, step by step. Returns its outcome."""
         tries = self._spec.max_retries + 1
         for attempt in range(1, tries + 1):
             failure = yield Try(attempt)

@@ -28,14 +28,14 @@ class ProcessDiedError(CoterieError):
 
 
 class Doubts:
-    """What is noted, by partition. Any thread may have it learn; the rest is for the member's.
+    """The notes, by partition. Any thread may have it learn; the rest is for the member's.
 
-    `topic_id` says of which topic a partition's records are. What is noted of another one that had its name is ignored.
+    `topic_id` says of which topic a partition's records are. Notes of another one that had its name are ignored.
     """
 
     def __init__(self, notes: Notes, topic_id: Callable[[TopicPartition], bytes]) -> None:
         self.any = False
-        """Whether anything is noted."""
+        """True if anything is noted."""
         self._topic_id = topic_id
         self._lock = threading.Lock()
         self._number = -1
@@ -117,7 +117,7 @@ class Trial:
         return self._doubts.parted(work, notes) if notes else None
 
     def deliver(self, work: Work, stop: StopSignal, before_pause: Callable[[], None] | None = None) -> Outcome:
-        """Handle a doubted record, or set it aside. What is done is committed before and after. Raises as `deliver`."""
+        """Handle a doubted record, or set it aside. Work done is committed before and after. Raises as `deliver`."""
         died = next((note.died for note in self._doubts.of(work) if note.died is not None), None)
         if died is not None:
             outcome = self._delivery.set_aside(work, ProcessDiedError(_TEXT.format(died)))

@@ -1,4 +1,4 @@
-"""How a member's process ends well: SIGTERM has the member finish what is in hand, commit and leave.
+"""The orderly end of a member's process: SIGTERM has the member finish what is in hand, commit and leave.
 
 Ray sends none to an actor whose node is drained: the pool looks for that itself (`members/draining.py`).
 """
@@ -49,7 +49,7 @@ def _end_children_by_sigterm(applies: Callable[[], bool]) -> None:
 
     It is blocked around the fork: one that came before the child has its own disposition would be lost.
     """
-    ours = os.getpid()  # what those processes fork themselves is their own business
+    ours = os.getpid()  # processes that those fork are their own business
     masks: dict[int, set[int]] = {}  # by the thread that forks
 
     def before() -> None:

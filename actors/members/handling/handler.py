@@ -90,7 +90,7 @@ class Handler:
 
 
 async def _outcome(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """Await it. What would end the loop and not only the work is returned."""
+    """Await it. An exception that would end the loop and not only the work is returned."""
     try:
         return await work, None
     except (SystemExit, KeyboardInterrupt) as error:

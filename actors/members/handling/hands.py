@@ -1,4 +1,4 @@
-"""Where work is done that goes side by side: in threads, or, if the handler is async, as tasks of its event loop."""
+"""Threads for work that goes side by side, or, if the handler is async, tasks of its event loop."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a member says that it has in hand, before it begins: if its process dies, its pool knows with which records.
+"""The records that a member says it has in hand, before it begins: if its process dies, its pool knows with which ones.
 
-It is said in batches. A message names the records that begin now and the next ones, as many as are handled within
-`_AHEAD_SECONDS`: of quick records hundreds, of slow ones one. What has ended since is said with the next message, or a
-moment later by `look`. No I/O of its own: `tell` sends.
+They are told in batches. A message names the records that begin now and the next ones, as many as are handled within
+`_AHEAD_SECONDS`: of quick records hundreds, of slow ones one. Records that have ended since are told with the next
+message, or a moment later by `look`. No I/O of its own: `tell` sends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SPANS_MAX: Final = 32
 
 
 class Counts(Protocol):
-    """How many records were handled and set aside; `Progress`."""
+    """The numbers of records handled and set aside; `Progress`."""
 
     @property
     def handled(self) -> int: ...
@@ -37,7 +37,7 @@ class Counts(Protocol):
 
 
 class Declared:
-    """What is in hand, as it was said last. Any thread may begin and end. `counts` are those of what is done.
+    """The records in hand, as they were told last. Any thread may begin and end. `counts` are those of what is done.
 
     `topic_id` says of which topic a partition's records are that begin now.
     """
@@ -113,7 +113,7 @@ class Declared:
     # --- the lock is held ---
 
     def _how_many(self) -> int:
-        """How many records to name ahead, by the time for which the last ones have sufficed."""
+        """The number of records to name ahead, by the time for which the last ones have sufficed."""
         now = self._monotonic()
         took, self._said_s = now - self._said_s, now
         fitting = int(self._count * _AHEAD_SECONDS / took) if took > 0 else _AHEAD_MAX

@@ -1,4 +1,4 @@
-"""Which piece of work may begin: those of one lane begin one after the other, lanes go side by side. No I/O, no clock.
+"""Lanes of work: the pieces of one lane begin one after the other, lanes go side by side. No I/O, no clock.
 
 Records that are handled one by one have a lane for each key of a partition, and those without a key one each. Batches
 have a lane for each partition, where records are gathered until there are enough or they have waited long enough.
@@ -38,23 +38,23 @@ class Lanes(Protocol):
         ...
 
     def drop(self, partition: TopicPartition) -> None:
-        """Forget a partition. What has begun of it is not released any more."""
+        """Forget a partition. Pieces of it that have begun are not released any more."""
         ...
 
     def waiting(self, partition: TopicPartition) -> int:
-        """How many records wait."""
+        """The number of records that wait."""
         ...
 
     def is_full(self, partition: TopicPartition) -> bool:
-        """Whether so many wait that no more should be polled."""
+        """True if so many wait that no more should be polled."""
         ...
 
     def has_room(self, partition: TopicPartition) -> bool:
-        """Whether so few wait that more should be polled."""
+        """True if so few wait that more should be polled."""
         ...
 
     def due_in(self, now: float) -> float | None:
-        """In how many seconds a piece may begin because time has passed; None if time changes nothing."""
+        """The seconds until a piece may begin because time has passed; None if time changes nothing."""
         ...
 
 
@@ -185,7 +185,7 @@ class BatchLanes:
         return work
 
     def _left(self, gathered: _Gathered, now: float) -> float | None:
-        """How many seconds the next batch has to wait; None while there are no records."""
+        """The seconds that the next batch has to wait; None while there are no records."""
         if not gathered.count:
             return None
         return 0.0 if gathered.count >= self._most else gathered.arrived[0][0] + self._wait_s - now

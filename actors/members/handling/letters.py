@@ -50,7 +50,7 @@ def letters(work: Work, error: BaseException) -> Iterator[dict[str, Any]]:
 
 
 def is_too_large(error: Exception) -> bool:
-    """Whether the letter was refused for its size, here or by the broker."""
+    """True if the letter was refused for its size, here or by the broker."""
     return isinstance(error, KafkaError) and error.code in _TOO_LARGE
 
 

@@ -1,4 +1,4 @@
-"""What the loop of a member asks of an order of work, whichever it is."""
+"""The methods of an order of work that the loop of a member calls, whichever order it is."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from actors.client import TopicPartition
 
 POLL_MS = 200
 Parts = Sequence[tuple[TopicPartition, Any]]
-"""What a poll gave: partitions, and their records."""
+"""The result of a poll: partitions, and their records."""
 
 
 class Order(Protocol):
     """Takes what was polled and has it handled. All methods but `wind_down` are for the member's thread."""
 
     def poll_ms(self) -> int:
-        """How long the next poll may wait for records."""
+        """The milliseconds that the next poll may wait for records."""
         ...
 
     def take(self, parts: Parts) -> None:

@@ -1,4 +1,4 @@
-"""What a member writes: the records that its handler produced, and dead letters. One producer, made when it is needed.
+"""The records that a member writes: output of its handler, and dead letters. One producer, made when it is needed.
 
 It is idempotent and waits for all in-sync replicas (`acks=all`). Records are queued in the order in which handlers
 return, so those of one key, or one partition, are written in the order of their inputs.

@@ -1,4 +1,4 @@
-"""How far a member is in each partition: up to the first piece of work that is not done. No I/O.
+"""The progress of a member in each partition: up to the first piece of work that is not done. No I/O.
 
 A piece is done when its handler has returned, or its dead letter is stored, and when all that it produced is
 acknowledged. Pieces may end in any order; what may be committed never passes one that has not ended.
@@ -31,9 +31,9 @@ class Progress:
         self._upto: dict[TopicPartition, int] = {}
         self._uncommitted: dict[TopicPartition, Done] = {}
         self.handled = 0
-        """How many records were handled."""
+        """The number of records that were handled."""
         self.dead_letters = 0
-        """How many were set aside."""
+        """The number of records that were set aside."""
         self.committing = Done()
         """The records that all commits have covered, if they have succeeded."""
         self.again = Done()
@@ -82,7 +82,7 @@ class Progress:
             return dict(self._upto)
 
     def commits(self) -> bool:
-        """What is committable is about to be committed. Returns whether that is more than before."""
+        """All that is committable is about to be committed. Returns whether that is more than before."""
         with self._lock:
             more = sum(self._uncommitted.values(), Done())
             self._uncommitted.clear()

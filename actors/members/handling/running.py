@@ -1,4 +1,4 @@
-"""How long code of the user's has been running in a member: the handler's tries, and its hooks."""
+"""The running time of the user's code in a member: the handler's tries, and its hooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.members.handling.work import Work
 
 
 class Running:
-    """Since when the user's code has been running: tries of the handler, and its hooks. Any thread may ask."""
+    """Measures how long the user's code has been running: tries of the handler, and its hooks. Any thread may ask."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -37,7 +37,7 @@ class Running:
                 self._busy_s += now - self._busy_since
 
     def busy_ms(self) -> int:
-        """For how long at least one handler has run since the member began."""
+        """The milliseconds for which at least one handler has run since the member began."""
         with self._lock:
             present_s = self._monotonic() - self._busy_since if self._since else 0.0
             return int((self._busy_s + present_s) * 1000)
@@ -52,7 +52,7 @@ class Running:
             self._hook = None
 
     def longest(self) -> tuple[int, str]:
-        """How long (ms) what began first has been running, 0 if nothing runs; the hook's name, "" for the handler."""
+        """The milliseconds that the oldest try or hook has run, 0 if none runs; the hook's name, "" for the handler."""
         tries = [(since, "") for since in list(self._since.values())]
         hook = self._hook
         began = min(tries if hook is None else [*tries, hook], default=None)

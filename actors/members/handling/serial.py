@@ -74,7 +74,7 @@ class Serial:
                 return
 
     def _must_poll(self) -> bool:
-        """Whether the next record has to wait for a poll: the group waits for it, or others may own the records.
+        """True if the next record has to wait for a poll: the group waits for it, or others may own the records.
 
         The first record after a poll does not wait for a rebalance, so that a member gets on however many there are.
         """

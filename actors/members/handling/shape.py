@@ -26,7 +26,7 @@ HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def wants_context(function: Any) -> bool:
-    """Whether the handler's second parameter is there for a context: it must be given, or is called `context`."""
+    """True if the handler's second parameter is there for a context: it must be given, or is called `context`."""
     signature = functions.signature(function)
     parameters = [] if signature is None else list(signature.parameters.values())
     if len(parameters) < 2 or parameters[1].kind not in (
@@ -75,7 +75,7 @@ def _of_hooks(cls: type) -> str | None:
 
 
 def deserializer_problem(options: Mapping[str, Any]) -> str | None:
-    """What keeps a deserializer from returning a value; None if nothing is seen."""
+    """The reason why a deserializer cannot return a value; None if there is none to be seen."""
     for option in DESERIALIZERS:
         given = options.get(option)
         for each in given.values() if isinstance(given, Mapping) else (given,):

@@ -1,6 +1,6 @@
 """Several pieces of work at a time, while polls go on: in threads, or as tasks of the handler's event loop.
 
-What was polled waits in lanes; a partition of which too much waits is paused. A rebalance waits until what is in hand
+Polled records wait in lanes; a partition of which too many wait is paused. A rebalance waits until what is in hand
 of the partitions that go has ended, but not longer than `revoke_wait_ms`; then tasks are cancelled, and threads are
 left to end by themselves. A partition that comes back begins only when they have.
 """
@@ -143,7 +143,7 @@ class SideBySide:
             self._hands.cancel(_in_hand(going))
 
     def _ended_in_time(self, going: Sequence[Tenure]) -> bool:
-        """Wait for what is in hand of these. What ends meanwhile is committed at its times, however long others run."""
+        """Wait for their work in hand. Work that ends meanwhile is committed at its times, however long others run."""
         deadline = self._monotonic() + self._spec.revoke_wait_ms / 1000
         while True:
             left = max(0.0, deadline - self._monotonic())

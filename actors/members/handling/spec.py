@@ -1,4 +1,4 @@
-"""How a member consumes, as it travels to its actor; and the errors that stop a member."""
+"""The settings by which a member consumes, as they travel to its actor; and the errors that stop a member."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OF_THE_POOL = ("enable_auto_commit", "group_instance_id")
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """How a member consumes. `options` are those of actors.client.Consumer."""
+    """The settings by which a member consumes. `options` are those of actors.client.Consumer."""
 
     topics: tuple[str, ...]
     group_id: str
@@ -36,11 +36,11 @@ class MemberSpec:
     batch_format: BatchFormat = "record"
     max_batch_records: int = MAX_BATCH_RECORDS
     batch_max_ms: int = 0
-    """How long a batch waits for more records; 0: not at all."""
+    """The milliseconds that a batch waits for more records; 0: not at all."""
     concurrency: int = 1
-    """How many records, or batches, are handled at a time."""
+    """The number of records, or batches, that are handled at a time."""
     revoke_wait_ms: int = REVOKE_WAIT_MS
-    """How long a rebalance, or a stop, waits for what is handled side by side."""
+    """The milliseconds that a rebalance, or a stop, waits for what is handled side by side."""
     max_retries: int = 3
     retry_backoff_ms: int = 100
     dead_letter_topic: str | None = None
@@ -48,15 +48,15 @@ class MemberSpec:
     producer_options: dict[str, Any] = field(default_factory=dict)
     """Settings of the producer of outputs and dead letters, such as compression_type."""
     setup_overlap: bool = True
-    """Whether a new version's member may be set up while the one before still works; of a deployed pool."""
+    """True if a new version's member may be set up while the one before still works; of a deployed pool."""
     options: dict[str, Any] = field(default_factory=dict)
     version: int = 0
     """Of a deployed pool, 1, 2, ...; 0 if it is none."""
     notes: Notes = field(default_factory=Notes)
-    """What is noted of the pool's records when the member is started; it hears of changes."""
+    """The notes of the pool's records when the member is started; it hears of changes."""
 
     def problem(self) -> str | None:
-        """What makes no sense in these settings, or None. Raises ConfigurationError for what clients refuse."""
+        """The problem with these settings, in words, or None. Raises ConfigurationError for what clients refuse."""
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 return f"{name} must be at least {least}, got {getattr(self, name)}"
@@ -76,27 +76,27 @@ class MemberSpec:
 
     @property
     def max_poll_interval_ms(self) -> int:
-        """How long a handler may run."""
+        """The milliseconds that a handler may run."""
         return self._consumers("max_poll_interval_ms")
 
     @property
     def session_timeout_ms(self) -> int:
-        """How long its coordinator keeps a member that sends no heartbeat."""
+        """The milliseconds for which its coordinator keeps a member that sends no heartbeat."""
         return self._consumers("session_timeout_ms")
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """The time between two heartbeats of a member."""
+        """The milliseconds between two heartbeats of a member."""
         return self._consumers("heartbeat_interval_ms")
 
     @property
     def always_classic(self) -> bool:
-        """Whether its members speak the classic group protocol, whatever their brokers can."""
+        """True if its members speak the classic group protocol, whatever their brokers can."""
         return bool(by_default(self.options)["group_protocol"] == "classic")
 
     @property
     def auto_commit_interval_ms(self) -> int:
-        """How long the commit of what is handled waits, at most, for the rest of a poll to be handled."""
+        """The milliseconds that the commit of handled records waits, at most, for the rest of a poll to be handled."""
         return self._consumers("auto_commit_interval_ms")
 
     def _consumers(self, name: str) -> int:
@@ -106,7 +106,7 @@ class MemberSpec:
 
     @property
     def side_by_side(self) -> bool:
-        """Whether polls go on while records are handled, or wait for more of their batch."""
+        """True if polls go on while records are handled, or wait for more of their batch."""
         return self.concurrency > 1 or self.batch_max_ms > 0
 
 

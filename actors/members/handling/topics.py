@@ -1,4 +1,4 @@
-"""Of which topics the records are that a member has in hand: a name may be that of another topic meanwhile."""
+"""The ids of the topics whose records a member has in hand: a name may be that of another topic meanwhile."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ class Work:
     next_offset: int
     handled: bool = False
     sent: Sequence[Sent] = ()
-    """What its handler produced. It is complete before `handled` is set."""
+    """The records that its handler produced. They are complete before `handled` is set."""
     set_aside: bool = False
-    """Whether it is a dead letter. It is known before `handled` is set."""
+    """True if it is a dead letter. That is known before `handled` is set."""
     forgotten: bool = False
-    """Whether its partition went before it was handled: it comes again, whatever becomes of it here."""
+    """True if its partition went before it was handled: it comes again, whatever becomes of it here."""
 
     @classmethod
     def of(cls, partition: TopicPartition, records: Any) -> Work:
@@ -55,7 +55,7 @@ class Work:
 
 
 def done_with(works: Iterable[Work]) -> Done:
-    """How many records these are, all of them handled or set aside."""
+    """The number of these records, all of them handled or set aside."""
     handled = dead_letters = 0
     for work in works:
         if work.set_aside:

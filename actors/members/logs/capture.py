@@ -1,6 +1,7 @@
-"""What a process writes to standard output and error, and to its log, kept in a ring beside where it went before.
+"""Copies to a ring what a process writes to standard output, to standard error and to its log.
 
-What does not go through `sys.stdout` and `sys.stderr` is not seen: C code, and programs that the handler starts.
+Output that does not go through `sys.stdout` and `sys.stderr` is not seen: that of C code, and of programs that the
+handler starts.
 """
 
 from __future__ import annotations
@@ -97,5 +98,5 @@ def capture(ring: Ring) -> None:
 
 
 def _last_state(line: str) -> str:
-    """What a terminal shows of a line in the end: a bar of progress goes back to its beginning by a CR."""
+    """The text that a terminal shows of a line in the end: a bar of progress goes back to its beginning by a CR."""
     return line.rstrip("\r").rpartition("\r")[2]

@@ -17,7 +17,7 @@ _ANSWER_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which lines are wanted: the last `tail` of all, not older than `since_ms`, behind a cursor."""
+    """The lines that are wanted: the last `tail` of all, not older than `since_ms`, behind a cursor."""
 
     slot: int | None = None
     tail: int = LINES_MAX
@@ -25,7 +25,7 @@ class Wanted:
     after: Cursor = field(default_factory=dict)
 
     def problem(self) -> str | None:
-        """What is wrong with it; None if nothing is."""
+        """The reason why it makes no sense; None if it does."""
         if self.tail < 1:
             return f"tail must be at least 1, got {self.tail}"
         return f"since_ms must not be negative, got {self.since_ms}" if self.since_ms < 0 else None
@@ -44,7 +44,7 @@ class Source:
 def gather(
     sources: Iterable[Source], journal: Journal, wanted: Wanted, timeout_s: float = _ANSWER_SECONDS
 ) -> list[MemberLine]:
-    """The lines that are wanted, the oldest first. Who does not answer in time is left out, and a line says so."""
+    """The wanted lines, the oldest first. A member that does not answer in time is left out, and a line says so."""
     asked = [(each, _ask(each, wanted)) for each in sources if wanted.slot in (None, each.slot)]
     done, _ = futures.wait([answer for _, answer in asked], timeout_s)
     found: dict[tuple[tuple[int, int], int], MemberLine] = {}

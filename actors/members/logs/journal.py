@@ -1,4 +1,4 @@
-"""What a pool knows of its members' lines by itself: what it was sent, which outlives them, and what it did."""
+"""A pool's own memory of its members: the lines that it was sent, which outlive them, and lines about what it did."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MemberLine:
 
     @property
     def process(self) -> tuple[int, int]:
-        """Whose count the number belongs to: slot and pid."""
+        """The process in whose count the number is: slot and pid."""
         return self.slot, self.pid
 
 
@@ -81,7 +81,7 @@ class Journal:
         self._notes: dict[int, tuple[int, str]] = {}
 
     def note(self, slot: int, text: str) -> None:
-        """Write a line about the member in a slot. What is said again and again is written once."""
+        """Write a line about the member in a slot. A text that is said again and again is written once."""
         with self._lock:
             number, before = self._notes.get(slot, (0, ""))
             if before != text:
@@ -91,7 +91,7 @@ class Journal:
                 self._kept[slot].add(MemberLine(now_ms, slot, 0, number, POOL, text))
 
     def keep(self, slot: int, pid: int, lines: Iterable[Line], version: int = 0) -> list[MemberLine]:
-        """Keep what a member has sent, and return it. What is known is not kept again."""
+        """Keep what a member has sent, and return it. A line that is known is not kept again."""
         found = [MemberLine(each.wall_ms, slot, pid, each.number, each.level, each.text, version) for each in lines]
         with self._lock:
             for line in found:
@@ -99,6 +99,6 @@ class Journal:
         return found
 
     def read(self, slot: int | None = None) -> list[MemberLine]:
-        """What is kept of a slot, or of all, each process's in the order in which it came."""
+        """The lines that are kept of a slot, or of all, each process's in the order in which they came."""
         with self._lock:
             return [line for number, kept in self._kept.items() if slot in (None, number) for line in kept.all()]

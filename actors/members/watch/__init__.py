@@ -10,7 +10,7 @@ each member, over which a report comes five times a second; so it knows when one
 and generation it stands in the group, of which the member tells it before its handler goes on. Kafka asks who a
 heartbeat is of, and not over which connection it comes. See docs/decisions for what else was weighed.
 
-**Who is alive.** A process that has ended ends its connection, by kill -9, too. A machine that has vanished
+**Life and death.** A process that has ended ends its connection, by kill -9, too. A machine that has vanished
 acknowledges no TCP segment any more, which the kernel tells (`links.keepalive`); after MACHINE_SECONDS the connection
 is ended here. All others live, and their handler has `max_poll_interval_ms`, as one that does not keep the lock. It is
 that setting that ends a member whose process stands still or is deadlocked: the pool kills it, and says so.

@@ -1,4 +1,4 @@
-"""How long the user's code may run in a member: the handler and its hooks, and the start. Sans-IO."""
+"""The time that the user's code may run in a member: the handler and its hooks, and the start. Sans-IO."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from actors.links.member import MemberReport
 
 START_SECONDS: Final = 120.0
-"""How long the start of a process may take, once it has a node; and `setup`, which runs before the member polls."""
+"""The time that a process may take to start, once it has a node; and `setup`, which runs before the member polls."""
 
 
 def overrun(report: MemberReport, max_poll_interval_ms: int, silent_ms: float = 0.0) -> str:

@@ -1,4 +1,4 @@
-"""How long one member has been silent, and what follows from it. Sans-IO; the caller says how much time has passed."""
+"""The silence of one member, and what follows from it. Sans-IO; the caller says how much time has passed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Limits:
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
     may_be_assigned: bool = False
-    """Whether an answer to a heartbeat may be an assignment (KIP-848), which the member itself should have."""
+    """True if an answer to a heartbeat may be an assignment (KIP-848), which the member itself should have."""
 
     @classmethod
     def of(cls, spec: MemberSpec) -> Self:
@@ -64,7 +64,7 @@ class Silence:
         self._beat_at_ms = self._limits.first_ms
 
     def take_heartbeat(self, unanswered_s: float = 0.0) -> bool:
-        """Whether a heartbeat is due. It counts as sent then. The machine has acknowledged nothing for so long.
+        """True if a heartbeat is due. It counts as sent then. The machine has acknowledged nothing for `unanswered_s`.
 
         None is due in the consumer protocol for a member that may well send its own: one that only this process does
         not hear. The answer would be lost to it, and with a new epoch its place, too.
@@ -79,7 +79,7 @@ class Silence:
 
     @property
     def lasts(self) -> bool:
-        """Whether it is worth telling of."""
+        """True if it is worth telling of."""
         return self.silent_ms >= TOLD_MS
 
     @property

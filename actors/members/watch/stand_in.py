@@ -1,6 +1,6 @@
 """One heartbeat in the name of a member, by the group protocol that it speaks. Used on the event loop.
 
-Which protocol that is, the coordinator says: to a classic heartbeat of a member that speaks the other one it answers
+The coordinator says which protocol that is: to a classic heartbeat of a member that speaks the other one it answers
 that it does not know it.
 
 In the consumer protocol (KIP-848) the answer may be an assignment, which the member then does not hear of. Nobody is
@@ -37,7 +37,7 @@ _COUNTS: Final = (Code.NONE, Code.REBALANCE_IN_PROGRESS)
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Under what a member stands in its group."""
+    """The ids under which a member stands in its group."""
 
     instance_id: str
     member_id: str

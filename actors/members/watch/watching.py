@@ -16,7 +16,7 @@ from actors.members.watch.stand_in import Membership
 log = logging.getLogger(__name__)
 
 MACHINE_SECONDS: Final = 30.0
-"""How long a machine may acknowledge nothing, and a killed process take to end."""
+"""The time that a machine may acknowledge nothing, and that a killed process may take to end."""
 _INTERVAL_SECONDS: Final = 0.2
 _PASSED_MAX: Final = 1.0
 _STOP_SECONDS: Final = 10.0
