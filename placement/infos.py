@@ -107,6 +107,14 @@ class Directory:
 
 
 @dataclass(frozen=True, slots=True)
+class Home:
+    """The Ray node that has a broker's data: its address, and its label `coterie.io/node`; empty if it has none."""
+
+    address: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Removal:
     """A broker that is being removed, with all that is remembered of it until it is gone."""
 

@@ -25,6 +25,7 @@ from placement.infos import BrokerInfo as BrokerInfo
 from placement.infos import ControllerInfo as ControllerInfo
 from placement.infos import Directory as Directory
 from placement.infos import Endpoint as Endpoint
+from placement.infos import Home as Home
 from placement.infos import PartitionInfo as PartitionInfo
 from placement.infos import QuotaEntity as QuotaEntity
 from placement.infos import Removal as Removal
@@ -38,6 +39,7 @@ from placement.records import (
     AnyTopicRecord,
     BrokerConfigsRecord,
     BrokerDirectoryRecord,
+    BrokerHomeRecord,
     BrokerRecord,
     BrokerRemovalRecord,
     ClientQuotaRecord,
@@ -85,6 +87,8 @@ class ClusterMetadata:
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     directories: dict[int, Directory] = field(default_factory=dict)
     """By broker id. One whose directory has not been told is not here."""
+    homes: dict[int, Home] = field(default_factory=dict)
+    """By broker id: the nodes with their data. Only the controller asks."""
     removals: dict[int, Removal] = field(default_factory=dict)
     """By broker id: those that are being removed."""
     removed: frozenset[int] = frozenset()
@@ -168,6 +172,8 @@ class ClusterMetadata:
                 self.brokers[broker.id] = broker
             case BrokerDirectoryRecord(broker_id, directory):
                 self.directories[broker_id] = directory
+            case BrokerHomeRecord(broker_id, home):
+                self.homes[broker_id] = home
             case BrokerRemovalRecord(broker_id, removal):
                 self._set_removal(broker_id, removal)
             case UnregisterBrokerRecord(broker_id):
@@ -227,7 +233,7 @@ class ClusterMetadata:
             self.removals.pop(broker_id, None)
 
     def _unregister(self, broker_id: int) -> None:
-        for of_brokers in (self.brokers, self.directories, self.removals):
+        for of_brokers in (self.brokers, self.directories, self.homes, self.removals):
             of_brokers.pop(broker_id, None)
         self.broker_configs.pop(str(broker_id), None)
         self.removed |= {broker_id}
@@ -291,6 +297,7 @@ class ClusterMetadata:
             controllers=dict(self.controllers),
             brokers=dict(self.brokers),
             directories=dict(self.directories),
+            homes=dict(self.homes),
             removals=dict(self.removals),
             topics=dict(self.topics),
             broker_configs=dict(self.broker_configs),
@@ -323,6 +330,7 @@ class ClusterMetadata:
             removals=tuple(BrokerRemovalRecord(*each) for each in self.removals.items()),
             removed=tuple(sorted(self.removed)),
             controllers=tuple(self.controllers.values()),
+            homes=tuple(BrokerHomeRecord(*each) for each in self.homes.items()),
         )
         if not self.whole:
             return made
@@ -354,6 +362,7 @@ class ClusterMetadata:
             removals={each.broker_id: each.removal for each in image.removals if each.removal is not None},
             removed=frozenset(image.removed),
             controllers={each.id: each for each in image.controllers},
+            homes={each.broker_id: each.home for each in image.homes},
             names={topic.id: topic.name for topic in image.topics},
             scram_secret=image.scram_secret,
             features=dict(image.features),

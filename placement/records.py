@@ -28,6 +28,7 @@ from placement.infos import (
     BrokerInfo,
     ControllerInfo,
     Directory,
+    Home,
     PartitionInfo,
     QuotaEntity,
     Removal,
@@ -43,7 +44,8 @@ METADATA_LEVELS: Final = range(1, 6)
 
 3: the ids of brokers' data directories, without which no broker can be replaced. 4: brokers that are removed.
 
-5: the log is the journal of a voter, which may be one of several (`actors.quorum`), and says where controllers are.
+5: the log is the journal of a voter, which may be one of several (`actors.quorum`), and says where controllers
+and brokers' data are.
 """
 VERSIONED: Final = 2
 """The level from which on a record has its version with it."""
@@ -124,6 +126,17 @@ class BrokerDirectoryRecord:
 
     broker_id: int
     directory: Directory
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHomeRecord:
+    """A broker's data is on this Ray node from now on."""
+
+    KIND: ClassVar = "broker_home"
+    VERSION: ClassVar = 0
+
+    broker_id: int
+    home: Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +348,7 @@ ClusterWideRecord: TypeAlias = (
     | FeatureLevelRecord
     | BrokerRecord
     | BrokerDirectoryRecord
+    | BrokerHomeRecord
     | BrokerRemovalRecord
     | UnregisterBrokerRecord
     | BrokerConfigsRecord
@@ -390,6 +404,7 @@ class MetadataImage:
     removals: tuple[BrokerRemovalRecord, ...] = ()
     removed: tuple[int, ...] = ()
     controllers: tuple[ControllerInfo, ...] = ()
+    homes: tuple[BrokerHomeRecord, ...] = ()
 
 
 def one_by_one(records: Iterable[Record]) -> Iterator[Record]:

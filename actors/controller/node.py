@@ -7,10 +7,12 @@ brokers, which look for another then.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from actors.controller.acceptor import Acceptor, InForce, Speaker
+from actors.controller.metadata.commits import NotControllerError
 from actors.controller.metadata.log import Log
 from actors.controller.server import ControllerServer
 from actors.controller.sessions import Launcher
@@ -20,11 +22,19 @@ from actors.links.versions import at_level
 from actors.runtime.environment import REAL, Chance, Environment
 from placement.metadata import ControllerInfo
 
+log = logging.getLogger(__name__)
+
+
+def logged(error: OSError) -> None:
+    """Say that the metadata log is of no use any more."""
+    log.error("the metadata log has ended: %s", error)
+
 
 class ControllerNode:
     """Everything runs on one loop. `serve` makes the controller that this node is from now on, in a new epoch.
 
-    `voting` speaks with the other voters; None if there are none.
+    `voting` speaks with the other voters; None if there are none. `failed` is told when the log's disk has refused a
+    write: the node is of no use then, and another one has to be made of what is on the disk.
     """
 
     def __init__(
@@ -35,6 +45,7 @@ class ControllerNode:
         serve: Callable[[], ControllerServer],
         voting: Voting | None = None,
         chance: Chance = REAL.chance,
+        failed: Callable[[OSError], None] = logged,
     ) -> None:
         self.log = metadata_log
         self.in_force = in_force
@@ -43,6 +54,7 @@ class ControllerNode:
         """The controller, while it is this node."""
         self._serve = serve
         self._voting = voting
+        self._failed = failed
         self.acceptor = Acceptor(
             in_force, loop, chance, lambda: at_level(metadata_log.committed.level), self._speaker_with
         )
@@ -61,10 +73,20 @@ class ControllerNode:
             self.server.close()
             self.server = None
         if self.server is None and self.log.leads:
-            self.server = self._serve()
-            self.server.begin(self.address)
-            if self._voting is not None:
-                self.server.register_controller(self._voting.me)
+            self._begin()
+        if self.log.failure is not None:
+            self._failed(self.log.failure)
+
+    def _begin(self) -> None:
+        try:
+            server = self._serve()
+        except (OSError, NotControllerError) as error:
+            log.warning("this node cannot begin as the controller: %s", error)
+            return
+        self.server = server
+        server.begin(self.address)
+        if self._voting is not None:
+            server.register_controller(self._voting.me)
 
     def registered(self, controller: ControllerInfo) -> None:
         """Another controller says where it is."""

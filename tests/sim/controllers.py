@@ -15,7 +15,7 @@ from actors.quorum.elections import Tuning
 from actors.runtime.environment import new_uuid
 from actors.settings import BrokerConfig
 from tests.sim.disks import Disk, SimFileWriter
-from tests.sim.engine import Machine, Process
+from tests.sim.engine import SECOND, Machine, Process
 from tests.sim.environment import environment_of
 
 if TYPE_CHECKING:
@@ -90,9 +90,14 @@ class SimController:
             cluster.begins(server)
             return server
 
-        node = ControllerNode(log, in_force, process.loop, serve, voting, environment.chance)
+        node = ControllerNode(log, in_force, process.loop, serve, voting, environment.chance, self._failed)
         self.log, self.node = log, node
         await node.listen(self.host)
+
+    def _failed(self, error: OSError) -> None:
+        self.cluster.sim.say(f"{self.host}'s disk has refused a write: it ends")
+        self.cluster.sim.after(0, self.kill)
+        self.cluster.sim.after(SECOND, self.start)
 
     def kill(self) -> None:
         if self.process is not None:

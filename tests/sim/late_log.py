@@ -49,6 +49,10 @@ class LateLog:
     def leads(self) -> bool:
         return True
 
+    @property
+    def failure(self) -> OSError | None:
+        return None
+
     def confirms(self) -> bool:
         return True
 

@@ -26,6 +26,7 @@ from placement.arrays import ArrayError
 from placement.records import (
     VERSIONED,
     BrokerDirectoryRecord,
+    BrokerHomeRecord,
     BrokerRemovalRecord,
     GroupConfigsRecord,
     MetadataImage,
@@ -43,6 +44,7 @@ from placement.records import (
 _HEAD: Final = struct.Struct(">II")
 _OF_VERSIONED: Final = (
     BrokerDirectoryRecord,
+    BrokerHomeRecord,
     BrokerRemovalRecord,
     GroupConfigsRecord,
     PairRecord,

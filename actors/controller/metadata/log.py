@@ -46,6 +46,10 @@ class Log(Protocol):
     def leads(self) -> bool:
         """True if this node is the controller, as far as it knows: records can be appended here."""
 
+    @property
+    def failure(self) -> OSError | None:
+        """The write that has failed and ended this log. None while it can be used, and if it can be tried again."""
+
     def confirms(self) -> bool:
         """True if it leads, and no other node can be the controller by now."""
 
@@ -144,6 +148,10 @@ class MetadataLog:
     @property
     def leads(self) -> bool:
         return True
+
+    @property
+    def failure(self) -> OSError | None:
+        return None
 
     def confirms(self) -> bool:
         return True

@@ -142,6 +142,10 @@ class QuorumLog:
         """True if records can be appended here, as far as this voter knows."""
         return self._failure is None and self._voter.leads
 
+    @property
+    def failure(self) -> OSError | None:
+        return self._failure
+
     def confirms(self) -> bool:
         """True if it leads, and nobody else can by now."""
         return self._failure is None and self._voter.confirms(self._clock())

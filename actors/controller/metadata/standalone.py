@@ -91,6 +91,10 @@ class StandaloneLog:
     def leads(self) -> bool:
         return True
 
+    @property
+    def failure(self) -> OSError | None:
+        return None
+
     def confirms(self) -> bool:
         return True
 
