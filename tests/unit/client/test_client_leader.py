@@ -10,7 +10,7 @@ from actors.client.group.assignors.protocol import Assignment, Subscription
 from actors.client.group.effects import WantMetadata
 from actors.client.net.metadata import MetadataView
 from actors.wire.messages import DescribeGroupsResponse, JoinGroupResponse
-from tests.support.membership_script import Script, joining, syncing, tps
+from tests.support.membership_script import Script, joining, part, syncing, tps
 
 
 def test_the_leader_waits_for_the_metadata_of_the_whole_group_then_assigns():
@@ -88,11 +88,37 @@ def test_partitions_that_came_while_the_leader_was_away_have_the_group_join_agai
 
 def test_a_topic_that_the_assignor_gave_out_unasked_is_watched_too():
     script = inheriting()
-    script.metadata(t=4, x=1, version=2)
     script.answer("DescribeGroups", described(gives("t-0", "t-1"), gives("t-2", "t-3", "x-0")))
     script.poll()
-    assert script.count("JoinGroup") == 1
+    assert script.effects[-1] == WantMetadata()
     assert script.member.watched_topics == {"t", "x"}
+    script.metadata(t=4, x=1, version=2)
+    script.poll()
+    assert script.count("JoinGroup") == 1
+    script.metadata(t=4, x=2, version=3)
+    script.poll()
+    assert script.count("JoinGroup") == 2
+
+
+def test_metadata_that_is_older_than_the_assignment_does_not_undo_it():
+    script = inheriting()
+    script.answer("DescribeGroups", described(gives("t-0", "t-1"), gives("t-2", "t-3", "t-4", "t-5")))
+    script.poll()
+    assert script.effects[-1] == WantMetadata()
+    assert script.count("JoinGroup") == 1
+    script.metadata(t=6, version=2)
+    script.poll()
+    assert script.count("JoinGroup") == 1
+    script.metadata(t=7, version=3)
+    script.poll()
+    assert script.count("JoinGroup") == 2
+
+
+def test_what_the_assignor_leaves_out_and_whom_it_gives_nothing_are_no_reason_to_join_again():
+    script = inheriting()
+    script.answer("DescribeGroups", described(gives("t-1"), gives("t-3"), b""))
+    script.poll()
+    assert script.count("JoinGroup") == 1
 
 
 @pytest.mark.parametrize(
@@ -119,6 +145,25 @@ def test_so_is_one_that_is_not_told_at_all():
     script.found()
     script.poll()
     assert script.count("JoinGroup") == 2
+
+
+@pytest.mark.parametrize("code", [15, 16])
+def test_a_coordinator_that_is_elsewhere_is_looked_for_before_the_assignment_is_made_anew(code: int):
+    script = inheriting()
+    looked = script.count("FindCoordinator")
+    script.answer("DescribeGroups", described(code=code))
+    script.poll()
+    assert script.count("FindCoordinator") == looked + 1
+    script.found()
+    script.poll()
+    assert script.count("JoinGroup") == 2
+
+
+def test_one_that_leaves_waits_for_no_description():
+    script = inheriting()
+    part(script)
+    assert not script.unanswered("DescribeGroups")
+    assert not script.member.asks_coordinator
 
 
 def test_what_is_told_of_an_earlier_generation_does_not_count():

@@ -29,6 +29,8 @@ from actors.wire.messages import (
     SyncGroupResponse,
 )
 
+_ELSEWHERE = (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
+
 
 class Answers:
     """`tables` has, for each kind of request, the method that takes its answer: `(pending, response, now_ms)`."""
@@ -183,6 +185,8 @@ class Answers:
     # --- DescribeGroups -------------------------------------------------------------------------------------------
 
     def _on_describe(self, pending: Pending, response: DescribeGroupsResponse, now_ms: int) -> None:
+        if any(group.error_code in _ELSEWHERE for group in response.groups):
+            self._outbox.coordinator_lost(pending.node, now_ms, drop=True)
         if pending.generation == self._standing.generation:
             self._joining.described(response)
 

@@ -91,7 +91,7 @@ class Joining:
         if goes and self._lookup.coordinator and joined:
             self._outbox.send(Kind.LEAVE, requests.leave(self._config, standing.generation, reason), now_ms)
         self.join = None
-        self._outbox.abandon(Kind.JOIN, Kind.SYNC)
+        self._outbox.abandon(Kind.JOIN, Kind.SYNC, Kind.DESCRIBE)
         self.out(keep_member_id=False)
 
     def failed(self, now_ms: int, *, at_once: bool = False, error: BaseException | None = None) -> None:
@@ -235,5 +235,5 @@ class Joining:
             counts = None
         if counts is None:
             self.request("it is not known on which metadata the group's assignment was made")
-        else:
-            self._leader.inherit(counts)
+        elif not self._leader.inherit(counts):
+            self._outbox.want_metadata()

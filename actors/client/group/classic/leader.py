@@ -49,10 +49,11 @@ class Leader:
     @property
     def outgrown(self) -> bool:
         """True if the metadata has changed since the last assignment was made."""
-        if self.assigned_on is None:
+        if self.assigned_on is None or self.view.version <= self._outdated or not self.view.covers(self._topics):
             return False
-        now = snapshot(self.view, self._topics, self._config.client_rack)
-        return self.view.covers(self._topics) and now != self.assigned_on
+        counts, racks = self.assigned_on
+        now, racks_now = snapshot(self.view, self._topics, self._config.client_rack)
+        return now != counts or racks not in (None, racks_now)
 
     def divide(self, response: JoinGroupResponse, *, first: bool) -> Given | None:
         """The assignments of all members; None until the metadata of all the group's topics is there.
@@ -73,11 +74,15 @@ class Leader:
         self.assigned_on = None if self.inherits else snapshot(self.view, self._topics, self._config.client_rack)
         return given
 
-    def inherit(self, counts: Mapping[str, int]) -> None:
-        """Take an assignment over that gives out so many partitions of each topic.
+    def inherit(self, counts: Mapping[str, int]) -> bool:
+        """Take an assignment over that was made when topics had so many partitions; False if newer metadata is needed.
 
-        Partitions that have come since it was made have no owner, and the metadata of today cannot tell which.
+        Partitions that have come since have no owner, and the metadata of today cannot tell which. It may also be older
+        than the assignment. Racks are not known.
         """
         self.inherits = False
         self._topics |= counts.keys()
-        self.assigned_on = (dict(counts), snapshot(self.view, self._topics, self._config.client_rack)[1])
+        self.assigned_on = (dict(counts), None)
+        if any(count > self.view.partitions.get(topic, 0) for topic, count in counts.items()):
+            self.outdate()
+        return self.view.version > self._outdated and self.view.covers(self._topics)

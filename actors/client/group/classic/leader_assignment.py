@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from actors.client.errors import IllegalStateError
@@ -14,7 +13,8 @@ from actors.client.records import TopicPartition
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import DescribeGroupsResponse, JoinGroupResponse, SyncGroupRequest
 
-Snapshot = tuple[dict[str, int], dict[TopicPartition, frozenset[str]]]
+Racks = dict[TopicPartition, frozenset[str]]
+Snapshot = tuple[dict[str, int], Racks | None]
 Given = Mapping[str, Sequence[TopicPartition]]
 
 
@@ -76,15 +76,19 @@ def _refuse_early_handover(assignor: Assignor, members: Sequence[GroupMember], g
 
 
 def counts_assigned(response: DescribeGroupsResponse) -> dict[str, int] | None:
-    """The number of partitions of each topic that the members of a group have; None if the group is not stable.
+    """The number of partitions that each topic had at least when they were assigned; None if the group is not stable.
 
-    Raises ValueError if an assignment cannot be read.
+    New partitions have the highest numbers. A lower one that nobody has was left out on purpose. Raises ValueError if
+    an assignment cannot be read; a member without any has none.
     """
     (group,) = response.groups
     if group.error_code != ErrorCode.NONE or group.group_state != "Stable":
         return None
-    assigned = (Assignment.decode(member.member_assignment).partitions for member in group.members)
-    return Counter(tp.topic for tp in {tp for partitions in assigned for tp in partitions})
+    counts: dict[str, int] = {}
+    for assignment in (member.member_assignment for member in group.members if member.member_assignment):
+        for topic, partition in Assignment.decode(assignment).partitions:
+            counts[topic] = max(counts.get(topic, 0), partition + 1)
+    return counts
 
 
 def pack(given: Given) -> list[SyncGroupRequest.SyncGroupRequestAssignment]:
