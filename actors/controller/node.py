@@ -55,35 +55,42 @@ class ControllerNode:
         self._serve = serve
         self._voting = voting
         self._failed = failed
+        self._closed = False
         self.acceptor = Acceptor(
             in_force, loop, chance, lambda: at_level(metadata_log.committed.level), self._speaker_with
         )
 
     async def listen(self, host: str) -> int:
-        """Accept connections at any free port of `host`, and begin; returns the port. Raises OSError, TlsError."""
+        """Accept connections at any free port of `host`, and begin; returns the port. Raises OSError, TlsError.
+
+        One that is alone is the controller then, or raises why it cannot be.
+        """
         self.address = (host, await self.acceptor.listen(host))
-        if self._voting is not None:
+        if self._voting is None:
+            self._begin()
+        else:
             self._voting.begin(self.address)
-        self.look()
+            self.look()
         return self.address[1]
 
     def look(self) -> None:
         """Begin or cease to be the controller, if the log says so. To be called when that may have changed."""
-        if self.server is not None and not (self.log.leads and self.server.epoch == self.log.next_epoch):
+        if self._closed:
+            return
+        if self.server is not None and not self.log.leads_in(self.server.epoch):
             self.server.close()
             self.server = None
         if self.server is None and self.log.leads:
-            self._begin()
+            try:
+                self._begin()
+            except (OSError, NotControllerError) as error:
+                log.warning("this node cannot begin as the controller: %s", error)
         if self.log.failure is not None:
+            self.close()
             self._failed(self.log.failure)
 
     def _begin(self) -> None:
-        try:
-            server = self._serve()
-        except (OSError, NotControllerError) as error:
-            log.warning("this node cannot begin as the controller: %s", error)
-            return
-        self.server = server
+        self.server = server = self._serve()
         server.begin(self.address)
         if self._voting is not None:
             server.register_controller(self._voting.me)
@@ -95,6 +102,7 @@ class ControllerNode:
 
     def close(self) -> None:
         """Stop listening, close all connections, and give up the log."""
+        self._closed = True
         if self.server is not None:
             self.server.close()
         if self._voting is not None:

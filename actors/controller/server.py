@@ -222,8 +222,13 @@ class ControllerServer:
         """True if all brokers have registered with this controller, or had a lease for it."""
         return self._starts.wanted <= self._brokers.keys() or self._loop.time() - self._started > self._lease
 
+    @property
+    def over(self) -> bool:
+        """True if this is the controller no more: it was closed, or another node leads, and it will be closed."""
+        return self.stopping or not self.log.leads_in(self.epoch)
+
     def _is_missing(self, broker_id: int) -> bool:
-        return not self.stopping and broker_id in self._starts.wanted and broker_id not in self._brokers
+        return not self.over and broker_id in self._starts.wanted and broker_id not in self._brokers
 
     # --- sessions ---
 
@@ -340,7 +345,7 @@ class ControllerServer:
         session.calls.lose("the broker has hung up")
         if self._brokers.get(session.broker_id) is not session:
             return
-        if self.stopping:
+        if self.over:  # what became of the broker is for the next controller to find out
             del self._brokers[session.broker_id]
         elif session.answered:
             self._session_lost(session)
@@ -386,6 +391,10 @@ class ControllerServer:
         self._loop.call_later(self._lease / 4, self._tick)
 
     def _tick(self) -> None:
+        if self.over:
+            if not self.stopping:
+                self._tick_later()
+            return
         now = self._loop.time()
         if now > self._tick_due + self._lease / 4:
             # We stood still ourselves, perhaps for a slow disk, and have not read what brokers said meanwhile. It is
@@ -396,8 +405,7 @@ class ControllerServer:
                 session.last_heard, session.silence = now, None
             self._deaths.wait_anew()
             self.replacing.wait_anew()
-        if not self.stopping:
-            self.monitoring.tick(now, serving=self.ready())
+        self.monitoring.tick(now, serving=self.ready())
         try:
             self._look_after_brokers(now)
         finally:
@@ -417,7 +425,7 @@ class ControllerServer:
                     session.protocol.close()
                 else:
                     self._session_lost(session)
-        if self.stopping:
+        if self.over:  # by what the first ones have led to
             return
         alive = {info.id for info in self.decided.alive()}
         for broker_id in sorted((alive & self._starts.starting) - self._brokers.keys()):

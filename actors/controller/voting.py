@@ -31,7 +31,11 @@ _REDIAL_SECONDS: Final = 0.25
 _TELL_SECONDS: Final = 1.0
 _WAITING_MAX: Final = 32
 """So many messages wait for a connection; older ones are dropped."""
+_SILENT_SECONDS: Final = 3.0
+"""A node that has said nothing for so long, though it was spoken to, is dialled anew: a connection may be dead and not
+know it for minutes."""
 Said: TypeAlias = BetweenVoters | ControllerAt
+Came: TypeAlias = Callable[[ControlProtocol], None]
 
 
 class VotersLog(Protocol):
@@ -91,6 +95,7 @@ class Voting:
         self._registered = registered
         self._address: tuple[str, int] = ("", 0)
         self._links: dict[int, _Link] = {}
+        self._dialled: set[ControlProtocol] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._told_at = -math.inf
         self._closed = False
@@ -113,6 +118,8 @@ class Voting:
             self._timer.cancel()
         for link in self._links.values():
             link.close()
+        for protocol in list(self._dialled):
+            protocol.close()
 
     def send(self, to: VoterId, message: VotersMessage) -> None:
         """Have this sent to another voter. It may get lost."""
@@ -135,16 +142,21 @@ class Voting:
         if self._closed:
             return
         match message:
+            case BetweenVoters(_, to) if to.id != self._log().me.id:
+                protocol.close()  # it takes this node for another one, which was here before
             case BetweenVoters(sender, to, said):
                 self._link(sender.id).use(protocol)
-                self._log().on_message(sender, to, said)
-                self._tell()
-                self._wait()
+                try:
+                    self._log().on_message(sender, to, said)
+                    self._tell()
+                finally:  # whoever is told of a change may raise
+                    self._wait()
             case ControllerAt(controller):
                 self._registered(controller)
 
     def lost(self, protocol: ControlProtocol) -> None:
         """A connection has ended. It is dialled again when there is something to say."""
+        self._dialled.discard(protocol)
         for link in self._links.values():
             link.lost(protocol)
 
@@ -161,10 +173,13 @@ class Voting:
 
     def _on_time(self) -> None:
         self._timer = None
-        if not self._closed:
+        if self._closed:
+            return
+        try:
             self._log().on_time()
             self._tell()
             self._grow()
+        finally:
             self._wait()
 
     def _tell(self) -> None:
@@ -190,22 +205,30 @@ class Voting:
 
     # --- dialling
 
-    async def dial(self, node: int, link: _Link) -> None:
-        """Connect to a node, wherever it may be. Raises OSError, TlsError, TimeoutError."""
+    async def dial(self, node: int, avoid: tuple[str, int] | None, came: Came) -> tuple[str, int]:
+        """Connect to a node, wherever it may be, last of all at `avoid`; the address. `came` gets the connection.
+
+        Raises OSError, TlsError, TimeoutError.
+        """
         config, secrets = self._in_force.config, self._in_force.secrets
         tls = config.link_stores if config.link_security.encrypts else None
         failure: OSError | TlsError | TimeoutError = ConnectionError("nobody knows where it is")
-        for at in self._addresses(node):
+
+        def ready(protocol: ControlProtocol) -> None:
+            self._dialled.add(protocol)
+            came(protocol)
+
+        for at in sorted(self._addresses(node), key=lambda at: at == avoid):
             try:
-                await reach_controller("voter", at, secrets, self._chance, link.came, self.heard, self.lost, tls=tls)
+                await reach_controller("voter", at, secrets, self._chance, ready, self.heard, self.lost, tls=tls)
             except (OSError, TlsError, TimeoutError) as error:
                 failure = error
             else:
-                return
+                return at
         raise failure
 
     def _addresses(self, node: int) -> list[tuple[str, int]]:
-        """Where a node may be: by what has committed, by what is in the log, and by what was known at the start."""
+        """The addresses where a node may be: as decided, as the log had it at the start, and as known from outside."""
         told = (known.get(node) for known in (self._log().decided.controllers, self._log().seen))
         found = [(each.host, each.port) for each in told if each is not None]
         seed = self._seed(node)
@@ -214,6 +237,9 @@ class Voting:
     def start(self, link: _Link) -> asyncio.Task[None]:
         """Have a link dial."""
         return self._loop.create_task(link.dial())
+
+    def now(self) -> float:
+        return self._loop.time()
 
 
 def _say(protocol: ControlProtocol, message: Said) -> None:
@@ -232,44 +258,70 @@ class _Link:
         self._protocol: ControlProtocol | None = None
         self._waiting: deque[Said] = deque(maxlen=_WAITING_MAX)
         self._dialling: asyncio.Task[None] | None = None
+        self._unanswered_since: float | None = None
+        self._at: tuple[str, int] | None = None  # the address that was dialled, until the node is heard from there
+        self._avoid: tuple[str, int] | None = None
         self._closed = False
 
     def send(self, message: Said) -> None:
-        if self._protocol is not None:
+        """Say this. It is dropped if the node does not keep up with what it is sent: it asks again."""
+        now = self._voting.now()
+        if self._protocol is not None and self._is_silent(now):
+            self._protocol.close()
+            self._gone()
+        if self._unanswered_since is None:
+            self._unanswered_since = now
+        if self._protocol is None:
+            self._waiting.append(message)
+            if self._dialling is None and not self._closed:
+                self._dialling = self._voting.start(self)
+        elif self._protocol.writable:
             _say(self._protocol, message)
-            return
-        self._waiting.append(message)
-        if self._dialling is None:
-            self._dialling = self._voting.start(self)
+
+    def _is_silent(self, now: float) -> bool:
+        return self._unanswered_since is not None and now > self._unanswered_since + _SILENT_SECONDS
 
     async def dial(self) -> None:
-        """Connect. If that fails, what waits is dropped, and the next message dials again, a while later."""
+        """Connect. If that fails, what waits is dropped, and what is said meanwhile is tried a while later."""
         try:
-            await self._voting.dial(self._node, self)
-        except (OSError, TlsError, TimeoutError) as error:
-            log.debug("controller %d cannot be reached: %s", self._node, error)
-            self._waiting.clear()
-            await asyncio.sleep(_REDIAL_SECONDS)
+            while self._waiting and self._protocol is None:
+                try:
+                    at = await self._voting.dial(self._node, self._avoid, self.came)
+                    self._at = at if self._unanswered_since is not None else None
+                except (OSError, TlsError, TimeoutError) as error:
+                    log.debug("controller %d cannot be reached: %s", self._node, error)
+                    self._waiting.clear()
+                    await asyncio.sleep(_REDIAL_SECONDS)
         finally:
             self._dialling = None
 
     def came(self, protocol: ControlProtocol) -> None:
-        """It was reached."""
+        """It was reached, or somebody else who is at its address now."""
         if self._closed:
             protocol.close()
-            return
-        if self._protocol is None:
-            self.use(protocol)
+        elif self._protocol is None:
+            self._unanswered_since = self._voting.now()
+            self._speak(protocol)
 
     def use(self, protocol: ControlProtocol) -> None:
         """The node is heard on this connection."""
+        self._unanswered_since = self._at = self._avoid = None
+        self._speak(protocol)
+
+    def _speak(self, protocol: ControlProtocol) -> None:
         self._protocol = protocol
         while self._waiting:
             _say(protocol, self._waiting.popleft())
 
     def lost(self, protocol: ControlProtocol) -> None:
+        """A connection has ended, perhaps this one."""
         if protocol is self._protocol:
-            self._protocol = None
+            self._gone()
+
+    def _gone(self) -> None:
+        """There is no connection any more. An address from which the node was not heard is not the first to try."""
+        self._protocol = self._unanswered_since = None
+        self._avoid, self._at = self._at or self._avoid, None
 
     def close(self) -> None:
         self._closed = True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.controller.metadata.commits import DecidedMetadata
 from actors.controller.server import ControllerServer
+from actors.links.control import Confirmed
 
 if TYPE_CHECKING:
     from tests.sim.run import Change, World
@@ -42,19 +43,48 @@ class Agreement:
                     if known != said:
                         text = f"version {each.index} has committed as {known}, and now as {said}"
                         self.sim.fail("one-log", text)
+            self._judge_committed(states, index)
             product(states, index)
 
         return commit
 
+    def _judge_committed(self, states: DecidedMetadata, version: int) -> None:
+        """Records up to this version count as committed on a node: the entries that they are in have committed."""
+        for each in self.cluster.controllers:
+            if each.log is None or each.log.states is not states:
+                continue
+            early = [
+                at for at, commit in each.log._waiting if commit.index <= version and at > each.log._voter.committed
+            ]
+            if early:
+                text = f"version {version} counts as committed on {each.host}, and entry {early[0]} has not committed"
+                self.sim.fail("one-log", text)
+
     def _watch_confirm(self, product: Any) -> Any:
         def _confirm(server: ControllerServer, protocol: Any, sent: float) -> None:
-            if server.log.confirms():
-                for each in self.cluster.controllers:
-                    if each.running and each.log is not None and each.log is not server.log and each.log.confirms():
-                        self.sim.fail("one-controller", f"{each.host} may extend leases, and another does")
-            product(server, protocol, sent)
+            sends = protocol.send
+
+            def send(message: Any) -> None:
+                if isinstance(message, Confirmed):
+                    self._judge_confirmed(server)
+                sends(message)
+
+            protocol.send = send
+            try:
+                product(server, protocol, sent)
+            finally:
+                del protocol.send
 
         return _confirm
+
+    def _judge_confirmed(self, server: ControllerServer) -> None:
+        """A lease is extended: no other controller may have begun, or be able to extend one."""
+        newest = max(self._epochs, default=0)
+        if server.epoch < newest:
+            self.sim.fail("one-controller", f"the controller of epoch {server.epoch} extends a lease in epoch {newest}")
+        for each in self.cluster.controllers:
+            if each.running and each.log is not None and each.log is not server.log and each.log.confirms():
+                self.sim.fail("one-controller", f"{each.host} may extend leases, and another does")
 
     def _watch_begin(self, product: Any) -> Any:
         def begin(server: ControllerServer, address: tuple[str, int]) -> None:

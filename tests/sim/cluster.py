@@ -264,6 +264,8 @@ class Cluster:
         self.voters = tuple(each.id for each in self.controllers)
         self.brokers = [SimBroker(self, broker) for broker in range(brokers)]
         """All there ever were, by their ids."""
+        self.founded = False
+        """Whether the first of several controllers has begun the cluster's log."""
         self._truth = ClusterMetadata()
         self._log: Log | None = None
         self._starts = ShardStarts()

@@ -65,8 +65,9 @@ class SimController:
         path, writer = self.machine.disk.folder / "metadata.log", SimFileWriter(self.machine.disk)
         file = open_voter_file(path, lambda: new_uuid(environment.chance).hex, writer)
         process.on_kill.append(file.close)
-        if self.id == 0:
+        if self.id == 0 and not self.cluster.founded:  # only once: with an empty disk it is another voter
             found(file, self.id, new_cluster())
+            self.cluster.founded = True
         in_force = InForce(BrokerConfig.from_mapping(cluster.settings), self._secrets)
         voting = Voting(
             *(in_force, process.loop, environment.chance),

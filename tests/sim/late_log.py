@@ -49,6 +49,9 @@ class LateLog:
     def leads(self) -> bool:
         return True
 
+    def leads_in(self, epoch: int) -> bool:
+        return epoch >= self.decided.controller_epoch
+
     @property
     def failure(self) -> OSError | None:
         return None

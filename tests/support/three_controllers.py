@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ class Controllers:
         self.numbers = numbers
         self.nodes: dict[int, ControllerNode] = {}
         self.logs: dict[int, QuorumLog] = {}
+        self._founded = False
         self.found_by_name = {numbers[0]}
         """Those whose addresses others can find out without the metadata."""
 
@@ -38,8 +40,9 @@ class Controllers:
         """Start a node on its log, at any free port."""
         loop, in_force = asyncio.get_running_loop(), InForce(BrokerConfig.from_mapping(_SETTINGS), SECRET)
         file = open_voter_file(self.path / f"controller-{number}" / "metadata.log", lambda: new_uuid(REAL.chance).hex)
-        if number == self.numbers[0]:
+        if number == self.numbers[0] and not self._founded:
             found(file, number, new_cluster())
+            self._founded = True
         voting = Voting(
             *(in_force, loop, REAL.chance),
             log=lambda: log,
@@ -48,7 +51,7 @@ class Controllers:
             registered=lambda controller: node.registered(controller),
         )
         log = QuorumLog(
-            *(file, number, Tuning(lambda: REAL.chance.uniform(0, 1)), loop.time, voting.send),
+            *(file, number, Tuning(lambda: REAL.chance.uniform(0, 1)), time.monotonic, voting.send),
             changed=lambda: _soon(loop, node),
             peers=self.numbers,
         )

@@ -46,6 +46,9 @@ class Log(Protocol):
     def leads(self) -> bool:
         """True if this node is the controller, as far as it knows: records can be appended here."""
 
+    def leads_in(self, epoch: int) -> bool:
+        """True if the controller that has begun in this epoch is still that, as far as this node knows."""
+
     @property
     def failure(self) -> OSError | None:
         """The write that has failed and ended this log. None while it can be used, and if it can be tried again."""
@@ -148,6 +151,9 @@ class MetadataLog:
     @property
     def leads(self) -> bool:
         return True
+
+    def leads_in(self, epoch: int) -> bool:
+        return epoch >= self.decided.controller_epoch
 
     @property
     def failure(self) -> OSError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -142,6 +143,9 @@ class QuorumLog:
         """True if records can be appended here, as far as this voter knows."""
         return self._failure is None and self._voter.leads
 
+    def leads_in(self, epoch: int) -> bool:
+        return self.leads and self._voter.epoch == epoch
+
     @property
     def failure(self) -> OSError | None:
         return self._failure
@@ -171,8 +175,8 @@ class QuorumLog:
         self._drive()
 
     def deadline(self) -> float:
-        """The time at which `on_time` is due, by `clock`; infinite for one voter alone."""
-        return self._voter.deadline()
+        """The time at which `on_time` is due, by `clock`; infinite for one voter alone, and once the log has ended."""
+        return self._voter.deadline() if self._failure is None else math.inf
 
     # --- what happens ---
 
