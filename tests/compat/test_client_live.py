@@ -187,6 +187,23 @@ def test_a_static_member_comes_back_to_the_same_partitions(kafka: Peer, name: st
         assert group.members == ()
 
 
+@pytest.mark.conformance("B-81")
+@against("kafka", "coterie")
+def test_partitions_that_come_while_a_static_leader_is_away_have_an_owner_when_it_is_back(
+    kafka: Peer, name: str
+) -> None:
+    """Its broker tells it to go on with the assignment as it was (KIP-814): what that is, it has to ask."""
+    make_topic(kafka, name, 2)
+    static = {"group_id": name, "group_instance_id": "one", "session_timeout_ms": 60_000}
+    with consumer(kafka, name, **static) as reader:
+        wait_until(lambda: reader.poll(50) is None or reader.assignment(), what="an assignment")
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.create_partitions({name: 4})
+        await_topics(kafka.bootstrap_servers, {name: 4})
+    with consumer(kafka, name, **static) as reader:
+        wait_until(lambda: reader.poll(50) is None or len(reader.assignment()) == 4, what="the new ones, too")
+
+
 @everywhere
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_compression_there_and_back(kafka: Peer, name: str, compression: str) -> None:
