@@ -173,7 +173,8 @@ class ClusterMetadata:
             case BrokerDirectoryRecord(broker_id, directory):
                 self.directories[broker_id] = directory
             case BrokerHomeRecord(broker_id, home):
-                self.homes[broker_id] = home
+                if broker_id not in self.removed:  # it may have been while the broker was being placed
+                    self.homes[broker_id] = home
             case BrokerRemovalRecord(broker_id, removal):
                 self._set_removal(broker_id, removal)
             case UnregisterBrokerRecord(broker_id):

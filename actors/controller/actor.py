@@ -24,7 +24,7 @@ from actors.broker.spec import BrokerSpec
 from actors.controller import first_users, new_secret, ray_head, settings_in_force
 from actors.controller.decisions.acls import locked_out
 from actors.controller.doors import DoorPlan, doors_of, plan_doors
-from actors.controller.homes import Homes
+from actors.controller.homes import Homes, noted_in
 from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.pool_seals import PoolSeals
 from actors.controller.securing import AUTHORITY, write_authority
@@ -258,7 +258,8 @@ class Controller:
         self._launcher.place_elsewhere = self._place_elsewhere
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
         self._port = self._thread.call(self._node.listen(self._address))
-        self._homes = Homes(spec.homes_file, lambda: metadata_log.decided, self._commit)
+        noted = partial(self._ask, lambda: noted_in(metadata_log.decided))
+        self._homes = Homes(spec.homes_file, noted, self._commit)
         self._pool_seals = PoolSeals(folder, lambda: metadata_log.decided.pools, self._server.publisher.commit)
         self._drain_look = DrainLook(self._launcher.nodes, told_draining_nodes, self._tell_drained)
         self._drain_look.start()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.log.files import REAL_WRITER
 from placement.metadata import ClusterMetadata, Home
@@ -17,33 +17,37 @@ from placement.nodes import Node
 from placement.records import QUORUM, BrokerHomeRecord, Record
 
 
-class Homes:
-    """`metadata` gives the decided metadata; `commit` returns when records have committed, and raises OSError."""
+class Noted(NamedTuple):
+    """The metadata, as far as it is about homes."""
 
-    def __init__(
-        self, file: Path, metadata: Callable[[], ClusterMetadata], commit: Callable[[Sequence[Record]], None]
-    ) -> None:
+    level: int
+    homes: Mapping[int, Home]
+
+
+class Homes:
+    """`noted` gives what is decided; `commit` returns when records have committed, and raises OSError."""
+
+    def __init__(self, file: Path, noted: Callable[[], Noted], commit: Callable[[Sequence[Record]], None]) -> None:
         self._file = file
-        self._metadata = metadata
+        self._noted = noted
         self._commit = commit
 
     def known(self) -> dict[int, Node]:
         """The node of each broker's data as it was noted, by broker id. Raises OSError."""
-        noted = {broker_id: _node(home) for broker_id, home in self._metadata().homes.items()}
-        return self._in_file() | noted
+        return self._in_file() | {broker_id: _node(home) for broker_id, home in self._noted().homes.items()}
 
     def keep(self, nodes: Mapping[int, Node], port: int | None) -> None:
         """Note the nodes of all brokers before they are started there. Raises OSError; then nothing has changed.
 
         `port` is for builds that read the file.
         """
-        metadata = self._metadata()
-        if metadata.level < QUORUM:
+        level, before = self._noted()
+        if level < QUORUM:
             text = json.dumps({str(broker_id): [node.address, port, node.name] for broker_id, node in nodes.items()})
             REAL_WRITER.write_atomically(self._file, text.encode())
             return
         homes = {broker_id: Home(node.address, node.name) for broker_id, node in nodes.items()}
-        records = [BrokerHomeRecord(*each) for each in homes.items() if metadata.homes.get(each[0]) != each[1]]
+        records = [BrokerHomeRecord(*each) for each in homes.items() if before.get(each[0]) != each[1]]
         if records:
             self._commit(records)
         self._file.unlink(missing_ok=True)
@@ -53,6 +57,11 @@ class Homes:
             return {}
         noted: dict[str, list[Any]] = json.loads(self._file.read_text())
         return {int(broker_id): _node_in_file(*values) for broker_id, values in noted.items()}
+
+
+def noted_in(metadata: ClusterMetadata) -> Noted:
+    """A copy of it, to be made where nothing changes meanwhile."""
+    return Noted(metadata.level, dict(metadata.homes))
 
 
 def _node(home: Home) -> Node:
