@@ -110,11 +110,11 @@ _PROTOCOL_NOTES = """\
   member that was expelled, and joins again with its old id and with partitions, is told UNKNOWN_MEMBER_ID (25), gives
   them up, and joins anew; in Kafka it is let in, and reads them beside their next owners until it syncs. When a group
   is upgraded, a cooperative member that has just been told to give partitions up has to do so before another gets them,
-  and a rebalance that was under way is followed by a new assignment, whoever joins. Where the last member of the new
-  protocol comes back as a classic one, all members rebalance; in Kafka they do so only if one of them still holds what
-  is another's, and else the group has no leader, and partitions that are added no owner. A group that was downgraded
-  rebalances also if its coordinator fails over before its members have joined again; if it is upgraded again before
-  that, what they hold counts, not what they were about to get.
+  and a rebalance that was under way, or a partition that nobody has, is followed by a new assignment, whoever joins.
+  Where the last member of the new protocol comes back as a classic one, all members rebalance; in Kafka they do so only
+  if one of them still holds what is another's, and else the group has no leader, and partitions that are added no
+  owner. A group that was downgraded rebalances also if its coordinator fails over before its members have joined again;
+  if it is upgraded again before that, what they hold counts, not what they were about to get.
 - **The requests of share groups** (KIP-932) are always answered so, and clients say so at once.
 - **DescribeConfigs** answers for topics, brokers, their loggers, groups and client metrics. All but those of client
   metrics can be changed; those of groups (resource type 32) from `coterie.metadata.version` 2 on. What a group is given

@@ -202,6 +202,7 @@ def test_partitions_that_come_while_a_static_leader_is_away_have_an_owner_when_i
         await_topics(kafka.bootstrap_servers, {name: 4})
     with consumer(kafka, name, **static) as reader:
         wait_until(lambda: reader.poll(50) is None or len(reader.assignment()) == 4, what="the new ones, too")
+        assert {tp.partition for tp in reader.assignment()} == {0, 1, 2, 3}
 
 
 @everywhere

@@ -107,6 +107,9 @@ class Inspector:
         group = shard.coordinator.runtime.groups.get(group_id)
         if not isinstance(group, ClassicGroup | ConsumerGroup) or group.state_name != "Stable":
             return f"group {group_id} is {group.state_name if group is not None else 'not there'}"
+        slow = next((each for each in members if each.in_listener), None)
+        if slow is not None:
+            return f"a listener of {slow.name} has not returned"
         epochs = self._epochs(group)
         if {m.member.generation.member_id for m in members if m.running} != set(epochs):
             return f"group {group_id} has members {sorted(epochs)}"

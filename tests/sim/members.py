@@ -30,7 +30,7 @@ from actors.client.records import OffsetAndMetadata, TopicPartition
 from tests.sim.claims import Claim
 from tests.sim.clients import PARTITIONS, TOPIC, Client
 from tests.sim.cluster import Cluster
-from tests.sim.engine import MS
+from tests.sim.engine import MS, Process
 from tests.sim.history import History
 from tests.sim.scenario import Group, Speaks
 
@@ -71,6 +71,8 @@ class Member(Client):
         self.commits = 0
         self.past: list[tuple[int, str]] = []
         """Generations and member ids that are over."""
+        self.slow_listener: Process | None = None
+        """The process in which a listener takes its time."""
 
     # -- a life
 
@@ -180,8 +182,20 @@ class Member(Client):
                 self._apply(partitions)
             case RunListener(Event.REVOKED) if self.plan.is_mixed and not self.sim.calm:
                 if self.sim.random.random() < 0.15:
-                    await self.pause(500, 5_000)  # a listener that takes its time, perhaps all that it has
+                    await self._listen_slowly()
         return CommitOutcome.DONE
+
+    async def _listen_slowly(self) -> None:
+        """A listener takes its time, perhaps all that it has."""
+        process = self.slow_listener = self.process
+        await self.pause(500, 5_000)
+        if self.slow_listener is process:
+            self.slow_listener = None
+
+    @property
+    def in_listener(self) -> bool:
+        """Whether a listener takes its time: if that is more than it has, its member has yet to leave the group."""
+        return self.slow_listener is not None and self.slow_listener.alive
 
     def _apply(self, partitions: frozenset[TopicPartition]) -> None:
         generation = self.member.generation

@@ -7,7 +7,9 @@ A cooperative member that has just been told to give something up still has it, 
 is free at once, and has two owners for a moment; here the member has to give it back first.
 
 A rebalance that was under way ends with the classic group. The partitions it was about, such as those of a member that
-had left, are divided by the first target of the new one: the joiner raises the epoch even if it brings nothing new.
+had left, are divided by the first target of the new one: the joiner raises the epoch even if it brings nothing new. It
+does so as well if a partition is nobody's: the leader that would have noticed it is a leader no more. In Kafka both are
+left without an owner until something else changes.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ class Upgrades:
             return None
         assert self._cluster.topics is not None
         try:
-            return ReplacedClassic(self._runtime, group, tuple(converted(group, self._cluster.topics)))
+            return ReplacedClassic(
+                self._runtime, group, tuple(converted(group, self._cluster.topics)), self._cluster.topics
+            )
         except CorruptRecordError as error:
             return Refusal(Error.GROUP_ID_NOT_FOUND, f"Group {group.group_id} cannot become a consumer group: {error}.")
 
@@ -195,17 +199,28 @@ def _state(changes: Sequence[GroupChange]) -> ConsumerState:
     return state
 
 
+def _has_all(state: ConsumerState, topics: TopicImage) -> bool:
+    """True if each partition of the group's topics is given to a member. One that is not may have come since."""
+    names = frozenset().union(*(member.names for member in state.metadata.values()))
+    given = {(topic_id, each) for share in state.targets.values() for topic_id, some in share.items() for each in some}
+    wanted = ((topic.topic_id, each) for topic in existing(names, topics) for each in range(topic.partitions))
+    return all(each in given for each in wanted)
+
+
 # -- the group that is replaced
 
 
 class ReplacedClassic:
     """A classic group stands still from now on, until it is known whether the records of the other one are written."""
 
-    def __init__(self, runtime: GroupRuntime, group: ClassicGroup, changes: Sequence[GroupChange]) -> None:
+    def __init__(
+        self, runtime: GroupRuntime, group: ClassicGroup, changes: Sequence[GroupChange], topics: TopicImage
+    ) -> None:
         self.group = group
         self.changes = changes
         self.state = _state(changes)
-        self.is_settled = group.state is GroupState.STABLE and self.state.persisted_state == "Stable"
+        is_stable = group.state is GroupState.STABLE and self.state.persisted_state == "Stable"
+        self.is_settled = is_stable and _has_all(self.state, topics)
         self._runtime = runtime
         self.sessions = {
             each.member_id: each.session.due_ms

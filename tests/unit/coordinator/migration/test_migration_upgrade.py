@@ -231,6 +231,14 @@ def test_who_upgrades_a_group_in_the_middle_of_a_rebalance_ends_what_that_was_fo
     assert driver.stands() == "6/6 Stable"
 
 
+@pytest.mark.conformance("K-E-48")
+def test_partitions_that_are_nobodys_get_an_owner_when_a_static_member_comes_back_by_the_new_protocol() -> None:
+    """They came while it was away. As the leader it would have noticed, and of this group it is none any more."""
+    driver = MixedDriver(Classic("C1", "0-1", group_instance_id="i-1"), Classic("C2", "2-4"))
+    assert driver.told("A e0 join as=i-1") == "e6 asg 0-1,5"
+    assert driver.classic("C2 beat g5") == "27"
+
+
 @pytest.mark.conformance("K-E-48", "K-E-05")
 def test_what_a_cooperative_member_gives_up_during_an_upgrade_gets_an_owner() -> None:
     members = Classic("C1", "0-2", subscription=subscribed(own="0-5")), Classic("C2", b"", group_instance_id="i-2")
