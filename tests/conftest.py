@@ -32,6 +32,10 @@ The other tests run file by file, in whichever process has time.
 _FIRST = (*LIVE, "programs", "browser", "sim", "component")
 """The folders in the order in which they are begun. What takes longest comes first: the many short files of tests/unit
 have all processes end together."""
+_HEAVY = ("ray", "spark", "hosts", "programs", "browser")
+_HEAVY_AT_ONCE = 2
+"""The folders whose tests start Rays, JVMs and browsers, and the number of processes that are in them at the same time,
+as long as there are other tests. Ray's node ends itself when its helpers take longer than 15 s to start."""
 
 SPARK_TESTS = Path(__file__).parent / "spark"
 
@@ -202,12 +206,20 @@ class ByFolder(LoadScopeScheduling):
             super()._reschedule(node)  # when nothing is left, it is told to end
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """As the base class does, which looks through all tests for the number of each."""
-        scope, unit = self.workqueue.popitem(last=False)
+        """As the base class does, which gives the first, and looks through all tests for the number of each."""
+        scope = self._next(node)
+        unit = self.workqueue.pop(scope)
         self.assigned_work.setdefault(node, {})[scope] = unit
         if not self._numbers:
             self._numbers = {test: number for number, test in enumerate(self.registered_collections[node])}
         node.send_runtest_some([self._numbers[test] for test, done in unit.items() if not done])
+
+    def _next(self, node: WorkerController) -> str:
+        """The first scope, or the first one that is not heavy while enough other processes are in heavy ones."""
+        heavy = sum(any(map(_heavy, scopes)) for other, scopes in self.assigned_work.items() if other is not node)
+        light = (scope for scope in self.workqueue if not _heavy(scope))
+        first = next(iter(self.workqueue))
+        return next(light, first) if heavy >= _HEAVY_AT_ONCE else first
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
         """What a process has finished is forgotten: after each test, all that it is said to have is counted."""
@@ -224,3 +236,8 @@ class ByFolder(LoadScopeScheduling):
 def _folder(nodeid: str) -> str:
     """The folder of tests/ that a test is in."""
     return nodeid.split("/")[1]
+
+
+def _heavy(scope: str) -> bool:
+    """Whether its tests start Rays; a scope is a file, or the name of a folder in LIVE."""
+    return (_folder(scope) if "/" in scope else scope) in _HEAVY

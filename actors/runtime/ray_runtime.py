@@ -54,7 +54,7 @@ ADDRESS_FILE = "ray-address"
 RAY_LOG = "ray.log"
 """In the folder of the logs: what Ray has said."""
 _END_SECONDS = 1.5
-_STARTS_FOR_PORTS, _STARTS_FOR_TIME = 3, 2
+_STARTS = 3
 """The number of starts of a Ray before it is reported that its port was taken meanwhile, or that it was too slow."""
 
 _ending = threading.Event()  # set while the end of Ray's processes is this process's own doing
@@ -84,20 +84,16 @@ def start_embedded(
         try:
             _start(environment, words, warm, log, folder, options)
             return
-        except _BadLuckError as error:
-            if started >= error.starts:
+        except _BadLuckError:
+            if started >= _STARTS:
                 raise
 
 
 class _BadLuckError(ClusterError):
-    """Ray was started and failed by chance; it is reported after `starts` starts.
+    """Ray was started and failed by chance; it is reported after _STARTS starts.
 
     A port that Ray chose itself was taken before it listened there, or its half minute was over on a busy machine.
     """
-
-    def __init__(self, starts: int, text: str) -> None:
-        super().__init__(text)
-        self.starts = starts
 
 
 def _start(
@@ -171,14 +167,13 @@ def _not_started(error: Exception, session: Path) -> ClusterError:
     if port is None:
         why = (said.splitlines() or ["it does not say why"])[0].rstrip(" .")
         text = f"Ray does not start: {why}; {place}"
-        return _BadLuckError(_STARTS_FOR_TIME, text) if ray_inside.was_slow(said) else ClusterError(text)
+        return _BadLuckError(text) if ray_inside.was_slow(said) else ClusterError(text)
     if os.environ.get(ray_inside.GCS_PORT) == port:
         return ClusterError(
             f"Ray does not start: port {port}, which {ray_inside.GCS_PORT} chose, is taken: choose another, or unset it"
         )
     return _BadLuckError(
-        _STARTS_FOR_PORTS,
-        f"Ray does not start: {_STARTS_FOR_PORTS} times a port that it chose itself was taken meanwhile, the last was "
+        f"Ray does not start: {_STARTS} times a port that it chose itself was taken meanwhile, the last was "
         f"{port}: start again; {place}",
     )
 

@@ -390,7 +390,7 @@ def test_a_snapshot_whose_name_may_not_survive_takes_no_records(path: Path) -> N
 
 
 def reopened_copy(path: Path) -> MetadataLog:
-    """What a successor would find now."""
+    """The log as a successor would find it now."""
     copied = path.parent.with_name("copy") / path.name
     copied.parent.mkdir()
     copied.write_bytes(path.read_bytes())

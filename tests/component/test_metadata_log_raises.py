@@ -132,7 +132,7 @@ def decoded(path: Path) -> list[Record]:
 
 
 def found_now(path: Path) -> ClusterMetadata:
-    """What a successor would find now."""
+    """The log as a successor would find it now."""
     copy = path.parent / "copy" / path.name
     shutil.rmtree(copy.parent, ignore_errors=True)
     copy.parent.mkdir()

@@ -102,7 +102,7 @@ def begin(log: StandaloneLog) -> int:
 
 
 def found(path: Path) -> ClusterMetadata:
-    """What a successor would find now."""
+    """The log as a successor would find it now."""
     copy = path.parent / "copy" / path.name
     shutil.rmtree(copy.parent, ignore_errors=True)
     copy.parent.mkdir()

@@ -156,6 +156,7 @@ def of_a_program(address: str, cluster: Any, folder: Path) -> dict[str, Any]:
     head = ray.get_runtime_context().get_node_id()
     (victim,) = {broker["node_id"] for broker in full_status(cluster)["brokers"]} - {head}
     given: dict[str, Any] = {"bootstrap_servers": servers, "handler_args": (str(folder), 0.002)}
+    given["session_timeout_ms"] = 150_000  # a member that Ray is slow to start elsewhere comes back within it
     with pool_at(victim, name, **given) as pool:
         before = pool.status()
         produce(servers, name, values[:300])
@@ -237,7 +238,7 @@ def test_those_elsewhere_stay_and_nothing_is_rebalanced(found: dict[str, Any]) -
     for before, after, restarts in zip(found["before"], found["after"], found["restarts"], strict=True):
         moved = before[0] == found["victim"]
         assert (after[1] != before[1], restarts) == (moved, int(moved)), found
-        assert after[2] == before[2], "static members come back into the same generation"
+        assert after[2] == before[2], ("static members come back into the same generation", found["notes"])
 
 
 @pytest.mark.conformance("N-A-12")

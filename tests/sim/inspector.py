@@ -110,6 +110,9 @@ class Inspector:
         slow = next((each for each in members if each.in_listener), None)
         if slow is not None:
             return f"a listener of {slow.name} has not returned"
+        lost = next((each for each in members if not each.member.may_deliver(each.network.now_ms())), None)
+        if lost is not None:
+            return f"{lost.name} counts itself out of {group_id}, and has yet to say so"
         epochs = self._epochs(group)
         if {m.member.generation.member_id for m in members if m.running} != set(epochs):
             return f"group {group_id} has members {sorted(epochs)}"

@@ -19,7 +19,7 @@ KNOWN = {
     "starved-shard-is-dead": 6,
     "commit-answered-before-safe": 110,
     "produce-answered-before-safe": 188,
-    "appended-after-leadership-was-lost": 86,
+    "appended-after-leadership-was-lost": 8,
     "nothing-committed-while-loading": 12,
     "generation-reused": 3,
     "fenced-generation-commits": 6,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.client.errors import CallbackError, CorrelationIdError, IllegalStateError
+from actors.client.errors import CallbackError, CorrelationIdError, IllegalStateError, UnsupportedVersionError
 from actors.client.group.assignors import BUILT_IN, Assignor, RebalanceProtocol
 from actors.client.group.assignors.protocol import Assignment, Subscription
 from actors.client.group.effects import WantMetadata
@@ -138,25 +138,43 @@ def test_an_inherited_assignment_that_cannot_be_had_is_made_anew(answer: Describ
     assert script.count("JoinGroup") == 2
 
 
-def test_so_is_one_that_is_not_told_at_all():
+def test_so_is_one_that_the_broker_cannot_describe():
     script = inheriting()
-    script.fail("DescribeGroups", CorrelationIdError("late"))
-    script.poll()
-    script.found()
+    script.fail("DescribeGroups", UnsupportedVersionError("0"))
     script.poll()
     assert script.count("JoinGroup") == 2
 
 
-@pytest.mark.parametrize("code", [15, 16])
-def test_a_coordinator_that_is_elsewhere_is_looked_for_before_the_assignment_is_made_anew(code: int):
+@pytest.mark.parametrize("code", [14, 15, 16, None], ids=["loading", "unavailable", "elsewhere", "unanswered"])
+def test_a_coordinator_that_cannot_tell_yet_is_asked_again_when_it_answers_a_heartbeat(code: int | None):
     script = inheriting()
     looked = script.count("FindCoordinator")
-    script.answer("DescribeGroups", described(code=code))
+    if code is None:
+        script.fail("DescribeGroups", CorrelationIdError("late"))
+    else:
+        script.answer("DescribeGroups", described(code=code))
     script.poll()
-    assert script.count("FindCoordinator") == looked + 1
-    script.found()
+    assert script.count("FindCoordinator") == looked + (code != 14)
+    if code != 14:
+        script.found()
+        script.poll()
+    assert script.count("DescribeGroups") == 1
+    script.heartbeat()
+    assert script.count("DescribeGroups") == 2
+    script.heartbeat()
+    assert script.count("DescribeGroups") == 2
+    script.answer("DescribeGroups", described(gives("t-0", "t-1"), gives("t-2", "t-3")))
+    script.heartbeat()
     script.poll()
-    assert script.count("JoinGroup") == 2
+    assert (script.count("DescribeGroups"), script.count("JoinGroup")) == (2, 1)
+
+
+def test_a_leader_that_joins_again_does_not_ask_what_it_will_divide_anew():
+    script = inheriting()
+    script.answer("DescribeGroups", described(code=14))
+    script.member.request_rejoin("a test")
+    script.heartbeat()
+    assert script.count("DescribeGroups") == 1
 
 
 def test_one_that_leaves_waits_for_no_description():

@@ -1,4 +1,4 @@
-"""What voters say to one another on the control link, and what ends say to it that know nothing of voters."""
+"""The messages of voters on the control link, and the answers of ends that know nothing of voters."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_a_port_that_somebodys_connection_has_taken_each_time_since_ray_chose_it
     assert refused(RuntimeError(TAKEN)) == f"Ray does not start: {why}; {LOGS}"
 
 
-@pytest.mark.parametrize("failures", [[RuntimeError(TAKEN)] * 2, [Exception(SLOW)]])
+@pytest.mark.parametrize("failures", [[RuntimeError(TAKEN)] * 2, [Exception(SLOW)] * 2])
 def test_a_ray_whose_port_was_taken_meanwhile_or_that_was_slow_is_started_again(
     failures: list[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

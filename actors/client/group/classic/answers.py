@@ -158,6 +158,7 @@ class Answers:
         self._lookup.alive()
         if pending.generation == self._standing.generation:
             self._live.confirmed(pending.sent_ms, now_ms)
+            self._joining.describe_again(now_ms)
 
     def _heartbeat_failed(self, now_ms: int) -> None:
         self._stats.heartbeats_failed += 1
@@ -185,9 +186,10 @@ class Answers:
     # --- DescribeGroups -------------------------------------------------------------------------------------------
 
     def _on_describe(self, pending: Pending, response: DescribeGroupsResponse, now_ms: int) -> None:
-        if any(group.error_code in _ELSEWHERE for group in response.groups):
+        codes = {group.error_code for group in response.groups}
+        if codes.intersection(_ELSEWHERE):
             self._outbox.coordinator_lost(pending.node, now_ms, drop=True)
-        if pending.generation == self._standing.generation:
+        elif Code.COORDINATOR_LOAD_IN_PROGRESS not in codes and pending.generation == self._standing.generation:
             self._joining.described(response)
 
     # --- LeaveGroup, and no answer at all ---------------------------------------------------------------------------
@@ -214,7 +216,7 @@ class Answers:
             self._outbox.coordinator_lost(pending.node, now_ms, drop=True)
         if pending.kind is Kind.HEARTBEAT:
             self._heartbeat_failed(now_ms)
-        elif pending.kind is Kind.DESCRIBE and pending.generation == self._standing.generation:
+        elif pending.kind is Kind.DESCRIBE and pending.generation == self._standing.generation and not error.retriable:
             joining.described(None)
         elif pending.kind in (Kind.JOIN, Kind.SYNC) and joining.join is not None:
             if isinstance(error, UnsupportedVersionError):

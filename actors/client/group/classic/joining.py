@@ -225,8 +225,17 @@ class Joining:
 
     # --- DescribeGroups, by a leader that is told to skip the assignment ---------------------------------------------
 
+    def describe_again(self, now_ms: int) -> None:
+        """Ask again if a coordinator that had moved, or could not be reached, has not described the group.
+
+        This is called when a heartbeat is answered, so that the coordinator is known and is not asked too often.
+        """
+        idle = self.join is None and not self.needed and not self._outbox.in_flight(Kind.DESCRIBE)
+        if self._leader.inherits and idle:
+            self._outbox.send(Kind.DESCRIBE, requests.describe(self._config), now_ms)
+
     def described(self, response: DescribeGroupsResponse | None) -> None:
-        """The assignment that a leader has inherited. If it cannot be had, the leader makes another one."""
+        """The assignment that a leader has inherited. If it will never be told, the leader makes another one."""
         if not self._leader.inherits:
             return
         try:
