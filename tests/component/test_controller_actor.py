@@ -571,7 +571,7 @@ def test_where_the_data_is_is_on_the_disk_before_it_is_believed(
     homes.write_text("{}")
     controller = made()
     with monkeypatch.context() as patch:
-        patch.setattr("os.fsync", full)
+        patch.setattr("os.fdatasync", full)
         with pytest.raises(OSError, match="no space left"):
             controller.start_brokers(1.0)
     assert controller._server.decided.homes == {}

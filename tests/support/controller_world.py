@@ -93,6 +93,7 @@ class Controller:
 
 def older_log(folder: Path) -> None:
     """Put a log into the folder as releases without versions of records began it."""
+    folder.mkdir(exist_ok=True)
     (folder / "metadata.log").write_bytes(encode(Format(1), 1))
 
 
