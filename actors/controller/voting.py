@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _REDIAL_SECONDS: Final = 0.25
 _TELL_SECONDS: Final = 1.0
+_TICK_SECONDS: Final = 0.001
+"""A timer may fire a little before its time: without this it would be set again and again until that has come."""
 _WAITING_MAX: Final = 32
 """So many messages wait for a connection; older ones are dropped."""
 _SILENT_SECONDS: Final = 3.0
@@ -164,7 +166,7 @@ class Voting:
 
     def _wait(self) -> None:
         """Have the log called when its time comes. A call that comes too early does no harm."""
-        due = self._log().deadline()
+        due = self._log().deadline() + _TICK_SECONDS
         if self._timer is not None and self._timer.when() <= due:
             return
         if self._timer is not None:
