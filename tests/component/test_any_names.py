@@ -55,7 +55,7 @@ async def served(path: Path) -> AsyncIterator[str]:
 
 
 async def walked(path: Path, walk: Callable[[str], Any]) -> Any:
-    """What `walk` makes of the address of a broker with two topics, and the record in one of them."""
+    """Call `walk` with the address of a broker that has two topics, and records in one of them."""
     async with served(path) as servers:
         return await asyncio.to_thread(_filled, servers, walk)
 

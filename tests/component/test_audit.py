@@ -1,4 +1,4 @@
-"""What no authorizer costs, and what is logged of denials."""
+"""The cost of having no authorizer, and the log of denials."""
 
 from __future__ import annotations
 

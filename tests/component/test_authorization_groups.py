@@ -1,4 +1,4 @@
-"""What clients are told of groups and offsets by the rights that they have."""
+"""Answers about groups and offsets by the rights of the client."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def test_a_description_was_made_for_a_client_that_had_gone(tmp_path: Path, autho
 
 
 def test_a_long_description_of_one_group_was_decoded_and_encoded_again(tmp_path: Path) -> None:
-    """In one turn of the broker's loop, a quarter of a second for some hundred thousand partitions."""
+    """It took a quarter of a second of the broker's loop, in one turn, for some hundred thousand partitions."""
     sees_all = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "*")])
     for world in (without_acls(tmp_path), sees_all):
         answer = world.bytes_for(m.ConsumerGroupDescribeRequest(group_ids=["with-long"]), 1)
@@ -285,7 +285,7 @@ def test_a_long_description_of_one_group_was_decoded_and_encoded_again(tmp_path:
 
 
 def in_pieces(world: World, version: int, *groups: str, also: bool = False) -> tuple[Any, int]:
-    """A description, and how many turns of the loop it takes."""
+    """A description, and the number of loop turns it takes."""
     asked = m.ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=also)
     written = world.connection.transport.written  # type: ignore[union-attr]
     before, turns = len(written), 0
@@ -294,20 +294,20 @@ def in_pieces(world: World, version: int, *groups: str, also: bool = False) -> t
         turns += 1
         assert turns < 1000
         world.broker.loop.turn()
-    world.broker.loop.turn()  # in which its client is read again
+    world.broker.loop.turn()  # in this turn its client is read again
     (answer,) = written[before:]
     return decode_response(m.ConsumerGroupDescribeResponse, version, answer[4:])[1], turns
 
 
 def whole(version: int, *groups: str, also: bool) -> Any:
-    """What shards answer."""
+    """The answer of the shards, before rights are applied to it."""
     asked = m.ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=also)
     return made_answer(asked, version)
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_long_description_that_has_to_be_judged_was_one_piece_of_work(tmp_path: Path, version: int) -> None:
-    """60 ms of the broker's loop for some thousand members, which it decoded, judged and encoded again."""
+    """It took 60 ms of the broker's loop to decode, judge and encode some thousand members."""
     acls = [allowed(DESCRIBE, GROUP, "*"), allowed(DESCRIBE, TOPIC, "t", pattern=PatternType.PREFIXED)]
     world = World(tmp_path, acls)
     for also in (False, True):

@@ -1,4 +1,4 @@
-"""What clients are told of topics and of the cluster by the rights that they have."""
+"""Answers about topics and the cluster by the rights of the client."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ async def test_a_broker_that_stood_still_takes_no_client_for_idle_before_it_has_
         (connection,) = w.server.clients
         connection.last_active -= 100
         w.server.front_door._last_tick -= 100  # as after SIGSTOP
-        client.send(VERSIONS)  # what it said meanwhile
+        client.send(VERSIONS)  # sent while the broker stood still
         w.server._tick()
         assert (await client.answer()).error_code == 0
         connection.last_active -= 100

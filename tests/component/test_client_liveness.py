@@ -1,4 +1,4 @@
-"""How a consumer keeps alive and keeps quiet: brokers that are all gone, handlers that take long, its timers."""
+"""A consumer stays alive and quiet: brokers that are all gone, handlers that take long, its timers."""
 
 from __future__ import annotations
 

@@ -45,14 +45,14 @@ except Exception as error:
 
 @pytest.fixture
 def everybodys() -> Iterator[Path]:
-    """A folder to which every user finds the way."""
+    """A folder that every user can reach."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
 
 
 def prepared_by(user: int, folder: Path) -> str:
-    """What the start of another user says."""
+    """The result of `prepare_folder` in a process of another user: its value, or its error."""
     command = [sys.executable, "-c", PREPARE, str(folder), str(user)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.strip()

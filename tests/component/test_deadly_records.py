@@ -1,7 +1,7 @@
 """Records that end the process which handles them: what a pool's members do with them, life by life.
 
-A member loop with a fake consumer is a process here. When its handler dies nothing is committed any more, and nobody
-hears anything more of it, as of a process that was killed. What is noted then goes to the next one.
+A member loop with a fake consumer is a process here. When its handler dies, it commits nothing more, and nobody
+hears of it again, as of a process that was killed. The notes of that death go to the next one.
 """
 
 from __future__ import annotations

@@ -51,13 +51,13 @@ def append(broker: Broker, name: str, value: bytes, index: int = 0) -> None:
 
 
 def settle(broker: Broker, pending: Pending) -> int:
-    """How many turns of the loop it takes until there is the answer."""
+    """Run the loop until there is the answer. Returns the number of turns."""
     turns = 0
     while not pending.answered:
         turns += 1
         assert turns < 100
         broker.loop.turn()
-    broker.loop.turn()  # in which it is read again
+    broker.loop.turn()  # in this turn its client is read again
     return turns
 
 

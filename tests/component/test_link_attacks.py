@@ -83,7 +83,7 @@ async def between(port: int, towards: str, change: Change) -> AsyncIterator[Betw
 
 
 async def client_hello() -> bytes:
-    """What a handshake begins with."""
+    """The first bytes of a TLS handshake."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

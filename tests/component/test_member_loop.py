@@ -1,4 +1,4 @@
-"""What a consumer actor does with its records: handling, commits at the right moments, reports. Mostly no broker."""
+"""A consumer actor's work on its records: handling, commits at the right moments, reports. Mostly no broker."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ async def sync(client: Client, group: str, joined: Any) -> None:
 
 
 async def overview(w: World) -> Overview:
-    """What a driver is shown."""
+    """The overview that a driver is shown."""
     return await w.controller.monitoring.view(GetOverview(1_000))
 
 

@@ -1,4 +1,4 @@
-"""What a running broker says of itself: the versions that it serves, and that it is who others say it is."""
+"""A running broker's answers about itself: the versions that it serves, and the id that others give it."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_records_of_a_topic_made_anew_were_taken_for_those_of_the_old_one(tmp_pa
 
 
 def test_entries_of_earlier_releases_name_no_topic_by_id(tmp_path: Path) -> None:
-    """What they say is of the first topic that is known: that is the one they were written of."""
+    """Such an entry is about the first topic that is known by the name: it was written for that one."""
     write(OnceFiles(tmp_path), 0, 50)
     (entry,) = (tmp_path / "_ranges").glob("*.json")
     said = json.loads(entry.read_text())

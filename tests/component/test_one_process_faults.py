@@ -307,7 +307,7 @@ def test_offsets_have_expired_when_a_move_is_over_though_their_shard_wakes_after
 
 
 def test_records_are_deleted_after_their_time() -> None:
-    """What clients write afterwards is older, too, than the cluster's time."""
+    """Clients stamp records by the machine's time, so those written afterwards are old by the cluster's time, too."""
     with coterie.testing.cluster() as cluster:
         topic = cluster.create_topic(partitions=2)
         _produce(cluster, topic)

@@ -1,4 +1,4 @@
-"""What comes for a shard that is being started: it waits, in order and within limits, instead of being refused."""
+"""Requests for a shard that is being started: they wait, in order and within limits, instead of being refused."""
 
 from __future__ import annotations
 

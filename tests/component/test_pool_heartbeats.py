@@ -1,4 +1,4 @@
-"""What keeps silent members alive: heartbeats by the pool, reports before the handler goes on, the kernel's word.
+"""Silent members are kept alive: by the pool's heartbeats, reports before the handler goes on, the kernel's word.
 
 Real sockets; no Ray.
 """
@@ -227,7 +227,7 @@ def test_a_pool_knows_of_a_membership_before_a_hook_of_the_handler_runs(hook: st
 
 
 class Told:
-    """A member whose reports say how often something has happened."""
+    """A member whose reports have a count."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -245,7 +245,7 @@ def test_what_a_member_tells_is_out_when_it_goes_on() -> None:
     for count in (1, 2, 3):
         member.count = count
         member.server.tell()
-        member.count = -1  # what would be reported from now on
+        member.count = -1  # a report that is made from now on has this
         while (found := next(reports).generation_id) != count:
             assert found < count
     client.close()

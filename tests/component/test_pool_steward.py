@@ -99,7 +99,7 @@ class Member:
 
 
 class World:
-    """What members have begun, who was set up beside its predecessor, and who was removed from the group."""
+    """Records the members that began, those set up beside a predecessor, and those removed from the group."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -352,7 +352,7 @@ def test_wishes_are_done_also_those_of_before_it_began(world: World) -> None:
 
 
 def test_a_version_that_was_deployed_in_a_pause_is_the_only_one_that_is_started_after_it(world: World) -> None:
-    """Who pauses a pool because its handler is wrong does not want that handler once more."""
+    """A user who pauses a pool because its handler is wrong does not want that handler once more."""
     world.topic.write(NAME, version(1))
     steward = world.start()
     until(steward, settled)

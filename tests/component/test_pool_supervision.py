@@ -1,4 +1,4 @@
-"""What a pool does with the connections to its members. No Ray is started: a member's end is in this process."""
+"""A pool and its connections to members. No Ray is started: a member's end is in this process."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ class Renewed(Ends):
         self._sockets: list[socket.socket] = []
 
     def is_told(self, number: int) -> bool:
-        """Whether a member has been told anything that it has not read."""
+        """True if a member has been sent something that it has not read."""
         return bool(select.select([self._sockets[number]], [], [], 0)[0])
 
     def _connect(self, _: MemberAddress) -> MemberClient:

@@ -1,4 +1,4 @@
-"""What only our own user may see: SECURITY.md, X-E.3."""
+"""Things that only our own user may see: SECURITY.md, X-E.3."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def mode(path: Path) -> int:
 
 @pytest.fixture
 def another_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What exists is somebody else's."""
+    """All that exists belongs to somebody else."""
     mine = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
 

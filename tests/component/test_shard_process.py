@@ -53,7 +53,7 @@ async def test_a_commit_is_answered_once_it_is_below_the_high_watermark(tmp_path
 
 
 async def test_what_a_broker_asks_for_one_client_does_not_wait_for_commits_of_others(tmp_path: Path) -> None:
-    """Where ACLs are checked it commits for clients, and with many of them some commit is always open."""
+    """With ACLs the broker commits for clients; if there are many of them, some commit is always open."""
     async with process(tmp_path) as broker:
         await broker.serving()
         broker.appends = False

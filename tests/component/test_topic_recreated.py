@@ -42,7 +42,7 @@ def sought(kafka: RecreatingBroker, **settings: Any) -> Consumer:
 
 
 def all_of(reader: Consumer, wanted: list[bytes]) -> list[bytes]:
-    """What was read until all wanted values were there. By name, the new topic's end may come before its beginning."""
+    """The values read until all wanted ones were there. By name, the new topic's end may come before its beginning."""
     seen: list[bytes] = []
     while not set(wanted).issubset(seen):
         seen += [record.value for record in read(reader, 1)]

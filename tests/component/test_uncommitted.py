@@ -242,7 +242,7 @@ async def test_a_seal_leaves_when_it_has_committed(tmp_path: Path) -> None:
 
 
 class Bug(Exception):  # noqa: N818 - it stands for any
-    """What nothing but a bug raises."""
+    """An exception that only a bug raises."""
 
 
 class FaultyLog(HeldLog):
