@@ -164,7 +164,7 @@ async def test_it_becomes_a_dead_letter(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at", [-1, -(2**63), 2**62])
 async def test_it_becomes_a_dead_letter_of_a_handler_of_columns(tmp_path: Path, at: int) -> None:
-    """Whatever its time: one that Python's datetime does not have ended the member."""
+    """It does so with any time: one that Python's datetime does not have ended the member."""
 
     def walk(servers: str) -> ConsumerRecord:
         batch = columns(servers, FROM)

@@ -82,7 +82,7 @@ def test_everybody_may_use_what_no_acl_is_about(tmp_path: Path) -> None:
 
 @pytest.mark.conformance("XC-30")
 def test_a_denied_produce(tmp_path: Path) -> None:
-    """Nothing is written, not even for the topic that is allowed beside it in the place of the other."""
+    """Nothing is written to denied topics. The allowed one between them keeps its place in the answer."""
     world = World(tmp_path, [allowed(WRITE, TOPIC, "t")], ["t", "secret"])
     data = m.ProduceRequest.PartitionProduceData(records=values(b"v"))
     topics = [m.ProduceRequest.TopicProduceData(name=name, partition_data=[data]) for name in ("secret", "t", "none")]

@@ -104,7 +104,7 @@ def test_a_fetch_of_two_topics_of_which_one_is_denied(tmp_path: Path, version: i
 def test_a_member_that_may_read_no_topic_was_not_judged(
     tmp_path: Path, version: int, member_id: str | None, epoch: int, asked: int
 ) -> None:
-    """Its epoch is the shard's to judge, whatever becomes of its topics."""
+    """The shard judges the member's epoch, even if all of its topics are denied."""
     world = World(tmp_path, [allowed(READ, GROUP, "g")], ["secret"])
     r = m.OffsetFetchRequest
     name: dict[str, Any] = {"topic_id": name_id("secret")} if version >= 10 else {"name": "secret"}
@@ -206,7 +206,7 @@ def consumer_heartbeat(*names: str, epoch: int = 0) -> m.ConsumerGroupHeartbeatR
 def test_a_consumer_groups_heartbeat_that_names_a_topic_which_may_not_be_seen_is_refused_whole(
     tmp_path: Path, version: int
 ) -> None:
-    """The group's shard does not hear of it, so that it is no sign of life."""
+    """The group's shard does not hear of it: a refused heartbeat is no sign of life."""
     world = World(tmp_path, [allowed(READ, GROUP, "g"), allowed(DESCRIBE, TOPIC, "t")], ["t", "secret"])
     for asked in (consumer_heartbeat("t"), consumer_heartbeat(epoch=3), consumer_heartbeat(epoch=-1)):
         assert world.ask(asked, version) == RELAYED
@@ -377,7 +377,7 @@ def test_a_long_description_of_one_classic_group_was_decoded_and_encoded_again(t
 @pytest.mark.conformance("K-A-02", "K-A-18")
 @pytest.mark.parametrize("version", [0, 1])
 def test_the_consumer_protocol_is_refused_before_anything_else_while_it_is_off(tmp_path: Path, version: int) -> None:
-    """By the settings, or because a process of the cluster may not know the records."""
+    """It is off by the settings, or because a process of the cluster may not know the records."""
     off = World(tmp_path, group_coordinator_rebalance_protocols="classic")
     old = World(tmp_path)
     old.broker.metadata.features.clear()

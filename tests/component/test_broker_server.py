@@ -144,7 +144,7 @@ async def test_a_client_that_came_before_the_broker_was_registered_is_not_taken_
 
     monkeypatch.setattr(Registration, "_register", slow)
 
-    # Long enough for any start, and shorter than what a clock shows that counts from the machine's own.
+    # Long enough for any start, and shorter than the loop's time, which counts from the machine's start.
     idle_ms = max(int(asyncio.get_running_loop().time() * 1000) // 2, 1)
     async with world(tmp_path, connections_max_idle_ms=str(idle_ms)) as w:
         begun = w.server.front_door._last_tick

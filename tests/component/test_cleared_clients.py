@@ -156,7 +156,7 @@ def test_the_first_acl_of_anybody_ends_what_everyone_could_do(tmp_path: Path) ->
 
 @pytest.mark.conformance("XA-56")
 def test_who_is_somebody_else_is_judged_anew(tmp_path: Path) -> None:
-    """A login again keeps the principal; but nothing that was noted may hang on that."""
+    """A second login keeps the principal; but no note may depend on that."""
     w = World(tmp_path, super_users="User:admin")
     w.connection.principal = "User:admin"
     assert w.ask(heartbeat(), 4) == RELAYED

@@ -238,7 +238,7 @@ def told_of() -> list[Told]:
 
 
 async def test_a_consumer_groups_member_keeps_its_shard_awake_and_an_empty_group_does_not(tmp_path: Path) -> None:
-    """Nor does the shard's own wait for expressions to resolve."""
+    """The shard's own wait for expressions to resolve does not keep it awake, either."""
 
     async def rests(number: int) -> MaySleepResponse:
         broker.link.send(Kind.MAY_SLEEP, 3, number)

@@ -243,7 +243,7 @@ def test_a_handler_that_raises_for_a_doubted_record_is_tried_as_for_any() -> Non
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_a_member_has_in_hand_names_its_topic_by_id(form: str) -> None:
-    """By the name alone it would be any topic's that is called so later."""
+    """By name alone, the records could be those of a later topic of the same name."""
     life = Life(Pool(form, ()))
     life.member.consumer.topic_ids = {"t": b"t" * 16}
     said: list[Any] = []

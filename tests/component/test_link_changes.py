@@ -80,7 +80,7 @@ async def test_who_has_changed_to_tls_is_taken_and_who_has_yet_to_while_it_may(
 async def test_who_connects_in_tls_hears_nothing_where_the_operators_files_are_missing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """They are read when the first one comes, in a process that connects without TLS itself."""
+    """A process that connects without TLS itself reads the files when the first TLS connection comes."""
     controller, broker = End("controller"), End("broker")
     server, port = await accepting(controller, security=LinkSecurity.PROOF, tls=LinkStores("/no.pem", "/nor.pem"))
     with pytest.raises(OSError):

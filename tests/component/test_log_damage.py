@@ -30,7 +30,7 @@ from tests.support.log_helpers import (
 )
 
 EPOCH = range(12, 16)
-"""The bytes of a batch's leader epoch. A lower one passes: no checksum has it, and no neighbour contradicts it."""
+"""The bytes of a batch's leader epoch. A lower one goes unnoticed: no checksum or neighbour tells."""
 
 
 def made(path: Path, batches: int = 40, each: int = 100, **settings: str) -> bytes:

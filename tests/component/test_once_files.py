@@ -121,7 +121,7 @@ def test_an_entry_is_read_once_by_a_writer_that_goes_on(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(OnceFiles, "_file", note)
     assert write(sink, 18, 27) == 2, "what the other wrote is known"
-    # The last one it has read, to see that the folder is the same; what has come since; its own, to see and to make.
+    # The last entry it has read, to see that the folder is the same; newer ones; its own, to see and to make it.
     assert looked == [18, 19, 20, 21, 21]
 
 

@@ -139,7 +139,7 @@ def send_until(
 
 
 def test_where_a_login_is_asked_for_the_pool_logs_in_as_its_members_do(tmp_path: Path) -> None:
-    """A small process beside the member, to which its connection is handed, could not: TLS is in the member."""
+    """A helper process that took over the member's connection could not do this: the TLS state is in the member."""
     authority = Authority(tmp_path)
     path = tmp_path / "password"
     path.touch(0o600)
@@ -297,7 +297,7 @@ def test_a_machine_answers_for_a_process_that_says_nothing() -> None:
 
 
 def test_a_leash_is_not_held_up_by_a_message_that_nobody_reads() -> None:
-    """The pool's watch over all its members would wait with it."""
+    """Otherwise the pool's watch over all its members would wait, too."""
     ours, theirs = pair()
     link = MemberConnection(ours)
     client = MemberClient(link)

@@ -309,7 +309,7 @@ def test_who_cannot_be_asked_for_a_seal_is_asked_again(world: World) -> None:
 
 
 def test_a_stopped_pool_is_told_of_until_the_controller_has_heard(world: World) -> None:
-    """Or its record, written again, would run."""
+    """Otherwise its record would run if somebody wrote it again."""
     seals = Vouching()
     world.topic.write(NAME, version(1, seal=b"sealed"))
     steward = world.start(seals=seals)
@@ -428,7 +428,7 @@ def test_one_that_another_has_taken_over_ends(world: World) -> None:
 
 
 def test_one_that_ray_restarts_does_not_take_back_what_another_has_taken_over(world: World) -> None:
-    """The two would have taken it from each other for ever."""
+    """Otherwise the two would take the pool from each other for ever."""
     world.topic.write(NAME, version(1), Term("one", "another/1"))
     restarted = world.start("actor", restarted=True)
     world._threads[-1].join(60)

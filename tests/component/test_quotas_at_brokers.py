@@ -156,7 +156,7 @@ def end_of_log(w: World) -> int:
 
 
 async def test_a_client_over_its_quota_sent_on_by_new_connections(tmp_path: Path) -> None:
-    """Each took a request at once, whatever its user or client id had used up; also one that was there before."""
+    """A request on each connection, new or old, was taken at once, though its user or client id was over the quota."""
     async with world(tmp_path) as w:
         admin, first, early = await w.client(), await w.client(), await w.client()
         admin.send(create("t"))

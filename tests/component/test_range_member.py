@@ -303,7 +303,7 @@ def test_what_leaves_in_that_rebalance_is_committed_before_it_is_given_up(start:
 
 
 def test_a_batch_that_ends_just_when_its_member_is_stopped_is_committed(start: Callable[..., Pair]) -> None:
-    """Its member looked whether it was stopped before it looked what it was to do."""
+    """The member looked for a stop before it looked for its next command."""
     pair = start()
     batch = pair.member.begin()
     polling, go = threading.Event(), threading.Event()

@@ -230,7 +230,7 @@ async def test_a_malformed_request_gets_an_empty_answer_and_harms_nobody(tmp_pat
 async def test_of_a_request_that_trips_the_shard_up_its_kind_alone_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The partition is loaded again with each repetition: somebody has to find out what it was."""
+    """Each repetition makes the partition load again: the log has to help to find the cause."""
 
     def trip(*_: Any) -> None:
         raise KeyError("a bug")
