@@ -1,4 +1,4 @@
-"""What a real client looks like to a test: a driver, and its members, which poll in the background. No asserts here."""
+"""The interface of real clients to tests: a driver, and its members, which poll in the background. No asserts here."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Driver(Client, Protocol):
 
 
 class Known:
-    """A client with settings by which it logs in, which may name servers of their own.
+    """A client with the settings of a login, which may name the servers to use.
 
-    Those that its methods are given are asked without a login.
+    The servers that its methods are given take requests without a login.
     """
 
     servers = "bootstrap_servers"
@@ -124,7 +124,7 @@ def answer(done: Future[None], action: Any) -> None:
 
 
 def collected(count: int, poll: Callable[[], Records]) -> Records:
-    """What `poll` gives, until there are so many records or the operation's time is over."""
+    """The records that `poll` returns, until there are `count` of them or OPERATION_TIMEOUT_S is over."""
     records: Records = []
     deadline = time.monotonic() + OPERATION_TIMEOUT_S
     while len(records) < count and time.monotonic() < deadline:

@@ -1,6 +1,6 @@
 """All records of topics with one partition, as four clients read them: all fields, bytes as bytes.
 
-Some clients cannot give a record as it is. What they make of it is `expected_of` the reader, never more than that:
+Some clients cannot give a record as it is. `expected_of` a reader returns its form of the record, with no other change:
 
 - librdkafka has names of headers as strings of C, which end at the first zero byte, and confluent-kafka makes text of
   them, if they are UTF-8.

@@ -16,7 +16,7 @@ TIMEOUT_S = 120
 
 
 def kafka_configs(java: Remote, peer: Peer, *arguments: str) -> str:
-    """What kafka-configs.sh prints; fails with its errors."""
+    """Run kafka-configs.sh and return its output; fails with its errors."""
     (printed,) = run_tools(java, [[CONFIGS, "--bootstrap-server", peer.bootstrap_servers, *arguments]])
     assert printed.status == 0, printed.text
     return printed.text

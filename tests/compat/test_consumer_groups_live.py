@@ -51,7 +51,7 @@ def _listens_on(process: psutil.Process, port: int) -> bool:
 
 
 def _listen(servers: str) -> bool:
-    """Whether each of these brokers can be connected to."""
+    """True if each of these brokers accepts connections."""
     with contextlib.suppress(ConnectionError), contextlib.ExitStack() as connections:
         for address in servers.split(","):
             connections.enter_context(Raw(address))

@@ -100,7 +100,7 @@ Owned = ConsumerGroupHeartbeatRequest.TopicPartitions
 
 
 class Member:
-    """A member that says what it is told to say."""
+    """A member whose heartbeats the test sends one by one."""
 
     def __init__(self, raw: Raw, member_id: str, rack: str | None = None) -> None:
         self._raw, self._id, self._rack = raw, member_id, rack
@@ -138,7 +138,7 @@ class Member:
 
 @dataclass(slots=True)
 class Shown:
-    """What the tool printed in each state of the group, and what our Admin said."""
+    """The tool's output in each state of the group, and the description of our Admin."""
 
     printed: dict[tuple[str, str], Printed]
     ours: dict[str, GroupDescription]
