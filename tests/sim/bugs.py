@@ -1,6 +1,6 @@
 """Bugs planted on purpose, to prove that the invariants would find them. Product code knows nothing of them.
 
-Each is a function that returns what to exchange in the product for one run: (owner, name, value).
+Each is a function that returns the changes of the product for one run: (owner, name, value).
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ BUGS: dict[str, Callable[[], Changes]] = {
 
 
 def planted(name: str) -> Changes:
-    """What to exchange in the product for a bug; nothing for no name.
+    """The changes of the product that plant a bug; none for no name.
 
-    Raises KeyError, and AttributeError for what the product does not have: nothing would be exchanged.
+    Raises KeyError, and AttributeError for an attribute that the product does not have: the bug would not be planted.
     """
     changes = BUGS[name]() if name else []
     for owner, attribute, _ in changes:
@@ -157,7 +157,7 @@ def acks_without_append() -> Changes:
 
 @bug
 def watermark_ignores_proposed() -> Changes:
-    """A joiner does not count until its joining is recorded: elected before that is known, it lacks records."""
+    """A joiner does not count before its joining is recorded; elected before the leader knows, it lacks records."""
     return [(LeaderReplica, "counted", property(lambda self: self.isr))]
 
 

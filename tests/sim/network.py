@@ -1,7 +1,7 @@
 """Sockets between simulated processes: ordered streams that are slow, stall, and break.
 
-What was sent before an end arrives before the end is noticed, or not at all. A machine that is gone says nothing: its
-peers find out when it is back, or never. A partition holds everything up; some connections do not survive that.
+Bytes that were sent before an end arrive before the end is noticed, or not at all. A machine that is gone says nothing:
+its peers find out when it is back, or never. A partition holds everything up; some connections do not survive that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.sim.engine import MS, Machine, Process, Simulation
 Address = tuple[Any, Any]
 
 _LOOK_US = 250 * MS
-"""What waits for a partition to end looks again after this time."""
+"""Bytes that wait for a partition's end are tried again after this time."""
 
 
 class _Socket:
@@ -32,7 +32,7 @@ class _Socket:
 
 
 class Listener:
-    """A listening socket. Does for asyncio's Server."""
+    """A listening socket. It stands in for asyncio's Server."""
 
     def __init__(self, network: Network, process: Process, factory: Callable[[], Any], address: Address) -> None:
         self._network = network
@@ -118,14 +118,14 @@ class Endpoint(asyncio.Transport):
     # -- what the network does
 
     def begin(self, protocol: Any) -> None:
-        """The connection is there; what came before is read now."""
+        """The connection is there; bytes that came before are read now."""
         self.protocol = protocol
         protocol.connection_made(self)
         if self._inbox and not self._scheduled:
             self._schedule(0)
 
     def arrive(self, data: bytes) -> None:
-        """Bytes are on their way here; what comes before they are read is read with them."""
+        """Bytes are on their way here; bytes that come before they are read are read with them."""
         self._inbox.append(data)
         if not self._scheduled:
             self._schedule(self.network.latency(self.local))
@@ -146,7 +146,7 @@ class Endpoint(asyncio.Transport):
         data = b"".join(self._inbox)
         self._inbox.clear()
         network.sim.note(data)
-        # Where a read ends is nobody's promise.
+        # A read may end at any byte.
         if len(data) > 1 and network.sim.random.random() < 0.05:
             cut = network.sim.random.randrange(1, len(data))
             self._inbox.append(data[cut:])
@@ -186,7 +186,7 @@ class Endpoint(asyncio.Transport):
                 if self.open:
                     network.sim.at(network.sim.now + 1, self.process, self._finish)
                 return
-            self._inbox.clear()  # a reset overtakes what was not read
+            self._inbox.clear()  # a reset overtakes unread bytes
         self.open = False
         self.process.endpoints.pop(self, None)
         self._tell_lost()
@@ -206,7 +206,7 @@ class Endpoint(asyncio.Transport):
 
 
 class Network:
-    """Who listens where, and who cannot reach whom until when."""
+    """The listeners, and the pairs of machines that cannot reach each other, with the end of that."""
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
@@ -248,7 +248,7 @@ class Network:
                     self.break_off(endpoint)
 
     def mute(self, speaker: str, listener: str, until_us: int) -> None:
-        """What one machine says does not reach another until then; the other way all is well."""
+        """No bytes of `speaker` reach `listener` until then; in the other direction all arrive."""
         self._mute[(speaker, listener)] = max(until_us, self._mute.get((speaker, listener), 0))
 
     def heal(self) -> None:
