@@ -1,4 +1,4 @@
-"""What a Spark job's group survives: dead executors, members and brokers, and rebalances in the middle of a batch."""
+"""A Spark job's group survives dead executors, members and brokers, and rebalances in the middle of a batch."""
 
 from __future__ import annotations
 
