@@ -31,7 +31,7 @@ class Browser:
     cookies: dict[str, str] = field(default_factory=dict)
     address: str = "127.0.0.1"
     stays: bool = False
-    """Whether it reads to the end, or hangs up when it has sent its request."""
+    """True if it reads to the end; else it hangs up when it has sent its request."""
 
     async def get(self, address: str, **headers: str) -> Answer:
         return await self._ask("GET", address, headers, b"")

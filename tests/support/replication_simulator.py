@@ -28,7 +28,7 @@ HEALED_END_MS = 25_000
 
 
 class World:
-    """Time, chance, and what is to happen when."""
+    """Time, chance, and the queue of coming events."""
 
     min_insync = 2
 
@@ -191,7 +191,7 @@ class SimController:
         self.tell()
 
     def registered(self, broker: SimBroker) -> bool:
-        """Whether it is the broker's present process that is known here."""
+        """True if the broker runs, and its present process is registered."""
         return broker.running and self.metadata.brokers[broker.id].epoch == broker.epoch
 
     def lost(self, broker_id: int, process: int) -> None:
