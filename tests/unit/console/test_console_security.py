@@ -1,4 +1,4 @@
-"""Who is let into the console, by what he proves it, and what he is then shown and may do."""
+"""Access to the console: its logins, and the views and changes that each user is allowed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHANGE = "/group/reset?id=audit&to=earliest"
 
 
 class Hands:
-    """A clock that tests move, and what was waited for."""
+    """A clock that tests move, and the waits that were asked of it."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""Which versions of deployed pools the controller lets run, when who may write to the topic writes old ones again."""
+"""The versions of deployed pools that the controller lets run, though a writer of the topic brings old ones back."""
 
 from __future__ import annotations
 

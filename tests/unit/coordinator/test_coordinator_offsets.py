@@ -1,4 +1,4 @@
-"""Offsets: statements C-01 to C-13. (What the API layer says of unknown topics is tested with the handlers.)"""
+"""Offsets: statements C-01 to C-13. (The handlers' tests have the API layer's answers about unknown topics.)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a shard may give its process back, and what it says then."""
+"""A shard gives its process back if it may, and says what has to be known of it."""
 
 from __future__ import annotations
 

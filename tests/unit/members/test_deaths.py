@@ -1,4 +1,4 @@
-"""What a pool notes of records that were in hand of dead processes. Nothing runs."""
+"""A pool's notes of records that dead processes had in hand. Nothing runs."""
 
 from __future__ import annotations
 

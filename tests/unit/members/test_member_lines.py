@@ -1,4 +1,4 @@
-"""What a member prints: how much is kept, what a line is, what of it a pool is given, and what outlives a member."""
+"""A member's output: the lines that are made of it, kept, given to the pool, and left when the member has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the history does with values that no row can hold, and with errors in the middle of a look."""
+"""The history stays whole with values that no row can hold, and with errors in the middle of a look."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_an_error_at_any_step_of_a_look_leaves_memory_as_the_file_is(tmp_path: P
 
 
 def stopped_at(step: int, lasts: int, db: sqlite3.Connection, history: History) -> bool:
-    """Write a look, interrupted after so many steps of SQLite, once or for good. Whether it says that it is written."""
+    """Write a look, interrupted after so many steps of SQLite, once or for good. True if it says that it is written."""
     left = chain([0] * step, repeat(1, lasts), repeat(0))
     db.set_progress_handler(lambda: next(left), 1)
     at_ms = NOW_MS + 15_000

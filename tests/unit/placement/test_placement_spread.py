@@ -1,4 +1,4 @@
-"""Where partitions that exist already should be: even, in all racks, and with few moves."""
+"""Existing partitions spread evenly, over all racks, and with few moves."""
 
 from __future__ import annotations
 
