@@ -27,7 +27,7 @@ class Member(Protocol):
         ...
 
     def commit(self) -> None:
-        """Commit what was received, or leave it to `close` where the client commits only then."""
+        """Commit the received records, or leave it to `close` where the client commits only then."""
         ...
 
     def close(self) -> None: ...
@@ -69,7 +69,7 @@ class Known:
 
 
 class Polling(ABC):
-    """A member whose consumer lives in a thread: subclasses say what one turn, a commit and an end are."""
+    """A member whose consumer lives in a thread: subclasses implement one turn, a commit and an end."""
 
     def __init__(self) -> None:
         self._records: Records = []
@@ -134,7 +134,7 @@ def collected(count: int, poll: Callable[[], Records]) -> Records:
 
 @contextlib.contextmanager
 def all_closed(members: Iterable[Member]) -> Any:
-    """Close, at the end and whatever happens, the members that are then in the list."""
+    """At the end of the block, close the members that are then in the list, also after an error."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Other people's programs that watch consumer groups: how each is started, and what it shows, in one form.
+"""Other people's programs that watch consumer groups: the start of each, and its figures, in one form.
 
 They are Go programs, and must be on PATH: kafka_exporter, kminion, Burrow. Each listens on
 loopback. `Shown` holds their figures in one form, so that a test can compare them with the cluster's own.

@@ -1,4 +1,4 @@
-"""The life of a group: members of one client come and go, by either protocol; what they read and commit is counted."""
+"""The life of a group: members of one client come and go, by either protocol; their records and commits are checked."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Peer:
     _processes: Callable[[], list[psutil.Process]] = field(default=list, repr=False)
 
     def broker_pids(self) -> list[int]:
-        """Process ids of what serves clients: Coterie's broker actors, or a peer's only process."""
+        """Ids of the processes that serve clients: Coterie's broker actors, or a peer's only process."""
         brokers = [p.pid for p in self._processes() if "Broker" in command_of(p)]
         return brokers or [self.pid]
 
@@ -126,10 +126,7 @@ def build(command: list[str], cwd: Path) -> None:
 
 
 def built(source: Path, before: Sequence[str], after: Sequence[str]) -> Path:
-    """The result of a build of a folder's files, built again when one of them is newer than it.
-
-    The command is `before`, the result's path, `after`.
-    """
+    """Build a folder's files if one is newer than the result: the command is `before`, the result's path, `after`."""
     made = cache_dir() / source.name
     newest = max(path.stat().st_mtime for path in source.iterdir())
     if not made.exists() or made.stat().st_mtime < newest:
@@ -285,7 +282,7 @@ class ApacheKafka:
         end_process(process)
 
     def stop(self) -> None:
-        """Stop all nodes in good order; kill what does not go."""
+        """Stop all nodes in good order; kill processes that do not end."""
         while self._processes:
             end_process(self._processes.popitem()[1])
 
@@ -370,7 +367,7 @@ def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> No
 class Coterie:
     """`coterie up` in a process of its own, which tests may kill and start again on the same data.
 
-    `bootstrap_servers` is what the last start printed; ports differ between starts unless `port` is given.
+    The last start printed `bootstrap_servers`; ports differ between starts unless `port` is given.
     """
 
     def __init__(
@@ -447,7 +444,7 @@ class Coterie:
         self.start()
 
     def stop(self) -> None:
-        """Stop in good order; kill what does not go."""
+        """Stop in good order; kill processes that do not end."""
         if self._process is not None:
             end_process(self._process)
 

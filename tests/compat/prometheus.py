@@ -29,7 +29,7 @@ class Prometheus:
     url: str
 
     def get(self, path: str, **arguments: str) -> Any:
-        """The data of an answer of its API. Fails with what it says is wrong."""
+        """The data of an answer of its API. Fails with its error."""
         asked = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(arguments)}"
         try:
             with urllib.request.urlopen(asked, timeout=30) as answer:

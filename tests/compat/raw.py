@@ -321,7 +321,7 @@ def _sync(members: Sequence[RawMember], version: int) -> bool:
     for member in followers_first:
         leads = member.member_id == member.leader
         if leads:
-            time.sleep(0.02)  # the mock cluster gives nothing to those who sync after the leader
+            time.sleep(0.02)  # the mock cluster gives nothing to members that sync after the leader
         request = SyncGroupRequest(
             group_id=member.group,
             generation_id=member.generation,

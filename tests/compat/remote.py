@@ -21,11 +21,11 @@ TIMEOUT_S = 2 * OPERATION_TIMEOUT_S
 
 
 class RefusedError(Exception):
-    """The program could not do what it was told; the text is what its library said."""
+    """The program could not carry out an order; the text is its library's."""
 
 
 class Remote:
-    """A running program. It does one thing at a time, whoever asks."""
+    """A running program. It carries out one order at a time."""
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         self.token = folder / "token"
@@ -108,7 +108,7 @@ def run_tools(java: Remote, commands: Sequence[Sequence[str]]) -> list[Printed]:
 
 
 class RemoteClient:
-    """A client library in such a program. `login` is what the program takes for one."""
+    """A client library in such a program. `login` has the program's form."""
 
     def __init__(self, name: str, remote: Remote, login: Mapping[str, Any]) -> None:
         self.name = name

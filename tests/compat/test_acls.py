@@ -198,9 +198,9 @@ HAS = frozenset(("CLUSTER_ACTION Cluster",))
 
 
 _OTHERWISE = (
-    transactional_produce,  # of records that are not transactional: Kafka looks at these
+    transactional_produce,  # its records are not transactional: Kafka checks that
     follower,  # with CLUSTER_ACTION it needs no READ in Kafka, whose brokers fetch so from one another
-    init_producer_id,  # where everybody may do what no ACL is about, there is always some topic to write to
+    init_producer_id,  # it needs some topic that the user may write to: one without ACLs will do
     describe_users,  # Kafka does not answer a denial where all users are asked for
 )
 

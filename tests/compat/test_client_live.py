@@ -97,7 +97,8 @@ def test_a_process_that_is_stopped_beyond_its_session_loses_its_share_once_and_g
 def test_a_member_that_says_nothing_beyond_its_session_keeps_its_share_while_another_process_sends_its_heartbeats(
     kafka: Peer, name: str, tmp_path: Path
 ) -> None:
-    """As a pool does for a handler that keeps the interpreter's lock. Another silent member shows that time was up."""
+    """A pool does so for a handler that keeps the interpreter's lock. Another silent member shows that its session is
+    over."""
     make_topic(kafka, name)
     words = {each: tmp_path / each for each in ("kept", "lost")}
     settings = {"session_timeout_ms": 6_000, "partition_assignment_strategy": ["cooperative-sticky"]}
@@ -192,7 +193,7 @@ def test_a_static_member_comes_back_to_the_same_partitions(kafka: Peer, name: st
 def test_partitions_that_come_while_a_static_leader_is_away_have_an_owner_when_it_is_back(
     kafka: Peer, name: str
 ) -> None:
-    """Its broker tells it to go on with the assignment as it was (KIP-814): what that is, it has to ask."""
+    """Its broker tells it to go on with the assignment as it was (KIP-814), which the leader has to ask for."""
     make_topic(kafka, name, 2)
     static = {"group_id": name, "group_instance_id": "one", "session_timeout_ms": 60_000}
     with consumer(kafka, name, **static) as reader:

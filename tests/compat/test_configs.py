@@ -1,4 +1,4 @@
-"""Settings as Kafka's own tool and librdkafka see them: what is described, and what is taken without effect."""
+"""Settings as Kafka's own tool and librdkafka see them: those described, and those accepted without effect."""
 
 from __future__ import annotations
 

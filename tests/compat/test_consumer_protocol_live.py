@@ -60,7 +60,7 @@ def group(kafka: Peer, name: str) -> str:
 
 
 class Recorder(ConsumerRebalanceListener):
-    """Writes down what it hears."""
+    """Notes its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, set[TopicPartition]]] = []

@@ -1,6 +1,6 @@
-"""Kafka's own tools print for a Coterie what they print for a Kafka; docs/protocol.md explains what differs.
+"""Kafka's own tools print the same for a Coterie as for a Kafka; docs/protocol.md explains the differences.
 
-Each test asserts what both print. The tools run once for each kind of broker, in one JVM.
+Each test asserts the output for both. The tools run once for each kind of broker, in one JVM.
 """
 
 from __future__ import annotations

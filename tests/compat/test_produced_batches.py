@@ -159,7 +159,7 @@ class Broker:
 
 @dataclass(repr=False)
 class Fuzzing:
-    """The batches that were put, and what came of them."""
+    """The batches that were put, and the records that were accepted."""
 
     ours: Broker
     kafka: Broker | None
@@ -184,7 +184,7 @@ class Fuzzing:
         self._mark()
 
     def put(self, plan: Plan, kind: str) -> None:
-        """Put one batch to both, and see what holds for one."""
+        """Put one batch to both, and compare the verdicts."""
         sent = Sent.of(plan.data(next(self._producers)), kind)
         if self.kafka is not None:
             self.kafka.send(sent.topic, sent.data)

@@ -28,7 +28,7 @@ both = pytest.mark.parametrize("secure", SECURE_KINDS, indirect=True)
 
 
 def _goes_on(settings: dict[str, Any], topic: str, seconds: float) -> list[Any]:
-    """Have librdkafka send records for so long, and return what it says of its connections."""
+    """Have librdkafka send records for so long, and return its errors."""
     said: list[Any] = []
     producer = confluent_kafka.Producer({**settings, "log_level": 0, "error_cb": said.append})
     begun = time.monotonic()
@@ -115,7 +115,7 @@ def _send_and_fetch(settings: dict[str, Any], topic: str, enough: Callable[[], b
     assert got == sent
 
 
-# --- who does otherwise ---
+# --- missing and wrong logins ---
 
 
 @contextmanager
