@@ -3,10 +3,10 @@
 The code that runs is the product's: controller, brokers, shards, replication and clients, each in a simulated process
 of its own with a simulated event loop. The world below is simulated: time, network, disks, processes, machines.
 
-    python -m tests.sim --seed N             one run, and how it ended
-    python -m tests.sim --seed N --trace     with what happened
+    python -m tests.sim --seed N             one run, and its end
+    python -m tests.sim --seed N --trace     with its events
     python -m tests.sim --seeds A-B          many runs
-    python -m tests.sim --bugs               every planted bug, and how many seeds it takes to find it
+    python -m tests.sim --bugs               every planted bug, and the number of seeds until it is found
 
 With --quorum the voters of the controller's log run alone, without a cluster: tests/sim/quorum.
 

@@ -269,7 +269,7 @@ def metadata_not_written() -> Changes:
 
 @bug
 def told_before_committed() -> Changes:
-    """The controller tells and answers what is decided, whether it commits or not."""
+    """The controller publishes and answers changes that are decided, whether they commit or not."""
     return [
         (Commit, "then", lambda self, committed, dropped=None: committed()),
         (LateLog, "committed", property(lambda self: self.decided)),
@@ -322,7 +322,7 @@ def produce_answered_before_safe() -> Changes:
 
 @bug
 def appended_after_leadership_was_lost() -> Changes:
-    """A batch that a thread has checked is appended whoever leads the partition by then."""
+    """A batch that a thread has checked is appended, though the broker may lead the partition no more."""
     produce = actors.broker.handlers.produce
     append_checked = produce._append_checked
 

@@ -134,7 +134,7 @@ class SimBroker:
             self.process.kill()
 
     async def stop(self, *, hands_over: bool) -> None:
-        """A clean stop; whoever started it starts it again."""
+        """A clean stop; its starter starts it again."""
         process, server = self.process, self.server
         assert process is not None
         assert server is not None
@@ -387,7 +387,7 @@ class Cluster:
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
         return look(pid)
 
-    # -- what is true
+    # -- the truth
 
     @property
     def present(self) -> list[SimBroker]:

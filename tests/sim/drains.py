@@ -23,7 +23,7 @@ _LOOK_US = SECOND
 
 
 class Drains:
-    """Does what Ray and the thread that asks it do, and watches."""
+    """Stands in for Ray and the thread that asks it, and watches."""
 
     def __init__(self, world: World) -> None:
         self.sim = world.sim
@@ -59,7 +59,7 @@ class Drains:
     def figures(self) -> dict[str, int]:
         return {"led_elsewhere": self.led_elsewhere}
 
-    # -- what must hold
+    # -- invariants
 
     def hooks(self) -> list[tuple[Any, str, Any]]:
         """The functions of the product that are exchanged for the length of the run."""

@@ -210,7 +210,7 @@ class Simulation:
             sys.stdout.write(f"{self.now / SECOND:9.4f}  {text}\n")
 
     def fail(self, name: str, text: str) -> None:
-        """An invariant does not hold: the run ends after this step, whoever catches the exception."""
+        """An invariant does not hold: the run ends after this step, even if the product catches the exception."""
         violation = ViolationError(f"{name}: {text}")
         if self.failure is None:
             self.failure = violation
@@ -380,7 +380,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     async def create_unix_connection(self, factory: Any, path: Any = None, **options: Any) -> Any:  # type: ignore[override]
         return await self._sim.network.connect(self._process, factory, ("unix", path))
 
-    # -- the rest of what asyncio asks
+    # -- the rest of asyncio's interface
 
     def get_debug(self) -> bool:
         return False

@@ -100,7 +100,7 @@ class Expulsions:
 
         return steps
 
-    # -- what has to be given back
+    # -- partitions to give back
 
     def _watch_orders(self, product: Any) -> Any:
         def committed(timing: Timing, group: ConsumerGroup, changes: Iterable[GroupChange], since: Now) -> None:

@@ -111,7 +111,7 @@ class Faults:
     def figures(self) -> dict[str, int]:
         return dict(self.happened)
 
-    # -- who
+    # -- victims
 
     def _broker(self) -> SimBroker:
         return self.sim.random.choice(self.cluster.present)

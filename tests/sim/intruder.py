@@ -63,7 +63,7 @@ class Intruder(Client):
     # -- groups of both protocols
 
     async def _as_of_old_in_a_mixed_group(self, victim: Member, epoch: int, member_id: str) -> None:
-        """A member may commit in an older epoch what it has held since. It has not held these partitions."""
+        """A member may commit in an older epoch for partitions that it has held since. It has not held these."""
         partitions = self._not_held(victim.group, epoch, member_id)
         if partitions:
             index = self.sim.random.choice(partitions)

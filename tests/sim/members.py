@@ -128,7 +128,7 @@ class Member(Client):
             self.member.poll(self.network.now_ms())
             if await self._take_part() is Ending.BEGINS_ANEW:
                 await self.pause(100, 500)
-                self.sim.after(300 * MS, self.start)  # as a user would who was told that this consumer is done for
+                self.sim.after(300 * MS, self.start)  # as a user would after a fatal error of the consumer
                 assert self.process is not None
                 self.sim.after(0, self.process.kill)
                 return

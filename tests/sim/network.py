@@ -19,7 +19,7 @@ _LOOK_US = 250 * MS
 
 
 class _Socket:
-    """Enough of a socket for those who set options or ask for the port."""
+    """Enough of a socket to set options and to ask for the port."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -66,7 +66,7 @@ class Endpoint(asyncio.Transport):
         self._lost = False
         process.endpoints[self] = None
 
-    # -- what protocols call
+    # -- for protocols
 
     def write(self, data: Any) -> None:
         if self.open and not self.ended and data:
@@ -115,7 +115,7 @@ class Endpoint(asyncio.Transport):
     def set_protocol(self, protocol: Any) -> None:
         self.protocol = protocol
 
-    # -- what the network does
+    # -- for the network
 
     def begin(self, protocol: Any) -> None:
         """The connection is there; bytes that came before are read now."""
@@ -197,7 +197,7 @@ class Endpoint(asyncio.Transport):
             self.protocol.connection_lost(None)
 
     def process_died(self, silently: bool) -> None:
-        """The kernel closes what a dead process had open; a machine that is gone closes nothing."""
+        """The kernel closes a dead process's connections; a machine that is gone closes none."""
         self.open = False
         if silently and not self.local:
             self.network.half_open.append(self)
@@ -257,7 +257,7 @@ class Network:
         self._mute.clear()
 
     def blocked_until(self, to: Endpoint, speaker: Endpoint) -> int:
-        """0 if what `speaker` sends arrives."""
+        """The time until which bytes of `speaker` are held up; 0 if they arrive."""
         if not self._blocked and not self._mute:
             return 0
         hosts = speaker.process.machine.host, to.process.machine.host
@@ -265,7 +265,7 @@ class Network:
         return until if until > self.sim.now else 0
 
     def blocked_until_hosts(self, one: str, other: str) -> int:
-        """0 if two machines can talk."""
+        """The time until which two machines cannot talk; 0 if they can."""
         until = self._blocked.get(frozenset((one, other)), 0)
         return until if until > self.sim.now else 0
 

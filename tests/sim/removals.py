@@ -43,7 +43,7 @@ class Removals:
     def figures(self) -> dict[str, int]:
         return {"removals": self.begun, "removed": self.removed, "called_off": self._called_off}
 
-    # -- what happens
+    # -- events
 
     def broker_is_removed(self) -> bool:
         """A person asks to remove a broker, also one that is down or stands still; with too few it is refused."""
@@ -94,7 +94,7 @@ class Removals:
         self.sim.at(self.sim.now, process, do, server)
         return True
 
-    # -- what must hold
+    # -- invariants
 
     def hooks(self) -> list[tuple[Any, str, Any]]:
         """The functions and constants of the product that are exchanged for the length of the run."""

@@ -297,7 +297,7 @@ class ConsumerMachine(ShardMachine):
         self.is_silent = False
         self.tell_topics()
 
-    # -- what must hold
+    # -- invariants
 
     @invariant()
     def nobody_uses_what_another_may_use(self) -> None:

@@ -235,7 +235,7 @@ class ShardMachine(RuleBasedStateMachine):
         driver.turn()
         self.learn()
 
-    # -- what must hold
+    # -- invariants
 
     @invariant()
     def consistent(self) -> None:

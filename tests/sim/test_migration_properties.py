@@ -127,7 +127,7 @@ class MigrationMachine(ConsumerMachine):
             fields = {name: getattr(self.driver.settings, name) for name in settings.__slots__}
             self.driver.set_settings(settings(**{**fields, "migration_policy": policy}))
 
-    # -- what must hold
+    # -- invariants
 
     @invariant()
     def no_partition_has_two_users_of_whichever_protocol(self) -> None:

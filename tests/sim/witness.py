@@ -401,7 +401,7 @@ class Witness(Inspector):
             del self._pushes[:10]
 
     def repeat_messages(self) -> bool:
-        """Have some of what brokers told one another arrive once more, in another order."""
+        """Have some messages between brokers arrive once more, in another order."""
         chosen = self.sim.random.sample(self._pushes, min(5, len(self._pushes)))
         for process, again in chosen:
             if process.alive:
@@ -412,7 +412,7 @@ class Witness(Inspector):
 
     def may_lose_disk(self, broker: SimBroker) -> bool:
         """True if other brokers have everything on intact disks, so that this one's may be lost for good."""
-        self.may_lose(broker)  # notes who is back
+        self.may_lose(broker)  # it forgets brokers that are back
         truth = self.cluster.truth
         partitions = [p for topic in truth.topics.values() for p in topic.partitions]
         if self._torn.keys() - {broker.id} or not all({*p.isr, *p.elr} - {broker.id} for p in partitions):

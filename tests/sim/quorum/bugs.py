@@ -61,7 +61,7 @@ def vote_for_a_shorter_log() -> Changes:
 
 @bug
 def empty_disk_votes_under_its_old_id() -> Changes:
-    """A voter is its node's id alone, whatever disk the node has."""
+    """A voter is known by its node's id alone, without its disk's."""
     return [
         (VoterId, "__eq__", lambda self, other: isinstance(other, VoterId) and self.id == other.id),
         (VoterId, "__hash__", lambda self: hash(self.id)),

@@ -1,4 +1,4 @@
-"""Time and chance of one run, and what its seed has chosen."""
+"""Time and chance of one run, and the parameters that its seed has chosen."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _any(random: Random) -> Scenario:
 
 
 class World:
-    """The one true time (s), what is due when, and chance. All that happens goes into `digest`."""
+    """The one true time (s), the queue of events, and chance. All events go into `digest`."""
 
     def __init__(self, seed: int, *, trace: bool = False) -> None:
         self.random = Random(seed)
