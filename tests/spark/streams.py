@@ -69,7 +69,7 @@ def stream(
 
 @contextlib.contextmanager
 def running(stream: GroupStream) -> Iterator[GroupQuery]:
-    """A query that is stopped whatever happens: one that goes on disturbs every test after it. A failure shows it."""
+    """A query that is stopped in any case: one that goes on disturbs every test after it. A failure shows it."""
     query = stream.start()
     try:
         yield query
