@@ -24,7 +24,7 @@ class Answer:
 
 @dataclass
 class Browser:
-    """Keeps cookies. `host` is what it calls the app, `address` where it is."""
+    """Keeps cookies. `host` is the app's name in its requests, `address` its own address."""
 
     app: ASGIApp
     host: str = "localhost:9080"

@@ -260,7 +260,7 @@ class ConsumerDriver(Driver):
             self.settle(group_id)
 
     def settle(self, group_id: str = GROUP) -> None:
-        """Have all members beat, and say what they own, until the group is stable."""
+        """Have all members send heartbeats with their owned partitions until the group is stable."""
         for _ in range(20):
             state = self.consumer(group_id).state
             if state.persisted_state == "Stable":

@@ -1,4 +1,4 @@
-"""Invariants of a coordinator shard, which hold after every step, whatever has happened to it.
+"""Invariants of a coordinator shard, which hold after every step of any history.
 
 Used by the property test and the simulator in tests/sim. Holds no tests.
 """

@@ -1,4 +1,4 @@
-"""An Admin over a cluster in memory; it stands for any Kafka. Only what the commands use."""
+"""An Admin over a cluster in memory; it stands for any Kafka. It has only the methods that the commands use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOST = Node(1, "host-1", 9093)
 
 @dataclass
 class FakeAdmin:
-    """Public fields are the cluster's state; `bootstrap` is what the command connected to."""
+    """Public fields are the cluster's state; `bootstrap` has the servers that the command connected to."""
 
     topics: dict[str, TopicDescription] = field(default_factory=dict)
     configs: dict[str, dict[str, str | None]] = field(default_factory=dict)

@@ -181,7 +181,7 @@ class GroupModel:
     def _fetch(self, group: Group, number: int, request: Request) -> Iterable[Step]:
         return [(group, {number: group.offsets})]
 
-    # --- what happens by itself -----------------------------------------------------------------------------------
+    # --- steps without a request ----------------------------------------------------------------------------------
 
     def _safe(self, group: Group, number: int) -> Step:
         """A commit takes effect. Those that were taken at the same time do so in any order."""
@@ -202,7 +202,7 @@ class GroupModel:
         return [(group, dict(answers))]
 
     def _complete(self, group: Group, answers: Mapping[int, Any]) -> Iterator[Step]:
-        """The join phase is over; without a leader that has joined again any of those who have may lead."""
+        """The join phase is over; if the leader has not joined again, any member that has may lead."""
         joined = {member for member, _ in group.joins}
         members = frozenset(each for each in group.members if each[0] in joined)
         after = group._replace(

@@ -203,7 +203,7 @@ class Controller:
 
 
 class Shards:
-    """Shards that serve, but those in `starting`: who waits for one of them stands in `waiters`.
+    """Shards that serve, but those in `starting`: `waiters` has the callbacks of those who wait for one of them.
 
     They are the coordinators of a broker, too: those of groups alone.
     """

@@ -1,4 +1,4 @@
-"""Classic members that behave as clients do, eager or cooperative, beside whatever else is in their group. No tests."""
+"""Classic members that behave as clients do, eager or cooperative, beside any other members. Holds no tests."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Pupil:
         return HeartbeatRequest(self.group_id, self.generation, self.member_id, self.instance_id)
 
     def learn(self, request: Request, answer: Any) -> None:
-        """Do what an answer says. None: the connection was lost before it came."""
+        """Follow an answer. None: the connection was lost before it came."""
         if isinstance(request, LeaveGroupRequest):
             self._forget()
         elif answer is None:

@@ -40,7 +40,7 @@ class World:
         self.faulty = True
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
-        self.committed: dict[int, bytes] = {}  # whatever any replica held below its watermark
+        self.committed: dict[int, bytes] = {}  # all that any replica has held below its watermark
         self.acknowledged: dict[int, bytes] = {}
         self.produced = 0
         self.elections = 0

@@ -246,7 +246,7 @@ class World:
         return [s for s in self.coordinators.status(GROUPS) if s.state in wanted]
 
     def lead(self, partition: int, leader: int, epoch: int, topic: str = OFFSETS_TOPIC) -> None:
-        """An image that says who leads a partition."""
+        """An image with this leader of a partition."""
         info = PartitionInfo(leader, epoch, (leader,), (leader,))
         self.context.metadata.apply(PartitionRecord(topic, partition, info))
         self.coordinators.note_topics()
@@ -276,7 +276,7 @@ class World:
         log.advance_high_watermark(log.log_end_offset)
 
     def break_log(self, patch: pytest.MonkeyPatch, partition: int) -> list[int]:
-        """Have a log fail whoever reads it; one entry for each try."""
+        """Have every read of a log fail; the list gets an entry for each try."""
         tries: list[int] = []
 
         def broken(*_: Any) -> None:
