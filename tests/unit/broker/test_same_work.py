@@ -1,6 +1,6 @@
 """A login of an unknown user costs the same work as a wrong password: the same lines, calls, hits and misses.
 
-Times are not compared here: they depend on the machine, and on what its caches hold.
+Times are not compared here: they depend on the machine, and on its caches.
 """
 
 from __future__ import annotations

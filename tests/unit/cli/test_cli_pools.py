@@ -283,7 +283,7 @@ def test_a_watched_pool_is_shown_again_and_again() -> None:
     assert slept == [5.0, 5.0]
 
 
-# --- what is wished ---
+# --- wishes ---
 
 
 @pytest.mark.parametrize(

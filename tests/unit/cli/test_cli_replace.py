@@ -14,7 +14,7 @@ from actors.runtime.ray_connection import ClusterError
 
 
 class FakeCluster:
-    """A running cluster that refuses what its controller would."""
+    """A running cluster that refuses as its controller would."""
 
     bootstrap_servers = "h:9092"
 

@@ -1,4 +1,4 @@
-"""Random histories of a member: whatever the coordinator answers and when, it stays lawful and finds its way back."""
+"""Random histories of a member: for any answers at any time, it stays lawful and finds its way back."""
 
 from __future__ import annotations
 

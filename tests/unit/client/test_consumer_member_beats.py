@@ -46,7 +46,7 @@ def test_what_heartbeats_say_has_kafkas_bytes() -> None:
     assert encoded(Beats(MemberConfig("g1")).leave("A", -1), 1) == "0367310241ffffffff0000ffffffff0000000000"
 
 
-# --- what is said ---
+# --- contents ---
 
 
 def test_a_heartbeat_that_says_everything_says_what_the_process_is() -> None:
@@ -231,7 +231,7 @@ def test_after_a_failure_the_next_heartbeat_says_everything_at_the_same_epoch(co
     assert says(script.next_beat()) == set()
 
 
-# --- when ---
+# --- times ---
 
 
 @pytest.mark.conformance("K-F-06")

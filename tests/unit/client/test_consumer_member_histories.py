@@ -41,7 +41,7 @@ class History(Script):
         )
         self.member.subscribe(["t", "u"])
 
-    # --- what must hold ---
+    # --- invariants ---
 
     def settle(self) -> None:
         super().settle()

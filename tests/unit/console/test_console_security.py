@@ -284,7 +284,7 @@ async def test_another_address_of_the_same_network_is_the_same_one(address: str)
     [
         ("203.0.113.9", 1.0),
         ("203.0.113.9, 10.0.0.8", 1.0),  # by way of two proxies
-        ("198.51.100.1, 203.0.113.9", 1.0),  # the first is what the client itself says
+        ("198.51.100.1, 203.0.113.9", 1.0),  # the first is the client's own claim
         ("203.0.113.10", 0.0),
         ("nonsense", 0.0),
         ("", 0.0),

@@ -38,7 +38,7 @@ class Controller:
             self.metadata.apply(record)
 
     def restart(self, *, snapshot: bool) -> None:
-        """Begin anew with what the log has, or with a snapshot of it."""
+        """Begin anew with the log's records, or with a snapshot of them."""
         metadata = ClusterMetadata()
         for record in self.log:
             metadata.apply(record)

@@ -369,7 +369,7 @@ def test_moving_a_timer_on_changes_one_number() -> None:
     assert timers.next_due_ms() is None
 
 
-# -- what there is to see
+# -- views
 
 
 def test_group_status_tells_whom_a_rebalance_waits_for() -> None:

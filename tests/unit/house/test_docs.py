@@ -1,4 +1,4 @@
-"""README and docs hold what they say: links lead somewhere, Python compiles, commands, options and files exist.
+"""README and docs are right: links lead somewhere, Python compiles, commands, options and files exist.
 
 The effects of examples are not tested here: that needs a cluster. Generated pages are in test_docs_are_current.py.
 """

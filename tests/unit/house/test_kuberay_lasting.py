@@ -1,6 +1,7 @@
-"""kuberay-lasting.yaml has what KubeRay's operator (1.7) asks of a cluster with the embedded store, and ours of a disk.
+"""kuberay-lasting.yaml meets the demands of KubeRay's operator (1.7) on a cluster with the embedded store, and ours on
+a disk.
 
-The operator's schema is not here: the facts below were read in it, and in what it refuses beyond it.
+The operator's schema is not here: the facts below were read in it, and in its further checks.
 """
 
 from __future__ import annotations

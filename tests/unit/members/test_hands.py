@@ -1,4 +1,4 @@
-"""Work as tasks of a handler's loop: each that was started ends, whatever is done to it."""
+"""Work as tasks of a handler's loop: each started task ends, even if it is cancelled."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def test_the_end_of_a_pool_takes_its_version_first() -> None:
     assert len(set(keys_of("p"))) == 8
 
 
-# --- what somebody else has written ---
+# --- records of another writer ---
 
 NONSENSE: list[tuple[str, Record]] = [
     ("p/size", Size("one", 10**9)),

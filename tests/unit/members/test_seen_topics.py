@@ -69,7 +69,7 @@ def test_brokers_that_give_no_ids_are_read_by_name() -> None:
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_ends_of_a_topic_that_was_created_again_meanwhile_are_no_ends_of_the_old_one(fail: bool) -> None:
-    """Between what the members hold and the ends, which are asked for by name."""
+    """The topic is created again after the members have told their positions, before its ends are asked for by name."""
     seen = SeenTopics()
     look(seen, held(OLD))
     ranges = limited({("t", 0): 5}, {("t", 0): 10}, None, seen.ids)

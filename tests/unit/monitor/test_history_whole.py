@@ -164,7 +164,7 @@ def test_an_error_while_the_old_is_forgotten_gives_no_id_to_two_groups(tmp_path:
         folder.mkdir()
         with closing(connected(folder / FILE)) as db:
             history = History(folder / FILE, db, 1, 1 << 28)
-            later_ms = NOW_MS + 2 * 3_600_000  # a History forgets what is old after its first write
+            later_ms = NOW_MS + 2 * 3_600_000  # a History forgets old points after its first write
             left = chain([0] * step, [1], repeat(0))
             db.set_progress_handler(lambda left=left: next(left), 1)
             history.write(later_ms, [("kept", point(later_ms, 60)), ("old", point(NOW_MS, 1))])

@@ -13,7 +13,7 @@ from tests.unit.monitor.test_views_made import group, member, picture
 
 
 class Gauge:
-    """As `ray.util.metrics.Gauge`; keeps what it is given."""
+    """Stands in for `ray.util.metrics.Gauge`, and keeps its values."""
 
     told: ClassVar[dict[tuple[str, str], float]] = {}
 

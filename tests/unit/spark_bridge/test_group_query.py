@@ -281,7 +281,7 @@ def test_a_batch_that_a_udf_mentions_travels_as_its_number() -> None:
     assert pickle.loads(pickle.dumps(batch)) == 3
 
 
-# --- who the members are ---
+# --- the members ---
 
 
 class Host:

@@ -1,4 +1,4 @@
-"""OffsetCommit as columns says of every byte string what the protocol's own message says, errors included."""
+"""OffsetCommit as columns reads every byte string as the protocol's own message does, errors included."""
 
 from __future__ import annotations
 

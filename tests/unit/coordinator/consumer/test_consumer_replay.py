@@ -180,7 +180,7 @@ def test_a_classic_groups_tombstone_does_not_end_the_group_in_its_place() -> Non
 
 
 def _history(seed: int) -> list[Record]:
-    """The log of members that come, go, and change what they subscribe to."""
+    """The log of members that come, go, and change their subscriptions."""
     chance, driver = random.Random(seed), ConsumerDriver(FOO, FOOBAR, BAR)
     for _ in range(120):
         driver.advance(chance.choice((0, 300, 2_000)))

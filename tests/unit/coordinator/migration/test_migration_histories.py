@@ -160,7 +160,7 @@ _AFTER = re.compile(r"\+(\d+) ?(.*)")
 
 
 def expect_row(driver: MixedDriver, row: Row) -> None:
-    """Do what a row says, and compare."""
+    """Carry out a row, and compare."""
     does, answer, records, stands = row
     delayed = _AFTER.fullmatch(does)
     at = len(driver.log)
