@@ -1,6 +1,6 @@
 """Docstrings and comments are sentences with a subject: none opens with "What", "Who" or "How" and never gets to one.
 
-A question may open so. "When" and "Where" may open a clause that a main clause follows after a comma.
+A question may open so. A clause may open with "When" or "Where" if a main clause follows it after a comma.
 """
 
 from __future__ import annotations
