@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PLACES = ("actors", "benchmarks", "coterie", "examples", "placement", "spark_bridge", "tools")
-"""All code that people read, but for the tests."""
+PLACES = ("actors", "benchmarks", "coterie", "examples", "placement", "spark_bridge", "tests", "tools")
+"""All code that people read."""
 
 _HEADLESS = re.compile(
     r"(?:(?:as|at|by|for|from|in|of|on|that|to|up to|with) )?(?:what|who|whom|whose|which|whether|how|why)\b",
