@@ -1,4 +1,4 @@
-"""Which tests prove which statement of the conformance checklist: `python -m tests.conformance`.
+"""The tests that prove each statement of the conformance checklist: `python -m tests.conformance`.
 
 Reads docs/conformance.md, its parts, and the syntax trees of the tests; runs and imports none of them. Exits with 1
 when a statement has no test, or a test that names one asserts nothing, asserts only what is always true, or never runs.

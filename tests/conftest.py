@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Settings, hooks and fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ LIVE = ("ray", "spark", "compat", "hosts")
 The other tests run file by file, in whichever process has time.
 """
 _FIRST = (*LIVE, "programs", "browser", "sim", "component")
-"""The folders in the order in which they are begun. What takes longest comes first: the many short files of tests/unit
-have all processes end together."""
+"""The folders in the order in which they are begun. The longest come first: with the many short files of tests/unit at
+the end, all processes finish together."""
 _HEAVY = ("ray", "spark", "hosts", "programs", "browser")
 _HEAVY_AT_ONCE = 2
 """The folders whose tests start Rays, JVMs and browsers, and the number of processes that are in them at the same time,
@@ -52,16 +52,16 @@ settings.register_profile("coterie", deadline=None, derandomize=bool(os.environ.
 settings.register_profile("few", settings.get_profile("coterie"), derandomize=True, max_examples=10)
 settings.load_profile("coterie")
 
-# What forgets to ask whether there is a Ray fails, instead of starting one that nobody ends.
+# A call that needs a Ray fails where there is none, instead of starting one that nobody ends.
 os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
 # All that a test starts here gives its Ray a token, and has it ask for one.
 os.environ.update(TOKENS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # While the tests are collected there is next to no garbage, and ever more to look through for it.
+    # Collecting the tests makes hardly any garbage, and ever more objects that a search for it would visit.
     gc.disable()
-    # On a slow machine it may be said of a cluster; what is left of it is ended all the same.
+    # A cluster on a slow machine may give this warning; its processes are ended all the same.
     config.addinivalue_line("filterwarnings", "ignore:the cluster did not stop in order within:UserWarning")
     if beside := getattr(config, "workerinput", None):
         roots = [config.invocation_params.dir / each for each in config.args]
@@ -82,7 +82,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _ignored(config: pytest.Config, folder: Path) -> bool:
-    """Whether pytest is not to look into it: it asks that of no folder that it is given."""
+    """True if pytest is to skip this folder. Pytest itself does not ask that of the folders it is given."""
     return bool(config.hook.pytest_ignore_collect(collection_path=folder, config=config))
 
 
@@ -100,8 +100,8 @@ def begun_elsewhere(folders: list[Path], number: int, count: int) -> list[Path]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Thousands of tests stay until the end. Each look of the collector's at all of them, and at all modules, takes
-    longer than most tests: it leaves them out, and looks at what the tests make more seldom."""
+    """Thousands of tests stay until the end. A garbage collection over them and all modules takes longer than most
+    tests: so it leaves them out, and runs less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 50, 50)
@@ -109,7 +109,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def why_no_spark() -> str | None:
-    """What the tests of Spark on Ray lack here; None if they can run."""
+    """The thing that the tests of Spark on Ray lack here; None if they can run."""
     try:
         check_installed()
     except SparkMissingError as missing:
@@ -128,7 +128,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_left_open() -> Iterator[None]:
-    """A suite of thousands of tests in one process has a thousand file descriptors and no more, and one niceness."""
+    """A test leaves no file open and the niceness as it was: thousands of tests share one process."""
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     yield
     LEFT_OPEN.close()
@@ -173,7 +173,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _place(item: pytest.Item) -> tuple[int, str]:
-    """Where a test stands among the others: it is the same in all processes, in whatever order they read files."""
+    """A test's place among the others. It is the same in all processes, in whatever order they read files."""
     folder = _folder(item.nodeid)
     return _FIRST.index(folder) if folder in _FIRST else len(_FIRST), item.nodeid.partition("::")[0]
 
@@ -199,14 +199,14 @@ class ByFolder(LoadScopeScheduling):
         self._numbers: dict[str, int] = {}  # of the tests, which are the same in all processes
 
     def _reschedule(self, node: WorkerController) -> None:
-        """Give a process its next tests. With less than two it waits for more, be it for ever: one that takes the place
-        of one that died may be given a single test, or a file of which all have run."""
+        """Give a process its next tests. With less than two it waits for more, possibly for ever: one that replaces a
+        dead process may be given a single test, or a file whose tests have all run."""
         super()._reschedule(node)
         while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
             super()._reschedule(node)  # when nothing is left, it is told to end
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """As the base class does, which gives the first, and looks through all tests for the number of each."""
+        """As the base class does; but that gives the first scope, and searches all tests for each test's number."""
         scope = self._next(node)
         unit = self.workqueue.pop(scope)
         self.assigned_work.setdefault(node, {})[scope] = unit
@@ -222,7 +222,7 @@ class ByFolder(LoadScopeScheduling):
         return next(light, first) if heavy >= _HEAVY_AT_ONCE else first
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
-        """What a process has finished is forgotten: after each test, all that it is said to have is counted."""
+        """Forget a scope that a process has finished: after each test the base class counts all work of the process."""
         super().mark_test_complete(node, item_index, duration)
         scope = self._split_scope(self.registered_collections[node][item_index])
         if all(self.assigned_work[node][scope].values()):
@@ -239,5 +239,5 @@ def _folder(nodeid: str) -> str:
 
 
 def _heavy(scope: str) -> bool:
-    """Whether its tests start Rays; a scope is a file, or the name of a folder in LIVE."""
+    """True if the tests of a scope start Rays, JVMs or browsers. A scope is a file, or a folder in LIVE."""
     return (_folder(scope) if "/" in scope else scope) in _HEAVY

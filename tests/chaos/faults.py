@@ -1,4 +1,4 @@
-"""What is done to the cluster: processes are killed, stopped, all killed; a pool gets a new version."""
+"""The faults of a chaos run: processes are killed, stopped, or all killed; a pool gets a new version."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Tormentor:
         return True
 
     def _kill_everything(self) -> bool:
-        family = self._cluster.family()  # which takes its time: commits go on meanwhile
+        family = self._cluster.family()  # it takes a while, and commits go on meanwhile
         self._note("everything killed and started again", self._cluster.pid)
         self._cluster.kill()
         end_family(family)

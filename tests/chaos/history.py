@@ -1,4 +1,4 @@
-"""What happened in a chaos run, one JSON line an event, and what must be true of it.
+"""The events of a chaos run, one JSON line each, and the invariants that they must keep.
 
 Events: `sent`/`acked` of records, `committing`/`committed`/`read` of offsets, `handled` records, those of a partition
 that was in hand elsewhere (`two_at_once`), `deadly` ones that were begun and end their process, those that were
@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import IO, Any
 
 _BEHIND_S = 30.0
-"""So far from a downgrade, by the log's reader, may a member hear that it was behind: shards may be away meanwhile."""
+"""The longest time between a downgrade in the log and a member's news that it was behind: shards may be away."""
 
 
 _RELOAD_S = 15.0
-"""So long may a member wait for an answer when others' commits are answered again: shards load, clients reconnect."""
+"""The longest wait of a member after others' commits are answered again: shards load, clients reconnect."""
 
 
 class History:
@@ -42,7 +42,7 @@ class History:
         return time.monotonic() - self._begun
 
     def at(self, timestamp_ms: int) -> float:
-        """When a record was written, in seconds since the run began: all of a run is on one machine."""
+        """The time a record was written, in seconds since the run began: all of a run is on one machine."""
         return round(timestamp_ms / 1000 - self._begun_at, 4)
 
     def note(self, event: str, **more: Any) -> None:
@@ -60,14 +60,14 @@ class History:
         with self._lock:
             if not self._file.closed:
                 self._file.flush()
-            size = self.path.stat().st_size  # what others add meanwhile may be half a line
+            size = self.path.stat().st_size  # a line behind this may not be complete yet
         with self.path.open("rb") as file:
             return [json.loads(line) for line in file.read(size).splitlines()]
 
 
 @dataclass
 class Outcome:
-    """What a history amounts to. `violations` are sentences; there must be none."""
+    """The verdict on a history. `violations` are sentences; there must be none."""
 
     violations: list[str] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
@@ -78,26 +78,26 @@ class Outcome:
     commits_lost: int = 0
     double_owners: int = 0
     two_at_once: int = 0
-    """Records of a partition that another process of the pool had a record of in hand."""
+    """Records handled while another process of the pool had a record of their partition in hand."""
     set_aside: int = 0
     """Records that ended their process each time."""
     deaths: int = 0
-    """Of processes that such a record has ended."""
+    """Deaths of processes by such records."""
     false_expulsions: int = 0
     left_behind: int = 0
-    """Classic members that lost their partitions since their group became a classic one of a later generation."""
+    """Classic members that lost their partitions because their group became a classic one of a later generation."""
     fallen_behind: int = 0
     """Members of consumer groups that were fenced because answers that told them of two steps were lost."""
     timed_out: int = 0
-    """Members whose client gave its membership up since nobody had been answered for as long."""
+    """Members whose client gave up its membership, as no group's commit was acknowledged meanwhile."""
     kept: int = 0
     """Acknowledged commits of members."""
     changed_over: int = 0
-    """How often a group got the other protocol."""
+    """Changes of a group's protocol."""
     back_after_s: list[tuple[str, float]] = field(default_factory=list)
-    """For each fault and each group: its kind, and from the fault to the group's first acknowledged commit."""
+    """For each fault and each group: the kind, and the time until the group's next acknowledged commit."""
     longest_gap_s: float = 0.0
-    """Between two acknowledged commits of one group."""
+    """The longest time between two acknowledged commits of one group."""
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -221,11 +221,11 @@ def _uses(events: list[dict[str, Any]], outcome: Outcome) -> None:
 
 
 def _expulsions(events: list[dict[str, Any]], outcome: Outcome) -> None:
-    """Nobody loses its membership but by a rule of Kafka that the history can show to have applied.
+    """A member loses its membership only by a rule of Kafka, and the history shows that the rule applied.
 
-    A client gives it up when its session passes without an answer: so it has to be that nobody was answered. A classic
-    member that a downgrade leaves behind gets 22, once (K-E-47). A member of a consumer group whose epoch is neither
-    the one that the coordinator has of it nor the one before is fenced (110, K-A-42).
+    A client gives it up when its session passes without an answer; then no group's commit was acknowledged, either. A
+    classic member that a downgrade leaves behind gets 22, once (K-E-47). A member of a consumer group is fenced if its
+    epoch is neither the coordinator's for it nor the one before (110, K-A-42).
     """
     behind, fallen, unanswered = _left_behind(events), _fallen_behind(events), _unanswered(events)
     for place, event in enumerate(events):
@@ -251,8 +251,8 @@ def _expulsions(events: list[dict[str, Any]], outcome: Outcome) -> None:
 def _fallen_behind(events: list[dict[str, Any]]) -> set[int]:
     """The places of `lost` events whose members had to be fenced, by the records written before.
 
-    The last record of such a member says that it is a member, and has neither as its epoch nor as its previous epoch
-    the one that the member heard last. Each answer that a member hears excuses one loss at most.
+    The last record of such a member has it as a member, with a previous epoch above the epoch that it heard last. Each
+    answer that a member hears excuses one loss at most.
     """
     written: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for event in events:

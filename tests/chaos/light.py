@@ -49,19 +49,19 @@ class Answer:
 
 @dataclass(slots=True)
 class Told:
-    """What members were told. Lists only grow, and may be read from any thread."""
+    """The events that members have seen. Lists only grow, and may be read from any thread."""
 
     answers: list[Answer] = field(default_factory=list)
     expelled: list[tuple[float, str]] = field(default_factory=list)
-    """When a member heard that its group does not know it, and which."""
+    """The time at which a member was answered UNKNOWN_MEMBER_ID, and its name."""
     closed: list[tuple[float, str]] = field(default_factory=list)
-    """When a connection of a member that had joined broke, and whose."""
+    """The time at which the connection of a joined member broke, its name, and the error."""
     stalls: list[tuple[float, float]] = field(default_factory=list)
-    """When the members' thread was late, and by how many seconds."""
+    """The time at which the members' thread was late, and its delay in seconds."""
 
 
 class Members:
-    """`size` members in each of `groups`, in a thread. `topic` is what they commit to, with a partition each."""
+    """`size` members in each of `groups`, in a thread. They commit to `topic`, each to a partition of its own."""
 
     def __init__(self, servers: str, groups: list[str], size: int, pause_s: float, topic: str | None) -> None:
         self.told = Told()
@@ -76,7 +76,7 @@ class Members:
         self._thread.start()
 
     def stop(self) -> None:
-        """End them. Raises what has ended them before."""
+        """End them. Raises the error that has ended them before."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(60)
         if self._error is not None:
@@ -168,7 +168,7 @@ class _Member:
         return await self._connection.call(request, _PATIENCE_MS, max_version=max_version)
 
     async def _join(self) -> bool:
-        """Whether it is a member of a generation; else the coordinator is elsewhere, or loads."""
+        """Join and sync. True if it is a member of a generation; else the coordinator is elsewhere, or loads."""
         while True:
             request = join_request(self._group, self._id, SESSION_TIMEOUT_MS, _REBALANCE_TIMEOUT_MS)
             joined = await self._call(request, 5)
@@ -194,7 +194,7 @@ class _Member:
         return not synced.error_code
 
     def _stays(self, code: int) -> bool:
-        """Whether the coordinator that answered knows this member; notes that it has been expelled."""
+        """True if the coordinator that answered knows this member. Notes that it has been expelled."""
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._told.expelled.append((time.monotonic(), self._name))
             self._id = ""

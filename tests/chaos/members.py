@@ -28,7 +28,7 @@ from tests.support.librdkafka import KEEPS_BROKERS
 
 CLASSIC, CONSUMER = "classic", "consumer"
 _WARNING = 4
-"""Of syslog's levels, by which librdkafka goes."""
+"""A level of syslog, as librdkafka uses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Member(Load):
 
     @property
     def goes_on(self) -> bool:
-        """Whether the consumer of the moment is to go on."""
+        """True while the current consumer is to go on."""
         return not self.stopping.is_set() and time.monotonic() < self._until
 
     def _note(self, event: str, **more: Any) -> None:
@@ -172,13 +172,13 @@ class _Timeouts(logging.Handler):
 
 
 def _logger(member: Member) -> logging.Logger:
-    logger = logging.Logger(member.name)  # of no family: what else librdkafka says is not wanted
+    logger = logging.Logger(member.name)  # without a parent: other lines of librdkafka are not wanted
     logger.addHandler(_Timeouts(member))
     return logger
 
 
 class ConfluentMember(Member):
-    """confluent-kafka, which is librdkafka: of several commits under way it may repeat an older one after a newer."""
+    """confluent-kafka's client. librdkafka may repeat an older commit after a newer one, if several are under way."""
 
     _is_committing = False
 

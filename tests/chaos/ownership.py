@@ -72,7 +72,7 @@ class OwnershipWatcher(Load):
             self.history.note("owners", group=group, generation=metadata.generation_id, members=members)
 
     def _note_holder(self, change: CurrentAssignment, written: float) -> None:
-        """What a member holds now, what it has yet to give back included; and who else does so of that."""
+        """Note a member's partitions, those it has yet to give back included, and members that share some of them."""
         found = self._state.get(change.group_id)
         state = found.persisted if found is not None else None
         if not isinstance(state, ConsumerState):

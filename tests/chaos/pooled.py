@@ -45,7 +45,7 @@ _FORKS = range(80, 1 << 62, 200)
 
 
 def ends_process(value: bytes) -> bool:
-    """Whether this record ends the process that handles it: of each sender the 150th, the 2,150th, ..."""
+    """True if this record ends the process that handles it: the 150th, the 2,150th, ... of each sender."""
     return int(value.rpartition(b"-")[2]) % _DEADLY_EACH == _DEADLY_FIRST
 
 
@@ -75,7 +75,7 @@ class Witness:
 
     @contextlib.contextmanager
     def _lock(self, partition: int) -> Iterator[bool]:
-        """Whether nobody else handles a record of this partition while the block runs."""
+        """Lock a partition while the block runs. Yields False if another process handles a record of it."""
         file = self._locks.get(partition)
         if file is None:
             file = self._locks[partition] = (self._folder / f"partition-{partition}.lock").open("wb")
@@ -91,7 +91,7 @@ class Witness:
 
     def _note(self, what: dict[str, Any]) -> None:
         line = json.dumps({**what, "pid": os.getpid(), "version": self._version})
-        self._file.write(line.encode() + b"\n")  # one write: what a kill leaves is whole lines
+        self._file.write(line.encode() + b"\n")  # one write, so that a kill leaves whole lines
 
 
 def fork_and_end() -> None:

@@ -181,7 +181,7 @@ def _committed_since(history: History, since: float) -> int:
 
 
 def _await_all_handled(servers: str, patience_s: float) -> None:
-    """Wait until these groups' commits are at the ends of the topic. Of each partition they go on within the time."""
+    """Wait until all groups have committed to the topic's ends. Every commit has to move on within the time."""
     done: dict[tuple[str, int], tuple[int, float]] = {}
     while behind := _behind(servers):
         now = time.monotonic()
@@ -195,7 +195,7 @@ def _await_all_handled(servers: str, patience_s: float) -> None:
 
 
 def _behind(servers: str) -> dict[tuple[str, int], int]:
-    """The group, the partition and the commit of each that is not at the end; all of them while nobody answers."""
+    """The commits that are not at the end, by group and partition; -1 for all that nobody answers for."""
     partitions = [TopicPartition(TOPIC, n) for n in range(PARTITIONS)]
     found: dict[tuple[str, int], int] = {(group, tp.partition): -1 for group in GROUPS for tp in partitions}
     with contextlib.suppress(KafkaError), Consumer(bootstrap_servers=servers) as reader:

@@ -1,4 +1,4 @@
-"""A cluster beside a program that takes all CPU: nobody is killed, no member expelled, and it is quick again at once.
+"""A cluster beside a program that takes all CPU: no process is killed, no member expelled, and soon it is quick again.
 
 `python -m tests.chaos --starve --minutes 5`. The members are starved, too, but hardly need CPU: they are in `light`.
 """
@@ -51,26 +51,26 @@ class Hunger:
 
 @dataclass(slots=True)
 class Survival:
-    """How a cluster came through. Counts and waits are of what was asked or answered while it starved."""
+    """The result of a run. Counts and waits are of requests that were asked or answered while the cluster starved."""
 
     killed: list[str] = field(default_factory=list)
-    """What the cluster's logs say of killing, and processes that were there and are not any more."""
+    """Lines of the cluster's logs about killed or lost processes, and serving processes that are gone."""
     expelled: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     """Connections of members that broke."""
     answered: dict[str, int] = field(default_factory=dict)
     """Heartbeats and commits that were taken, by kind."""
     refused: dict[int, int] = field(default_factory=dict)
-    """Those that were not, by error code."""
+    """Heartbeats and commits that were refused, by error code."""
     longest_wait_s: float = 0.0
-    """From asking to the answer."""
+    """The longest time from a request to its answer."""
     longest_stall_s: float = 0.0
-    """How late the members themselves were, for want of CPU: a part of the longest wait may be this."""
+    """The longest delay of the members' own thread, for want of CPU. It may be a part of the longest wait."""
     quick_after_s: float = 0.0
 
     @property
     def violations(self) -> list[str]:
-        """What must not have happened, in sentences."""
+        """The broken promises, in sentences; a good run has none."""
         found = [*self.killed, *(f"expelled: {each}" for each in self.expelled)]
         if self.quick_after_s > QUICK_AGAIN_S:
             found.append(f"quick again only after {self.quick_after_s:.1f} s")
@@ -123,7 +123,7 @@ def _busy_loops(count: int) -> Iterator[None]:
 
 
 def _serving(cluster: Coterie) -> dict[psutil.Process, str]:
-    """The processes that serve, and what each is. Spares are not among them: one too many is sent away."""
+    """The serving processes, and what each is. Spares are left out: surplus ones are sent away."""
     while True:
         status = cluster.status()
         found = {status["controller_pid"]: "the controller"}
@@ -140,7 +140,7 @@ def _serving(cluster: Coterie) -> dict[psutil.Process, str]:
 
 
 def _log_lines(cluster: Coterie) -> list[str]:
-    """What the cluster's logs say of processes given up."""
+    """The lines of the cluster's logs about killed or lost processes."""
     lines = []
     for path in sorted((cluster.data_dir / "logs").glob("*.log")):
         lines += [f"{path.name}: {line}" for line in path.read_text(errors="replace").splitlines()]
@@ -148,7 +148,7 @@ def _log_lines(cluster: Coterie) -> list[str]:
 
 
 def _wait_until_quick(told: Told, plan: Hunger) -> None:
-    """Until, of what every group asks from now on, one heartbeat and one commit were quick."""
+    """Wait until every group has had a quick heartbeat, and a quick commit if it commits, sent from now on."""
     since, deadline = time.monotonic(), time.monotonic() + plan.warm_s
     kinds = ("heartbeat", "commit") if plan.commits else ("heartbeat",)
     slow = {(f"steady-{number}", kind) for number in range(plan.groups) for kind in kinds}
@@ -179,7 +179,7 @@ def _judge(told: Told, starved: float, fed: float) -> Survival:
 
 
 def report(console: Console, found: Survival) -> None:
-    """What a run ends with."""
+    """Print the result of a run."""
     counts = ", ".join(f"{count:,} {kind}s" for kind, count in sorted(found.answered.items())) or "nothing"
     refused = "".join(f", {count:,} with error {code}" for code, count in sorted(found.refused.items()))
     for line in (

@@ -44,7 +44,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def _no_client_goes_on() -> Iterator[None]:
-    """kafka-python's thread, once nobody closes its client, takes random numbers: Hypothesis finds tests flaky then."""
+    """Each test closes its clients of kafka-python: a thread left behind draws random numbers, and Hypothesis then
+    takes later tests for flaky."""
     yield
     left = [thread.name for thread in threading.enumerate() if thread.name.startswith("kafka-io-")]
     assert left == [], "a client of kafka-python was not closed"
@@ -54,7 +55,7 @@ T = TypeVar("T")
 
 
 class Running(Generic[T]):
-    """What `start` makes for a name and a folder, each at its first use; what cannot be had stays a reason."""
+    """The results of `start` by name, each started at its first use; a name that is unavailable keeps the reason."""
 
     def __init__(
         self, factory: pytest.TempPathFactory, start: Callable[[str, Path], contextlib.AbstractContextManager[T]]
@@ -98,7 +99,7 @@ def _secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running[Secur
 
 @pytest.fixture
 def secure(request: pytest.FixtureRequest, _secured: Running[SecurePeer]) -> SecurePeer:
-    """A cluster that asks who is there; Coterie's where a test does not name a kind."""
+    """A cluster whose clients log in; Coterie's where a test does not name a kind."""
     return _secured.get(getattr(request, "param", "coterie"))
 
 

@@ -1,5 +1,5 @@
 """Four real clients behind one face, so that each scenario is written once: confluent-kafka, kafka-python, aiokafka
-and kcat. What they have in common is in driving.py, kcat in kcat.py. No asserts here.
+and kcat. Their common part is in driving.py, kcat in kcat.py. No asserts here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a real client looks like to a test: a driver, and its members, which poll in the background. No asserts here."""
+"""The interface of real clients to tests: a driver, and its members, which poll in the background. No asserts here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Member(Protocol):
         ...
 
     def commit(self) -> None:
-        """Commit what was received, or leave it to `close` where the client commits only then."""
+        """Commit the received records, or leave it to `close` where the client commits only then."""
         ...
 
     def close(self) -> None: ...
@@ -54,9 +54,9 @@ class Driver(Client, Protocol):
 
 
 class Known:
-    """A client with settings by which it logs in, which may name servers of their own.
+    """A client with the settings of a login, which may name the servers to use.
 
-    Those that its methods are given are asked without a login.
+    The servers that its methods are given take requests without a login.
     """
 
     servers = "bootstrap_servers"
@@ -69,7 +69,7 @@ class Known:
 
 
 class Polling(ABC):
-    """A member whose consumer lives in a thread: subclasses say what one turn, a commit and an end are."""
+    """A member whose consumer lives in a thread: subclasses implement one turn, a commit and an end."""
 
     def __init__(self) -> None:
         self._records: Records = []
@@ -124,7 +124,7 @@ def answer(done: Future[None], action: Any) -> None:
 
 
 def collected(count: int, poll: Callable[[], Records]) -> Records:
-    """What `poll` gives, until there are so many records or the operation's time is over."""
+    """The records that `poll` returns, until there are `count` of them or OPERATION_TIMEOUT_S is over."""
     records: Records = []
     deadline = time.monotonic() + OPERATION_TIMEOUT_S
     while len(records) < count and time.monotonic() < deadline:
@@ -134,7 +134,7 @@ def collected(count: int, poll: Callable[[], Records]) -> Records:
 
 @contextlib.contextmanager
 def all_closed(members: Iterable[Member]) -> Any:
-    """Close, at the end and whatever happens, the members that are then in the list."""
+    """At the end of the block, close the members that are then in the list, also after an error."""
     try:
         yield
     finally:

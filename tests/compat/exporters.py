@@ -1,7 +1,7 @@
-"""Other people's programs that watch consumer groups: how each is started, and what it shows, in one form.
+"""Other people's programs that watch consumer groups: the start of each, and its figures, in one form.
 
 They are Go programs, and must be on PATH: kafka_exporter, kminion, Burrow. Each listens on
-loopback. What they show is made into `Shown`, so that a test can compare it with what the cluster says itself.
+loopback. `Shown` holds their figures in one form, so that a test can compare them with the cluster's own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Samples = Mapping[str, list[tuple[dict[str, str], float]]]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a program shows. A table is None where it shows nothing of the kind."""
+    """The figures of a program. A table is None where the program has no such figures."""
 
     lag: dict[tuple[str, str, int], int]
     """By group, topic and partition, where something is committed."""
@@ -46,10 +46,10 @@ class Program:
     look: Callable[[str], Shown]
     """At its address. Raises OSError while it does not answer."""
     too_old: str = ""
-    """Where Debian puts one that is too old for this."""
+    """Debian's path of a version that is too old for these tests."""
 
     def path(self) -> str | None:
-        """Where it is; None if this machine does not have it."""
+        """The path of its executable; None if this machine does not have it."""
         found = filter(None, map(shutil.which, self.names))
         return next((each for each in found if each != self.too_old), None)
 
@@ -89,7 +89,7 @@ def _look_at_kafka_exporter(address: str) -> Shown:
         lag={
             (labels["consumergroup"], labels["topic"], int(labels["partition"])): int(value)
             for labels, value in samples.get("kafka_consumergroup_lag", ())
-            if value >= 0  # where nothing is committed it shows -1, for Kafka, too
+            if value >= 0  # it shows -1 for a partition without a commit, for Kafka, too
         },
         ends=_by_partition(samples, "kafka_topic_partition_current_offset", "topic", "partition"),
         starts=_by_partition(samples, "kafka_topic_partition_oldest_offset", "topic", "partition"),

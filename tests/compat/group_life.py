@@ -1,4 +1,4 @@
-"""The life of a group: members of one client come and go, by either protocol; what they read and commit is counted."""
+"""The life of a group: members of one client come and go, by either protocol; their records and commits are checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORDS = 60
 
 
 def committed_meanwhile(servers: str, name: str) -> dict[int, int] | None:
-    """What was committed; None where the coordinator has just gone."""
+    """The committed offsets by partition; None where the coordinator has just gone."""
     try:
         return dict(committed(servers, name))
     except confluent_kafka.KafkaException as error:
@@ -67,7 +67,7 @@ class Life:
         self.expect_commits()
 
     def read(self) -> Records:
-        """All that those have read who are members or have left."""
+        """All that present and past members have read."""
         return sorted(chain(self._read_before, *(each.seen() for each in self.members)))
 
     def produced(self) -> Records:

@@ -1,7 +1,7 @@
 """Brokers to test and measure against: kfake, Apache Kafka, and Coterie.
 
 Each starts as processes of its own, on loopback, on free ports, in a temporary folder, and is ended by its
-process id whatever happens to the test. What they are built from is kept in a cache folder outside the
+process id whatever happens to the test. Sources and builds are kept in a cache folder outside the
 repository. Here is no client and no test; a peer this machine cannot run raises `UnavailableError` with the reason.
 """
 
@@ -37,9 +37,9 @@ QUICK_JAVA = (
     "-XX:+UnlockDiagnosticVMOptions",
     "-XX:-BytecodeVerificationRemote",
 )
-"""For a Kafka of which little is asked: its quick start counts, not the speed that it gets to in minutes.
+"""For a Kafka with little load: a quick start counts more than the speed that it reaches in minutes.
 
-That its classes are well-formed is not proved again.
+The JVM does not verify its classes.
 """
 _FETCHING = {"go", "mvn"}
 """Tools that fail where there is no network. Others that fail have found a mistake."""
@@ -60,7 +60,7 @@ class Peer:
     _processes: Callable[[], list[psutil.Process]] = field(default=list, repr=False)
 
     def broker_pids(self) -> list[int]:
-        """Process ids of what serves clients: Coterie's broker actors, or a peer's only process."""
+        """Ids of the processes that serve clients: Coterie's broker actors, or a peer's only process."""
         brokers = [p.pid for p in self._processes() if "Broker" in command_of(p)]
         return brokers or [self.pid]
 
@@ -70,7 +70,7 @@ class Peer:
 
 
 def cache_dir() -> Path:
-    """Where built peers are kept between runs: `$XDG_CACHE_HOME/coterie-peers`."""
+    """The folder that keeps built peers between runs: `$XDG_CACHE_HOME/coterie-peers`."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     path = Path(base) / "coterie-peers"
     path.mkdir(parents=True, exist_ok=True)
@@ -83,8 +83,8 @@ _held: list[socket.socket] = []
 def free_ports(count: int, row: int = 1) -> list[int]:
     """Ports nobody listens on, for programs that cannot be asked to choose their own; each is the first of a `row`.
 
-    They stay bound, without listening, until this program ends: nobody is given them meanwhile, and who sets
-    SO_REUSEADDR, as servers do, may listen there all the same.
+    They stay bound, without listening, until this program ends: the kernel gives them to nobody meanwhile, but a
+    server that sets SO_REUSEADDR, as servers do, can listen there.
     """
     firsts: list[int] = []
     while len(firsts) < count:
@@ -126,7 +126,7 @@ def build(command: list[str], cwd: Path) -> None:
 
 
 def built(source: Path, before: Sequence[str], after: Sequence[str]) -> Path:
-    """What is made of the files of a folder, anew when one of them is newer: a command with the result's path in it."""
+    """Build a folder's files if one is newer than the result: the command is `before`, the result's path, `after`."""
     made = cache_dir() / source.name
     newest = max(path.stat().st_mtime for path in source.iterdir())
     if not made.exists() or made.stat().st_mtime < newest:
@@ -282,7 +282,7 @@ class ApacheKafka:
         end_process(process)
 
     def stop(self) -> None:
-        """Stop all nodes in good order; kill what does not go."""
+        """Stop all nodes in good order; kill processes that do not end."""
         while self._processes:
             end_process(self._processes.popitem()[1])
 
@@ -367,7 +367,7 @@ def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> No
 class Coterie:
     """`coterie up` in a process of its own, which tests may kill and start again on the same data.
 
-    `bootstrap_servers` is what the last start printed; ports differ between starts unless `port` is given.
+    The last start printed `bootstrap_servers`; ports differ between starts unless `port` is given.
     """
 
     def __init__(
@@ -422,7 +422,7 @@ class Coterie:
         return tree_of(self.pid)
 
     def status(self) -> dict[str, Any]:
-        """What `coterie status` says of the controller, brokers and shards."""
+        """The answer of `coterie status` about the controller, brokers and shards."""
         command = [sys.executable, "-m", "actors.cli.main", "status", "--data-dir", str(self.data_dir)]
         done = subprocess.run(
             [*command, "--format", "json"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
@@ -444,7 +444,7 @@ class Coterie:
         self.start()
 
     def stop(self) -> None:
-        """Stop in good order; kill what does not go."""
+        """Stop in good order; kill processes that do not end."""
         if self._process is not None:
             end_process(self._process)
 

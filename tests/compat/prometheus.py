@@ -29,7 +29,7 @@ class Prometheus:
     url: str
 
     def get(self, path: str, **arguments: str) -> Any:
-        """The data of an answer of its API. Fails with what it says is wrong."""
+        """The data of an answer of its API. Fails with its error."""
         asked = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(arguments)}"
         try:
             with urllib.request.urlopen(asked, timeout=30) as answer:
@@ -46,12 +46,12 @@ class Prometheus:
 
 
 def metrics_url(data_dir: Path) -> str:
-    """Where the cluster's Monitor serves metrics, as its log says; the last one that has begun."""
+    """The address of the Monitor's metrics, as its log says; of the last Monitor that has begun."""
     return _served(data_dir, "metrics are")
 
 
 def console_url(data_dir: Path) -> str:
-    """Where it serves the console; ends with a slash."""
+    """The address of the Monitor's console; ends with a slash."""
     return _served(data_dir, "the console is")
 
 

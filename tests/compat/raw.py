@@ -1,6 +1,6 @@
 """A bare client: one socket, one request after another or pipelined, through our own codec; and raw group members.
 
-For what no client library sends: odd orders, old versions, broken frames, a hundred members in one thread.
+It sends what no client library does: odd orders, old versions, broken frames, a hundred members in one thread.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def create_topics(servers: str, topics: dict[str, int], timeout_s: float = TIMEO
 
 
 def await_topics(servers: str, topics: dict[str, int], timeout_s: float = TIMEOUT_S) -> None:
-    """Until every broker knows leaders for at least so many partitions of these topics; of 0, that there are none.
+    """Wait until every broker knows leaders of at least so many partitions of these topics; 0 means no such topic.
 
     Brokers hear of a change one by one, and a client may ask any of them.
     """
@@ -244,7 +244,7 @@ class RawMember:
 
 
 def join_request(group: str, member_id: str, session_timeout_ms: int, rebalance_timeout_ms: int) -> JoinGroupRequest:
-    """A consumer's that follows no topic."""
+    """The join of a consumer that subscribes to no topic."""
     return JoinGroupRequest(
         group_id=group,
         session_timeout_ms=session_timeout_ms,
@@ -321,7 +321,7 @@ def _sync(members: Sequence[RawMember], version: int) -> bool:
     for member in followers_first:
         leads = member.member_id == member.leader
         if leads:
-            time.sleep(0.02)  # the mock cluster gives nothing to those who sync after the leader
+            time.sleep(0.02)  # the mock cluster gives nothing to members that sync after the leader
         request = SyncGroupRequest(
             group_id=member.group,
             generation_id=member.generation,

@@ -1,10 +1,10 @@
 """All records of topics with one partition, as four clients read them: all fields, bytes as bytes.
 
-Some clients cannot give a record as it is. What they make of it is `expected_of` the reader, never more than that:
+Some clients cannot give a record as it is. `expected_of` a reader returns its form of the record, with no other change:
 
 - librdkafka has names of headers as strings of C, which end at the first zero byte, and confluent-kafka makes text of
   them, if they are UTF-8.
-- Kafka's Java client has names as text, with a replacement character for what is no UTF-8.
+- Kafka's Java client has names as text, with a replacement character for bytes that are not UTF-8.
 - kafka-python reads no batch with a name that is not UTF-8.
 """
 
@@ -46,7 +46,7 @@ Found = dict[str, list[Read]]
 
 
 class Reader(NamedTuple):
-    """A client: what it reads, what it can read, and how it gives the name of a header."""
+    """A client: its function that reads, the records that it can read, and its form of a header's name."""
 
     read: Callable[[Remote | None, str, Ends], Found]
     can: Callable[[Raw], bool] = lambda record: True

@@ -21,11 +21,11 @@ TIMEOUT_S = 2 * OPERATION_TIMEOUT_S
 
 
 class RefusedError(Exception):
-    """The program could not do what it was told; the text is what its library said."""
+    """The program could not carry out an order; the text is its library's."""
 
 
 class Remote:
-    """A running program. It does one thing at a time, whoever asks."""
+    """A running program. It carries out one order at a time."""
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         self.token = folder / "token"
@@ -92,14 +92,14 @@ def _go(_: Path) -> list[str]:
 
 
 class Printed(NamedTuple):
-    """What a tool printed, errors among it, and its exit status."""
+    """The output of a tool, errors among it, and its exit status."""
 
     text: str
     status: int
 
 
 def run_tools(java: Remote, commands: Sequence[Sequence[str]]) -> list[Printed]:
-    """What each command printed; its first word is the tool's class."""
+    """Run the commands and return their outputs; a command's first word is the tool's class."""
     answers = [java.ask("tool", words=[*words]) for words in commands]
     return [Printed(answer["text"], answer["status"]) for answer in answers]
 
@@ -108,7 +108,7 @@ def run_tools(java: Remote, commands: Sequence[Sequence[str]]) -> list[Printed]:
 
 
 class RemoteClient:
-    """A client library in such a program. `login` is what the program takes for one."""
+    """A client library in such a program. `login` has the program's form."""
 
     def __init__(self, name: str, remote: Remote, login: Mapping[str, Any]) -> None:
         self.name = name
@@ -119,7 +119,7 @@ class RemoteClient:
         await_topics(servers, {topic: partitions})
 
     def produce(self, servers: str, topic: str, records: Records, *, compression: str, idempotent: bool) -> None:
-        """With what the library does by itself."""
+        """Produce with the library's defaults: `compression` and `idempotent` are ignored."""
         self._ask("produce", topic=topic, records=[[key.decode(), value.decode()] for key, value in records])
 
     def join(self, servers: str, group: str, topic: str) -> Member:

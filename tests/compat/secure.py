@@ -1,4 +1,4 @@
-"""Brokers that ask who is there: Apache Kafka and Coterie with TLS, logins and an authorizer, and how to reach them.
+"""Secure brokers: Apache Kafka and Coterie with TLS, logins and an authorizer, and the settings to reach them.
 
 `SECURE_KINDS` are the kinds that the tests run against.
 """
@@ -32,7 +32,10 @@ ALLOWED_URLS: Final = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
 """The option of a JVM that has a Kafka or its client read keys or tokens there."""
 BROKERS: Final = 3
 SESSION_MS: Final = 4_000
-"""How long a login lasts where it expires. librdkafka logs in again in its last tenth, which a busy machine needs."""
+"""Lifetime of a login on the listener on which logins expire.
+
+librdkafka logs in again in the last tenth of it, so a busy machine needs this long.
+"""
 
 _LISTENERS: Final = {
     "PLAINTEXT": "PLAINTEXT",
@@ -47,7 +50,7 @@ _SECURITY: Final = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How one user reaches a cluster, in the spellings of all clients: by a password, or by a certificate in SSL."""
+    """The login of one user, in the spellings of all clients: by a password, or by a certificate in SSL."""
 
     servers: str
     protocol: str
@@ -95,7 +98,7 @@ class Login:
         )
 
     def _chosen(self, trust: dict[str, str], sasl: dict[str, str], own: dict[str, str]) -> dict[str, str]:
-        """What the protocol needs of these."""
+        """The settings among these that the protocol needs."""
         found = trust if self.protocol.endswith("SSL") else {}
         return found | (own if self.protocol == "SSL" else sasl)
 
@@ -113,13 +116,13 @@ class SecurePeer:
 
     @property
     def plain(self) -> str:
-        """Where nobody is asked who he is; all brokers."""
+        """The bootstrap servers of the listener without logins; all brokers."""
         return self.servers["PLAINTEXT"]
 
     def settings(
         self, user: str = ADMIN, mechanism: str = "SCRAM-SHA-256", protocol: str = "SASL_SSL"
     ) -> dict[str, Any]:
-        """What a client of ours needs to log in as this user."""
+        """The settings of a client of ours that logs in as this user."""
         return self.login(user, mechanism, protocol).python()
 
     def login(self, user: str, mechanism: str = "SCRAM-SHA-256", protocol: str = "SASL_SSL") -> Login:
@@ -152,7 +155,7 @@ def _common(folder: Path, authority: Authority) -> dict[str, str]:
 
 
 def _peer(kind: str, servers: Mapping[str, str], authority: Authority) -> SecurePeer:
-    """What runs, after alice has got all rights on what is named after her, and carol may see her groups."""
+    """The running cluster, after alice gets all rights on topics and groups of her name, and carol describes these."""
     names: dict[str, Any] = {"name": "alices-", "pattern": PatternType.PREFIXED}
     rights = [allowed(AclOperation.ALL, each, by=f"User:{ALICE}", **names) for each in (TOPIC, GROUP)]
     rights.append(allowed(AclOperation.DESCRIBE, GROUP, by=f"User:{CAROL}", **names))

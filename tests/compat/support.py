@@ -1,4 +1,4 @@
-"""What the compat tests share: the choice of broker, waiting with a deadline, and data to send."""
+"""Helpers that the compat tests share: the choice of broker, waiting with a deadline, and data to send."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """ACLs on Apache Kafka and on Coterie: other people's clients and our own make them, and both deny the same.
 
-In these clusters everybody may do what no ACL is about. A test gives somebody else an ACL, so that nobody else has one.
+In these clusters everybody may do what no ACL is about. So a test gives another user an ACL, which denies all others.
 """
 
 from __future__ import annotations
@@ -194,19 +194,22 @@ def test_a_consumer_of_two_topics_of_which_one_is_not_its_own(guarded: Peer, adm
 # --- the walk, at a Kafka ---
 
 HAS = frozenset(("CLUSTER_ACTION Cluster",))
-"""What this client keeps: a Kafka's own connection is nobody's, too."""
+"""The right that this client keeps: a Kafka's own connection has no user either."""
 
 
 _OTHERWISE = (
-    transactional_produce,  # of records that are not transactional: Kafka looks at these
+    transactional_produce,  # its records are not transactional: Kafka checks that
     follower,  # with CLUSTER_ACTION it needs no READ in Kafka, whose brokers fetch so from one another
-    init_producer_id,  # where everybody may do what no ACL is about, there is always some topic to write to
+    init_producer_id,  # it needs some topic that the user may write to: one without ACLs will do
     describe_users,  # Kafka does not answer a denial where all users are asked for
 )
 
 
 def _denials(versions: dict[int, tuple[int, int]]) -> Iterator[tuple[Row, int, list[int]]]:
-    """What is denied by the table, whatever there is: topics by their ids are left out, which are others here."""
+    """The requests that the table denies whether the resource exists or not, their versions, and the error codes.
+
+    Topics by their ids are left out: the ids are others here.
+    """
     for row in ROWS:
         first, last = versions.get(int(row.key), (1, 0))
         for version in row.each():

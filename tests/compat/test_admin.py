@@ -95,7 +95,7 @@ def _listed(admin: Any, group: str) -> Any:
 
 
 def confluent_group_offsets(servers: str, group: str, topic: str) -> list[list[int]]:
-    """What the admin lists before and after it sets partition 1 to offset 3 (runs in a process of its own)."""
+    """The offsets that the admin lists before and after it sets partition 1 to 3 (runs in a process of its own)."""
     admin = _admin(servers)
 
     def read() -> list[int]:

@@ -238,7 +238,7 @@ def test_which_names_the_coordinator(kafka: Peer, name: str) -> None:
             named[group] = (answer.node_id, answer.host, answer.port)
     found = rows(kafka, "which", *groups)
     assert {row["group"]: (row["coordinator_id"], row["host"], row["port"]) for row in found} == named
-    if kafka.kind != "kfake":  # which has no offsets topic
+    if kafka.kind != "kfake":  # kfake has no offsets topic
         assert all(row["partition"].startswith("__consumer_offsets-") for row in found)
 
 
@@ -305,7 +305,7 @@ def test_what_is_where_it_should_be_is_not_moved(kafka: Peer, name: str) -> None
 
 @against("coterie")
 def test_each_line_of_a_clusters_logs_is_an_object_that_names_its_process(kafka: Peer) -> None:
-    coterie(kafka, "groups", "describe", "any", code=1)  # which a shard says
+    coterie(kafka, "groups", "describe", "any", code=1)  # the answer comes from a shard, which then has a log
     assert kafka.data_dir is not None
     logs = kafka.data_dir / "logs"
     for name, role in (("controller", "controller"), ("broker-0", "broker"), ("shards-of-0", "shard")):
@@ -321,6 +321,6 @@ def test_each_line_of_a_clusters_logs_is_an_object_that_names_its_process(kafka:
 
 
 def _served(logs: Path) -> list[dict[str, Any]]:
-    """What the brokers of a cluster have logged of shards that serve."""
+    """The lines of the brokers' logs about shards that serve."""
     lines = [json.loads(line) for path in logs.glob("broker-*.log") for line in path.read_text().splitlines()]
     return [line for line in lines if line["logger"] == "actors.broker.coordinators.hub" and "serves" in line["msg"]]

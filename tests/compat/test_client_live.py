@@ -97,7 +97,8 @@ def test_a_process_that_is_stopped_beyond_its_session_loses_its_share_once_and_g
 def test_a_member_that_says_nothing_beyond_its_session_keeps_its_share_while_another_process_sends_its_heartbeats(
     kafka: Peer, name: str, tmp_path: Path
 ) -> None:
-    """As a pool does for a handler that keeps the interpreter's lock. Another silent member shows that time was up."""
+    """A pool does so for a handler that keeps the interpreter's lock. Another silent member shows that its session is
+    over."""
     make_topic(kafka, name)
     words = {each: tmp_path / each for each in ("kept", "lost")}
     settings = {"session_timeout_ms": 6_000, "partition_assignment_strategy": ["cooperative-sticky"]}
@@ -192,7 +193,7 @@ def test_a_static_member_comes_back_to_the_same_partitions(kafka: Peer, name: st
 def test_partitions_that_come_while_a_static_leader_is_away_have_an_owner_when_it_is_back(
     kafka: Peer, name: str
 ) -> None:
-    """Its broker tells it to go on with the assignment as it was (KIP-814): what that is, it has to ask."""
+    """Its broker tells it to go on with the assignment as it was (KIP-814), which the leader has to ask for."""
     make_topic(kafka, name, 2)
     static = {"group_id": name, "group_instance_id": "one", "session_timeout_ms": 60_000}
     with consumer(kafka, name, **static) as reader:
@@ -223,7 +224,7 @@ def test_every_compression_there_and_back(kafka: Peer, name: str, compression: s
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_acks_and_idempotence(kafka: Peer, name: str, acks: int | str) -> None:
     partitions = make_topic(kafka, name, 1)
-    leader_of(kafka.bootstrap_servers, name)  # which serves: nobody repeats what is sent without acknowledgement
+    leader_of(kafka.bootstrap_servers, name)  # it serves: records without acknowledgement are not sent again
     with Producer(bootstrap_servers=kafka.bootstrap_servers, acks=acks) as producer:
         assert producer.config["enable_idempotence"] is (acks == "all")
         futures = [producer.send(name, value) for value in numbered(200)]

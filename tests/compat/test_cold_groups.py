@@ -1,4 +1,4 @@
-"""The first group of an offsets partition, met by clients that do not try again what we could have waited for."""
+"""The first group of an offsets partition, for clients that do not retry where the broker could have waited."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.compat.raw import create_topics
 from tests.compat.support import PATIENT, in_subprocess
 
 RECORDS = 3
-# What is started late on a machine that does ten other things is waited for all the same.
+# The broker waits for processes that start late on a busy machine.
 WAITING = {**PATIENT, "coterie.shard.wait.ms": "60000", "coterie.spare.shards": "0"}
 
 
@@ -40,7 +40,7 @@ def kafkajs() -> Path:
 
 @pytest.fixture(scope="module")
 def cold(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coterie]:
-    """A cluster whose groups are all cold: one broker, and no process is there before it is asked for."""
+    """A cluster whose groups are all cold: one broker, and no shard's process starts before a request needs it."""
     config = {**WAITING, "offsets.topic.replication.factor": "1", "min.insync.replicas": "1"}
     with peers.coterie(tmp_path_factory.mktemp("cold"), brokers=1, config=config) as cluster:
         yield cluster
@@ -57,7 +57,7 @@ def cold_groups(count: int, taken: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def test_kafkajs_joins_the_first_group_of_a_partition(cold: Coterie) -> None:
-    """It took COORDINATOR_LOAD_IN_PROGRESS in a join for the end of its consumer."""
+    """kafkajs once ended its consumer when a join was answered with COORDINATOR_LOAD_IN_PROGRESS."""
     try:
         folder = kafkajs()
     except UnavailableError as reason:
@@ -75,12 +75,12 @@ def test_kafkajs_joins_the_first_group_of_a_partition(cold: Coterie) -> None:
 
 
 def _of_the_topic(stdout: str) -> list[str]:
-    """What is said while `__consumer_offsets` is being made, as Kafka has it, too; nothing else may be."""
+    """The troubles that are allowed: those of `__consumer_offsets` being created, which Kafka causes, too."""
     return [text for text in json.loads(stdout)["troubles"] if "GroupCoordinator" in text and "not available" in text]
 
 
 def ask_of_a_cold_group(servers: str, what: str, group: str) -> Any:
-    """One call of librdkafka's admin client, which tries nothing again that the coordinator refuses."""
+    """One call of librdkafka's admin client, which does not retry after an error of the coordinator."""
     admin = AdminClient({"bootstrap.servers": servers})
     if what == "describe":
         return admin.describe_consumer_groups([group], request_timeout=90)[group].result().state.name

@@ -1,4 +1,4 @@
-"""Settings as Kafka's own tool and librdkafka see them: what is described, and what is taken without effect."""
+"""Settings as Kafka's own tool and librdkafka see them: those described, and those accepted without effect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 120
 
 
 def kafka_configs(java: Remote, peer: Peer, *arguments: str) -> str:
-    """What kafka-configs.sh prints; fails with its errors."""
+    """Run kafka-configs.sh and return its output; fails with its errors."""
     (printed,) = run_tools(java, [[CONFIGS, "--bootstrap-server", peer.bootstrap_servers, *arguments]])
     assert printed.status == 0, printed.text
     return printed.text

@@ -51,7 +51,7 @@ def _listens_on(process: psutil.Process, port: int) -> bool:
 
 
 def _listen(servers: str) -> bool:
-    """Whether each of these brokers can be connected to."""
+    """True if each of these brokers accepts connections."""
     with contextlib.suppress(ConnectionError), contextlib.ExitStack() as connections:
         for address in servers.split(","):
             connections.enter_context(Raw(address))
@@ -69,7 +69,7 @@ def _shard_of(cluster: Coterie, group: str) -> int:
 def test_a_group_goes_on_when_its_coordinator_is_killed(
     cluster: Coterie, name: str, victim: Callable[[Coterie, str], int]
 ) -> None:
-    """Nobody joins anew: the epochs of the group and of its members are what they were."""
+    """No member joins anew: the epochs of the group and of its members stay the same."""
     servers = cluster.bootstrap_servers
     create_topics(servers, {name: PARTITIONS})
     produce(servers, name, 60)

@@ -60,7 +60,7 @@ def group(kafka: Peer, name: str) -> str:
 
 
 class Recorder(ConsumerRebalanceListener):
-    """Writes down what it hears."""
+    """Notes its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, set[TopicPartition]]] = []
@@ -196,7 +196,7 @@ def test_a_process_that_is_stopped_beyond_its_session_is_told_and_joins_again(
         return [line.split()[:2] for line in said.read_text().splitlines()]
 
     def held() -> int:
-        """How many partitions it has, by its own words."""
+        """The number of partitions of the stopped member, by its own words."""
         return sum(int(n) if call == "assigned" else -int(n) for call, n in words())
 
     with (

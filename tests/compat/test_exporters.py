@@ -1,4 +1,4 @@
-"""What other people's monitors show of a cluster of ours, compared with what the cluster says to an Admin of ours.
+"""The figures of other people's monitors about a cluster of ours are those that the cluster gives an Admin of ours.
 
 All run side by side against one cluster, which has a group that is behind, one whose members are gone, and one whose
 shard sleeps. A program that this machine does not have is skipped, and where there is none, no cluster is started.
@@ -105,7 +105,7 @@ def _at(admin: Admin, partitions: list[TopicPartition], where: str) -> dict[Part
 
 
 def _truth(cluster: Peer) -> Shown:
-    """What the cluster says to an Admin of ours."""
+    """The figures that the cluster gives an Admin of ours."""
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         described = admin.describe_consumer_groups(list(COMMITTED))
         topic = admin.describe_topics([ORDERS])[0]
@@ -155,7 +155,7 @@ def test_a_monitor_of_others_shows_what_the_cluster_says(world: World, program: 
 
 
 def _differences(shown: Shown, wanted: Shown) -> dict[str, tuple[object, object]]:
-    """What differs, of all that the program shows of our topic and our groups."""
+    """The program's figures of our topic and our groups that differ from those wanted."""
     found: dict[str, tuple[object, object]] = {
         "lag": ({key: lag for key, lag in shown.lag.items() if key[0] in COMMITTED}, wanted.lag),
         "ends": (_of_orders(shown.ends), wanted.ends),

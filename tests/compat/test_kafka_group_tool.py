@@ -1,7 +1,7 @@
-"""Kafka's own kafka-consumer-groups prints of a consumer group (KIP-848) here what it prints of one in Kafka.
+"""Kafka's own kafka-consumer-groups prints the same of a consumer group (KIP-848) here as of one in Kafka.
 
-Two members of fixed ids are moved by hand: while one has still to give up what the other is to get, when both have what
-they are to have, and when nobody is left.
+The test moves two members of fixed ids: while one still has to give partitions up to the other, when both have reached
+their targets, and when both have left.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ Owned = ConsumerGroupHeartbeatRequest.TopicPartitions
 
 
 class Member:
-    """A member that says what it is told to say."""
+    """A member whose heartbeats the test sends one by one."""
 
     def __init__(self, raw: Raw, member_id: str, rack: str | None = None) -> None:
         self._raw, self._id, self._rack = raw, member_id, rack
@@ -108,7 +108,7 @@ class Member:
         self.owned: dict[bytes, list[int]] = {}
 
     def beat(self, *, obeys: bool = True) -> None:
-        """One heartbeat. If it does not obey it goes on saying that it owns what it had."""
+        """One heartbeat. A member that does not obey still reports the partitions that it had."""
         joins = self.epoch == 0
         answer = self._raw.call(
             ConsumerGroupHeartbeatRequest(
@@ -138,7 +138,7 @@ class Member:
 
 @dataclass(slots=True)
 class Shown:
-    """What the tool printed in each state of the group, and what our Admin said."""
+    """The tool's output in each state of the group, and the description of our Admin."""
 
     printed: dict[tuple[str, str], Printed]
     ours: dict[str, GroupDescription]
@@ -199,7 +199,7 @@ def _commit(raw: Raw, member: Member) -> None:
 
 
 def _join_classic(raw: Raw) -> str:
-    """A static member of the classic protocol joins, and takes what it is given."""
+    """A static member of the classic protocol joins, and syncs."""
     metadata = Subscription(topics=(TOPIC,)).encode()
     asked = JoinGroupRequest(
         group_id=GROUP,

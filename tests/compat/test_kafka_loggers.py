@@ -23,7 +23,7 @@ class Loggers:
         self._java = java
 
     def run(self, *options: str) -> tuple[bool, str]:
-        """Whether the tool did what it was asked for, and what it has printed."""
+        """Run the tool; True if it succeeds, and its output."""
         command = (CONFIGS, "--bootstrap-server", self._servers, "--entity-type", "broker-loggers")
         (printed,) = run_tools(self._java, [(*command, "--entity-name", "0", *options)])
         return printed.status == 0, printed.text

@@ -1,6 +1,6 @@
-"""Kafka's own tools print for a Coterie what they print for a Kafka; docs/protocol.md explains what differs.
+"""Kafka's own tools print the same for a Coterie as for a Kafka; docs/protocol.md explains the differences.
 
-Each test asserts what both print. The tools run once for each kind of broker, in one JVM.
+Each test asserts the output for both. The tools run once for each kind of broker, in one JVM.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _COMMANDS = {
     "quota-ip-shown": (CONFIGS, "--describe", *_NOWHERE),
 }
 _SETTLED: dict[str, Callable[[str], bool]] = {"quota-shown": bool, "quota-after": not_, "quota-ip-shown": bool}
-"""The text of these is good when it shows the change before: a broker of Kafka's may hear of that later."""
+"""These run again until their output is so: a broker of Kafka's may hear late of the change before."""
 _METADATA_VERSION = (33, "4.4-IV2")
 _printed: dict[str, dict[str, Printed]] = {}
 
 
 @pytest.fixture
 def printed(kafka: Peer, java: Remote) -> dict[str, Printed]:
-    """What each tool prints of a group, and of a topic whose first partition has an idempotent producer's records."""
+    """Each tool's output on a group, and on a topic whose first partition has an idempotent producer's records."""
     servers = kafka.bootstrap_servers
     if servers not in _printed:
         Confluent().create_topic(servers, _TOPIC, 2)

@@ -1,4 +1,4 @@
-"""What is made from Apache Kafka's jars is of the release tested against; its classes read all our messages."""
+"""The files made from Apache Kafka's jars are of the release tested against; its classes read all our messages."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def new_member(servers: str, name: str, kind: int, assignor: str) -> Member:
 
 
 def shares(members: Sequence[Member]) -> bool:
-    """Whether each has a share, and all together have everything once."""
+    """True if each has an equal share, and all together have everything once."""
     owned = [each.owned() for each in members]
     return all(len(each) == PARTITIONS // SIZE for each in owned) and frozenset(chain(*owned)) == ALL
 

@@ -1,4 +1,4 @@
-"""Real clients show tokens, right and wrong ones. How they show new ones in time is in test_sessions.py."""
+"""Real clients show tokens, right and wrong ones. Tests of their renewal are in test_sessions.py."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Random record batches, good and bad, put to Apache Kafka and to us.
 
-A batch has a right checksum, so it is the producer who is wrong if something is. Whatever Kafka refuses is refused;
-what we refuse besides is named in docs/protocol.md. Whatever is accepted is read back equal by several clients: from
-topics that keep it as it is, that compress it anew, and that compact it.
+Each batch has a right checksum: a bad one is the producer's fault, not the network's. We refuse all that Kafka refuses;
+docs/protocol.md names the batches that we alone refuse. Several clients read all accepted records back equal: from
+topics that keep them as they are, that compress them anew, and that compact them.
 
 `COTERIE_BATCHES=5000` tries so many batches.
 """
@@ -74,7 +74,7 @@ TOLD = [
     r"has attributes above",
     r"timestamp -?\d+ is (before|after|negative)",
 ]
-"""How we refuse what stands in the rows of `BATCHES_REFUSED`."""
+"""The messages, as patterns, by which we refuse the batches of each row of `BATCHES_REFUSED`."""
 
 
 class Verdict(NamedTuple):
@@ -102,13 +102,13 @@ class Sent(NamedTuple):
         return cls(data, kind if all(map(can_be_read_by_all, records or ())) else kind + ODD, records)
 
     def is_judged_first(self, code: int) -> bool:
-        """Whether a code is the answer to a bit or a byte that a broker looks at before all else, as Kafka's is."""
+        """True if the code answers a bit or byte that a broker checks before all else, as Kafka does."""
         if self.data[_ATTRIBUTES_AT] & _TRANSACTIONAL:
             return code == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return code == _CORRUPT_MESSAGE and self.data[_MAGIC_AT] != 2
 
     def length_is_the_writers(self, code: int) -> bool:
-        """Whether it depends on who writes the batch anew, as its topic asks for, if it then is too long.
+        """True if MESSAGE_TOO_LARGE depends on how a broker writes the batch anew, as its topic asks for.
 
         We keep records to the byte. Kafka counts times from the first record's, in other numbers of bytes, and puts
         replacement characters, of three bytes, in place of each byte of a name that is not UTF-8.
@@ -159,7 +159,7 @@ class Broker:
 
 @dataclass(repr=False)
 class Fuzzing:
-    """The batches that were put, and what came of them."""
+    """The batches that were put, and the records that were accepted."""
 
     ours: Broker
     kafka: Broker | None
@@ -184,7 +184,7 @@ class Fuzzing:
         self._mark()
 
     def put(self, plan: Plan, kind: str) -> None:
-        """Put one batch to both, and see what holds for one."""
+        """Put one batch to both, and compare the verdicts."""
         sent = Sent.of(plan.data(next(self._producers)), kind)
         if self.kafka is not None:
             self.kafka.send(sent.topic, sent.data)
@@ -212,7 +212,7 @@ class Fuzzing:
         self.accepted.setdefault(topic, []).extend(meant)
 
     def check(self, reader: Reader, java: Remote | None, meant: dict[str, list[raw.Raw]]) -> None:
-        """Whether a client reads these records, of the topics of which it can read all."""
+        """Assert that a client reads these records, from the topics of which it can read all."""
         wanted = {topic: records for topic, records in meant.items() if all(map(reader.can, records))}
         assert {topic for topic in meant if not topic.endswith(ODD)} <= set(wanted)
         found = reader.read(java, self.ours.address, {topic: _end(records) for topic, records in wanted.items()})
@@ -239,13 +239,13 @@ class Fuzzing:
         self._note(topic, records_of(data), verdict)
 
     def _mark(self) -> None:
-        """A record that all topics have first, and again at last: of two with one key compaction keeps the later."""
+        """Put the record that all topics have first and last; compaction keeps the later one, as both have one key."""
         for topic in (name + odd for name in TOPICS for odd in ("", ODD)):
             self._put_good(topic, raw.record(key=b"mark"))
 
 
 def can_be_read_by_all(record: raw.Raw) -> bool:
-    """Whether all clients can read a record."""
+    """True if all clients can read the record."""
     return all(reader.can(record) for reader in READERS.values())
 
 
@@ -286,7 +286,7 @@ def assert_same(topic: str, wanted: list[Read], found: list[Read]) -> None:
 
 @pytest.fixture(scope="module")
 def fuzzing(tmp_path_factory: pytest.TempPathFactory, _running: Running[Peer]) -> Iterator[Fuzzing]:
-    """What came of random batches. Without Apache Kafka they are put to us alone."""
+    """Random batches and their verdicts. Without Apache Kafka they are put to us alone."""
     with contextlib.ExitStack() as stack:
         quick = {"log.cleaner.backoff.ms": "100"}
         ours = Broker(stack.enter_context(broker_alone(tmp_path_factory.mktemp("broker"), quick)))
@@ -302,7 +302,7 @@ def fuzzing(tmp_path_factory: pytest.TempPathFactory, _running: Running[Peer]) -
 
 @pytest.fixture(scope="module")
 def compacted(fuzzing: Fuzzing) -> Fuzzing:
-    """The same, when compaction has looked at all batches. What was read before it must have been read by now."""
+    """The same, after compaction of all batches. Tests that read them uncompacted must have run by now."""
     fuzzing.compact()
     return fuzzing
 

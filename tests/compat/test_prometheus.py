@@ -25,7 +25,7 @@ from tools.generate_docs import DOCS
 
 FOLDER = DOCS / "monitoring"
 DASHBOARD = json.loads((FOLDER / "grafana.json").read_text())
-# What has no rows in a healthy cluster without security and pools.
+# Prefixes of metrics that have no rows in a healthy cluster without security and pools.
 _MAY_BE_EMPTY = (
     *("coterie_tls_", "coterie_broker_silent", "coterie_group_rebalances_total", "coterie_logins_"),
     "coterie_pool_",

@@ -22,7 +22,7 @@ SIZE = 8 * RATE
 COUNT = SIZE // len(VALUE)
 WINDOW = {"quota_window_num": "2", "quota_window_size_seconds": "1"}
 BURST = 2 * RATE
-"""What the window allows at once, at the beginning."""
+"""The bytes that the window allows at once, at the beginning."""
 
 
 def _throttles(into: list[float]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def _throttles(into: list[float]) -> dict[str, Any]:
 
 
 def _produce(servers: str, told: list[float]) -> float:
-    """How many seconds it takes to send all."""
+    """Send all and return the seconds that it took."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": servers, "batch.size": 20_000, "linger.ms": 5, **_throttles(told)}
     )
@@ -42,7 +42,7 @@ def _produce(servers: str, told: list[float]) -> float:
 
 
 def _consume(servers: str, told: list[float]) -> float:
-    """How many seconds it takes to read all."""
+    """Read all and return the seconds that it took."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": servers, "group.id": "none", "enable.auto.commit": False, **_throttles(told)}
     )

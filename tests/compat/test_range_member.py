@@ -59,7 +59,7 @@ def start(kafka: Peer, topic: str) -> Iterator[Start]:
 
 
 def settled(*members: RangeMember) -> list[Holding]:
-    """What each holds, once all partitions are divided among them."""
+    """The holding of each member, once all partitions are divided evenly."""
 
     def divided() -> list[Holding] | None:
         found = [member.holding() for member in members]

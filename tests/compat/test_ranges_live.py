@@ -65,7 +65,7 @@ def read(kafka: Peer, ranges: list[OffsetRange], **settings: Any) -> list[dict[s
 
 
 def consumed(kafka: Peer, topic: str, count: int) -> Iterator[Any]:
-    """What librdkafka reads from the beginning."""
+    """The records that librdkafka reads from the beginning."""
     import confluent_kafka
 
     consumer = confluent_kafka.Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": topic})

@@ -1,4 +1,4 @@
-"""What was acknowledged is back after SIGKILL: of `coterie` itself, of a broker, of a shard.
+"""Acknowledged records and commits are back after SIGKILL: of `coterie` itself, of a broker, of a shard.
 
 One replica and an unflushed page cache: a killed process loses nothing that it answered for.
 """
@@ -63,7 +63,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coterie]:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What one client had done and been told before the kill."""
+    """The topic, the group and the written records of one client before the kill."""
 
     topic: str
     group: str
@@ -198,7 +198,7 @@ def _committed_or_none(servers: str, group: str) -> set[int] | None:
 
 
 def _is_whole(servers: str, group: str) -> bool:
-    """Whether every broker is there, and sees all of them in sync with the group's offsets partition."""
+    """True if every broker serves, and each sees three replicas of the group's offsets partition in sync."""
     asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)])
     home = partition_for_group(group, 50)
     try:

@@ -1,4 +1,4 @@
-"""Our clients and commands against brokers that ask who is there: TLS, logins, and what is not allowed."""
+"""Our clients and commands against secure brokers: TLS, logins, and denied requests."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_what_is_not_allowed_is_told_by_class_and_name(secure: SecurePeer, name:
     with Admin(**secure.settings()) as admin:
         admin.alter_consumer_group_offsets(name, {TopicPartition(name, 0): 0})
     bob = secure.settings(BOB) | SHORT
-    for topic in (name, "there-is-none"):  # whether it exists is not told
+    for topic in (name, "there-is-none"):  # the error does not tell if it exists
         with Producer(**bob) as producer, pytest.raises(TopicAuthorizationError) as raised:
             producer.send(topic, b"x")
         assert raised.value.topics == [topic]

@@ -1,4 +1,4 @@
-"""Sessions that last a few seconds: clients log in again under load, and who does not is cut off."""
+"""Sessions that last a few seconds: clients log in again under load; the broker disconnects one that does not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ both = pytest.mark.parametrize("secure", SECURE_KINDS, indirect=True)
 
 
 def _goes_on(settings: dict[str, Any], topic: str, seconds: float) -> list[Any]:
-    """librdkafka sends records for so long; what it says of its connections."""
+    """Have librdkafka send records for so long, and return its errors."""
     said: list[Any] = []
     producer = confluent_kafka.Producer({**settings, "log_level": 0, "error_cb": said.append})
     begun = time.monotonic()
@@ -98,7 +98,7 @@ def test_ours_log_in_again_while_they_send_and_fetch(
 
 
 def _send_and_fetch(settings: dict[str, Any], topic: str, enough: Callable[[], bool]) -> None:
-    """One record after another. That no connection is made anew is seen by the pause before it, which never ends."""
+    """Send and fetch one record after another. No new connection is made: the pause before a reconnect never ends."""
     settings = settings | {"reconnect_backoff_max_ms": 60_000}
     sent, got = 0, 0
     deadline = time.monotonic() + 90
@@ -115,7 +115,7 @@ def _send_and_fetch(settings: dict[str, Any], topic: str, enough: Callable[[], b
     assert got == sent
 
 
-# --- who does otherwise ---
+# --- missing and wrong logins ---
 
 
 @contextmanager
@@ -162,7 +162,10 @@ def test_whoever_logs_in_again_is_the_same_by_the_same_mechanism(secure: SecureP
 
 
 def _ended(raw: Raw, token: bytes) -> bool:
-    """Whether a token is refused, and the connection closed on: without a word, where Kafka sees another mechanism."""
+    """True if the token is refused and the connection then closed.
+
+    Kafka closes without an answer where the mechanism is another one.
+    """
     try:
         assert raw.call(SaslAuthenticateRequest(auth_bytes=token), 2).error_code == 58
         raw.call(MetadataRequest(topics=[]), 8)

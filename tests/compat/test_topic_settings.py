@@ -1,4 +1,4 @@
-"""Which settings of topics are taken, and which partitions may be named: the same as by Apache Kafka."""
+"""Settings of topics, and the partitions that requests may name: we take and refuse the same as Apache Kafka."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ GIVEN = [
     ({"retention.ms": ""}, INVALID_CONFIG),
     ({"compression.type": ""}, INVALID_CONFIG),
 ]
-"""Settings of a topic, and the error of who asks for them: at creation, by AlterConfigs and its incremental form."""
+"""Settings of a topic, and the error for a client that asks for them: at creation, by AlterConfigs and its
+incremental form."""
 
 NULLS = [{key: None} for key in ("segment.bytes", "cleanup.policy", "retention.ms", "no.such.key")]
 

@@ -1,4 +1,4 @@
-"""What several files of tests here begin with."""
+"""Fixtures that several files of tests here share."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import uvloop
 from tests.support.one_broker import World
 
 _TURNS = range(5)
-"""In so many turns of the loop a connection is accepted and made; the broker ends after each of them."""
+"""Numbers of loop turns after which the broker ends. A connection is accepted and made within them."""
 _ENDS_WITHIN_S = 30
 
 
@@ -39,7 +39,7 @@ async def _has_ended(end: socket.socket) -> None:
 
 
 async def _abandon_after(world: World, turns: int) -> dict[str, bool]:
-    """Which ends were hung up on."""
+    """Abandon a broker so many loop turns after others have connected. For each of them, true if it was hung up on."""
     server = await world.start_broker()
     replicas = world.metadata.brokers[0].replica_port
     ends = _dialled(server.spec.socket_path, server.port, replicas)
@@ -53,7 +53,7 @@ async def _abandon_after(world: World, turns: int) -> dict[str, bool]:
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # asyncio leaves what it had accepted
 @pytest.mark.parametrize("loop_factory", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
 def test_who_was_just_connecting_stayed_with_a_broker_that_had_ended(tmp_path: Path, loop_factory: type) -> None:
-    """A shard that stayed was waited for by the next broker, which got no other: its groups had no coordinator."""
+    """The next broker waited for a shard that had stayed, and got no other one: its groups had no coordinator."""
 
     async def each_turn() -> list[dict[str, bool]]:
         world = World(tmp_path)

@@ -50,7 +50,7 @@ async def code_of(w: World, name: str) -> int:
 
 @pytest.mark.conformance("XC-20", "XC-21")
 async def test_acls_are_made_found_and_removed(tmp_path: Path) -> None:
-    """What was answered holds for the next request."""
+    """A change that was answered holds for the next request."""
     async with checked(tmp_path) as (w, admin):
         client = await w.client()
         client.send(create("t"))

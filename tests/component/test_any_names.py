@@ -55,7 +55,7 @@ async def served(path: Path) -> AsyncIterator[str]:
 
 
 async def walked(path: Path, walk: Callable[[str], Any]) -> Any:
-    """What `walk` makes of the address of a broker with two topics, and the record in one of them."""
+    """Call `walk` with the address of a broker that has two topics, and records in one of them."""
     async with served(path) as servers:
         return await asyncio.to_thread(_filled, servers, walk)
 
@@ -164,7 +164,7 @@ async def test_it_becomes_a_dead_letter(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at", [-1, -(2**63), 2**62])
 async def test_it_becomes_a_dead_letter_of_a_handler_of_columns(tmp_path: Path, at: int) -> None:
-    """Whatever its time: one that Python's datetime does not have ended the member."""
+    """It does so with any time: one that Python's datetime does not have ended the member."""
 
     def walk(servers: str) -> ConsumerRecord:
         batch = columns(servers, FROM)

@@ -1,4 +1,4 @@
-"""What tests/conftest.py gives to async tests."""
+"""The loop, the time limit and the clean-up that tests/conftest.py gives to async tests."""
 
 from __future__ import annotations
 

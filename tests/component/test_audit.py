@@ -1,4 +1,4 @@
-"""What no authorizer costs, and what is logged of denials."""
+"""The cost of having no authorizer, and the log of denials."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def written(tmp_path: Path, script: Callable[[World], None], log_format: str = "
 @pytest.mark.parametrize("log_format", ["text", "json"])
 @pytest.mark.parametrize("name", ["x", "\u00e9", "\x1b", "\U0001f600"])
 def test_a_login_without_rights_wrote_two_megabytes_a_second(tmp_path: Path, log_format: str, name: str) -> None:
-    """170 GB a day: each request named another group. Now it has its bytes in a minute, however names are written."""
+    """It is 170 GB a day: each request named another group. Now its bytes a minute are bounded, whatever the names."""
 
     def flood(world: World) -> None:
         for second in range(120):
@@ -182,7 +182,7 @@ def test_the_same_denial_again_and_again_is_bounded_too_and_every_one_is_counted
 
 @pytest.mark.conformance("XC-09")
 def test_one_client_pushes_the_denials_of_no_other_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A principal has its own bytes; without a principal an address has, and of IPv6 a /64 network."""
+    """Each principal has bytes of its own; without a principal each address has, or each /64 network of IPv6."""
     caplog.set_level(logging.INFO, "coterie.audit")
     world = World(tmp_path, coterie_audit_max_bytes_per_principal="4096")
     for number in range(50):
@@ -233,7 +233,7 @@ def test_what_is_allowed_takes_nothing_of_what_says_denials(tmp_path: Path, capl
 
 @pytest.mark.conformance("XC-09")
 def test_files_of_the_audit_log_are_rotated_and_few(tmp_path: Path) -> None:
-    """Many principals, all within what each may: the disk has so many files of that size and no more."""
+    """Many principals, each within its bytes: the disk has no more and no larger files than the settings allow."""
 
     def flood(world: World) -> None:
         for number in range(3_000):

@@ -1,4 +1,4 @@
-"""What clients are told by the rights that they have, where the walk (test_authorization_walk.py) sees only codes."""
+"""Answers to clients by their rights, in more detail than the walk (test_authorization_walk.py), which sees codes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_everybody_may_use_what_no_acl_is_about(tmp_path: Path) -> None:
 
 @pytest.mark.conformance("XC-30")
 def test_a_denied_produce(tmp_path: Path) -> None:
-    """Nothing is written, not even for the topic that is allowed beside it in the place of the other."""
+    """Nothing is written to denied topics. The allowed one between them keeps its place in the answer."""
     world = World(tmp_path, [allowed(WRITE, TOPIC, "t")], ["t", "secret"])
     data = m.ProduceRequest.PartitionProduceData(records=values(b"v"))
     topics = [m.ProduceRequest.TopicProduceData(name=name, partition_data=[data]) for name in ("secret", "t", "none")]
@@ -143,7 +143,7 @@ def test_a_denied_fetch_is_answered_at_once_and_waits_for_nobody(tmp_path: Path)
 
 @pytest.mark.conformance("XC-85", "XC-87")
 def test_a_fetch_that_waits_is_not_judged_again(tmp_path: Path) -> None:
-    """What comes after a right was taken is told to the fetch that was there, and to no other one."""
+    """Records that come after the right was taken go to the fetch that waited, and to no later one."""
     world = World(tmp_path, [allowed(READ, TOPIC, "t"), allowed(WRITE, TOPIC, "t")])
     part = m.FetchRequest.FetchPartition(partition_max_bytes=1000, current_leader_epoch=-1, last_fetched_epoch=-1)
     fetch = m.FetchRequest(
@@ -182,7 +182,7 @@ def test_a_denied_join(tmp_path: Path, version: int) -> None:
 
 @pytest.mark.conformance("XC-39")
 def test_a_denied_sync_and_a_sync_without_a_protocol(tmp_path: Path) -> None:
-    """What is malformed comes before the check."""
+    """A malformed request is refused as such before rights are checked."""
     world = World(tmp_path)
     named = m.SyncGroupRequest(group_id="g", member_id="mine", protocol_type="consumer", protocol_name="range")
     answer = world.ask(named, 5)

@@ -1,4 +1,4 @@
-"""What clients are told of groups and offsets by the rights that they have."""
+"""Answers about groups and offsets by the rights of the client."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_fetch_of_two_topics_of_which_one_is_denied(tmp_path: Path, version: i
 def test_a_member_that_may_read_no_topic_was_not_judged(
     tmp_path: Path, version: int, member_id: str | None, epoch: int, asked: int
 ) -> None:
-    """Its epoch is the shard's to judge, whatever becomes of its topics."""
+    """The shard judges the member's epoch, even if all of its topics are denied."""
     world = World(tmp_path, [allowed(READ, GROUP, "g")], ["secret"])
     r = m.OffsetFetchRequest
     name: dict[str, Any] = {"topic_id": name_id("secret")} if version >= 10 else {"name": "secret"}
@@ -206,7 +206,7 @@ def consumer_heartbeat(*names: str, epoch: int = 0) -> m.ConsumerGroupHeartbeatR
 def test_a_consumer_groups_heartbeat_that_names_a_topic_which_may_not_be_seen_is_refused_whole(
     tmp_path: Path, version: int
 ) -> None:
-    """The group's shard does not hear of it, so that it is no sign of life."""
+    """The group's shard does not hear of it: a refused heartbeat is no sign of life."""
     world = World(tmp_path, [allowed(READ, GROUP, "g"), allowed(DESCRIBE, TOPIC, "t")], ["t", "secret"])
     for asked in (consumer_heartbeat("t"), consumer_heartbeat(epoch=3), consumer_heartbeat(epoch=-1)):
         assert world.ask(asked, version) == RELAYED
@@ -273,7 +273,7 @@ def test_a_description_was_made_for_a_client_that_had_gone(tmp_path: Path, autho
 
 
 def test_a_long_description_of_one_group_was_decoded_and_encoded_again(tmp_path: Path) -> None:
-    """In one turn of the broker's loop, a quarter of a second for some hundred thousand partitions."""
+    """It took a quarter of a second of the broker's loop, in one turn, for some hundred thousand partitions."""
     sees_all = World(tmp_path, [allowed(ALL, GROUP, "*"), allowed(ALL, TOPIC, "*")])
     for world in (without_acls(tmp_path), sees_all):
         answer = world.bytes_for(m.ConsumerGroupDescribeRequest(group_ids=["with-long"]), 1)
@@ -285,7 +285,7 @@ def test_a_long_description_of_one_group_was_decoded_and_encoded_again(tmp_path:
 
 
 def in_pieces(world: World, version: int, *groups: str, also: bool = False) -> tuple[Any, int]:
-    """A description, and how many turns of the loop it takes."""
+    """A description, and the number of loop turns it takes."""
     asked = m.ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=also)
     written = world.connection.transport.written  # type: ignore[union-attr]
     before, turns = len(written), 0
@@ -294,20 +294,20 @@ def in_pieces(world: World, version: int, *groups: str, also: bool = False) -> t
         turns += 1
         assert turns < 1000
         world.broker.loop.turn()
-    world.broker.loop.turn()  # in which its client is read again
+    world.broker.loop.turn()  # in this turn its client is read again
     (answer,) = written[before:]
     return decode_response(m.ConsumerGroupDescribeResponse, version, answer[4:])[1], turns
 
 
 def whole(version: int, *groups: str, also: bool) -> Any:
-    """What shards answer."""
+    """The answer of the shards, before rights are applied to it."""
     asked = m.ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=also)
     return made_answer(asked, version)
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_long_description_that_has_to_be_judged_was_one_piece_of_work(tmp_path: Path, version: int) -> None:
-    """60 ms of the broker's loop for some thousand members, which it decoded, judged and encoded again."""
+    """It took 60 ms of the broker's loop to decode, judge and encode some thousand members."""
     acls = [allowed(DESCRIBE, GROUP, "*"), allowed(DESCRIBE, TOPIC, "t", pattern=PatternType.PREFIXED)]
     world = World(tmp_path, acls)
     for also in (False, True):
@@ -377,7 +377,7 @@ def test_a_long_description_of_one_classic_group_was_decoded_and_encoded_again(t
 @pytest.mark.conformance("K-A-02", "K-A-18")
 @pytest.mark.parametrize("version", [0, 1])
 def test_the_consumer_protocol_is_refused_before_anything_else_while_it_is_off(tmp_path: Path, version: int) -> None:
-    """By the settings, or because a process of the cluster may not know the records."""
+    """It is off by the settings, or because a process of the cluster may not know the records."""
     off = World(tmp_path, group_coordinator_rebalance_protocols="classic")
     old = World(tmp_path)
     old.broker.metadata.features.clear()

@@ -1,4 +1,4 @@
-"""What clients are told of topics and of the cluster by the rights that they have."""
+"""Answers about topics and the cluster by the rights of the client."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_created_topics_show_their_settings_to_who_may_see_them(tmp_path: Path) 
 
 @pytest.mark.conformance("XC-44")
 def test_topics_that_are_named_twice_are_not_deleted_by_who_may_not(tmp_path: Path) -> None:
-    """Nor by who may."""
+    """The right to delete does not matter: the request is invalid."""
     for acls in ([], [allowed(DELETE, TOPIC, "t")]):
         world = World(tmp_path, acls)
         answer = world.ask(m.DeleteTopicsRequest(topic_names=["t", "t"]), 5)

@@ -1,7 +1,8 @@
 """The walk: every API key, every version, without any right and with each single right.
 
 That is XG-02 and XG-03 of docs/conformance.md. A key that brokers serve and that has no row in
-tests/support/acl_rows.py fails. Who is denied touches nothing, and is told the same whether the topic is there or not.
+tests/support/acl_rows.py fails. A denied request touches nothing, and its answer is the same whether the topic exists
+or not.
 """
 
 from __future__ import annotations

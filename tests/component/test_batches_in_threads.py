@@ -40,7 +40,7 @@ def codes(pending: Pending) -> list[int]:
 
 
 def content(broker: Broker, index: int = 0) -> list[bytes | None]:
-    """The values in the log, each only once where it follows itself."""
+    """The values in the log; equal neighbours count once."""
     found: list[bytes | None] = []
     for record in read_records(broker.data_dir.logs["t", index].read(0, 1 << 22)):
         if found[-1:] != [record.value]:
@@ -138,7 +138,7 @@ def test_batches_of_other_partitions_do_not_wait(broker: Broker) -> None:
 
 
 def test_a_client_has_one_job_in_the_threads_however_many_partitions_it_names(tmp_path: Path) -> None:
-    """Others' batches wait for one of its, and one of its checked batches is in memory."""
+    """Batches of other clients wait for one of this client's at most, and one checked batch of it is in memory."""
     broker = Broker(tmp_path)
     broker.topic("t", *[led_by(0)] * 5)
     pending = produce(broker, *[(index, large(b"%d" % index)) for index in range(5)])

@@ -138,7 +138,7 @@ async def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path
 
 
 async def test_a_controller_that_was_given_up_may_stop_the_broker_and_show_it_nothing(tmp_path: Path) -> None:
-    """Its image was older than a proposal that it had still to read, and what was proposed counted no more."""
+    """Its image was older than a proposal that it had yet to read, and the broker dropped that proposal."""
     async with world(tmp_path) as w:
         registration, controller = w.server.registration, w.controller
         assert controller is not None

@@ -275,7 +275,7 @@ async def told(w: World, **given: Any) -> tuple[int, str | None]:
 
 
 async def test_a_record_with_the_pem_of_a_stranger_became_the_trust_store(tmp_path: Path) -> None:
-    """Its author was anybody from then on, by certificates of his own."""
+    """From then on its author could be anybody, by certificates of their own."""
     stranger = trustme.CA().cert_pem.bytes()
     trust = "listener.name.secure.ssl.truststore.location"
     async with secure(tmp_path) as w:

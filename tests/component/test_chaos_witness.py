@@ -1,4 +1,4 @@
-"""A chaos run's reader of the log and its members write down what the judge goes by, of clusters that are well."""
+"""In sound clusters a chaos run's log reader and members write down events in which the judge finds no fault."""
 
 from __future__ import annotations
 

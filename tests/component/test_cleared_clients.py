@@ -1,4 +1,4 @@
-"""What a broker notes of a client so as not to judge each of its requests: what that costs, and when it ends."""
+"""A broker's notes on a client, so as not to judge each of its requests: their cost, and their end."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_the_first_acl_of_anybody_ends_what_everyone_could_do(tmp_path: Path) ->
 
 @pytest.mark.conformance("XA-56")
 def test_who_is_somebody_else_is_judged_anew(tmp_path: Path) -> None:
-    """A login again keeps the principal; but nothing that was noted may hang on that."""
+    """A second login keeps the principal; but no note may depend on that."""
     w = World(tmp_path, super_users="User:admin")
     w.connection.principal = "User:admin"
     assert w.ask(heartbeat(), 4) == RELAYED
@@ -254,7 +254,7 @@ def test_what_goes_on_to_shards_is_what_is_allowed_whatever_changes(tmp_path: Pa
 
 @pytest.mark.conformance("XC-21", "XC-87")
 async def test_an_acl_that_was_answered_is_in_force_for_the_requests_that_come_then(tmp_path: Path) -> None:
-    """Through a real broker and controller. What comes between the change and its answer may be judged by either."""
+    """A real broker and controller. Requests before the change is answered may be judged by old or new rights."""
     by = "User:member"
     rights = [allowed(ALL, GROUP, "*", by=by), allowed(ALL, TOPIC, "*", by=by)]
     denial, found = forbidden(READ, GROUP, "g", by=by), AclFilter(permission=PermissionType.DENY)

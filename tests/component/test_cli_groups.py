@@ -125,7 +125,7 @@ def test_describe_members_and_state(cluster: FakeAdmin) -> None:
 
 
 class FakeCluster:
-    """What `Cluster.connect` finds on Ray."""
+    """Stands in for the cluster that `Cluster.connect` finds on Ray."""
 
     def __init__(self, cluster_id: str, *, has_monitor: bool = True) -> None:
         self.cluster_id = cluster_id

@@ -1,4 +1,4 @@
-"""What a program's listener or assignor raises: `poll` raises an error of ours that says where, and goes on after."""
+"""A program's listener or assignor raises: `poll` raises an error of ours that says where, and works again after."""
 
 from __future__ import annotations
 

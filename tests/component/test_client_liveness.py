@@ -1,4 +1,4 @@
-"""How a consumer keeps alive and keeps quiet: brokers that are all gone, handlers that take long, its timers."""
+"""A consumer stays alive and quiet: brokers that are all gone, handlers that take long, its timers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_broker_that_is_gone_is_tried_at_growing_intervals(monkeypatch: pytest
 
 
 def test_the_bootstrap_list_is_dialled_in_turns_with_brokers_that_are_down(monkeypatch):
-    """Also when somebody asks just as their backoff has ended, each time; they may be back under another address."""
+    """This holds even if each request comes just when their backoff ends: they may be back under another address."""
     now = 0
     dialled: list[str] = []
 
@@ -204,7 +204,7 @@ def test_a_handler_just_under_the_poll_interval_costs_no_rebalance(strategy, ses
 
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
 def test_a_handler_that_runs_longer_than_the_session_blocks_no_heartbeat(kafka, kind):
-    """It ends when heartbeats have come for longer than a session since it began; then its record is committed."""
+    """It runs until heartbeats have come for longer than a session. Then its record is committed."""
     session_s = 1.5
     beats: list[float] = []
 

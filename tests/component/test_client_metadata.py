@@ -1,4 +1,4 @@
-"""Which topics the clients keep the metadata of: those they need, as long as they need them."""
+"""The clients keep the metadata of the topics that they need, as long as they need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer's metrics say of its rebalances and heartbeats once it has had some."""
+"""A consumer's metrics of its rebalances and heartbeats, once it has had some."""
 
 from __future__ import annotations
 

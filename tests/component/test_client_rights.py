@@ -1,4 +1,4 @@
-"""What the clients make of what they are not allowed."""
+"""Errors and behaviour of the clients when a right is missing."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ async def place(folder: Path, **settings: str) -> AsyncIterator[Place]:
 
 
 async def beside(call: Callable[[], T]) -> T:
-    """What a call of a client gives, which waits for the broker on this loop."""
+    """Run a client's call in a thread: it waits for the broker, which is on this loop."""
     return await asyncio.to_thread(call)
 
 

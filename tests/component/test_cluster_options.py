@@ -223,7 +223,7 @@ def test_a_controller_that_ends_while_the_cluster_starts_is_said_with_its_log(
 
 
 class FakeController:
-    """Whatever is called on it, on its handle, or on a method of that."""
+    """Stands in for the controller: all attributes and calls of it give itself."""
 
     def __getattr__(self, name: str) -> FakeController:
         return self

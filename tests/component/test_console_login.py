@@ -118,7 +118,7 @@ def _delete_ann(bootstrap: str) -> None:
 
 
 async def test_a_user_who_was_deleted_sees_and_does_nothing_after_ten_seconds(tmp_path: Path) -> None:
-    """Who is logged in at a broker stays so: his visit went on for 80 seconds, and so did what he did."""
+    """A broker does not log out a deleted user: for 80 seconds the visit went on, and all that it could do."""
     hands = Hands()
     async with filled(tmp_path, **DOORS, **CHECKED) as broker:
         door = await entrance(login(broker), lambda desk: KafkaSource(desk.admin, hands.clock), hands.clock)

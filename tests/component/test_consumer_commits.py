@@ -1,4 +1,4 @@
-"""What a consumer commits, when, and what it makes of a refusal."""
+"""A consumer's commits: their offsets, their times, and their refusals."""
 
 from __future__ import annotations
 

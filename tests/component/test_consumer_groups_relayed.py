@@ -1,4 +1,4 @@
-"""What brokers and shards tell one another for consumer groups: settings, topics with racks, and who may see topics.
+"""Messages of brokers and shards for consumer groups: settings, topics with racks, and rights to see topics.
 
 In the first half a test plays the shard process, in the second half the broker.
 """
@@ -154,7 +154,7 @@ def _answered(shard: FakeShard, question: int) -> bool:
 
 
 async def asked(shard: FakeShard, connection: int, question: int, *names: str) -> tuple[str, ...] | None:
-    """What the broker answers the shard."""
+    """Ask the broker, as a shard does, which of these topics a client may see. None if the answer is empty."""
     shard.protocol.send(Kind.MATCHED, connection, question, PAYLOADS.encode(TopicNames(names)))
     await until(lambda: _answered(shard, question))
     payload = next(payload for _, number, payload in shard.of(Kind.VISIBLE) if number == question)
@@ -209,14 +209,14 @@ async def test_an_expression_of_a_client_that_has_gone_is_resolved_for_the_next_
         _, question, _ = await broker.hear(Kind.MATCHED)
         broker.link.send(Kind.CLOSE, 9)
         broker.link.send(Kind.VISIBLE, 0, question, b"")
-        broker.link.send(Kind.VISIBLE, 0, question + 100, b"")  # which it has not asked
+        broker.link.send(Kind.VISIBLE, 0, question + 100, b"")  # a question that was never asked
         await broker.answer(broker.ask(beat(joined.member_epoch), 1, 10))
         connection, _, _ = await broker.hear(Kind.MATCHED, 2)
         assert (connection, resolved(broker)) == (10, [])
 
 
 async def test_a_description_ends_with_its_client_and_nothing_is_kept_of_it(tmp_path: Path) -> None:
-    """What had been encoded of it stayed until the partition moved."""
+    """Its encoded part stayed until the partition moved."""
     members = [(key, value, (), 0) for key, value in encode(records_of(2_000))]
     ask = m.ConsumerGroupDescribeRequest(group_ids=[GROUP])
     async with process(tmp_path) as broker:
@@ -238,7 +238,7 @@ def told_of() -> list[Told]:
 
 
 async def test_a_consumer_groups_member_keeps_its_shard_awake_and_an_empty_group_does_not(tmp_path: Path) -> None:
-    """Nor does the shard's own wait for expressions to resolve."""
+    """The shard's own wait for expressions to resolve does not keep it awake, either."""
 
     async def rests(number: int) -> MaySleepResponse:
         broker.link.send(Kind.MAY_SLEEP, 3, number)

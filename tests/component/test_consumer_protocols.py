@@ -142,7 +142,7 @@ def test_a_commit_for_a_rebalance_that_was_given_up_does_not_stand_in_for_the_ne
 
 
 class Touchy(LoneMember):
-    """A member that writes down what the event loop does with it while the program asks whether a poll is awaited."""
+    """A member that notes if the event loop calls it while the program asks whether a poll is awaited."""
 
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
@@ -179,7 +179,7 @@ def test_a_member_does_not_change_while_it_is_asked_whether_a_poll_is_awaited(ka
 def test_a_lost_coordinator_is_looked_up_again_whichever_the_protocol(kafka):
     kafka.append("t", 0, b"a")
     made: list[LoneMember] = []
-    # Else each of the lost connections has its own pause, and a coordinator that is found in its pause is lost again.
+    # Without a pause after a lost connection: a coordinator that is found in its node's pause is lost again.
     with reading(kafka, made, reconnect_backoff_ms=0) as reader:
         reader.subscribe(["t"])
         read(reader, 1)

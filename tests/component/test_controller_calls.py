@@ -1,4 +1,4 @@
-"""What the controller asks of its brokers over its link to them: shards, a group, to hand over, to stop."""
+"""The controller's calls to its brokers over its link: about shards, about a group, to hand over, to stop."""
 
 from __future__ import annotations
 

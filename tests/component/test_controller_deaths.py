@@ -283,7 +283,7 @@ async def test_a_broker_that_takes_longer_than_a_lease_to_recover_is_left_to_it(
         c.server.start([0])
         assert not c.metadata.brokers[0].alive
         assert not c.server.ready()
-        await asyncio.sleep(1.6)  # what is shown is that nothing happens
+        await asyncio.sleep(1.6)  # time in which nothing may happen
         assert (c.launcher.started, c.launcher.killed) == ([0], [])
         await FakeBroker(0).register(c.port)
         await until(c.server.ready)

@@ -1,4 +1,4 @@
-"""When the controller starts a Monitor, and when another: never before the brokers, and never two at once."""
+"""The controller starts a Monitor, and replaces it: never before the brokers, and never two at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controller says of its log and of how far each broker has it; and how far a follower is behind."""
+"""The controller's answer about its log and each broker's offset in it; and a follower's lag."""
 
 from __future__ import annotations
 

@@ -45,14 +45,14 @@ except Exception as error:
 
 @pytest.fixture
 def everybodys() -> Iterator[Path]:
-    """A folder to which every user finds the way."""
+    """A folder that every user can reach."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
 
 
 def prepared_by(user: int, folder: Path) -> str:
-    """What the start of another user says."""
+    """The result of `prepare_folder` in a process of another user: its value, or its error."""
     command = [sys.executable, "-c", PREPARE, str(folder), str(user)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.strip()
@@ -69,7 +69,7 @@ def mode(path: Path) -> int:
 @pytest.mark.parametrize("name", ["secret", "secret.next", "pools-key", "ray-token", "client.properties", "ca.pem"])
 @pytest.mark.parametrize("how", ["his file", "a link to his file", "a pipe of his"])
 def test_what_another_user_put_into_a_folder_was_taken_for_ours(everybodys: Path, name: str, how: str) -> None:
-    """A secret of his joined as a broker, his token ran code."""
+    """With that secret the other user joined as a broker, with that token the other user ran code."""
     prepare_folder(everybodys / "data")
     his, path = everybodys / "his", everybodys / "data" / name
     path.unlink(missing_ok=True)
@@ -136,7 +136,7 @@ def test_a_secret_was_read_through_a_link_of_another_user(everybodys: Path) -> N
 
 @as_root
 def test_in_a_volume_of_a_group_private_files_lie_in_a_folder_of_their_own(everybodys: Path) -> None:
-    """As a pod mounts it: it is root's, its group may write, and at each mount all that lies in it is the group's."""
+    """A pod mounts such a volume: root owns it, its group may write, and each mount gives the group all files in it."""
     volume = everybodys / "volume"
     volume.mkdir()
     os.chown(volume, 0, NOBODY)

@@ -43,7 +43,7 @@ def bad(size: int) -> ConsumerRecord:
 
 
 async def at_a_broker(path: Path, configs: dict[str, str], walk: Callable[[str], Any]) -> Any:
-    """What `walk` makes of the address of a broker that has the dead-letter topic."""
+    """Call `walk` with the address of a broker that has the dead-letter topic."""
 
     def filled(servers: str) -> Any:
         with Admin(bootstrap_servers=servers) as admin:

@@ -1,7 +1,7 @@
 """Records that end the process which handles them: what a pool's members do with them, life by life.
 
-A member loop with a fake consumer is a process here. When its handler dies nothing is committed any more, and nobody
-hears anything more of it, as of a process that was killed. What is noted then goes to the next one.
+A member loop with a fake consumer is a process here. When its handler dies, it commits nothing more, and nobody
+hears of it again, as of a process that was killed. The notes of that death go to the next one.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def test_a_handler_that_raises_for_a_doubted_record_is_tried_as_for_any() -> Non
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_a_member_has_in_hand_names_its_topic_by_id(form: str) -> None:
-    """By the name alone it would be any topic's that is called so later."""
+    """By name alone, the records could be those of a later topic of the same name."""
     life = Life(Pool(form, ()))
     life.member.consumer.topic_ids = {"t": b"t" * 16}
     said: list[Any] = []

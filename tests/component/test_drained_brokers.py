@@ -86,7 +86,7 @@ async def test_while_all_nodes_are_drained_all_stays_where_it_is(tmp_path: Path)
 
 
 async def test_it_is_still_known_when_a_change_could_not_be_written(tmp_path: Path) -> None:
-    """What is decided anew after that begins as what has committed."""
+    """After a failed write the controller decides anew from the committed metadata, and keeps the drain in mind."""
     disk = FullDisk()
     async with controller(tmp_path, log=MetadataLog(tmp_path / "metadata.log", disk)) as c:
         brokers = await spread(c)

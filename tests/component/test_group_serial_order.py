@@ -1,7 +1,7 @@
 """A thousand requests of many members on many connections: their answers are those of some serial order.
 
-A broker, its controller and the coordinator on one loop, over real sockets and files. What the clients saw is searched
-for an order that a model of the group explains (tests/support/serial_order.py, tests/support/group_model.py).
+A broker, its controller and the coordinator on one loop, over real sockets and files. The test searches
+for an order of the requests that a model of the group explains (tests/support/serial_order.py, group_model.py).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SEED = 7
 
 
 class History:
-    """What was asked and answered; times are places in one order of all sendings and answers."""
+    """Requests and their answers. Times are positions in one order of all sendings and answers."""
 
     def __init__(self, group: str) -> None:
         self.group = group
@@ -284,7 +284,7 @@ async def test_a_thousand_requests_at_once_are_answered_as_in_some_serial_order(
     async with coordinator(tmp_path) as w:
         answers: Counter[tuple[str, int]] = Counter()
         most_open = 0
-        for attempt in range(ATTEMPTS):  # what collides is chance: a tame history is followed by another
+        for attempt in range(ATTEMPTS):  # collisions are chance: another history follows a tame one
             history = await decided(w, SEED + attempt)
             assert history.order is not None, "no serial order gives these answers"
             assert sorted(history.order) == list(range(len(history.requests)))

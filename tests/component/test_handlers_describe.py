@@ -1,4 +1,4 @@
-"""What tools ask for: log directories, producers, the quorum, topics in pages, features, and what is not there."""
+"""Requests of tools: log directories, producers, the quorum, topics in pages, features, and missing things."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def nothing_is_parked(broker: Broker) -> bool:
 def test_clients_that_do_not_read_their_answers_keep_few_files_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond that what they ask for is read at once, and less of it."""
+    """Beyond a number of open files, records are read at once, and fewer of them."""
     monkeypatch.setattr(reading, "FILES_MAX", 3)
     monkeypatch.setattr(handler, "COPIED_BYTES_MAX", 300_000)
     broker = Broker(tmp_path)

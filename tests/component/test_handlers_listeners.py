@@ -1,4 +1,4 @@
-"""What clients of one of several listeners are told: addresses of that listener, and nothing of the others."""
+"""Clients of one of several listeners get addresses of that listener, and nothing of the others."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from actors.wire.messages import (
 )
 from tests.support.handler_helpers import Broker
 
-# What Kafka 4.4's AclEntry.supportedOperations says, and what its brokers without an authorizer answer.
+# The operations of Kafka 4.4's AclEntry.supportedOperations, which its brokers answer without an authorizer.
 TOPIC, GROUP, CLUSTER = 3576, 3400, 8096
 NOT_ASKED = -(2**31)
 

@@ -65,7 +65,7 @@ def first(broker: Broker, user: str) -> bytes:
 
 
 def logs_in(broker: Broker, user: str, mechanism: ScramMechanism, salted: bytes, salt: bytes = b"salt of ours") -> bool:
-    """Whether a client that has this salted password gets in, and finds that the server knows it, too."""
+    """False if the server refuses the proof of a client that has this salted password."""
     server, client = server_for(broker, mechanism), ScramClient(mechanism, user, "ours")
     assert client.read_first(server.first(client.first())) == Derivation(salt, 8192)
     try:

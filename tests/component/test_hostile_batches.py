@@ -122,7 +122,7 @@ def test_a_range_unpacked_every_large_batch_of_a_fetch_at_once(kafka: ScriptedBr
 
 
 def test_the_monitor_unpacked_a_batch_to_its_end_for_the_time_of_one_record() -> None:
-    """Of a batch that holds more than 4 MiB or 64 Ki records the header has to do."""
+    """For a batch that holds more than 4 MiB or 64 Ki records, the header has to suffice."""
     for bomb in (
         zeros(STORED.plain_bytes, 40, 1000, 2000, record_count=11),
         zeros(4 << 20, 40, 1000, 2000, record_count=11),

@@ -1,4 +1,4 @@
-"""What a broker does to its logs in the background, when one of them is in trouble."""
+"""A broker's background work on its logs, when one of them is in trouble."""
 
 from __future__ import annotations
 

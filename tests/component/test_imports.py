@@ -1,4 +1,4 @@
-"""What importing a package pulls in, seen in a fresh interpreter; the linter's contracts see only our own imports."""
+"""Modules that an import pulls in, seen in a fresh interpreter; the linter's contracts see only our own imports."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_process_imports_nothing_that_only_columns_and_terminals_need(module: 
     ],
 )
 def test_only_a_monitor_and_a_console_import_what_serves_metrics_and_pages(module: str) -> None:
-    """What the fork server has imported (controller/at_ray.py, WARM) is in all processes."""
+    """All processes have the modules that the fork server has imported (controller/at_ray.py, WARM)."""
     heavy = "prometheus_client,starlette,uvicorn,sqlite3"
     command = [sys.executable, "-c", PROBE, module, heavy]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

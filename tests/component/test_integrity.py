@@ -65,7 +65,7 @@ def test_a_large_answer_ends_its_connection_before_a_damaged_batch_and_the_next_
     broker.topic("t", led_by(0))
     produce(broker, "t", 0, b"a" * 100_000)
     segment = rotten(broker, "t", 0, 500)
-    with pytest.raises(DamagedBatchError):  # which closes the connection: the answer has begun to leave
+    with pytest.raises(DamagedBatchError):  # it closes the connection: the answer has begun to leave
         broker.ask(request(broker, ("t", 0, 0)), 12)
     assert codes(broker.ask(request(broker, ("t", 0, 0)), 12)) == [ErrorCode.CORRUPT_MESSAGE]
     assert segment.size_bytes > 100_000
@@ -122,7 +122,7 @@ def copy(server: BrokerServer) -> bytes:
 
 
 async def fetched(w: World, offset: int) -> tuple[int, list[bytes | None]]:
-    """What the leader answers a fetch from an offset on: the error and the values."""
+    """The leader's answer to a fetch from an offset on: the error and the values."""
     client = await w.client(w.partition("t").leader)
     part = messages.FetchRequest.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     topic = messages.FetchRequest.FetchTopic(topic="t", partitions=[part])

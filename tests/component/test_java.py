@@ -1,4 +1,4 @@
-"""Which Java is taken, with stand-ins for java on PATH and in JAVA_HOME, and with the real ones there are."""
+"""The choice of a Java, with stand-ins for java on PATH and in JAVA_HOME, and with the real ones there are."""
 
 from __future__ import annotations
 

@@ -51,13 +51,13 @@ def append(broker: Broker, name: str, value: bytes, index: int = 0) -> None:
 
 
 def settle(broker: Broker, pending: Pending) -> int:
-    """How many turns of the loop it takes until there is the answer."""
+    """Run the loop until there is the answer. Returns the number of turns."""
     turns = 0
     while not pending.answered:
         turns += 1
         assert turns < 100
         broker.loop.turn()
-    broker.loop.turn()  # in which it is read again
+    broker.loop.turn()  # in this turn its client is read again
     return turns
 
 
@@ -169,7 +169,7 @@ def test_a_record_that_comes_during_the_attempt_is_not_missed(tmp_path: Path, mi
 
 @pytest.mark.parametrize("turns", [0, 1, 5])
 def test_a_large_fetch_is_answered_empty_when_its_time_is_over(tmp_path: Path, turns: int) -> None:
-    """Before, during and after the first attempt."""
+    """The time is over before, during or after the first attempt."""
     broker = Broker(tmp_path)
     waiting(broker)
     pending = broker.send(fetch(broker, ("t", list(range(MANY))), wait_ms=500), 12)
@@ -240,7 +240,7 @@ def test_offsets_of_very_many_partitions_are_listed_in_pieces(tmp_path: Path) ->
 
 @pytest.mark.parametrize("starting", [False, True])
 def test_very_many_groups_are_looked_up_in_pieces(tmp_path: Path, starting: bool) -> None:
-    """And then the answer may have to wait for a shard, during which the client is read again."""
+    """The answer may then have to wait for a shard; meanwhile the client is read again."""
     broker = Broker(tmp_path)
     broker.topic(OFFSETS_TOPIC, *[led_by(0)] * 3)
     shards: Any = broker.shards
@@ -356,7 +356,7 @@ def long_request(count: int = 6000) -> bytes:
 
 
 def test_of_many_long_requests_one_is_read_in_a_turn(door: DoorWorld) -> None:
-    """Whoever sends them: together they would hold up the loop for as long as all of them take."""
+    """This holds across clients: in one turn they would hold up the loop for as long as all of them take."""
     frame = long_request()
     connections = [door.broker.connect() for _ in range(3)]
     transports: list[Any] = [connection.transport for connection in connections]
@@ -394,7 +394,7 @@ def test_a_client_that_goes_before_its_long_request_is_read_leaves_nothing_behin
 
 
 async def test_other_clients_are_answered_before_a_large_fetch(tmp_path: Path) -> None:
-    """Of 60,000 partitions, as a client of a very large cluster sends it."""
+    """The fetch names 60,000 partitions, as a client of a very large cluster sends it."""
     async with world(tmp_path, coterie_request_entries_max="100000") as w:
         large, other = await w.client(), await w.client()
         large.send(create("t"))

@@ -36,7 +36,7 @@ def flipped(data: bytes) -> bytes:
 
 
 class Between:
-    """Somebody between two processes. Once `changing`, what is said to who accepts, or to who dials, is changed."""
+    """An attacker between two processes. Once `changing`, it changes the messages in one direction, `towards`."""
 
     def __init__(self, port: int, towards: str, change: Change) -> None:
         self._port = port
@@ -83,7 +83,7 @@ async def between(port: int, towards: str, change: Change) -> AsyncIterator[Betw
 
 
 async def client_hello() -> bytes:
-    """What a handshake begins with."""
+    """The first bytes of a TLS handshake."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -29,14 +29,14 @@ CERTIFICATES = [None, "made by themselves", "the operator's"]
 
 @pytest.fixture(params=CERTIFICATES)
 def tls(request: pytest.FixtureRequest, tmp_path: Path) -> LinkStores | None:
-    """What protects the links: no TLS, or TLS with which certificates."""
+    """The protection of the links: no TLS, or TLS with one of two kinds of certificates."""
     if request.param == "the operator's":
         return link_stores(tmp_path, trustme.CA(), "127.0.0.1")
     return OWN if request.param else None
 
 
 async def spoken(accepts: End, security: LinkSecurity, dials: End, tls: LinkStores | None) -> bool:
-    """Whether one end is believed by the other, and heard."""
+    """Dial from one end to the other. True if the dialling end is believed and heard."""
     server, port = await accepting(accepts, accepts.secrets, security, tls or OWN)
     try:
         await dial(lambda: dials.protocol, "127.0.0.1", port, dials.secrets, tls=tls)
@@ -80,7 +80,7 @@ async def test_who_has_changed_to_tls_is_taken_and_who_has_yet_to_while_it_may(
 async def test_who_connects_in_tls_hears_nothing_where_the_operators_files_are_missing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """They are read when the first one comes, in a process that connects without TLS itself."""
+    """A process that connects without TLS itself reads the files when the first TLS connection comes."""
     controller, broker = End("controller"), End("broker")
     server, port = await accepting(controller, security=LinkSecurity.PROOF, tls=LinkStores("/no.pem", "/nor.pem"))
     with pytest.raises(OSError):

@@ -43,7 +43,7 @@ NUMBER = 77
 
 
 def about(broker_id: int, c: Controller, isr: tuple[tuple[int, int], ...] = ()) -> list[Operation[Any]]:
-    """What a broker says of itself, and of what it leads."""
+    """A broker's reports about itself and the partition that it leads."""
     topic, partition = c.metadata.topics["t"], c.leader("t")
     proposed = ProposedIsr(topic.id, 0, partition.leader_epoch, partition.partition_epoch, isr)
     return [

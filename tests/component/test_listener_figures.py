@@ -1,4 +1,4 @@
-"""What a broker says of its listeners: connections by state, logins, handshakes. SECURITY.md, XA-35."""
+"""A broker's figures of its listeners: connections by state, logins, handshakes. SECURITY.md, XA-35."""
 
 from __future__ import annotations
 

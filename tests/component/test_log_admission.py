@@ -1,4 +1,4 @@
-"""What a log takes of a produced batch: nothing that is wrong behind a right checksum, and every record of the rest."""
+"""A log refuses every wrong batch behind a right checksum, and takes all records of a right one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_bad_batch_is_an_invalid_record_on_the_loop_too(kind, codec):
 
 
 def decided(data: bytes) -> Admitted:
-    """What comes of a batch, decided on the loop if that may be."""
+    """Admit a batch by `admit_at_once`, or by `admit` where that declines."""
     produced = one_batch(data, config())
     return admit_at_once(produced, config(), NOW) or admit(produced, config(), NOW)
 

@@ -1,4 +1,4 @@
-"""What a leader's log accepts, refuses and answers; a disk that is full."""
+"""Appends to a leader's log: accepted, refused, answered; and a full disk."""
 
 import struct
 

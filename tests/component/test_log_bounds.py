@@ -1,4 +1,4 @@
-"""How much work a produced batch may cause: bounds at produce, and which batches are done with on the loop."""
+"""Bounds on the work of a produced batch: at produce, and for batches that are checked on the loop."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ AT_ONCE = {
     **{
         f"many bytes in {codec}": (batch(of_plain_bytes(AT_ONCE.plain_bytes), 1, codec), {})
         for codec in COMPRESSING
-        if codec != "snappy"  # which packs nothing that small
+        if codec != "snappy"  # it packs nothing that small
     },
     "many bytes to compress": (batch(of_plain_bytes(REWRITTEN_BYTES), 1), ZSTD),
     **{f"a few records in {codec}": (batch(records(3), 3, codec, max_time=-1), {}) for codec in CODECS},

@@ -1,4 +1,4 @@
-"""Which records compaction keeps, where, and when."""
+"""Compaction: the records that it keeps, their offsets, and its times."""
 
 import pytest
 

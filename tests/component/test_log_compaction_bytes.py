@@ -126,7 +126,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_a_batch_that_cannot_be_read_stays_and_stops_only_itself(tmp_path, kind):
-    """The keys of its readable records, k0 and so on, replace nothing: what is before it may be all that is left."""
+    """The keys of its readable records, k0 and so on, replace no earlier records: those may be all that is left."""
     log = open_log(tmp_path, **COMPACTED)
     bad = UNREADABLE[kind]()
     append(log, batch(records(3), 3))

@@ -51,7 +51,7 @@ def test_compaction_equals_the_model(tmp_path_factory, steps, codec, idempotent)
 
 
 def test_any_superseded_records_may_be_missing(tmp_path):
-    """What the loader of a shard sees does not depend on how far compaction came (the log's side of D-13)."""
+    """The loader of a shard sees the same however far compaction came (the log's side of D-13)."""
     rng = random.Random(13)
     for _ in range(30):
         records = [(b"%d" % rng.randrange(8), None if rng.random() < 0.2 else b"%d" % number) for number in range(60)]

@@ -30,7 +30,7 @@ from tests.support.log_helpers import (
 )
 
 EPOCH = range(12, 16)
-"""The bytes of a batch's leader epoch. A lower one passes: no checksum has it, and no neighbour contradicts it."""
+"""The bytes of a batch's leader epoch. A lower one goes unnoticed: no checksum or neighbour tells."""
 
 
 def made(path: Path, batches: int = 40, each: int = 100, **settings: str) -> bytes:
@@ -87,7 +87,7 @@ READS = [at_once, in_pieces]
 
 
 def read_on(log: PartitionLog, read: object) -> Iterator[bytes]:
-    """What a reader gets that begins at the start and goes on until an error or the end."""
+    """Successive reads, from the start of the log until an error or its end."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         data, offset = read(log, offset)  # type: ignore[operator]
@@ -95,7 +95,7 @@ def read_on(log: PartitionLog, read: object) -> Iterator[bytes]:
 
 
 def until_damaged(pieces: Iterator[bytes]) -> bytes:
-    """What comes before the first damaged batch, of which there must be one."""
+    """The bytes before the first damaged batch. Fails if no batch is damaged."""
     got = b""
     try:
         for data in pieces:
@@ -251,7 +251,7 @@ def test_a_read_ends_before_a_batch_that_is_known_to_be_damaged(tmp_path: Path) 
         extent.read(1 << 20)
     whole = opened(tmp_path).locate(0, 1 << 20)
     assert whole is not None
-    with pytest.raises(DamagedBatchError):  # who takes all would take a part for it
+    with pytest.raises(DamagedBatchError):  # a part must not pass for the whole
         whole.read()
     extent = log.locate(0, 1 << 20)
     assert extent is not None
@@ -286,7 +286,7 @@ def test_bytes_that_were_checked_are_not_checked_again_while_they_stay_in_memory
     assert segment.known.covers(0, size)
     append(log, values(b"new"))
     assert segment.known.covers(0, segment.size_bytes)
-    flip(file, 70)  # which no reader can tell from a change of the page in memory
+    flip(file, 70)  # no reader can tell this from a change of the page in memory
     assert log.read(0, 10)
     log.abandon()
 
@@ -418,12 +418,12 @@ def flushed(path: Path, *batches: bytes) -> bytes:
 
 
 def spans(data: bytes) -> list[tuple[int, int]]:
-    """Where each batch begins and ends."""
+    """Begin and end of each batch."""
     return [(begin, end) for begin, end, _ in iter_batches(data)]
 
 
 def after(log: PartitionLog, offset: int) -> bytes:
-    """What a reader gets from an offset on, to the log's end."""
+    """All bytes of a read from an offset to the log's end."""
     got = b""
     while offset < log.log_end_offset:
         data, offset = log.read_with_end(offset, 1 << 20)
@@ -436,7 +436,7 @@ def after(log: PartitionLog, offset: int) -> bytes:
 def test_a_start_cuts_no_sound_batch_behind_one_that_was_flushed_and_is_damaged(
     tmp_path: Path, was_clean: bool, victim: int
 ) -> None:
-    """One flipped bit in the header of a batch took all that came after it, of which nobody else may have a copy."""
+    """One flipped bit in a batch's header cost all batches behind it, and nobody else may have a copy of them."""
     whole = flushed(tmp_path / "whole", *SIX)
     bounds = spans(whole)
     begin, end = bounds[victim]
@@ -530,7 +530,7 @@ def test_indexes_are_made_again_past_a_damaged_header(tmp_path: Path, segment: i
 
 
 TAILS = [bytes(200), b"\xff" * 200, values(b"torn", base_offset=6)[:-1], values(b"torn", base_offset=6)[:30]]
-"""What a crash may leave behind the last whole batch: pages that were never written, garbage, a part of a batch."""
+"""Bytes that a crash may leave behind the last whole batch: pages never written, garbage, a part of a batch."""
 
 
 @pytest.mark.parametrize("tail", TAILS)

@@ -333,7 +333,7 @@ def test_what_was_not_closed_is_intact_unless_the_machine_has_booted_since(tmp_p
         if told:
             opened.note_boot()
         opened.abandon()
-    # At first there is nothing to lose; one that could not tell anybody leaves it to its successor.
+    # A first start has nothing to lose. A start that could not tell anybody leaves that to the next one.
     assert seen == [True, True, False, False, True]
 
 

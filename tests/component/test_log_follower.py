@@ -1,4 +1,4 @@
-"""What a follower's log takes of its leader's, and what it refuses."""
+"""A follower's log: the batches that it takes from its leader, and those that it refuses."""
 
 import pytest
 

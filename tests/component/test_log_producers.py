@@ -1,4 +1,4 @@
-"""What a log knows of idempotent producers: repeats, gaps, and what of it outlives a restart."""
+"""A log's knowledge of idempotent producers: repeats, gaps, and its part that outlives a restart."""
 
 import pytest
 

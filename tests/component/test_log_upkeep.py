@@ -207,7 +207,7 @@ def test_a_reset_log_begins_anew(tmp_path, offset):
 
 @pytest.mark.parametrize("flushing", [False, True])
 def test_a_reset_log_knows_no_producer(tmp_path, flushing):
-    """What it knew is older than what stands before its new start: the next batch there seemed out of order."""
+    """The sequences that it knew are older than its new start: the next batch there seemed out of order."""
     log = open_log(tmp_path)
 
     def batch(n):

@@ -312,7 +312,7 @@ async def test_under_tls_a_client_is_whoever_it_logs_in_as(tmp_path: Path, right
     }
     async with locked(tmp_path, **settings) as w:
         await set_password(w, "anne", "pencil")
-        hesitant = await w.client(SASL)  # which does not even begin the handshake
+        hesitant = await w.client(SASL)  # it does not even begin the handshake
         await until(lambda: strangers(w) == 1)
         context = client_context(ClientTls(cadata=authority_of(CA)))
         port = w.server.front_door.ports[SASL]

@@ -1,4 +1,4 @@
-"""What a member and its pool say about records that may end a process, over their connection. No Ray."""
+"""Messages of a member and its pool about records that may end a process, over their connection. No Ray."""
 
 from __future__ import annotations
 

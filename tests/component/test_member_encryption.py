@@ -139,7 +139,7 @@ def test_a_stranger_is_not_spoken_to(member: Member, stranger: str) -> None:
             body = CODEC.encode(StopMember())
             connection.sendall(len(body).to_bytes(4, "big") + body)
         else:
-            with contextlib.suppress(ssl.SSLError):  # it may be refused only after it has refused us
+            with contextlib.suppress(ssl.SSLError):  # the member may refuse us only after we have refused it
                 link.encrypt(contexts.get(stranger, anybody), accepts=False)
         with pytest.raises(HUNG_UP):
             link.prove("pool", SECRET)

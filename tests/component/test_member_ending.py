@@ -31,13 +31,13 @@ def ignored() -> Iterator[list[int]]:
 
 def wait_for_the_end() -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(DEADLINE_S)  # which ends it by another signal than the one it waits for
+    signal.alarm(DEADLINE_S)  # if SIGTERM does not end it, SIGALRM does
     while True:
         signal.pause()
 
 
 def by_fork() -> int:
-    """Fork a child and send it SIGTERM. Returns by which signal it ended."""
+    """Fork a child and send it SIGTERM. Returns the signal that ended it."""
     pid = os.fork()
     if pid == 0:
         wait_for_the_end()

@@ -248,7 +248,7 @@ def test_a_member_on_a_leash_ends_when_its_pool_is_silent(member: Member, monkey
 def test_a_message_that_could_not_be_sent_whole_ends_the_connection(
     pair: tuple[socket.socket, socket.socket], say: Callable[[MemberClient], object]
 ) -> None:
-    """What came after half a message was read as the rest of it."""
+    """The next message was read as the rest of half a message."""
     ours, theirs = pair
     ours.settimeout(0.05)
     client = MemberClient(MemberConnection(ours))

@@ -1,4 +1,4 @@
-"""What a consumer actor does with its records: handling, commits at the right moments, reports. Mostly no broker."""
+"""A consumer actor's work on its records: handling, commits at the right moments, reports. Mostly no broker."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_stopping_ends_after_the_record_in_hand() -> None:
 
 
 def beginning(*steps: Any, **settings: Any) -> Member:
-    """A member that begins at the end, is assigned both partitions in its first poll, and makes these steps then."""
+    """A member that begins at the end, with both partitions from its first poll on; `steps` are its later polls."""
     member = Member(Flaky().one, [], options={"auto_offset_reset": "latest"} | settings)
     member.consumer.positions = {T0: 100, T1: 7}
     member.consumer.polls += [lambda: member.consumer.listener.on_partitions_assigned([T0, T1]), {}, *steps]
@@ -223,7 +223,7 @@ def beginning(*steps: Any, **settings: Any) -> Member:
 
 
 def test_a_start_at_the_end_is_committed_before_its_records_are_handled() -> None:
-    """Or a successor of one that died before its first commit began at a later end."""
+    """Without that commit, a successor of a member that died before its first commit began at a later end."""
     member = beginning({T0: [record(100)]}, {})
     member.run()
     assert member.log[1:] == [
@@ -333,7 +333,7 @@ def test_a_commit_within_a_poll_reaches_the_broker_while_the_next_record_is_hand
 
 
 def test_a_commit_that_meets_a_rebalance_when_the_member_ends_is_made_after_it(kafka: ScriptedBroker) -> None:
-    """With a real consumer: the coordinator refuses commits from its answer to the joins to that to the leader's."""
+    """A real consumer. The coordinator refuses commits between its answers to the joins and to the leader's sync."""
     for _ in range(3):
         kafka.append("t", 0, b"x")
     refused = partial(kafka._on_offsetcommit, code=ErrorCode.REBALANCE_IN_PROGRESS)

@@ -31,7 +31,7 @@ KEYS = (b"a", b"b", b"c", None)
 
 @dataclass(frozen=True)
 class Script:
-    """What happens: keys of the records of each partition, an event for each poll, and a seed for the handler."""
+    """A scenario: keys of the records of each partition, an event for each poll, and a seed for the handler."""
 
     keys: tuple[tuple[bytes | None, ...], ...]
     events: tuple[tuple[str, int], ...]
@@ -53,7 +53,7 @@ scripts = st.builds(
 
 
 class Truth:
-    """What was handled, and what must not be."""
+    """Keeps the handled records, and everything that went wrong."""
 
     def __init__(self, script: Script) -> None:
         self.lock = threading.Lock()
@@ -117,7 +117,7 @@ def _lane(each: ConsumerRecord) -> tuple[TopicPartition, bytes | None]:
 class ModelConsumer:
     """The only member of a group; now and then it loses a partition and gets it back.
 
-    When that begins "anew" it was assigned all the time, as with a topic that was made anew: it is paused as it was.
+    With the event "anew" it stays assigned, as with a topic that was made anew: it is still paused if it was.
     """
 
     def __init__(self, truth: Truth, script: Script) -> None:

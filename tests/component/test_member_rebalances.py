@@ -1,4 +1,4 @@
-"""What a consumer actor commits and hands over when its group rebalances. No broker."""
+"""A consumer actor's commits and handovers when its group rebalances. No broker."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ POLLS_ON = [each for each, spec in ORDERS.items() if "concurrency" in spec or "b
 
 
 class Handles:
-    """Has the topic made anew in its first record; what polls meanwhile has met that before the record ends."""
+    """Has the topic made anew in its first record, which ends after any poll of the member has met the new one."""
 
     def __init__(self, recreate: Callable[[], None], polls_on: bool) -> None:
         self.handled: list[bytes] = []

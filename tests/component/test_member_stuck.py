@@ -152,7 +152,7 @@ def pool() -> Iterator[tuple[Pool, Slot]]:
 
 
 def hang(where: str, kind: type[Stuck], order: dict[str, Any], took_ms: int) -> MemberReport:
-    """What a member reports that has been stuck there for so long."""
+    """The report of a member that has been stuck at `where` for `took_ms`."""
     passed_s = 0.0
     stuck = kind(where)
     clock = Clock(monotonic=lambda: time.monotonic() + passed_s)

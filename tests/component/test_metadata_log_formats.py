@@ -58,7 +58,7 @@ ONE, TWO = SealedVersion("inc", 1, b"digest-one"), SealedVersion("inc", 2, b"dig
 
 
 def expected(name: str) -> ClusterMetadata:
-    """What is in one of them."""
+    """The metadata in the log of this name."""
     return ClusterMetadata(
         "abcdefghijklmnopqrstuv",
         controller_epoch=4 if name == PLAIN else 5,

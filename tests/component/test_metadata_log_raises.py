@@ -213,7 +213,7 @@ def test_a_raised_level_whose_file_cannot_be_rewritten_keeps_the_old_layout_unti
 
 
 def test_a_start_gives_a_file_of_a_raised_level_its_layout(tmp_path: Path) -> None:
-    """A build without records' versions has raised it, or the rewriting had failed."""
+    """A build without versions of records raised the level, or the rewriting of the file had failed."""
     path = older(tmp_path / "log", PLAIN)
     path.write_bytes(path.read_bytes() + encode(Entry(None, None, (RAISE,)), 1))
     log = reopened(path)
@@ -231,7 +231,7 @@ def test_the_old_layout_holds_the_kinds_that_it_had_and_no_later_one() -> None:
 
 
 def test_the_release_that_has_raised_the_level_is_named_by_one_that_cannot_read_its_entries(tmp_path: Path) -> None:
-    """The snapshot that a raise begins with names none, because the old layout did not; the file's first frame does."""
+    """The file's first frame names it. The snapshot of a raise names none, because the old layout did not."""
     path = older(tmp_path / "log", PLAIN)
     log = MetadataLog(path, release="9.9")
     append(log, RAISE)

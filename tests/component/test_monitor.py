@@ -90,7 +90,7 @@ async def sync(client: Client, group: str, joined: Any) -> None:
 
 
 async def overview(w: World) -> Overview:
-    """What a driver is shown."""
+    """The overview that a driver is shown."""
     return await w.controller.monitoring.view(GetOverview(1_000))
 
 
@@ -229,7 +229,7 @@ async def test_a_monitor_comes_again_to_the_next_controller_and_knows_what_it_kn
         await until(lambda: any(each.run == run for each in watched.work.observed.positions))
 
         async def two_starts() -> bool:
-            """A look is shown as a whole, some time after it has heard of them."""
+            """The Monitor shows a look as a whole, some time after it has heard of the starts."""
             events = (await overview(w)).events
             return [event.subject for event in events if event.kind == "start"].count("controller") == 2
 

@@ -1,4 +1,4 @@
-"""What a Monitor reads of a real broker and its logs, by way of a real controller's connection to it."""
+"""A Monitor's reads of a real broker and its logs, by way of a real controller's connection to it."""
 
 from __future__ import annotations
 

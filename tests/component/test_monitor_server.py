@@ -34,7 +34,7 @@ async def monitored(w: World, path: Path, orphan_seconds: float = 30.0) -> Async
 
 
 async def seen(w: World) -> Seen | None:
-    """What the Monitor says of itself, by way of the controller; None if there is none, or it has not looked."""
+    """The Monitor's word on itself, by way of the controller; None if there is none, or it has not looked."""
     if w.controller is None:
         return None
     try:

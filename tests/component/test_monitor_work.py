@@ -241,7 +241,7 @@ async def test_a_group_that_commits_more_than_64_bits_in_all_costs_no_other_grou
 
 
 def stored_ids(path: Path) -> int:
-    """How many groups the history has, each with an id of its own."""
+    """The number of groups in the history, each with an id of its own."""
     with closing(sqlite3.connect(path / FOLDER / FILE)) as db:
         (names,), (ids,) = (
             db.execute(f"SELECT count(*) FROM ({each})").fetchone()

@@ -1,4 +1,4 @@
-"""What a running broker says of itself: the versions that it serves, and that it is who others say it is."""
+"""A running broker's answers about itself: the versions that it serves, and the id that others give it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERSIONS = {
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
-"""Of Kafka 4.4.0."""
+"""The versions of Kafka 4.4.0."""
 
 
 @pytest.mark.conformance("K-I-01", "K-I-02", "K-I-03", "K-I-04", "K-I-05", "K-I-06", "K-I-07", "K-I-08", "K-I-09")

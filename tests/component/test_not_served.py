@@ -1,4 +1,4 @@
-"""What a broker does not serve is said: to clients by UNSUPPORTED_VERSION, to its owner in the log by its name."""
+"""A broker says what it does not serve: to clients by UNSUPPORTED_VERSION, to its owner by a name in the log."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def show(client: Client, text: str, authorization_id: str = "", version: i
 
 
 async def refused(client: Client, text: str) -> None:
-    """What XB-27 says of a token that is not valid."""
+    """Show a token that is not valid: the answer is that of XB-27."""
     answer = await show(client, text)
     assert (answer.error_code, answer.auth_bytes) == (0, INVALID_TOKEN.encode())
     last = await client.ask(SaslAuthenticateRequest(auth_bytes=b"\x01"), 2)
@@ -223,7 +223,7 @@ class Provided:
 
 
 async def beside(call: Callable[[], T]) -> T:
-    """What a call of a client gives, which waits for the broker on this loop."""
+    """Run a client's call in a thread: it waits for the broker, which is on this loop."""
     return await asyncio.to_thread(call)
 
 

@@ -86,7 +86,7 @@ def test_records_of_a_topic_made_anew_were_taken_for_those_of_the_old_one(tmp_pa
 
 
 def test_entries_of_earlier_releases_name_no_topic_by_id(tmp_path: Path) -> None:
-    """What they say is of the first topic that is known: that is the one they were written of."""
+    """Such an entry is about the first topic that is known by the name: it was written for that one."""
     write(OnceFiles(tmp_path), 0, 50)
     (entry,) = (tmp_path / "_ranges").glob("*.json")
     said = json.loads(entry.read_text())
@@ -121,7 +121,7 @@ def test_an_entry_is_read_once_by_a_writer_that_goes_on(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(OnceFiles, "_file", note)
     assert write(sink, 18, 27) == 2, "what the other wrote is known"
-    # The last one it has read, to see that the folder is the same; what has come since; its own, to see and to make.
+    # The last entry it has read, to see that the folder is the same; newer ones; its own, to see and to make it.
     assert looked == [18, 19, 20, 21, 21]
 
 

@@ -1,4 +1,4 @@
-"""How a cluster in a child process is asked: orders broken off, forks, wrong arguments, a child that has gone."""
+"""Orders to a cluster in a child process: broken off, in forks, with wrong arguments, to a child that has gone."""
 
 from __future__ import annotations
 

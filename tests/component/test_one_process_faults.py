@@ -91,7 +91,7 @@ def test_a_group_that_nobody_uses_has_no_coordinator_to_kill(cluster: Cluster) -
             with pytest.raises(OrderError, match=f"nobody coordinates {group}") as refused:
                 other.kill_coordinator(group)
             said.append(str(refused.value))
-    # The cluster has looked up a coordinator by a name of its own, with its pid: one of the two may have that one.
+    # The cluster has looked up a coordinator by a name that has its pid: one of the two groups may have the same one.
     assert partition_for_group("orders", 50) != partition_for_group("billing", 50)
     assert [text for text in said if text.endswith(" now: it is not in use")], said
 
@@ -307,7 +307,7 @@ def test_offsets_have_expired_when_a_move_is_over_though_their_shard_wakes_after
 
 
 def test_records_are_deleted_after_their_time() -> None:
-    """What clients write afterwards is older, too, than the cluster's time."""
+    """Clients stamp records by the machine's time, so those written afterwards are old by the cluster's time, too."""
     with coterie.testing.cluster() as cluster:
         topic = cluster.create_topic(partitions=2)
         _produce(cluster, topic)

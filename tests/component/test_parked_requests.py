@@ -1,4 +1,4 @@
-"""What comes for a shard that is being started: it waits, in order and within limits, instead of being refused."""
+"""Requests for a shard that is being started: they wait, in order and within limits, instead of being refused."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_requests_for_a_shard_that_is_being_started_reach_it_in_order_and_
 
 
 async def test_heartbeats_and_syncs_do_not_wait_for_a_shard(tmp_path: Path) -> None:
-    """A heartbeat that waited would count for a session long over; Kafka answers both at once while it loads."""
+    """A heartbeat that waited would count for a session that is long over. Kafka, too, answers both while it loads."""
     async with world(tmp_path) as w:
         client = Client(w.coordinators)
         client.send(heartbeat(), 3)

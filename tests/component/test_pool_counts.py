@@ -1,4 +1,4 @@
-"""How many records a pool says that its members are done with: each once, and none is missing. No Ray."""
+"""A pool's count of the records that its members are done with: each once, and none is missing. No Ray."""
 
 from __future__ import annotations
 

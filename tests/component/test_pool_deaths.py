@@ -70,7 +70,7 @@ def test_the_death_of_an_idle_member_counts_against_no_record(dying: Dying, said
 
 
 def test_what_no_record_can_do_counts_against_none(dying: Dying) -> None:
-    """The end of its node, say, or `ray.kill`."""
+    """Such ends are that of its node, or `ray.kill`."""
     dying.die(died=None)
     assert dying.counted == []
 

@@ -1,4 +1,4 @@
-"""What keeps silent members alive: heartbeats by the pool, reports before the handler goes on, the kernel's word.
+"""Silent members are kept alive: by the pool's heartbeats, reports before the handler goes on, the kernel's word.
 
 Real sockets; no Ray.
 """
@@ -139,7 +139,7 @@ def send_until(
 
 
 def test_where_a_login_is_asked_for_the_pool_logs_in_as_its_members_do(tmp_path: Path) -> None:
-    """A small process beside the member, to which its connection is handed, could not: TLS is in the member."""
+    """A helper process that took over the member's connection could not do this: the TLS state is in the member."""
     authority = Authority(tmp_path)
     path = tmp_path / "password"
     path.touch(0o600)
@@ -227,7 +227,7 @@ def test_a_pool_knows_of_a_membership_before_a_hook_of_the_handler_runs(hook: st
 
 
 class Told:
-    """A member whose reports say how often something has happened."""
+    """A member whose reports have a count."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -245,7 +245,7 @@ def test_what_a_member_tells_is_out_when_it_goes_on() -> None:
     for count in (1, 2, 3):
         member.count = count
         member.server.tell()
-        member.count = -1  # what would be reported from now on
+        member.count = -1  # a report that is made from now on has this
         while (found := next(reports).generation_id) != count:
             assert found < count
     client.close()
@@ -297,7 +297,7 @@ def test_a_machine_answers_for_a_process_that_says_nothing() -> None:
 
 
 def test_a_leash_is_not_held_up_by_a_message_that_nobody_reads() -> None:
-    """The pool's watch over all its members would wait with it."""
+    """Otherwise the pool's watch over all its members would wait, too."""
     ours, theirs = pair()
     link = MemberConnection(ours)
     client = MemberClient(link)

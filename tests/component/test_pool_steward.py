@@ -99,7 +99,7 @@ class Member:
 
 
 class World:
-    """What members have begun, who was set up beside its predecessor, and who was removed from the group."""
+    """Records the members that began, those set up beside a predecessor, and those removed from the group."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -309,7 +309,7 @@ def test_who_cannot_be_asked_for_a_seal_is_asked_again(world: World) -> None:
 
 
 def test_a_stopped_pool_is_told_of_until_the_controller_has_heard(world: World) -> None:
-    """Or its record, written again, would run."""
+    """Otherwise its record would run if somebody wrote it again."""
     seals = Vouching()
     world.topic.write(NAME, version(1, seal=b"sealed"))
     steward = world.start(seals=seals)
@@ -352,7 +352,7 @@ def test_wishes_are_done_also_those_of_before_it_began(world: World) -> None:
 
 
 def test_a_version_that_was_deployed_in_a_pause_is_the_only_one_that_is_started_after_it(world: World) -> None:
-    """Who pauses a pool because its handler is wrong does not want that handler once more."""
+    """A user who pauses a pool because its handler is wrong does not want that handler once more."""
     world.topic.write(NAME, version(1))
     steward = world.start()
     until(steward, settled)
@@ -428,7 +428,7 @@ def test_one_that_another_has_taken_over_ends(world: World) -> None:
 
 
 def test_one_that_ray_restarts_does_not_take_back_what_another_has_taken_over(world: World) -> None:
-    """The two would have taken it from each other for ever."""
+    """Otherwise the two would take the pool from each other for ever."""
     world.topic.write(NAME, version(1), Term("one", "another/1"))
     restarted = world.start("actor", restarted=True)
     world._threads[-1].join(60)

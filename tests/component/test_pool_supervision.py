@@ -1,4 +1,4 @@
-"""What a pool does with the connections to its members. No Ray is started: a member's end is in this process."""
+"""A pool and its connections to members. No Ray is started: a member's end is in this process."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_a_member_that_ray_has_no_room_for_waits_says_so_and_has_not_failed() ->
 
 @pytest.mark.usefixtures("no_patience")
 def test_members_of_one_change_join_together_and_wait_for_none_that_ray_has_no_room_for() -> None:
-    """Each for itself they made the group rebalance as often."""
+    """When each joined on its own, the group rebalanced for each."""
     actors = Actors(wait=True)
     slots = Ends(actors, MemberReport("Running"), MemberReport("Failed", "seen")).slots
     first, second, third = slots.add(3)
@@ -283,7 +283,7 @@ class Renewed(Ends):
         self._sockets: list[socket.socket] = []
 
     def is_told(self, number: int) -> bool:
-        """Whether a member has been told anything that it has not read."""
+        """True if a member has been sent something that it has not read."""
         return bool(select.select([self._sockets[number]], [], [], 0)[0])
 
     def _connect(self, _: MemberAddress) -> MemberClient:
@@ -368,7 +368,7 @@ def test_a_member_works_on_until_its_successor_is_ready_to_take_its_place() -> N
 
 
 def test_where_there_is_no_room_for_both_the_member_ends_first_and_the_next_one_at_once() -> None:
-    """Ray places the successor when the one before has gone, and nobody waits in vain twice."""
+    """Ray places a successor when the member before it has gone. The next slot does not wait in vain again."""
     new = Actors(wait=True)
     renewed = Renewed(Actors())
     standbys = Standbys(renewed.slots.changed, time.monotonic, lambda _: pytest.fail("it has no room"), room_s=0.0)
@@ -506,7 +506,7 @@ def test_a_setup_that_did_not_end_beside_its_predecessor_held_a_rollout_up_for_e
 
 @pytest.mark.parametrize("why", ["it goes back", "the version says so"])
 def test_a_member_whose_successor_may_not_be_beside_it_is_told_to_stop_at_once(why: str) -> None:
-    """A version that made dead letters went on while the one before it was set up again."""
+    """A bad version went on making dead letters while the version before it was set up again."""
     new = Actors(wait=True)
     renewed = Renewed(Actors())
     slot = begun(renewed)

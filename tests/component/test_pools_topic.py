@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 async def at(broker: World, work: Callable[[PoolsTopic], T]) -> T:
-    """What a program does with the topic, beside the broker's loop."""
+    """Do a program's work on the topic in a thread, beside the broker's loop."""
     servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
     return await asyncio.to_thread(lambda: work(PoolsTopic(servers)))
 

@@ -1,4 +1,4 @@
-"""What priority a process gets over the others of its machine, with and without the right to ask for it."""
+"""The priority of a process over the others of its machine, with and without the right to ask for it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def said(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def without(*capabilities: str) -> list[str]:
-    """What a command is to be put behind, so that it has no such rights; nothing where this user has none anyway."""
+    """The prefix by which a command loses these capabilities; empty where this user has none anyway."""
     if os.geteuid() != 0:
         return []
     if shutil.which("setpriv") is None:

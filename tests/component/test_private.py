@@ -1,4 +1,4 @@
-"""What only our own user may see: SECURITY.md, X-E.3."""
+"""Things that only our own user may see: SECURITY.md, X-E.3."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def mode(path: Path) -> int:
 
 @pytest.fixture
 def another_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What exists is somebody else's."""
+    """All that exists belongs to somebody else."""
     mine = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
 
@@ -95,7 +95,7 @@ def test_a_file_that_another_user_made_is_refused(tmp_path: Path, another_user: 
 
 @pytest.mark.conformance("XE-21")
 def test_the_socket_folder_is_made_private_and_stays_the_same(tmp_path: Path, short_tempdir: None) -> None:
-    """Its name cannot be told by who does not know the secret."""
+    """Nobody can guess its name without the secret."""
     secrets = [prepare_folder(tmp_path / name) for name in "ab"]
     made = socket_dir(tmp_path / "a", secrets[0])
     assert mode(made) == 0o700
@@ -135,7 +135,7 @@ def test_a_prepared_socket_folder_is_refused(tmp_path: Path, prepared: str) -> N
 def test_another_users_socket_folder_is_refused_by_the_driver_and_by_a_broker(
     tmp_path: Path, short_tempdir: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On every node, whoever made it."""
+    """This holds on every node, whoever made the folder."""
     secret = prepare_folder(tmp_path / "data")
     mine = os.geteuid()
     socket_dir(tmp_path / "data", secret)

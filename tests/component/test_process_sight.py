@@ -1,4 +1,4 @@
-"""What the kernel says of a process, of real ones: whether it wants a CPU, and whether it is who it was."""
+"""The kernel's word on real processes: whether one wants a CPU, and whether it is still the same one."""
 
 from __future__ import annotations
 

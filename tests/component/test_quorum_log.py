@@ -200,7 +200,7 @@ def test_a_file_with_a_record_that_is_not_known_is_refused_by_name(tmp_path: Pat
 
 
 async def test_a_controller_has_the_epoch_of_its_quorum(tmp_path: Path) -> None:
-    """Even if one before it has ended before it could begin."""
+    """This holds even if an earlier controller ended before it could begin."""
     alone(tmp_path / "metadata.log").close()
     log = alone(tmp_path / "metadata.log")
     async with controller(tmp_path, log=log) as c:
@@ -270,7 +270,7 @@ def test_a_leader_confirms_nobody_once_it_may_have_been_deposed(world: Callable[
 
 @pytest.mark.conformance("N-C-04")
 def test_a_new_leader_decides_after_all_that_its_log_has(world: Callable[..., QuorumWorld]) -> None:
-    """That commits with the first entry of its own epoch, and what it decides is made of it at once."""
+    """Older entries commit with the first entry of its epoch, and its decisions build on them at once."""
     w = world(3)
     old = w.elected()
     heard = told_of(old.append([ClusterRecord("of the old one")], old.next_epoch))

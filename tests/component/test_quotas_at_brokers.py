@@ -44,7 +44,7 @@ class Hands:
 
 
 def hands(w: World) -> Hands:
-    """What the broker's rates of connections wait by."""
+    """Timers for the broker's connection rates, run by hand."""
     made: Any = Hands(asyncio.get_running_loop())
     w.server.front_door._rates._loop = made
     return made  # type: ignore[no-any-return]
@@ -156,7 +156,7 @@ def end_of_log(w: World) -> int:
 
 
 async def test_a_client_over_its_quota_sent_on_by_new_connections(tmp_path: Path) -> None:
-    """Each took a request at once, whatever its user or client id had used up; also one that was there before."""
+    """A request on each connection, new or old, was taken at once, though its user or client id was over the quota."""
     async with world(tmp_path) as w:
         admin, first, early = await w.client(), await w.client(), await w.client()
         admin.send(create("t"))
@@ -212,7 +212,7 @@ async def test_who_went_away_while_its_request_waited_leaves_nothing(tmp_path: P
 
 @pytest.mark.conformance("XD-07", "XD-08")
 async def test_who_takes_too_much_of_the_loop_waits_for_a_second(tmp_path: Path) -> None:
-    """What is answered by the broker, and heartbeats, which Kafka throttles as well; bytes do not count."""
+    """Requests that the broker answers count, and heartbeats, which Kafka throttles, too; bytes do not count."""
     async with world(tmp_path, coterie_shard_wait_ms="0") as w:
         busy, beating, other = await w.client(), await w.client(), await w.client()
         await alter(other, ("user", "ann"), **{REQUEST_PERCENTAGE: 0.000001})

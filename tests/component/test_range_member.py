@@ -1,4 +1,4 @@
-"""What a range member does when the group turns against it, against a consumer that does as it is told. No broker."""
+"""A range member when the group turns against it, over a consumer that does as it is told. No broker."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_a_stop_in_the_middle_of_a_rebalance_goes_on_with_it_and_commits(start: 
         stop = pool.submit(pair.member.stop)
         wait_until(lambda: pair.member._stopping, 10, "the stop to be heard of")
         pair.consumer.refused.clear()
-        pair.consumer.polls.put(pair.consumer.refused.clear)  # which the rebalance gets on by
+        pair.consumer.polls.put(pair.consumer.refused.clear)  # a poll: the rebalance gets on by it
         assert pair.consumer.refused.wait(10), "tried again"
         pair.consumer.rebalancing.clear()
         assert finish.result(10) == [("t", 0), ("t", 1)]
@@ -303,7 +303,7 @@ def test_what_leaves_in_that_rebalance_is_committed_before_it_is_given_up(start:
 
 
 def test_a_batch_that_ends_just_when_its_member_is_stopped_is_committed(start: Callable[..., Pair]) -> None:
-    """Its member looked whether it was stopped before it looked what it was to do."""
+    """The member looked for a stop before it looked for its next command."""
     pair = start()
     batch = pair.member.begin()
     polling, go = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""What Ray prints in a program of ours goes to the log, what anybody else prints to standard output. Without a Ray."""
+"""Ray's lines in a program of ours go to the log, all others to standard output. Without a Ray."""
 
 from __future__ import annotations
 

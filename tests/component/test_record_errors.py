@@ -131,7 +131,7 @@ def refusing(*named: tuple[int, str], code: int = ErrorCode.INVALID_RECORD) -> A
 
 
 def outcomes(answer: Any, count: int = 3) -> list[str]:
-    """What the futures, and the errbacks, of records say that are sent in one batch which is answered thus."""
+    """The errors of `count` records in one batch that gets this answer, by their futures and errbacks alike."""
     with scripted() as kafka:
         kafka.topic("t", 1)
         kafka.script(m.ProduceRequest, answer)

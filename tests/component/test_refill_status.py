@@ -1,4 +1,4 @@
-"""What `coterie status` shows of a broker that has yet to catch up, asked of real brokers."""
+"""The line in `coterie status` of a broker that has yet to catch up, asked of real brokers."""
 
 from __future__ import annotations
 

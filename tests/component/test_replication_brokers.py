@@ -50,7 +50,7 @@ async def test_readers_see_what_has_committed_and_no_more(tmp_path: Path) -> Non
 
 
 def starts(w: World, topic: str) -> list[int]:
-    """Where each broker's copy of a partition begins."""
+    """The start offset of each broker's copy of a partition."""
     logs = [server.context.data_dir.get(topic, 0) for server in w.servers.values()]
     return [log.log_start_offset for log in logs if log is not None]
 

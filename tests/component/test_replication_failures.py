@@ -1,4 +1,4 @@
-"""What a failover keeps: leaders that are killed, cut off, or betrayed by their disks."""
+"""Failovers lose nothing acknowledged: leaders are killed, cut off, or betrayed by their disks."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ async def test_a_lookup_finds_the_leader_of_the_keys_partition_in_its_own_topic(
 
 
 async def test_a_process_is_told_what_it_is_to_host(tmp_path: Path) -> None:
-    """One that is not told hosts groups: brokers did not say before there were kinds."""
+    """A process that is not told hosts groups: older brokers did not say, for there was one kind."""
     async with world(tmp_path) as w:
         shard = await w.serving()
         assert [payload for _, _, payload in shard.of(Kind.HOST)] == [b"groups"]
@@ -240,7 +240,7 @@ async def test_the_front_door_sends_a_request_to_the_shard_of_the_kind_that_its_
 
 
 async def test_the_guard_asks_for_the_right_on_the_resource_that_the_kind_names(tmp_path: Path) -> None:
-    """The note of a connection is about that resource, too: who may use every group may not use every counter."""
+    """A connection's note is about that resource, too: the right to all groups gives no right to all counters."""
     async with world(tmp_path, BOTH, authorizer_class_name=AUTHORIZER) as w, processes(w, 1):
         client, door = Client(w.coordinators), front_door(w)
         acls = [allowed(AclOperation.ALL, GROUP, "*"), allowed(AclOperation.WRITE, TRANSACTIONAL_ID, NAME)]

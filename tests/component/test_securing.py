@@ -1,4 +1,4 @@
-"""What `--secure` adds to a start, and what is not started without `--insecure`. No Ray is started."""
+"""The additions of `--secure` to a start, and starts that need `--insecure`. No Ray is started."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ async def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_la
 
 
 async def test_shards_that_are_silent_for_less_than_their_time_after_a_stall_of_the_broker_live(tmp_path: Path) -> None:
-    """Their silence counted from what was last heard, before the broker was stopped; they were killed in a bunch."""
+    """Their silence was counted from before the broker stood still, and all of them were killed at once."""
     async with world(tmp_path, coterie_shard_silence_ms="10000") as w:
         clock: Any = Clock(asyncio.get_running_loop())
         w.context.loop = clock

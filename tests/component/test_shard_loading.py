@@ -1,4 +1,4 @@
-"""How a broker sends a shard its log, and what clients hear meanwhile; the test plays the shard process."""
+"""A broker sends a shard its log, and answers clients meanwhile; the test plays the shard process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the process of an offsets partition makes of its log, and what it has appended to it."""
+"""The process of an offsets partition loads its log, and has records appended to it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_an_unexpected_log_end_is_forgotten_and_loaded_again(tmp_path: Pat
 
 
 def is_group(record: tuple[bytes, bytes | None]) -> bool:
-    """Whether a record of __consumer_offsets is a group's own (key version 2), and no tombstone."""
+    """True if a record of __consumer_offsets is a group's own (key version 2), and no tombstone."""
     key, value = record
     return key[:2] == b"\x00\x02" and value is not None
 

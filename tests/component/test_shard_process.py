@@ -53,7 +53,7 @@ async def test_a_commit_is_answered_once_it_is_below_the_high_watermark(tmp_path
 
 
 async def test_what_a_broker_asks_for_one_client_does_not_wait_for_commits_of_others(tmp_path: Path) -> None:
-    """Where ACLs are checked it commits for clients, and with many of them some commit is always open."""
+    """With ACLs the broker commits for clients; if there are many of them, some commit is always open."""
     async with process(tmp_path) as broker:
         await broker.serving()
         broker.appends = False
@@ -230,7 +230,7 @@ async def test_a_malformed_request_gets_an_empty_answer_and_harms_nobody(tmp_pat
 async def test_of_a_request_that_trips_the_shard_up_its_kind_alone_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The partition is loaded again with each repetition: somebody has to find out what it was."""
+    """Each repetition makes the partition load again: the log has to help to find the cause."""
 
     def trip(*_: Any) -> None:
         raise KeyError("a bug")

@@ -1,4 +1,4 @@
-"""What a broker relays to its shards, appends for them and answers; the test plays the shard process."""
+"""A broker relays requests to its shards, appends for them and answers; the test plays the shard process."""
 
 from __future__ import annotations
 

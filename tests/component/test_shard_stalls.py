@@ -73,7 +73,7 @@ def test_deadlines_do_not_count_time_in_which_the_process_or_its_broker_stood_st
 async def test_a_member_whose_heartbeat_waits_in_the_broker_survives_a_stall_of_that(
     tmp_path: Path, clock: Time
 ) -> None:
-    """The process ran all the while, so that its timers were in time, and expelled who could not be heard."""
+    """The shard's process ran all the while: its timers were in time, and expelled members it could not hear."""
     async with shard(tmp_path, environment(clock)) as (process, broker):
         await broker.serving()
         heartbeat = await member(broker, 20_000)

@@ -1,4 +1,4 @@
-"""Which shard process has which offsets partition: spares, demand, leadership."""
+"""The offsets partition of each shard process: spares, demand, leadership."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ async def test_a_shard_whose_log_was_repaired_loads_it_again(tmp_path: Path) -> 
         w.write(1, 1)
         shard = await w.serving(1)
         spare = await w.spare()
-        w.hub.reload(2)  # which has none
+        w.hub.reload(2)  # this partition has no shard
         w.hub.reload(1)
         await shard.hear(Kind.RESIGN)
         assert (await spare.hear(Kind.BECOME))[:2] == (1, 5)
@@ -261,7 +261,7 @@ async def test_shards_are_told_which_topics_there_are(tmp_path: Path) -> None:
 async def test_a_topic_made_anew_before_a_partition_has_loaded_does_not_get_the_old_ones_offsets(
     tmp_path: Path,
 ) -> None:
-    """Whether the partition waits for a process, loads, or is loaded again because the process has died."""
+    """The partition waits for a process, loads, and is loaded again after a death: the same holds each time."""
     async with world(tmp_path) as w:
         w.write(1, 1)
         for name in ("one", "two", "other"):

@@ -248,7 +248,7 @@ async def test_what_was_known_of_a_sleeper_counts_no_more_when_its_log_is_anothe
     async with world(tmp_path, **IDLE) as w:
         shard = await asleep(w)
         if how == "repair":
-            w.hub.reload(2)  # which has never had a shard
+            w.hub.reload(2)  # this partition has never had a shard
             w.hub.reload(1)
         else:
             w.lead(1, 1 if how == "leader" else 0, 6)

@@ -15,7 +15,7 @@ SECRET = "secret"
 
 
 def collect() -> list[object]:
-    """What PySpark does when the JVM has said at which port the rows are; here there are none."""
+    """Read rows as PySpark does once the JVM has named their port; here there are none."""
     from pyspark.rdd import _load_from_socket
     from pyspark.serializers import CPickleSerializer
 

@@ -1,4 +1,4 @@
-"""What executors run, called here as Spark calls it: no JVM, a broker that does what the test says."""
+"""The code of executors, called here as Spark calls it: no JVM, a broker that does what the test says."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class CrashError(BaseException):
 
 
 class Disk(FileWriter):
-    """Goes wrong with `error` at its call number `at`, before it or after it, and at others: `times` in all."""
+    """Raises `error` at call number `at`, before or after doing it, and at the following calls: `times` in all."""
 
     def __init__(self) -> None:
         self.begin(0, FULL)
@@ -75,7 +75,7 @@ OF_A_RAISE = [
 ]
 
 OF_A_START = ["directory", *OF_A_RAISE[4:]]
-"""Of one that makes up for a raise that was all but the voter's journal."""
+"""The calls of a start that completes a raise which lacked only the voter's journal."""
 
 
 @pytest.fixture

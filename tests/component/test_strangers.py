@@ -60,7 +60,7 @@ def secure(w: World) -> Connections:
 
 
 def ends() -> Counter[str]:
-    """What there is of connections at the broker. The collector does not run: a broker's runs rarely."""
+    """The broker's objects for connections, by type. The garbage collector is off: a broker's runs rarely."""
     kinds = (Gate, Connection, SlotQueue, TlsTransport)
     return Counter(type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds))
 
@@ -106,7 +106,7 @@ async def test_of_bad_logins_nothing_stays_but_counts_and_nobody_is_locked_out(
     async with locked(tmp_path) as w:
         member = await w.client()
         assert (await member.ask(*METADATA)).brokers
-        await until(lambda: len(w.server.clients) == 1)  # who has set the password has gone
+        await until(lambda: len(w.server.clients) == 1)  # the client that set the password has gone
         before = ends()
 
         async def bad(number: int) -> int:

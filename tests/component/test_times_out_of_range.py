@@ -39,7 +39,7 @@ MOST = (2**63 - 1) // 1000
 FAR = [1_764_000_000_000_000_000, MOST + 1, -MOST - 1, 2**63 - 1, -(2**62)]
 """The first is in nanoseconds: a common mistake."""
 NEAR = [-1, 0, NOW, NOW * 1000, MOST, -MOST]
-"""That microseconds have, though some of them not Python's datetime."""
+"""Times that fit into microseconds, though some of them not into Python's datetime."""
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 WHERE = "t-0 at offset 1: the time {} is no number of milliseconds"
 
@@ -62,7 +62,7 @@ async def served(path: Path, times: list[int]) -> AsyncIterator[str]:
 
 
 async def walked(path: Path, times: list[int], walk: Callable[[str], Any]) -> Any:
-    """What `walk` makes of the address of such a broker."""
+    """Call `walk` with the address of such a broker."""
     async with served(path, times) as servers:
         return await asyncio.to_thread(walk, servers)
 

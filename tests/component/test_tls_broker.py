@@ -25,7 +25,7 @@ from tests.support.tls_world import CA, LEAF, connect, install, port, raw, secur
 
 
 def hello() -> bytes:
-    """What a client's handshake begins with."""
+    """The first bytes of a client's handshake."""
     out = ssl.MemoryBIO()
     end = client_context(ClientTls(cadata=authority_of(CA))).wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):

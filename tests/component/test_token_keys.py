@@ -1,4 +1,4 @@
-"""Where the keys of tokens come from: an https server on loopback, honest and not. SECURITY.md, XB-29."""
+"""The source of the keys of tokens: an https server on loopback, honest and not. SECURITY.md, XB-29."""
 
 from __future__ import annotations
 

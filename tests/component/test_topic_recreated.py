@@ -42,7 +42,7 @@ def sought(kafka: RecreatingBroker, **settings: Any) -> Consumer:
 
 
 def all_of(reader: Consumer, wanted: list[bytes]) -> list[bytes]:
-    """What was read until all wanted values were there. By name, the new topic's end may come before its beginning."""
+    """The values read until all wanted ones were there. By name, the new topic's end may come before its beginning."""
     seen: list[bytes] = []
     while not set(wanted).issubset(seen):
         seen += [record.value for record in read(reader, 1)]
@@ -159,7 +159,7 @@ def test_automatic_commits_carried_old_offsets_into_the_new_topic(recreating: Re
         reader.pause(T0)
         recreating.recreate("t", *NEW)
         reader.topic_ids(["t"])
-        # One on its way is refused by the id of the old topic; by name it is taken once, and then never again.
+        # A commit on its way is refused by the old topic's id; by name it is taken, but only this once.
         poll_until(reader, lambda: recreating.stored("t") == 0)
         seen = len(recreating.requests(m.OffsetCommitRequest))
         poll_until(reader, lambda: len(recreating.requests(m.OffsetCommitRequest)) > seen + 1)
@@ -200,7 +200,7 @@ def test_a_listener_without_the_newer_method_hears_of_it_too(recreating: Recreat
 
 @pytest.mark.parametrize("recreating", [True], indirect=True)
 def test_committed_offsets_are_asked_for_by_id(recreating: RecreatingBroker) -> None:
-    """So that a broker which keeps offsets of deleted topics for a while gives none of them."""
+    """Thus a broker that keeps offsets of deleted topics for a while gives none of them."""
     recreating.append("t", 0, *OLD)
     with subscribed(recreating) as reader:
         read(reader, 1)

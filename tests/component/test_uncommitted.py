@@ -23,13 +23,13 @@ from tests.support.runtime_helpers import FakeBroker, until
 
 
 async def turns() -> None:
-    """All that was sent so far has been read and handled at both ends: a question goes there and back."""
+    """Wait until both ends have read and handled all that was sent so far: a question goes there and back."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 async def answered_by(broker: FakeBroker) -> None:
-    """The controller has handled all that this broker has sent."""
+    """Wait until the controller has handled all that this broker has sent."""
     before = len(broker.of(Joined))
     broker.send(Join(broker.broker_id))
     await broker.hear(Joined, before + 1)
@@ -242,7 +242,7 @@ async def test_a_seal_leaves_when_it_has_committed(tmp_path: Path) -> None:
 
 
 class Bug(Exception):  # noqa: N818 - it stands for any
-    """What nothing but a bug raises."""
+    """An exception that only a bug raises."""
 
 
 class FaultyLog(HeldLog):
@@ -344,7 +344,7 @@ async def test_a_broker_that_cannot_be_told_costs_no_other_its_image_and_no_chan
 async def test_a_registration_of_which_one_part_cannot_be_logged_changes_nothing(
     tmp_path: Path, part: Callable[[Record], bool]
 ) -> None:
-    """Brokers are told of it when it is whole: of a part that had committed alone nobody would hear."""
+    """Brokers hear of a registration when it is whole: a part that committed alone would never be told."""
     met, log = Met(), FaultyLog(lambda record: False)
     async with controller(tmp_path, log=log, faults=met) as c:
         for broker_id in range(2):

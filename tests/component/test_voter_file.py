@@ -1,4 +1,4 @@
-"""N-C-01: the file of a voter. What was written is there after any crash, and a lost file is another directory."""
+"""N-C-01: the file of a voter. All that was written is there after any crash, and a lost file is another directory."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ async def opened(port: int, count: int, said: bytes = b"", from_: str = "127.0.0
 
 
 def ended(connections: list[Any]) -> int:
-    """How many the other end has closed by now."""
+    """The number of connections that the other end has closed by now."""
     return sum(each.done() for each in connections)
 
 

@@ -21,7 +21,7 @@ IsLate = Callable[[], bool]
 
 
 async def test_work_of_shards_was_done_by_many_threads_at_once_which_held_up_the_loop(tmp_path: Path) -> None:
-    """One thread does it, and ends what is needed no more."""
+    """One thread does it, and ends work that is not needed any more."""
     surroundings: list[Surroundings] = []
 
     def host(assignment: bytes, around: Surroundings) -> Hosted:

@@ -41,7 +41,7 @@ def raised(call: Callable[[], Any]) -> KafkaError:
 
 
 def told(call: Callable[[], Any], servers: str, *more: str) -> None:
-    """That a call ends with an error that says all, on a slow machine perhaps only the second time."""
+    """Check that a call raises an error that says all; on a slow machine perhaps only the second time."""
     deadline = REAL.clock.monotonic() + 60
     while not all(part in str(error := raised(call)) for part in ("refused", *servers.split(","))):
         assert REAL.clock.monotonic() < deadline, str(error)

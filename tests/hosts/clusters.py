@@ -43,22 +43,22 @@ class OnHosts:
         return next(each for each in self.servers.split(",") if each.startswith(f"{host.address}:"))
 
     def whole(self, topic: str) -> bool:
-        """Whether all replicas of a topic, and those of the offsets, are in sync, as the first host says.
+        """True if all replicas of a topic, and of the offsets topic, are in sync by the answers of the first host.
 
-        A broker that was cut off may say so for a while of what was before.
+        A broker that was cut off may answer with its old state for a while.
         """
         found = [self._told(name) for name in (topic, OFFSETS_TOPIC)]
         parts = [part for each in found if each is not None for part in each.partitions.values()]
         return None not in found and all(len(part.isrs) == len(part.replicas) == 3 for part in parts)
 
     def led_by(self, host: Host, topic: str) -> int:
-        """How many partitions of a topic the broker on a host leads, as the first host says."""
+        """The number of a topic's partitions that the broker on a host leads, by the answer of the first host."""
         found = AdminClient({"bootstrap.servers": self.server_on(self.hosts[0])}).list_topics(topic, timeout=60)
         ids = {broker.id for broker in found.brokers.values() if broker.host == host.address}
         return sum(part.leader in ids for part in found.topics[topic].partitions.values())
 
     def has_spares(self) -> bool:
-        """Whether each broker has a process at hand for the next partition that it is to coordinate.
+        """True if each broker has a spare process for the next partition that it is to coordinate.
 
         Without one a partition waits until a process has started, which on a busy machine takes many times a lease.
         """

@@ -118,7 +118,7 @@ class Host:
             **TOKEN,
             **{variable: str(self.disk / folder) for variable, folder in places.items()},
             "RAY_worker_niceness": "0",
-            "RAY_raylet_start_wait_time_s": "40",  # the raylet has ended by then, if its agents were not there in 15
+            "RAY_raylet_start_wait_time_s": "40",  # longer than the 15 s after which a raylet without agents ends
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             **(more or {}),
         }
@@ -128,8 +128,8 @@ class Host:
         return self.space.popen(command, self.environment(variables), **{"cwd": "/", **more})
 
     def run(self, *command: str, variables: Mapping[str, str] | None = None, timeout_s: float = 150.0) -> str:
-        """Run a program to its end, and return what it wrote. What it leaves in the background goes on."""
-        # Files, because whoever stays in the background has them open: a pipe would not end.
+        """Run a program to its end, and return its output. Processes that it leaves in the background go on."""
+        # Files, because a process in the background keeps them open: a pipe would not end.
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             started = self.start(*command, variables=variables, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
             try:
@@ -147,7 +147,7 @@ class Host:
         return self.run(sys.executable, "-W", "ignore", *arguments, variables=variables, timeout_s=timeout_s)
 
     def call(self, function: Callable[..., T], *arguments: Any, timeout_s: float = 150.0) -> T:
-        """Run a function of a test's module on this host, with the present code. All goes there and back as JSON."""
+        """Run a function of a test's module on this host, with the present code. Arguments and result go as JSON."""
         code = "import json, sys; from {0} import {1} as f; print(json.dumps(f(*json.loads(sys.argv[1]))))"
         present = {"PYTHONPATH": str(ROOT)}
         named = code.format(function.__module__, function.__qualname__)

@@ -33,8 +33,8 @@ class Hosts:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            # The one is where the disks are; the other is empty, and each host has its disk there. Its path is short,
-            # for Ray has sockets below it.
+            # The first folder has the disks. The second one is empty: each host mounts its own disk there. Its path is
+            # short, for Ray has sockets below it.
             self._files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hosts-")))
             self._disk = Path(tempfile.mkdtemp(prefix="h", dir="/tmp"))
             stack.callback(self._disk.rmdir)

@@ -2,7 +2,7 @@
 
 It writes a line for each acknowledgement, with the machine's monotonic time: `commit OFFSET TIME`, `record VALUE TIME`.
 The commits are for partition 1. `single VALUE TIME` is a record in the topic TOPIC-single that the leader alone has
-acknowledged (acks=1): it may be lost, but nobody who has a successor may give that word.
+acknowledged (acks=1): it may be lost, but a leader that has a successor may not acknowledge it.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Link:
     """Its neighbour table: hardware addresses by address."""
 
     def learn(self, table: dict[str, str]) -> None:
-        """Have these neighbours; those that are not among them any more stay, and are silent."""
+        """Take over these neighbours. Former ones stay in the table, and nobody answers there."""
         news = {address: at for address, at in table.items() if self.known.get(address) != at}
         if news:
             lines = [f"neigh replace {a} lladdr {at} dev {self.device} nud permanent" for a, at in news.items()]
@@ -114,7 +114,7 @@ class Network:
         self._tell()
 
     def mute(self, name: str, *to: str) -> None:
-        """What a host sends to these, or to all others, is lost. What they send arrives."""
+        """Lose everything that a host sends to these, or to all others. Everything that they send arrives."""
         self._muted |= {(name, other) for other in to or (_ALL,)}
         self._tell()
 
@@ -133,7 +133,7 @@ class Network:
         return hardware(self._links[to].address) if passes else _NOBODY
 
     def slow(self, name: str, milliseconds: float) -> None:
-        """Delay all that passes a host's link, in each direction; 0 ends it. What was under way is lost."""
+        """Delay all packets on a host's link, in each direction; 0 ends it. Packets under way are lost."""
         link = self._links[name]
         if link.pump is not None:
             _end(link.pump)

@@ -16,7 +16,7 @@ from contextlib import suppress
 _ALL_PROTOCOLS = 0x0003
 _SOL_PACKET = 263
 _VNET_HEADER = 15
-"""Frames keep what their sender left to the hardware: the checksum, and to be cut to the size of the link."""
+"""Frames keep the work that their sender left to the hardware: their checksum, and their division into packets."""
 _IGNORE_OUTGOING = 23
 _LONGEST = 1 << 17
 

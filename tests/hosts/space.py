@@ -23,7 +23,7 @@ _MADE: Final = "ip link add v0 type veth peer name v1 && ip link add b0 type bri
 
 
 def why_not() -> str | None:
-    """Why there can be no spaces here; None if there can."""
+    """The reason why there can be no spaces here; None if there can."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "hosts are made of Linux namespaces, and only root may make them"
     if missing := [program for program in _NEEDED if shutil.which(program) is None]:
@@ -38,7 +38,7 @@ def why_not() -> str | None:
 
 
 def child_of(pid: int) -> int:
-    """The one child of a process, as both are called outside."""
+    """The pid of a process's only child; both pids are those outside the space."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
 
 
@@ -59,7 +59,7 @@ class Space:
         if self._outer.stdout.readline() != b"up\n":
             raise OSError(f"space {name} does not come up: {self._outer.communicate()[1].decode()}")
         self.pid: Final = child_of(self._outer.pid)
-        """The first process, as it is called outside."""
+        """The pid of the first process, outside the space."""
 
     def end(self) -> None:
         """Kill all processes of the space at once. Returns when all are gone; what they had open is closed by then."""
@@ -70,7 +70,7 @@ class Space:
         self._outer.communicate()
 
     def command(self, *command: str) -> list[str]:
-        """A command as it is written outside to be run inside, by a child that does not outlive it."""
+        """The command that, outside, runs this one inside, as a child that does not outlive it."""
         return ["nsenter", "-t", str(self.pid), *NAMESPACES, "--", "setpriv", "--pdeathsig", "KILL", *command]
 
     def popen(self, command: Sequence[str], env: Mapping[str, str] | None = None, **more: Any) -> subprocess.Popen[Any]:
@@ -78,7 +78,7 @@ class Space:
         return subprocess.Popen(self.command(*command), env=env, **more)
 
     def ip(self, *lines: str) -> None:
-        """Run lines of `ip` for the network inside; it names processes as they are called outside."""
+        """Run lines of `ip` for the network inside; pids in them are those outside."""
         run_ip(lines, ["nsenter", "-t", str(self.pid), "--net", "--"])
 
 

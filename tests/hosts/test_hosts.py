@@ -175,7 +175,7 @@ class BrokenOffError(Exception):
 
 
 def broken_off(host: Host) -> NoReturn:
-    """Fail with hosts of one's own beside that one. The exception has all that there was of them."""
+    """Fail while another set of hosts exists beside this host. The exception lists everything that belonged to it."""
     with Hosts() as others:
         other = others.add(host.name)
         Echo(other, "streams")

@@ -29,7 +29,7 @@ NAME = "upgraded"
 
 @pytest.fixture
 def cluster(three: list[Host], tmp_path: Path) -> Iterator[OnHosts]:
-    """Of the earlier build, on hosts that have nothing else."""
+    """A cluster of the earlier build, on hosts that have nothing else."""
     earlier = archived(BEFORE_VERSIONS, tmp_path / "earlier")
     for host in three:
         host.install(earlier)
@@ -43,14 +43,14 @@ def cluster(three: list[Host], tmp_path: Path) -> Iterator[OnHosts]:
 
 
 def restarted(cluster: OnHosts, *brokers: int) -> str:
-    """What the command says; nothing while the controller is away."""
+    """Restart brokers by the command, and return its output; empty while the controller is away."""
     with contextlib.suppress(AssertionError):
         return cluster.command("brokers", "restart", *map(str, brokers))
     return ""
 
 
 def all_go_on(writer: Writer, member: Member, committer: Committer) -> Callable[[], bool]:
-    """Whether each of them has got somewhere since now."""
+    """A check that each of them has made progress since this call."""
     produced, values, last = len(writer.acknowledged), len(member.values), committer.last
     return lambda: (
         len(writer.acknowledged) > produced + 20 and len(member.values) > values + 20 and committer.last > last

@@ -44,7 +44,7 @@ def scenario(folder: str) -> dict[str, Any]:
     config = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
     with three_nodes() as nodes:
         here = {"ray_address": nodes.address, "host": "127.0.0.1", "data_dir": f"{folder}/data"}
-        # One is on the head, the other one on a node that is drained.
+        # One broker is on the head, the other one on a node that is drained.
         with Cluster.start(2, name="drained", config=config, **here) as cluster:
             with at_work(cluster) as work:
                 found = of_a_program(nodes.address, cluster, Path(folder, "program"))
@@ -64,7 +64,7 @@ class AtWork:
         self.groups = [Committer(consumer(servers, group), LED[0]) for group in GROUPS]
 
     def goes_on(self) -> None:
-        """Wait until all that is asked from now on is done again: the producer's records, and each group's commits."""
+        """Wait until new records of the producer and a new commit of each group have been acknowledged."""
         now, acknowledged = time.monotonic(), len(self.writer.acknowledged)
         wait_until(lambda: len(self.writer.acknowledged) > acknowledged + 100, what="the producer")
         wait_until(lambda: all(each.times and each.times[-1] > now for each in self.groups), what="every group")
@@ -133,12 +133,12 @@ def pool_at(node_id: str, topic_name: str, **given: Any) -> Iterator[Any]:
 
 
 def even(pool: Any, topic_name: str) -> bool:
-    """Whether all members run in one generation, and each has its share."""
+    """True if all members run in one generation, and each has its share."""
     members = pool.status()
     owned = sorted(partition for member in members for partition in member.assignment)
     running = all(member.state == "Running" and member.generation_id >= 0 for member in members)
     together = len({member.generation_id for member in members}) == 1
-    # In the first of two cooperative rebalances the one member there was still holds all that it has to give.
+    # In the first of two cooperative rebalances the only member still holds the partitions that it has to give up.
     shared = all(len(member.assignment) == PARTITIONS // len(members) for member in members)
     return running and together and shared and owned == [(topic_name, number) for number in range(PARTITIONS)]
 
@@ -162,7 +162,7 @@ def of_a_program(address: str, cluster: Any, folder: Path) -> dict[str, Any]:
         produce(servers, name, values[:300])
         assert pool.wait(lambda: pool.handled() > 20, 150)
         told_before = draining_nodes()
-        # Were nobody left there, Ray would end the node and tell no more of it: it is watched from before.
+        # Ray ends a drained node that has no actors left, and then tells nothing of it: so the watch begins before.
         with ThreadPoolExecutor() as beside:
             asked = beside.submit(wait_until, draining_nodes, what="the drain, as Ray tells it")
             drain(address, victim)

@@ -53,7 +53,7 @@ class Node:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, **variables: str) -> dict[str, Any]:
-        """Start a worker as a raylet does, in a process group of its own; what it says."""
+        """Start a worker as a raylet does, in a process group of its own. Returns what the worker says."""
         out = self.folder / f"out-{len(self.started)}"
         command = [str(executable.executable_in(self.fork_server)), str(self.worker), "a", "b c"]
         long = {"LONG": "x" * 100_000}  # it takes several reads
@@ -111,7 +111,7 @@ def test_workers_are_forked_as_if_they_had_been_started(node: Callable[..., Node
 
 
 def test_a_forked_worker_ends_by_its_exit_functions_and_frees_nothing(node: Callable[..., Node]) -> None:
-    """To free all that it shares with the server took it longer than its start."""
+    """Freeing all that it shares with the server took longer than its start."""
     machine = node()
     machine.worker.write_text(WORKER + ENDING)
     told = machine.start()

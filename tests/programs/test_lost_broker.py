@@ -1,7 +1,7 @@
 """The Ray node of a broker is lost for good: another one takes the broker's place, with an empty directory.
 
-What was acknowledged is there afterwards, on every replica. The nodes share one machine, and so one disk: the former
-directory is still there, and must not be used.
+All acknowledged records are there afterwards, on every replica. The nodes share one machine, and so one disk: the
+former directory is still there, and must not be used.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _replaced(nodes: Any, broker_id: int) -> str:
 
 
 def _whole(cluster: Any, **factors: int) -> bool:
-    """Whether every replica of these topics is in sync, as any broker says."""
+    """True if every replica of these topics is in sync, by the answer of any broker."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     found = patient(lambda: admin.list_topics(timeout=10)).topics
     parts = [(part, factor) for name, factor in factors.items() for part in found[name].partitions.values()]

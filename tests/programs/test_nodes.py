@@ -36,7 +36,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "gpu": {"num_gpus": 1},
     "resource": {"resources": {"scanner": 1}},
 }
-"""What a pool's members may ask of a node."""
+"""Ray options by which a pool's members may ask for a node."""
 
 
 @contextlib.contextmanager
@@ -107,7 +107,7 @@ def _placed(cluster: Any, options: dict[str, Any]) -> list[tuple[str, str | None
 
 
 def _racks_of_nodes() -> dict[str, str]:
-    """What a broker's rack has to be on each living Ray node."""
+    """The rack that a broker must have on each living Ray node, by node id."""
     import ray
 
     labels = {node["NodeID"]: node["Labels"] for node in ray.nodes() if node["Alive"]}

@@ -1,4 +1,4 @@
-"""What Ray says of a process that died: not in the terminal of `coterie up`; where a user has started Ray, as ever."""
+"""Ray's messages about a process that died: none in the terminal of `coterie up`, all of them in a user's own Ray."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.ray.terminal import on_a_terminal
 from tests.support.ray_variables import TOKEN
 
 DIED = "A worker died or was killed"
-SLOW = 240  # for what takes seconds where nothing else runs
+SLOW = 240  # for waits that take seconds on a quiet machine
 
 A_PROGRAM = """
 import sys, time

@@ -137,7 +137,7 @@ def test_a_ray_without_a_token_is_reached_with_and_without_a_token_in_the_home_f
 def test_a_ray_without_a_token_is_known_as_open_by_who_gives_one(
     home: Callable[..., Home], free: tuple[str, list[str]]
 ) -> None:
-    """`coterie up` and `coterie doctor` held it for a Ray that asks for a token where RAY_AUTH_MODE=token is set."""
+    """Where RAY_AUTH_MODE=token is set, `coterie up` and `coterie doctor` took it for a Ray that asks for a token."""
     address, (up, down) = free
     user = home("somebody", OTHER)
     done = user.run(*up.split(), **TOKENS)

@@ -23,7 +23,7 @@ from tests.support.readme import blocks, replaced
 WARNING = re.compile(r".*\w*warning\b.*", re.IGNORECASE)
 ORDERS = {f"order {number}" for number in range(1, 1001)}
 INTERRUPTED = 130  # as shells say that Ctrl-C has ended a program
-SLOW = 240  # for what takes seconds where nothing else runs
+SLOW = 240  # for waits that take seconds on a quiet machine
 
 
 class Terminal:
@@ -67,7 +67,7 @@ class Terminal:
 
 
 class Reader:
-    """Who types what the README says, in an empty folder, with its `.venv` activated and Python's warnings on."""
+    """Types what the README says, in an empty folder, with its `.venv` activated and Python's warnings on."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "here"
@@ -87,7 +87,7 @@ class Reader:
         return self.starts(shlex.join(["bash", "-e", "-o", "pipefail", "-c", commands])).ended()
 
     def sees(self, command: str) -> str:
-        """What a command shows that may fail while something is being replaced."""
+        """The output of a command, or nothing: it may fail while something is being replaced."""
         done = subprocess.run(
             shlex.split(command), cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
         )
@@ -129,7 +129,7 @@ def numbered(shown: str) -> list[list[str]]:
 
 
 def owners(shown: str) -> set[str]:
-    """Who owns the six partitions; nobody while one of them has no owner, or is behind."""
+    """The owners of the six partitions; empty while one of them has no owner, or is behind."""
     table = rows(shown)[1:]
     done = len(table) == 6 and all(lag == "0" and member != "-" for *_, lag, member, _, _ in table)
     return {row[6] for row in table} if done else set()

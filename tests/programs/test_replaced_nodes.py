@@ -22,7 +22,7 @@ NAME = "replaced"
 
 
 def start(folder: str) -> list[str]:
-    """Starts a cluster whose controller is where this runs. What a start says."""
+    """Start a cluster whose controller is where this runs, and return the notes of the start."""
     from actors.cluster import Cluster
 
     config = {"coterie.monitor": "false", "broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
@@ -74,7 +74,7 @@ def _places(cluster: Any) -> dict[str, Any]:
 
 
 def _serving() -> dict[str, Any] | None:
-    """Where all is, once it serves again. Ray may not know yet that the nodes are lost, nor the controller."""
+    """The cluster's nodes and hosts, once it serves again. Ray and the controller may not know yet of a lost node."""
     import ray
 
     from actors.cluster import Cluster, ClusterError

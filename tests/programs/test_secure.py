@@ -51,17 +51,17 @@ def all_seen(cluster: Up) -> list[tuple[str, list[str]]]:
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """What another user may enter, read or change."""
+    """Files and folders that another user may enter, read or change, with their modes."""
     return [f"{path} {path.lstat().st_mode:o}" for path in (folder, *folder.rglob("*")) if path.lstat().st_mode & 0o077]
 
 
 def forms(secret: bytes) -> set[bytes]:
-    """How a secret may be written in a log."""
+    """The forms in which a log may have a secret."""
     return {secret, secret.hex().encode(), base64.b64encode(secret), repr(secret)[2:-1].encode()}
 
 
 def everything(folders: Iterable[Path]) -> bytes:
-    """What stands in all the files of some folders."""
+    """The content of all files below some folders."""
     return b"\n".join(path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file())
 
 
@@ -72,7 +72,7 @@ def sessions_of(cluster: Up) -> set[Path]:
 
 
 def credentials(data: Path, copy: Path) -> Iterator[tuple[ScramMechanism, ScramCredential]]:
-    """What the cluster keeps of passwords, in a copy of its metadata log."""
+    """The SCRAM credentials in a copy of the cluster's metadata log."""
     copy.mkdir()
     shutil.copy(data / "controller" / "metadata.log", copy)
     log = StandaloneLog(copy / "metadata.log")
@@ -227,7 +227,7 @@ def test_another_user_moved_a_socket_of_rays_and_a_killed_broker_did_not_come_ba
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 @pytest.mark.parametrize("prepared", ["secret", "ray-token", "folder"])
 def test_a_start_took_the_secret_and_the_token_that_another_user_had_put_there(tmp_path: Path, prepared: str) -> None:
-    """By the one he joined as a broker, by the other he ran code."""
+    """With the secret that user joined as a broker; with the token that user ran code."""
     (tmp_path / "his").write_text("ab" * 32)
     data = tmp_path / "data"
     data.mkdir(mode=0o700)

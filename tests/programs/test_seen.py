@@ -42,7 +42,7 @@ class Seen:
     admin: dict[str, Any]
 
     def committed(self) -> int:
-        """Where the group of orders stands."""
+        """The offset that the group of orders has committed."""
         with Admin(**self.admin) as admin:
             return admin.list_consumer_group_offsets(BILLING)[TopicPartition(ORDERS, 0)].offset
 
@@ -119,7 +119,7 @@ class Visitor:
 
 
 def field(page: str, name: str) -> str:
-    """What a form has in a hidden field."""
+    """The value of a hidden field in a form."""
     found = re.search(rf'name="{name}" value="([^"]*)"', page)
     assert found is not None, page
     return html.unescape(found[1])

@@ -94,7 +94,7 @@ class Gated(Recorder):
         self.gate.set()
 
     def given_up(self) -> int:
-        """How many partitions it has had to give up."""
+        """The number of partitions that were revoked from it."""
         return self.revoked
 
 
@@ -209,7 +209,7 @@ class Batched:
 
 
 class Ordered:
-    """Takes its time, in several threads, and notes in which order it was done with what."""
+    """Takes its time, in several threads, and notes the order in which it was done with records."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -18,7 +18,7 @@ QUIET = "--include-dashboard=false --object-store-memory 80000000 --num-cpus 4 -
 
 
 class Home:
-    """A home folder, perhaps with a token, and what is run by who lives there."""
+    """A home folder, perhaps with a token, and the commands that its user runs."""
 
     def __init__(self, folder: Path, token: str | None = None) -> None:
         self.token_file = folder / ".ray" / "auth_token"
@@ -30,7 +30,7 @@ class Home:
         self.environment = kept | {"HOME": str(folder), "PATH": path, "PYTHONPATH": str(ROOT)}
 
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """A command of this user's, to its end."""
+        """Run a command of this user to its end."""
         return subprocess.run(
             command,
             env=self.environment | variables,

@@ -1,4 +1,4 @@
-"""What the tests on Ray share: waiting with a deadline, processes that must end, clients, and the command."""
+"""Helpers of the tests on Ray: waiting with a deadline, processes that must end, clients, and the command."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def full_status(cluster: Cluster) -> dict[str, Any]:
 
 
 def free_port() -> int:
-    """A port for a server that is started later: not one that is given to whoever asks for any."""
+    """A port for a server that is started later, outside the range from which the kernel gives ports."""
     while True:
         port = random.randrange(20_000, 32_000)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -116,7 +116,7 @@ def free_port() -> int:
 
 
 def group_beside(group: str) -> str:
-    """A name whose offsets stand in the same partition: whoever coordinates the one coordinates the other."""
+    """A group whose offsets are in the same partition: both groups have one coordinator."""
     names = (f"{group}-{number}" for number in itertools.count())
     return next(name for name in names if partition_for_group(name, 50) == partition_for_group(group, 50))
 

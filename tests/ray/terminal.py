@@ -44,7 +44,7 @@ class OnATerminal:
             self._seen.update({child.pid: child for child in descendants(self.process.pid)})
 
     def _part(self) -> bytes:
-        """What was written next; nothing once the last program has closed the terminal."""
+        """The next output; empty once the last program has closed the terminal."""
         try:
             return os.read(self._ours, 1 << 16)
         except OSError:  # as Linux says it

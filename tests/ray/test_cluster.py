@@ -47,7 +47,7 @@ def processes(cluster: Cluster) -> list[psutil.Process]:
 
 
 def settled(cluster: Cluster) -> bool:
-    """Whether the Monitor has come, and every broker has the spare processes it keeps."""
+    """True once the Monitor is active and every broker has a spare process."""
     return cluster.status()["monitor"]["state"] == "Active" and all(
         sum(shard["state"] == "Spare" for shard in broker.get("shards", ())) >= 1
         for broker in cluster.status()["brokers"]
@@ -102,7 +102,7 @@ def test_status_names_every_process_and_its_ray_node(shared: Cluster, name: str)
 
 
 def title(pid: int) -> str:
-    """What a process of Ray's is called, without what it does just now."""
+    """The title of a Ray process, without the method that it runs at the moment."""
     return psutil.Process(pid).cmdline()[0].partition(".")[0]
 
 
@@ -226,10 +226,10 @@ def test_a_controller_that_ray_never_starts_is_given_up(tmp_path: Path, monkeypa
 
 
 def test_a_broker_whose_process_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.controller.by_name.START_SECONDS", 20.0)  # the controller's, too, which has to make it
+    monkeypatch.setattr("actors.controller.by_name.START_SECONDS", 20.0)  # it bounds the controller's start, too
     stopped: list[psutil.Process] = []
     known = set(psutil.Process().children(recursive=True))
-    # It is not to have started before it is stopped: whoever opens a pipe that nobody writes to waits.
+    # The broker must not start before it is stopped: it waits when it opens a pipe that nobody writes to.
     (tmp_path / "broker-0").mkdir()
     os.mkfifo(tmp_path / "broker-0" / "meta.properties")
 
@@ -349,7 +349,7 @@ LONGEST_PAUSE_S = 4 * 4 + 2
 def test_acknowledged_commits_survive_the_sigkill_of(victim: str, mortal: Cluster, name: str) -> None:
     servers = mortal.bootstrap_servers
     topic(servers, name, 1)
-    # What goes on committing covers up what was lost. This one has the same coordinator, and commits no more.
+    # A group that goes on committing hides a lost commit. This one has the same coordinator, and commits no more.
     quiet = group_beside(name)
     with contextlib.closing(consumer(servers, quiet)) as client:
         commit(client, name, 7)
@@ -391,7 +391,7 @@ def test_traffic_goes_on_while_the_controller_is_killed_and_comes_back(mortal: C
         wait_until(lambda: _controller_pid(mortal) not in (None, before), what="another controller")
     assert traffic.longest_pause() < 30  # nothing on a quiet machine
     wait_until(lambda: _pids(mortal) == brokers, what="the same brokers, registered again")
-    assert shard_of(coordinator_of(mortal, name), name) == shard  # which went on serving a call of the dead one's
+    assert shard_of(coordinator_of(mortal, name), name) == shard  # it serves on, in a call by the dead controller
     topic(servers, f"{name}-after", 2)
     assert read_all(servers, name, 2) == {b"before", b"while it is away"}
     epochs = [broker["epoch"] for broker in mortal.status()["brokers"]]

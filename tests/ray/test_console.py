@@ -43,7 +43,7 @@ with Consumer(topic, group_id=group, client_id=group, bootstrap_servers=servers,
 
 
 def read(address: str) -> str:
-    """What a page says, without its markup. What cannot be shown yet is nothing."""
+    """The text of a page, without its markup; empty if the page cannot be shown yet."""
     try:
         with urllib.request.urlopen(address, timeout=30) as answer:
             text = answer.read().decode()
@@ -53,7 +53,7 @@ def read(address: str) -> str:
 
 
 def says(address: str, pattern: str) -> str:
-    """What a page says, once it says this."""
+    """The text of a page, once it matches the pattern."""
 
     def found() -> str:
         text = read(address)
@@ -96,6 +96,6 @@ def test_the_page_of_a_group_says_who_was_lost_and_how_long_it_took(shared: Clus
         assert len(re.findall(r"Broker \d [\d.]+:\d+ · pid \d+", read(address))) == 3
         assert re.search(r"\bv\d+\b", read(f"{address}records?name={quote(name)}&partition=0"))
         assert name in says(f"{console_url(Path(shared.status()['data_dir']))}groups", f"{pooled}.*pool")
-        found = asyncio.run(KafkaSource(desk.admin, REAL.clock).view(GetGroup(name)))  # what Kafka's own requests tell
+        found = asyncio.run(KafkaSource(desk.admin, REAL.clock).view(GetGroup(name)))  # by Kafka's own requests
         assert found.row is not None
         assert (found.row.members, found.row.state, len(found.partitions)) == (1, "Stable", 6)

@@ -92,7 +92,7 @@ def test_killed_members_and_a_killed_broker_lose_nothing(cluster: Cluster, fed: 
             (described,) = admin.describe_topics(["__coterie_pools"])
         os.kill(cluster.broker_pids()[described.partitions[0].leader], signal.SIGKILL)
         assert pool.wait(lambda found: found.members[0].pid != victim.pid and all_at_work(found), 150), pool.describe()
-        pool.scale(3)  # when the topic of pools has a leader again
+        pool.scale(3)  # it waits until the topic of pools has a leader again
         assert pool.wait(lambda found: len(found.members) == 3 and all_at_work(found), 150), pool.describe()
     fed.nothing_lost_and_nothing_by_two()
 
@@ -174,7 +174,7 @@ def rolled_back(pool: DeployedPool, version: int) -> Any:
 
 
 def test_what_somebody_else_has_written_to_the_topic_is_never_unpickled(fed: Fed, pool: DeployedPool) -> None:
-    """Without ACLs everybody may write there who reaches a broker: no more than Ray's token lets him run code."""
+    """Without ACLs, whoever reaches a broker may write to that topic; only Ray's token lets anyone run code."""
     assert pool.wait(timeout_s=150)
     topic_of_pools = PoolsTopic(fed.servers)
     record = topic_of_pools.read().pool(fed.name)

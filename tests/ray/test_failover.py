@@ -34,7 +34,7 @@ def three(start: Start) -> Iterator[Cluster]:
 
 
 def whole(cluster: Cluster, *topics: str) -> bool:
-    """Whether every replica of these topics is in sync, as any broker says."""
+    """True if every replica of these topics is in sync, by the answer of any broker."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     found = patient(lambda: admin.list_topics(timeout=10)).topics
     parts = [part for name in topics if name in found for part in found[name].partitions.values()]
@@ -53,7 +53,7 @@ def leader_of(cluster: Cluster, name: str, index: int) -> int:
 
 
 def members_of(servers: str, group: str) -> dict[str, int]:
-    """How many partitions each member of a stable group has, by its id."""
+    """The number of partitions of each member of a stable group, by member id."""
     with Admin(bootstrap_servers=servers) as admin:
         (found,) = admin.describe_consumer_groups([group])
     assert found.state == "Stable"
@@ -169,8 +169,8 @@ def test_a_rolling_restart_costs_no_record_and_no_commit(three: Cluster, name: s
     after = {broker["id"]: broker["epoch"] for broker in three.status()["brokers"]}
     assert all(after[broker] == epoch + 1 for broker, epoch in before.items())
     assert writer.failed == 0
-    # librdkafka hands a coordinator's loading to its caller, who tries again, and a second NOT_COORDINATOR in a row,
-    # after a lookup at a broker that has yet to hear of the move; of anything else nobody hears.
+    # librdkafka raises two errors, after which its caller tries again: that the coordinator loads, and a second
+    # NOT_COORDINATOR in a row, after a lookup at a broker that has yet to hear of the move. It raises no other.
     assert committer.errors <= {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR}
     assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
 

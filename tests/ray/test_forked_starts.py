@@ -1,4 +1,4 @@
-"""Processes forked from a warm one: they are Ray's as any other, and without that one they start plainly."""
+"""Processes forked from a warm one: Ray treats them as any other, and without the warm one they start plainly."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Probe:
 
 
 def described(actor: Any) -> dict[str, Any] | None:
-    """What an actor says, None while it is being restarted."""
+    """An actor's description of itself; None while it is being restarted."""
     with contextlib.suppress(*_DIED):
         found: dict[str, Any] = ray.get(actor.describe.remote(), timeout=60)
         return found
@@ -60,7 +60,7 @@ def servers(pid: int) -> list[psutil.Process]:
 
 
 def titles(process: psutil.Process) -> list[str]:
-    """What a process's children call themselves."""
+    """The titles of a process's children."""
     return [line[0].strip() for child in process.children() if (line := command(child))]
 
 
@@ -73,12 +73,12 @@ def command(process: psutil.Process) -> list[str]:
 
 
 def folder_of(server: psutil.Process) -> Path:
-    """Where its socket is."""
+    """The folder of a fork server's socket."""
     return next(Path(word) for word in server.cmdline() if Path(word).name.startswith("coterie-fork-"))
 
 
 def parents(status: dict[str, Any]) -> set[int]:
-    """Those of a cluster's processes."""
+    """The parents of a cluster's processes."""
     brokers = status["brokers"]
     pids = [status["controller_pid"], *(broker["pid"] for broker in brokers)]
     # One that sleeps has no process, and no pid.

@@ -24,19 +24,19 @@ from tests.ray.support import produce, topic, wait_until
 
 
 def shown(cluster: Cluster) -> Overview | None:
-    """What the Monitor shows, if it answers now."""
+    """The Monitor's overview; None if it does not answer now."""
     with contextlib.suppress(ClusterError):
         return cluster.view(GetOverview())
     return None
 
 
 def monitor_pid(cluster: Cluster) -> int:
-    """Its process, once it has come."""
+    """The Monitor's pid, once it has come."""
     return int(wait_until(lambda: cluster.status()["monitor"]["pid"], what="a Monitor"))
 
 
 def rebalances(cluster: Cluster, group: str) -> tuple[ClassicRebalanceView, ...]:
-    """Those that the Monitor knows of a group."""
+    """The rebalances of a group that the Monitor knows."""
     return cluster.view(GetGroupHistory(group, 0, 1 << 60)).rebalances
 
 
@@ -74,7 +74,7 @@ def test_a_monitor_that_is_killed_is_replaced_and_no_group_notices(shared: Clust
 
 
 def by_member(cluster: Cluster, group: str) -> dict[str, Counter[str]]:
-    """What the metrics say of pools in a group: by metric, and there by member."""
+    """The metrics of pools in a group: by metric, and there by member."""
     with urllib.request.urlopen(metrics_url(Path(cluster.status()["data_dir"])), timeout=30) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     found: dict[str, Counter[str]] = {}

@@ -237,13 +237,13 @@ def status_of(cluster: Cluster, group: str) -> GroupStatus:
 
 
 def rebalances(cluster: Cluster, group: str) -> list[str]:
-    """Why a group's rebalances began; in a cooperative one, what was given up is taken in another generation."""
+    """The reasons of a group's rebalances, without the second generation that each cooperative one needs."""
     reasons = [each.reason for each in status_of(cluster, group).rebalances]
     return [reason for reason in reasons if not reason.startswith("gave up partitions")]
 
 
 def expelled(cluster: Cluster, group: str) -> list[str]:
-    """Who was ever expelled from a group, once the Monitor knows all of its rebalances."""
+    """All members that were ever expelled from a group, once the Monitor knows all of its rebalances."""
     last = status_of(cluster, group).epoch - 1
 
     def known() -> tuple[RebalanceView, ...] | None:
@@ -355,7 +355,7 @@ def test_a_handler_that_hangs_beyond_max_poll_interval_is_replaced(servers: str,
 def test_a_handler_that_keeps_the_interpreters_lock_is_done_once_and_ended_by_max_poll_interval_alone(
     servers: str, name: str, tmp_path: Path
 ) -> None:
-    """Beyond its session it was expelled and its record begun again, for ever; then it was killed, and "has died"."""
+    """After its session it was expelled, and its record begun again, for ever. Then it was killed, and "has died"."""
     once, ever = tmp_path / "once", tmp_path / "ever"
     once.mkdir()
     ever.mkdir()

@@ -1,4 +1,4 @@
-"""What members print, on real Ray: asked for, and still where it was before; and what is left of a member that died."""
+"""Lines that members print, on real Ray: read by the pool, still in Ray's own logs, and kept of a member that died."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def test_what_a_program_had_in_hand_that_was_killed_comes_again(shared: Cluster,
             program.kill()
     assert committed_in_all(shared, name) == done
     again: list[bytes] = []
-    with follow(shared, name) as read:  # which joins when the dead member's session has ended
+    with follow(shared, name) as read:  # it joins when the dead member's session has ended
         for dataset in read:
             again += [row["value"] for row in dataset.iter_rows()]
             if len(again) >= 300 - done:

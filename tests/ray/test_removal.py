@@ -79,7 +79,7 @@ def test_a_broker_is_removed_under_load_though_the_controller_dies_and_nothing_i
 
 
 def _removed_while_the_controller_dies(cluster: Cluster, victim: int) -> None:
-    """Two calls follow one removal: the first one through the death of the controller, the second one ends it soon."""
+    """Two calls wait for one removal: the first outlives the controller, the second ends the removal soon."""
     with ThreadPoolExecutor(1) as pool:
         follows = pool.submit(cluster.remove_broker, victim, throttle=SLOW)
         wait_until(lambda: follows.done() or _under_way(cluster, victim), what="its first moves")

@@ -30,7 +30,7 @@ from tests.support.tls_world import install
 CA, ANOTHER = trustme.CA(), trustme.CA()
 HOSTS = ("127.0.0.1", "localhost")
 PASSWORD = "pa$$word of the tests"
-SOON = {"heartbeat.interval.ms": 300}  # by which a member hears of a rebalance
+SOON = {"heartbeat.interval.ms": 300}  # a member hears of a rebalance by its heartbeat
 
 
 def leaf(authority: trustme.CA = CA, until: datetime | None = None) -> trustme.LeafCert:
@@ -38,7 +38,7 @@ def leaf(authority: trustme.CA = CA, until: datetime | None = None) -> trustme.L
 
 
 class Pool:
-    """What librdkafka says of its connections: how many have ended. It makes those late that it does not need yet."""
+    """Counts the connections of librdkafka that have ended. It opens a connection only when it needs one."""
 
     def __init__(self) -> None:
         self.ended = 0
@@ -51,7 +51,7 @@ class Pool:
 
 
 def serial(address: str) -> int:
-    """Of the certificate that a new connection is shown, whoever has signed it."""
+    """The serial number of the certificate that a new connection is shown, whoever has signed it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     host, _, port = address.partition(":")
@@ -89,7 +89,7 @@ def put(path: Path, text: str) -> None:
 
 
 def problems(cluster: Cluster) -> list[str]:
-    """Why each broker does not use the certificate that stands in its file."""
+    """For each broker, the reason why it does not use the certificate in its file."""
     return [str(broker["load"]["tls"][0]["problem"]) for broker in cluster.status()["brokers"]]
 
 
@@ -146,7 +146,8 @@ def test_from_plaintext_to_sasl_ssl_new_certificates_and_a_new_secret_under_load
         wait_until(lambda: moved.changes and moved.values, what="a member that has moved")
         former.end()
         former.client.close()
-        # A coordinator that is restarted before the next generation has who left until his session ends, as in Kafka.
+        # A coordinator that restarts before the next generation keeps a member that left until its session ends: so
+        # does Kafka's.
         wait_until(lambda: moved.changes[-1] == ("assigned", 3), what="a member that has all")
 
         # The first listener goes.

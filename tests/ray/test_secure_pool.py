@@ -42,7 +42,7 @@ def settings(broker: SecureBroker, tmp_path: Path) -> dict[str, Any]:
 
 
 def _seen_by_others() -> str:
-    """What command lines, environments and Ray's logs of this run have."""
+    """The command lines and environments of this run's processes, and Ray's logs."""
     found = words_of_family()
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     found += [path.read_text(errors="replace") for path in logs.rglob("*") if path.is_file()]

@@ -35,7 +35,7 @@ def drowsy(start: Callable[..., Cluster]) -> Iterator[Cluster]:
 
 
 def row(cluster: Cluster, group: str) -> dict[str, Any] | None:
-    """What status says of the group's partition; None while it is being woken."""
+    """The row of the group's partition in the status; None while it is being woken."""
     partition = partition_for_group(group, 50)
     rows = [s for broker in full_status(cluster)["brokers"] for s in broker["shards"] if s["partition"] == partition]
     assert len(rows) <= 1
@@ -54,7 +54,7 @@ def in_state(cluster: Cluster, group: str, state: str) -> dict[str, Any]:
 
 
 def end_in_ray(pid: int) -> str | None:
-    """How an actor with this process has ended, in Ray's words; None while it lives for Ray."""
+    """Ray's cause of death for the actor with this process; None while Ray takes it for alive."""
     rows = [row for row in ray._private.state.actors().values() if row["Pid"] == pid]
     return str(rows[-1]["DeathCause"]) if rows and rows[-1]["State"] == "DEAD" else None
 

@@ -15,7 +15,7 @@ from tests.support.librdkafka import KEEPS_BROKERS
 
 
 class InBackground(ABC):
-    """What `_run` does goes on in a thread of its own for as long as the block, or until `end`."""
+    """Runs `_run` in a thread of its own for as long as the block, or until `end`."""
 
     def __init__(self) -> None:
         self._ended = threading.Event()

@@ -42,7 +42,7 @@ def main() -> int:
         return _quorum(chosen)
     from tests.sim import bugs, run  # noqa: F401 - so that none of it is looked at by the collector again
 
-    # What a process that was killed had only just begun is nobody's mistake.
+    # A killed process leaves coroutines that were never awaited: that is no mistake.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     gc.collect()
     gc.freeze()

@@ -1,6 +1,6 @@
 """Bugs planted on purpose, to prove that the invariants would find them. Product code knows nothing of them.
 
-Each is a function that returns what to exchange in the product for one run: (owner, name, value).
+Each is a function that returns the changes of the product for one run: (owner, name, value).
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ BUGS: dict[str, Callable[[], Changes]] = {
 
 
 def planted(name: str) -> Changes:
-    """What to exchange in the product for a bug; nothing for no name.
+    """The changes of the product that plant a bug; none for no name.
 
-    Raises KeyError, and AttributeError for what the product does not have: nothing would be exchanged.
+    Raises KeyError, and AttributeError for an attribute that the product does not have: the bug would not be planted.
     """
     changes = BUGS[name]() if name else []
     for owner, attribute, _ in changes:
@@ -159,7 +159,7 @@ def acks_without_append() -> Changes:
 
 @bug
 def watermark_ignores_proposed() -> Changes:
-    """A joiner does not count until its joining is recorded: elected before that is known, it lacks records."""
+    """A joiner does not count before its joining is recorded; elected before the leader knows, it lacks records."""
     return [(LeaderReplica, "counted", property(lambda self: self.isr))]
 
 
@@ -271,7 +271,7 @@ def metadata_not_written() -> Changes:
 
 @bug
 def told_before_committed() -> Changes:
-    """The controller tells and answers what is decided, whether it commits or not."""
+    """The controller publishes and answers changes that are decided, whether they commit or not."""
     return [
         (Commit, "then", lambda self, committed, dropped=None: committed()),
         (LateLog, "committed", property(lambda self: self.decided)),
@@ -324,7 +324,7 @@ def produce_answered_before_safe() -> Changes:
 
 @bug
 def appended_after_leadership_was_lost() -> Changes:
-    """A batch that a thread has checked is appended whoever leads the partition by then."""
+    """A batch that a thread has checked is appended, though the broker may lead the partition no more."""
     produce = actors.broker.handlers.produce
     append_checked = produce._append_checked
 

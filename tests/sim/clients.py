@@ -1,6 +1,6 @@
-"""Who uses the cluster: what all clients are, and those who produce and read. Members of groups are members.py's.
+"""The clients of the cluster: their common base, producers and readers. Members of groups are in members.py.
 
-The network code is actors.client's; only the user's thread, which there may block, is a coroutine here.
+The network code is actors.client's; only the user's thread, which may block in the product, is a coroutine here.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Client:
 
 
 _LONG_TO_CHECK = bytes(AT_ONCE.plain_bytes)
-"""What is checked in a thread, and stays small in the log."""
+"""A value so long that a broker checks its batch in a thread; compressed, it stays small in the log."""
 
 
 class Producer(Client):

@@ -1,6 +1,6 @@
-"""The controller, the brokers and their shards as simulated processes, and who starts and ends them.
+"""The controller, the brokers and their shards as simulated processes, and the code that starts and ends them.
 
-Does for Ray: what the `actor.py` of actors/controller, actors/broker and actors/offsets_partition do there, is here.
+It stands in for Ray, and for the `actor.py` of actors/controller, actors/broker and actors/offsets_partition.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class SimBroker:
         self.machine = Machine(cluster.sim, self.host)
         self.machine.disk = Disk(cluster.sim, cluster.folder / self.host)
         self.nodes = 1
-        """How many machines it has been given: another one when it is replaced."""
+        """The number of machines it has had: a replacement gives it another one."""
         self.lost = False
-        """Whether its machine is gone, as far as Ray can tell, and no other has taken its place."""
+        """True if Ray takes its machine for gone, and no other has taken its place."""
         self.fenced = 0
-        """How many of its processes have found that it was replaced."""
+        """The number of its processes that have found that it was replaced."""
         self.process: Process | None = None
         self.server: BrokerServer | None = None
         self.shards: dict[Process, ShardProcess | None] = {}
@@ -117,7 +117,7 @@ class SimBroker:
             self.cluster.sim.after(0, process.kill)
 
     def _closed(self, process: Process, launcher: Process | None) -> None:
-        """The kernel closes a dead process's files. Whoever has it started hears if it had not begun to serve."""
+        """The kernel closes a dead process's files. Its starter hears of it if it had not begun to serve."""
         if process is not self.process:
             return  # of a machine that is not the broker's any more
         if self.cluster.starts_twice:
@@ -137,7 +137,7 @@ class SimBroker:
             self.process.kill()
 
     async def stop(self, *, hands_over: bool) -> None:
-        """A clean stop; whoever started it starts it again."""
+        """A clean stop; its starter starts it again."""
         process, server = self.process, self.server
         assert process is not None
         assert server is not None
@@ -183,7 +183,7 @@ class SimBroker:
         self.machine.up = False
         for process in list(self.machine.processes):
             process.kill(silently=True)
-        # Whoever still sends to it hears in the end that there is no such host.
+        # A peer that still sends to it hears in the end that there is no such host.
         sim.after(3 * SECOND, sim.network.rebooted, self.host)
 
     def take_another_node(self) -> None:
@@ -229,7 +229,7 @@ class SimBroker:
 
 
 class Cluster:
-    """Everything that serves. Does for the controller's Launcher, too."""
+    """Everything that serves. It stands in for the controller's Launcher, too."""
 
     def __init__(
         self,
@@ -396,7 +396,7 @@ class Cluster:
         return self.sim.random.choice(self.controllers)
 
     def find_controller(self) -> tuple[str, int, Secrets]:
-        """Where it is. Raises ConnectionError while there is none."""
+        """The address of one that runs, and its secrets. Raises ConnectionError while there is none."""
         address = self._address
         if self.controllers:
             address = self.sim.random.choice(self.controllers).address
@@ -453,7 +453,7 @@ class Cluster:
             self.brokers[waiting].start_shard(name)
 
     def shard_ended(self, name: str) -> None:
-        """What Ray tells the launcher of a process that it has started."""
+        """Ray tells the launcher that a process it was to start is gone, or could not start."""
         self._starts.over(name)
 
     def start_monitor(self) -> None: ...
@@ -464,7 +464,7 @@ class Cluster:
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
         return look(pid)
 
-    # -- what is true
+    # -- the truth
 
     @property
     def present(self) -> list[SimBroker]:
@@ -483,7 +483,7 @@ class Cluster:
         return self.truth.partition(topic, index)
 
     def ready(self) -> bool:
-        """Whether every broker serves and knows of the others."""
+        """True if every broker serves, and all are registered and know of one another."""
         return self.controller is not None and self.controller.ready() and all(b.server for b in self.present)
 
     def bootstrap(self) -> tuple[tuple[str, int], ...]:

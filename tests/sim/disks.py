@@ -1,7 +1,7 @@
-"""What a machine's disk keeps: everything while it runs; after its crash what was synced, and some of the rest.
+"""A machine's disk: it keeps everything while the machine runs, and synced bytes and some of the rest after a crash.
 
-Files lie in a folder of the host's memory, so that the real code for them runs. Kept here is how much of each file has
-been synced, and what small files held before they were replaced without being synced.
+Files lie in a folder of the host's memory, so that the product's code reads and writes them. This module remembers how
+much of each file has been synced, and the contents of small files that were replaced without a sync.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Disk:
         self.sim = sim
         self.folder = folder
         self.failing = 0.0
-        """How often a write or a sync fails."""
+        """The probability that a write or a sync fails."""
         self._synced: dict[int, int] = {}  # by inode: this many bytes survive a crash
         self._replaced: dict[Path, bytes | None] = {}  # small files whose newest content may not survive
         folder.mkdir(parents=True)
@@ -53,11 +53,11 @@ class Disk:
             self._replaced[path] = path.read_bytes() if path.exists() else None
 
     def replaced_durably(self, path: Path) -> None:
-        """What a small file held before does not matter any more."""
+        """The former content of a small file cannot come back any more."""
         self._replaced.pop(path, None)
 
     def crash(self) -> None:
-        """The machine loses its power: what was not synced is lost, torn, or there."""
+        """The machine loses its power: bytes that were not synced are lost, torn, or there."""
         chance = self.sim.random
         for path in sorted(self.folder.rglob("*" + _SEGMENT)):
             status = path.stat()
@@ -88,7 +88,7 @@ class Disk:
 
 
 class SimFileWriter(FileWriter):
-    """How the processes of a machine write to its disk."""
+    """The file writer of a machine's processes, on its simulated disk."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -125,4 +125,4 @@ class SimFileWriter(FileWriter):
             self.fsync(file.fileno())
 
     def fsync_directory(self, path: Path) -> None:
-        """What folders hold is never lost here."""
+        """Do nothing: entries of folders are never lost here."""

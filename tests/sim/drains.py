@@ -1,7 +1,8 @@
 """Ray nodes that are drained, and drains that are taken back, while all else befalls the cluster. Invariant:
 
-drained-leads       once the controller has been told, no broker on a drained node leads what another one leads that is
-                    in sync and has come to this controller; unless all living brokers are on such nodes
+drained-leads       once the controller knows of a drain, no broker on a drained node leads a partition that another
+                    broker could lead, one in sync and registered with this controller; unless all living brokers are
+                    on drained nodes
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LOOK_US = SECOND
 
 
 class Drains:
-    """Does what Ray and the thread that asks it do, and watches."""
+    """Stands in for Ray and the thread that asks it, and watches."""
 
     def __init__(self, world: World) -> None:
         self.sim = world.sim
@@ -39,7 +40,7 @@ class Drains:
         self.sim.after(_LOOK_US, self.begin)
 
     def node_is_drained(self) -> bool:
-        """Of a broker that is there, dead or stands still."""
+        """Drain the node of a broker, whether the broker lives, is dead or stands still."""
         node = self.cluster.node_of(self.sim.random.choice(self.cluster.present).id)
         if node in self._nodes:
             return False
@@ -58,10 +59,10 @@ class Drains:
     def figures(self) -> dict[str, int]:
         return {"led_elsewhere": self.led_elsewhere}
 
-    # -- what must hold
+    # -- invariants
 
     def hooks(self) -> list[tuple[Any, str, Any]]:
-        """What is exchanged in the product for the length of the run."""
+        """The functions of the product that are exchanged for the length of the run."""
         return [
             (BrokerChanges, "drained_led_elsewhere", self._watch_changes(BrokerChanges.drained_led_elsewhere)),
             (Draining, "told", self._watch_told(Draining.told)),

@@ -1,7 +1,7 @@
-"""Virtual time, processes, and an event loop for each: what asyncio asks of a loop, without a clock or a thread.
+"""Virtual time, processes, and an event loop for each: asyncio's interface of a loop, without a clock or a thread.
 
-A process can be killed (nothing of it runs any more), stopped, and starved (what is due waits until it goes on, or is
-fed). Sockets are network.py's.
+A process can be killed (nothing of it runs any more), stopped, and starved (due callbacks wait until it goes on, or is
+fed). Sockets are in network.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ViolationError(AssertionError):
 
 
 class BusyThreads(Executor):
-    """Threads in which others' jobs may be first: a job of one in five ends so late that all may have changed."""
+    """Threads that have other jobs, too: one job in five ends so late that everything may have changed meanwhile."""
 
     BUSY = 0.2
     MOST_JOB_US = 15 * SECOND
@@ -40,7 +40,7 @@ class Machine:
     """A computer: a name on the network, a disk, and clocks of its own."""
 
     MOST_JOB_US = 20 * MS
-    """How long other threads usually take over a job, most of which wait for the disk."""
+    """The usual upper bound of a job's time in another thread; most jobs wait for the disk."""
 
     def __init__(self, sim: Simulation, host: str) -> None:
         self.sim = sim
@@ -64,7 +64,7 @@ class Machine:
 
 
 class Handle:
-    """Something to be called in a process. Does for asyncio's Handle and TimerHandle."""
+    """A callback due in a process. It stands in for asyncio's Handle and TimerHandle."""
 
     __slots__ = ("_args", "_callback", "_due", "_process")
 
@@ -163,7 +163,7 @@ class Process:
         self._thaw()
 
     def is_fed(self) -> None:
-        """It has done what has come while it starved, and waits again."""
+        """It has handled all that came while it starved, and waits again."""
         self.starved_since_us = None
 
     def _thaw(self) -> None:
@@ -173,7 +173,7 @@ class Process:
 
 
 class Simulation:
-    """Whose turn it is."""
+    """The scheduler: it runs each callback of each process in its turn."""
 
     current: Simulation | None = None
 
@@ -188,11 +188,11 @@ class Simulation:
         self.network: Network
         self.steps = 0
         self.digest = 0
-        self.calm = False  # with no more faults to come, nobody takes very long over anything
+        self.calm = False  # with no more faults to come, no job takes very long
         self.over = False
         self.failure: BaseException | None = None
         self.judge_kill: Callable[[Process], None] = lambda process: None
-        """Told whom the product kills for its silence."""
+        """Told of each process that the product kills for its silence."""
         self._timers: list[tuple[int, int, Handle]] = []
         self._count = 0
         self._pids = 1000
@@ -202,7 +202,7 @@ class Simulation:
         return self._pids
 
     def note(self, data: bytes) -> None:
-        """Make what happened part of the run's fingerprint."""
+        """Add an event to the run's fingerprint."""
         self.digest = crc32(data, self.digest ^ (self.now & 0xFFFFFFFF))
 
     def say(self, text: str) -> None:
@@ -210,7 +210,7 @@ class Simulation:
             sys.stdout.write(f"{self.now / SECOND:9.4f}  {text}\n")
 
     def fail(self, name: str, text: str) -> None:
-        """An invariant does not hold: the run ends after this step, whoever catches the exception."""
+        """An invariant does not hold: the run ends after this step, even if the product catches the exception."""
         violation = ViolationError(f"{name}: {text}")
         if self.failure is None:
             self.failure = violation
@@ -228,7 +228,7 @@ class Simulation:
         return self.at(self.now + delay_us, None, callback, *args)
 
     def run_until(self, end_us: int, done: Callable[[], bool] | None = None) -> bool:
-        """Let time pass up to `end_us`, or until `done`, which is asked now and then. Whether it was done."""
+        """Let time pass up to `end_us`, or until `done`, which is asked now and then. True if it was done."""
         try:
             return self._run_until(end_us, done)
         finally:
@@ -281,7 +281,7 @@ class Simulation:
         Simulation.current = self
 
     def end(self) -> None:
-        """Nothing happens any more; what remains of processes may be collected in any order."""
+        """Nothing happens any more; the remains of processes may be collected in any order."""
         self.over = True
         for process in list(self.processes.values()):
             process.alive = False
@@ -291,7 +291,7 @@ class Simulation:
         self._timers.clear()
 
     def discard(self) -> None:
-        """Let go of everything, so that what was left in the middle of something ends now and not in the next run."""
+        """Let go of everything, so that coroutines left in the middle end now and not in the next run."""
         self.processes.clear()
         self.process = None
 
@@ -380,7 +380,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     async def create_unix_connection(self, factory: Any, path: Any = None, **options: Any) -> Any:  # type: ignore[override]
         return await self._sim.network.connect(self._process, factory, ("unix", path))
 
-    # -- the rest of what asyncio asks
+    # -- the rest of asyncio's interface
 
     def get_debug(self) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""What a simulated process is made with: its machine's clocks and kernel, the simulation's chance, and a helper."""
+"""The environment of a simulated process: its machine's clocks and kernel, the simulation's chance, and a helper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHARED: Final = Collector(*[lambda: None] * 4)
 
 
 def environment_of(process: Process) -> Environment:
-    """What a simulated process has from its machine."""
+    """The environment that a process has from its machine."""
     machine, sim = process.machine, process.sim
 
     def started_at(pid: int) -> int:

@@ -1,7 +1,7 @@
-"""Watches who is expelled from consumer groups, and why. The invariant:
+"""Watches the expulsions from consumer groups, and their reasons. The invariant:
 
-expelled    a member whose session is said to be over was not heard for that long; one that is said not to have given
-            something back was told to, and had all of its own rebalance timeout for that
+expelled    a member that is expelled for its session was silent for that long; one that is expelled because it has not
+            given partitions back was told to, and had all of its own rebalance timeout for that
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Expulsions:
         self.sim = sim
         self._asked: dict[int, int] = {}
         self.heard: dict[Key, int] = {}
-        """When the last heartbeat came that was answered well, or when the group was loaded."""
+        """Time of the last heartbeat that was answered without an error, or of the group's load."""
         self._told: dict[Key, tuple[Current, int]] = {}
-        """What a member has to give back, and when that was decided (monotonic ms)."""
+        """The assignment by which a member has to give something back, and the time of the decision (monotonic ms)."""
 
     def hooks(self) -> list[tuple[Any, str, Any]]:
-        """What is exchanged in the product for the length of the run."""
+        """The functions of the product that are exchanged for the length of the run."""
         return [
             (service._Asked, "__init__", self._watch_requests(service._Asked.__init__)),
             (GroupService, "_answer", self._watch_answers(GroupService._answer)),
@@ -100,7 +100,7 @@ class Expulsions:
 
         return steps
 
-    # -- what has to be given back
+    # -- partitions to give back
 
     def _watch_orders(self, product: Any) -> Any:
         def committed(timing: Timing, group: ConsumerGroup, changes: Iterable[GroupChange], since: Now) -> None:

@@ -1,6 +1,6 @@
-"""What befalls the cluster: processes die and stop, machines lose power, networks stall and break, clocks jump.
+"""The faults: processes die and stop, machines lose power, networks stall and break, clocks jump.
 
-Faults of one machine at a time where the promise is for one; everything else may come together.
+Where the cluster promises to survive the fault of one machine, one at a time fails; all other faults may come together.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ class Faults:
         kind = self.sim.random.choice(self._kinds)
         if kind():
             self.happened[kind.__name__] += 1
-        # Calm enough for the cluster to come back at times, and sometimes one fault upon another.
+        # At times calm enough for the cluster to come back, and sometimes one fault upon another.
         calm = self.sim.random.random() < 0.7
         self.sim.after(self.sim.random.randint(300, 1_800) * MS if calm else 50 * MS, self._next)
 
     def heal(self) -> None:
-        """No more faults; what they left behind is repaired."""
+        """End the faults, and repair the damage that they left."""
         self._on = False
         self.sim.calm = True
         self.sim.network.slow = False
@@ -113,7 +113,7 @@ class Faults:
     def figures(self) -> dict[str, int]:
         return dict(self.happened)
 
-    # -- who
+    # -- victims
 
     def _broker(self) -> SimBroker:
         return self.sim.random.choice(self.cluster.present)
@@ -198,7 +198,7 @@ class Faults:
         return True
 
     def partition_moves(self) -> bool:
-        """A partition gets other replicas, or what moves stays: as AlterPartitionReassignments has it."""
+        """A partition gets other replicas, or its move is cancelled, as by AlterPartitionReassignments."""
         server, process = self.cluster.controller, self.cluster.controller_process
         if server is None or process is None or not process.alive or not server.metadata.topics:
             return False
@@ -298,7 +298,7 @@ class Faults:
         return bool(cut)
 
     def controller_out_of_reach(self) -> bool:
-        """A broker that everybody but the controller can talk to, or that it hears, or that hears it."""
+        """A broker and the controller do not reach each other, or only in one direction; all others reach both."""
         broker, controller = self._broker().host, self.cluster.machine.host
         until_us = self.sim.now + self._for_a_while()
         match self.sim.random.randrange(3):
@@ -346,11 +346,11 @@ class Faults:
         return True
 
     def message_again(self) -> bool:
-        """What brokers say to each other comes again, late: as after a retry over a path nobody thought of."""
+        """Messages between brokers arrive once more, late, as after a retry over an unexpected path."""
         return self.world.witness.repeat_messages()
 
     def clock_jumps(self) -> bool:
-        """Wall clocks only: the monotonic one is what deadlines go by."""
+        """Only a wall clock jumps: deadlines go by the monotonic one."""
         machine = self.sim.random.choice(self._machines())
         machine.wall_offset_us = self.sim.random.randint(-_HOUR_US, _HOUR_US)
         return True

@@ -22,11 +22,11 @@ from tests.sim.engine import Simulation
 
 Persisted = GroupMetadata | ConsumerState | None
 _OF_OFFSETS = (b"\x00\x00", b"\x00\x01")
-"""How the keys of offsets begin."""
+"""The first bytes of the keys of offsets."""
 
 
 class _Place(NamedTuple):
-    """Where a group stood when its last batch had committed."""
+    """The epochs of a group when its last batch had committed."""
 
     group_type: str
     number: int
@@ -46,18 +46,18 @@ class CommittedGroups:
         self._emptied: set[str] = set()
         """Groups that had no members before their last batch, or for a moment in it."""
         self.happened = Counter[str]()
-        """How often a group with members got the other protocol."""
+        """Counts the groups with members that got the other protocol."""
 
     def persisted(self, group_id: str) -> Persisted:
-        """What the log says of a group: of a classic one its record. It is not to be changed."""
+        """A group's state by the log: of a classic one its record. The caller does not change it."""
         found = self._state.get(group_id)
         return found.persisted if found is not None else None
 
     def holds(self, group_id: str, claim: Claim) -> bool:
-        """Whether a claim is that of a member, and counts, by the group's log."""
+        """True if the claim's member and its epoch are valid by the group's log."""
         match self.persisted(group_id):
             case ConsumerState() as state:
-                # A static member that is away for a while has said so, or its client has, for want of polls.
+                # The epoch is below 0 of a static member that has left for a while, or whose user has stopped polling.
                 return claim.member_id in state.metadata and state.current_of(claim.member_id).epoch >= 0
             case GroupMetadata() as metadata:
                 is_current = not claim.is_static or claim.generation == metadata.generation_id
@@ -84,9 +84,9 @@ class CommittedGroups:
             self._judge(group_id, is_new_target=computed)
 
     def _is_empty_by(self, change: object) -> bool:
-        """Whether a record says that a group has no members.
+        """True if the record says that its group has no members.
 
-        While a consumer group becomes a classic one it has none for a moment, but no record says so.
+        A consumer group that becomes a classic one has none for a moment, but no record says so.
         """
         if isinstance(change, GroupPut):
             return not change.metadata.members

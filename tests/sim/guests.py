@@ -1,7 +1,7 @@
-"""A guest beside each partition's log, and who asks it: a counter that nobody may lose count of. Its invariants:
+"""A guest beside each partition's log, a counter, and the client that asks it. Its invariants:
 
-counter-survives    no increment that was acknowledged is lost, and none is there that nobody asked for; the counts that
-                    are answered and shown are those of the log, and do not go back
+counter-survives    no increment that was acknowledged is lost, and none is there that nobody asked for; the counts in
+                    answers and fetches are those of the log, and do not go back
 led-together        a state partition has the leader of its data partition, or none
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.sim.run import World
 
 _STALE_US = LEASE_MS * MS + 100 * MS
-"""So long a leader that has been replaced may show what it knew."""
+"""For so long a leader that has been replaced may show its last count."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Counts:
     attempted: set[str] = field(default_factory=set)
     acknowledged: dict[int, str] = field(default_factory=dict)
     shown: list[tuple[int, int]] = field(default_factory=list)
-    """When a count was shown, as an answer or in a fetch, and the highest one that was until then."""
+    """The times at which an answer or a fetch showed a count, each with the highest count shown until then."""
 
     def show(self, now_us: int, count: int) -> None:
         highest = max(count, self.shown[-1][1]) if self.shown else count
@@ -155,7 +155,7 @@ class Counting:
                 yield index, seat
 
     def _judge_seat(self, broker: SimBroker, index: int, seat: Seat) -> None:
-        """While it may lead, a guest that serves holds what its log says."""
+        """While it may lead, a guest that serves holds the state of its log."""
         assert broker.server is not None
         context, state = broker.server.context, seat.state_log
         info, log = context.metadata.partition(state.topic, state.index), broker.log(state.topic, state.index)
@@ -179,7 +179,7 @@ class Counting:
     # --- in the end ---
 
     def at_rest(self, others: Callable[[], bool]) -> Callable[[], bool]:
-        """Whether all others are as they should be, and each counter has counted since the last fault."""
+        """True if `others` are at rest, and each counter has counted since the last fault."""
         before = [len(counts.acknowledged) for counts in self.counts]
 
         def look() -> bool:

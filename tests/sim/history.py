@@ -1,4 +1,4 @@
-"""What clients were told, and whether later answers keep what earlier ones promised. The invariants of the outside.
+"""The answers that clients got; later answers keep the promises of earlier ones. The invariants of the outside.
 
 register         a read of a committed offset gives the last acknowledged commit or a later attempted one
 one-owner        in one generation of a group a partition has one owner; a group that expired begins anew (and see
@@ -40,7 +40,7 @@ class History:
     attempts: dict[Place, dict[int, Attempt]] = field(default_factory=dict)
     owners: dict[tuple[str, int], dict[TopicPartition, str]] = field(default_factory=dict)
     records: dict[tuple[str, int], dict[int, bytes]] = field(default_factory=dict)
-    """What stands at an offset, as an acknowledgement or a fetch said."""
+    """The value at each offset, as an acknowledgement or a fetch said."""
     acked: dict[tuple[str, int], dict[int, bytes]] = field(default_factory=dict)
     commits_acked: int = 0
     reads: int = 0
@@ -50,7 +50,7 @@ class History:
     fleeting: set[str] = field(default_factory=set)
     """Groups that commit offsets which expire soon."""
     sleeps: int = 0
-    """How often a shard has gone to sleep."""
+    """The number of times that a shard has gone to sleep."""
     claims: Claims = field(init=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class History:
         return [attempt for _, attempt in begun]
 
     def end_commit(self, attempts: list[Attempt], *, acked: bool, refused: str = "") -> None:
-        """Acknowledged, or refused by a code that says it will never happen, or unknown."""
+        """The commit is acknowledged, refused by a code that says it never takes effect, or of unknown outcome."""
         self.commits_acked += acked
         for attempt in attempts:
             attempt.refused = refused
@@ -111,7 +111,7 @@ class History:
                 )
 
     def expired(self, group: str) -> None:
-        """The group is gone, with all its members. One of its name counts its generations from the beginning."""
+        """The group is gone, with all its members. A new one of this name counts its generations from the beginning."""
         for key in [key for key in self.owners if key[0] == group]:
             del self.owners[key]
 
@@ -131,7 +131,7 @@ class History:
             self.saw(topic, index, offset, value)
 
     def saw(self, topic: str, index: int, offset: int, value: bytes) -> None:
-        """A client reads, or is told, what stands at an offset."""
+        """A client reads, or is told, the value at an offset."""
         known = self.records.setdefault((topic, index), {}).setdefault(offset, value)
         if known != value:
             self.sim.fail("records-survive", f"{topic}-{index} at {offset}: was {known!r}, is {value!r}")

@@ -1,11 +1,11 @@
 """Looks at the whole cluster now and then, and when it should be at rest. Its invariants:
 
-replay              an active shard's state is what its log says, and so is what is kept of one that sleeps
+replay              an active shard's state is that of its log, and so is the state that is kept of one that sleeps
 one-shard           a broker gives a partition to one process at a time
-answered-once       whoever is parked is known to somebody who will answer
+answered-once       every parked request is known to somebody who will answer it
 progress            long after the last fault every partition has its leader and replicas, every group is Stable, and
-                    what has expired is gone
-records-survive     in the end what was acknowledged is on every replica
+                    expired offsets are gone
+records-survive     in the end all acknowledged records are on every replica
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SOON_MS = 10_000
 
 
 class Inspector:
-    """What there is to see, at any time, in all processes at once."""
+    """Sees all processes at once, at any time."""
 
     def __init__(self, sim: Simulation, cluster: Cluster, history: History) -> None:
         self.sim = sim
@@ -50,14 +50,14 @@ class Inspector:
         self.history = history
         self.logs = CommittedLogs(sim)
         self.why = ""
-        """What was still missing when the cluster was last looked at."""
+        """The reason why the cluster was not at rest at the last look."""
         self.healed_us: int | None = None
         self.replays = 0
 
     # -- at rest
 
     def at_rest(self, members: list[Member]) -> Callable[[], bool]:
-        """Whether everything is as it should be long after the last fault."""
+        """A function that tells if the cluster and its groups have come to rest after the last fault."""
         self.healed_us = self.sim.now
 
         def look() -> bool:
@@ -84,7 +84,7 @@ class Inspector:
         return self._overdue()
 
     def _overdue(self) -> str:
-        """What is still there though it expires about now, by the clock of the broker that leads its partition."""
+        """Name a group with offsets that expire about now, by the clock of the broker that leads its partition."""
         for group_id in sorted(self.history.fleeting):
             index = partition_for_group(group_id, len(self.cluster.truth.topics[OFFSETS_TOPIC].partitions))
             partition = self.cluster.partition(OFFSETS_TOPIC, index)
@@ -165,14 +165,14 @@ class Inspector:
         self.sim.after(_LOOK_US, self.keep_watching)
 
     def judge_shards(self) -> None:
-        """Every active shard holds what its log says, and forgets nobody who waits."""
+        """Every active shard holds the state of its log, and forgets nobody who waits."""
         for broker in self.cluster.brokers:
             if broker.server is not None:
                 self.judge_links(broker.server.coordinators)
                 self._judge_sleepers(broker, broker.server.coordinators[GROUPS])
             for process, shard in list(broker.shards.items()):
                 log = broker.log(OFFSETS_TOPIC, shard._partition) if shard is not None else None
-                # While one is stopped, its broker's log may be compacted beyond what it knows: nothing to compare.
+                # The log of a stopped shard may be compacted beyond the shard's state: there is nothing to compare.
                 runs = process.alive and not process.stopped
                 if shard is not None and log is not None and shard._shard is not None and runs:
                     self._judge_shard(shard._shard, log, f"{broker.host}'s shard {shard._partition}")
@@ -189,7 +189,7 @@ class Inspector:
             self.sim.fail("replay", f"{name} holds {state}, its log says {replayed}")
 
     def _judge_sleepers(self, broker: SimBroker, hub: ShardHub) -> None:
-        """What a broker keeps of a partition that sleeps is what its log says, while it leads it."""
+        """A broker's notes of a sleeping partition agree with its log, while the broker leads it."""
         for index, sleeper in hub.sleeping.items():
             partition, log = self.cluster.partition(OFFSETS_TOPIC, index), broker.log(OFFSETS_TOPIC, index)
             if (
@@ -211,7 +211,7 @@ class Inspector:
                 self.sim.fail("replay", f"{broker.host} keeps {sleeper.rest} of {index}, its log says {held}")
 
     def _judge_parked(self, shard: GroupShard, name: str) -> None:
-        """Whoever waits in a join or a sync is known to somebody who will answer."""
+        """Every join or sync that waits is known to somebody who will answer it."""
         runtime = shard._runtime
         writes = [write for batch in runtime.writer._batches() for write in batch.writes]
         known = {id(write._parked.token) for write in writes if isinstance(write, ReplacementWrite)}
@@ -232,7 +232,7 @@ class Inspector:
                 self.sim.fail("one-shard", f"{count} processes were given offsets partition {partition}")
 
     def judge_logs(self) -> None:
-        """At rest: what was acknowledged is on every replica."""
+        """At rest: all acknowledged records are on every replica."""
         self.judge_shards()
         for (topic, index), acked in self.history.acked.items():
             partition = self.cluster.partition(topic, index)
@@ -246,7 +246,7 @@ class Inspector:
                         self.sim.fail("records-survive", text + repr(held.get(offset)))
 
     def judge_unanswered(self) -> None:
-        """At rest, what shards owe is what they park, and that is not old."""
+        """At rest: shards owe only the answers that they have parked, and none of these is old."""
         for broker in self.cluster.brokers:
             if broker.server is not None:
                 for link in broker.server.coordinators[GROUPS].partitions.links.values():

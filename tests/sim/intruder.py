@@ -1,4 +1,4 @@
-"""One who must never succeed: with memberships that are over, with epochs that are not its own, and as a stranger."""
+"""A client whose requests must all be refused: of ended memberships, with others' epochs, and as a stranger."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LOOK_AGAIN = {-1, 14, 15, 16}
 
 
 class Intruder(Client):
-    """Commits with generations that are over and as members nobody knows; beats with epochs that members do not have.
+    """Commits with ended generations and as unknown members; beats with epochs that its members do not have.
 
-    `groups` says what is true of groups with members of the consumer protocol.
+    `groups` is the truth about groups with members of the consumer protocol.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Intruder(Client):
     # -- groups of both protocols
 
     async def _as_of_old_in_a_mixed_group(self, victim: Member, epoch: int, member_id: str) -> None:
-        """A member may commit in an older epoch what it has held since. It has not held these partitions."""
+        """A member may commit in an older epoch for partitions that it has held since. It has not held these."""
         partitions = self._not_held(victim.group, epoch, member_id)
         if partitions:
             index = self.sim.random.choice(partitions)
@@ -77,7 +77,7 @@ class Intruder(Client):
             case GroupMetadata(generation_id=generation):
                 return everything if epoch < generation else []
             case ConsumerState() as state:
-                if member_id not in state.metadata:  # who has been expelled may join again, at this epoch at least
+                if member_id not in state.metadata:  # an expelled member may join again, at this epoch at least
                     return everything if epoch < state.assignment_epoch else []
                 current = state.current_of(member_id)
                 return [] if epoch >= current.epoch else [i for i in everything if not self._held(current, i, epoch)]
@@ -89,7 +89,7 @@ class Intruder(Client):
         return held.get(index, epoch + 1) <= epoch
 
     async def _beat_as_of_old(self, group: str) -> None:
-        """A heartbeat of an epoch that its member has no more, or never had, and that says nothing of what it owns."""
+        """A heartbeat in an epoch that its member has left, or never had; it does not name the owned partitions."""
         state = self.groups.persisted(group)
         if not isinstance(state, ConsumerState):
             return

@@ -1,8 +1,8 @@
-"""Nodes that are lost for good, or so it seems, and what must hold while brokers are replaced. Invariants:
+"""Nodes that are lost for good, or so it seems, and the replacement of their brokers. Invariants:
 
-directory           no broker with another directory than the metadata has is told of it, or leads; one that is awaited
-                    is in no set
-isolated            nobody leads whom no controller has confirmed for `coterie.broker.isolated.ms`
+directory           a broker whose directory is not that of the metadata gets no image, and does not lead; one whose
+                    directory is awaited is in no set
+isolated            no broker leads that no controller has confirmed for `coterie.broker.isolated.ms`
 throttle-kept       followers out of sync are sent no more than `leader.replication.throttled.rate`
 sole-copy-named     no broker is replaced by itself while it alone has everything of a partition
 """
@@ -43,7 +43,7 @@ class LostNodes:
         self._sent: dict[int, tuple[float, int]] = {}  # by leader's process: bytes above the rate, and up to when
 
     def lose(self) -> bool:
-        """One node at a time. What is on it is on others, too; if not, it comes back in the end."""
+        """Lose one node at a time. Others have its records, too; without other copies, it comes back in the end."""
         chance = self.sim.random
         broker = chance.choice(self.cluster.present)
         if any(each.lost or not each.machine.up for each in self.cluster.present):
@@ -85,7 +85,7 @@ class LostNodes:
         return {"replaced": self.replaced, "fenced": sum(broker.fenced for broker in self.cluster.brokers)}
 
     def hooks(self) -> list[tuple[Any, str, Any]]:
-        """What is exchanged in the product for the length of the run."""
+        """The functions of the product that are exchanged for the length of the run."""
         return [
             (Images, "apply", self._watch_images(Images.apply)),
             (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),

@@ -1,4 +1,4 @@
-"""Members of groups, with the product's membership of either protocol, and one who only reads what is committed.
+"""Members of groups, with the product's membership of either protocol, and one that only reads committed offsets.
 
 Only the user's thread, which in the product may block, is a coroutine here.
 """
@@ -37,12 +37,12 @@ from tests.sim.scenario import Group, Speaks
 SESSION_MS = 3_000
 REBALANCE_MS = 3_000
 _PATIENCE_MS = (1_500, 3_000, 6_000)
-"""How long members of the consumer protocol may take to give something up, and to poll."""
+"""The times that members of the consumer protocol may take to give something up, and to poll."""
 _REFUSED_FOR_GOOD = (CommitFailedError, RebalanceInProgressError, FencedInstanceIdError)
 
 
 class Ending(Enum):
-    """What becomes of a member's process."""
+    """The next step of a member's process."""
 
     GOES_ON = 0
     BEGINS_ANEW = 1
@@ -128,7 +128,7 @@ class Member(Client):
             self.member.poll(self.network.now_ms())
             if await self._take_part() is Ending.BEGINS_ANEW:
                 await self.pause(100, 500)
-                self.sim.after(300 * MS, self.start)  # as a user would who was told that this consumer is done for
+                self.sim.after(300 * MS, self.start)  # as a user would after a fatal error of the consumer
                 assert self.process is not None
                 self.sim.after(0, self.process.kill)
                 return
@@ -150,13 +150,13 @@ class Member(Client):
 
     @property
     def _is_settled(self) -> bool:
-        """Whether it may work at what it has."""
+        """True if it may work at its partitions."""
         if isinstance(self.member, ConsumerMembership):
             return self.member.standing.holding
         return self.member.state is MemberState.STABLE
 
     async def _take_part(self) -> Ending:
-        """What the product's poll does; it ends when the user is told to give up."""
+        """Do the product's poll; it ends when the user is told to give up."""
         while True:
             before = self.member.generation
             action = self.member.next_action(self.network.now_ms())
@@ -186,7 +186,7 @@ class Member(Client):
         return CommitOutcome.DONE
 
     async def _listen_slowly(self) -> None:
-        """A listener takes its time, perhaps all that it has."""
+        """A listener takes long, perhaps longer than the member may take to give something up."""
         process = self.slow_listener = self.process
         await self.pause(500, 5_000)
         if self.slow_listener is process:
@@ -194,7 +194,7 @@ class Member(Client):
 
     @property
     def in_listener(self) -> bool:
-        """Whether a listener takes its time: if that is more than it has, its member has yet to leave the group."""
+        """True while a listener runs. If it runs for too long, its member has yet to leave the group."""
         return self.slow_listener is not None and self.slow_listener.alive
 
     def _apply(self, partitions: frozenset[TopicPartition]) -> None:
@@ -232,7 +232,7 @@ class Member(Client):
             await self._commit(sorted(self.positions))
 
     async def read(self, partitions: Iterable[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
-        """The group's offsets, held against what was acknowledged; empty if they cannot be had."""
+        """The group's offsets, checked against acknowledged commits; empty if they cannot be had."""
         begun_us = self.sim.now
         try:
             found = await self.driver.committed(partitions, timeout_ms)

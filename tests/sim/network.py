@@ -1,7 +1,7 @@
 """Sockets between simulated processes: ordered streams that are slow, stall, and break.
 
-What was sent before an end arrives before the end is noticed, or not at all. A machine that is gone says nothing: its
-peers find out when it is back, or never. A partition holds everything up; some connections do not survive that.
+Bytes that were sent before an end arrive before the end is noticed, or not at all. A machine that is gone says nothing:
+its peers find out when it is back, or never. A partition holds everything up; some connections do not survive that.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tests.sim.engine import MS, Machine, Process, Simulation
 Address = tuple[Any, Any]
 
 _LOOK_US = 250 * MS
-"""What waits for a partition to end looks again after this time."""
+"""Bytes that wait for a partition's end are tried again after this time."""
 
 
 class _Socket:
-    """Enough of a socket for those who set options or ask for the port."""
+    """Enough of a socket to set options and to ask for the port."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -32,7 +32,7 @@ class _Socket:
 
 
 class Listener:
-    """A listening socket. Does for asyncio's Server."""
+    """A listening socket. It stands in for asyncio's Server."""
 
     def __init__(self, network: Network, process: Process, factory: Callable[[], Any], address: Address) -> None:
         self._network = network
@@ -66,7 +66,7 @@ class Endpoint(asyncio.Transport):
         self._lost = False
         process.endpoints[self] = None
 
-    # -- what protocols call
+    # -- for protocols
 
     def write(self, data: Any) -> None:
         if self.open and not self.ended and data:
@@ -115,17 +115,17 @@ class Endpoint(asyncio.Transport):
     def set_protocol(self, protocol: Any) -> None:
         self.protocol = protocol
 
-    # -- what the network does
+    # -- for the network
 
     def begin(self, protocol: Any) -> None:
-        """The connection is there; what came before is read now."""
+        """The connection is there; bytes that came before are read now."""
         self.protocol = protocol
         protocol.connection_made(self)
         if self._inbox and not self._scheduled:
             self._schedule(0)
 
     def arrive(self, data: bytes) -> None:
-        """Bytes are on their way here; what comes before they are read is read with them."""
+        """Bytes are on their way here; bytes that come before they are read are read with them."""
         self._inbox.append(data)
         if not self._scheduled:
             self._schedule(self.network.latency(self.local))
@@ -146,7 +146,7 @@ class Endpoint(asyncio.Transport):
         data = b"".join(self._inbox)
         self._inbox.clear()
         network.sim.note(data)
-        # Where a read ends is nobody's promise.
+        # A read may end at any byte.
         if len(data) > 1 and network.sim.random.random() < 0.05:
             cut = network.sim.random.randrange(1, len(data))
             self._inbox.append(data[cut:])
@@ -186,7 +186,7 @@ class Endpoint(asyncio.Transport):
                 if self.open:
                     network.sim.at(network.sim.now + 1, self.process, self._finish)
                 return
-            self._inbox.clear()  # a reset overtakes what was not read
+            self._inbox.clear()  # a reset overtakes unread bytes
         self.open = False
         self.process.endpoints.pop(self, None)
         self._tell_lost()
@@ -197,7 +197,7 @@ class Endpoint(asyncio.Transport):
             self.protocol.connection_lost(None)
 
     def process_died(self, silently: bool) -> None:
-        """The kernel closes what a dead process had open; a machine that is gone closes nothing."""
+        """The kernel closes a dead process's connections; a machine that is gone closes none."""
         self.open = False
         if silently and not self.local:
             self.network.half_open.append(self)
@@ -206,7 +206,7 @@ class Endpoint(asyncio.Transport):
 
 
 class Network:
-    """Who listens where, and who cannot reach whom until when."""
+    """The listeners, and the pairs of machines that cannot reach each other, with the end of that."""
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
@@ -248,7 +248,7 @@ class Network:
                     self.break_off(endpoint)
 
     def mute(self, speaker: str, listener: str, until_us: int) -> None:
-        """What one machine says does not reach another until then; the other way all is well."""
+        """No bytes of `speaker` reach `listener` until then; in the other direction all arrive."""
         self._mute[(speaker, listener)] = max(until_us, self._mute.get((speaker, listener), 0))
 
     def heal(self) -> None:
@@ -257,7 +257,7 @@ class Network:
         self._mute.clear()
 
     def blocked_until(self, to: Endpoint, speaker: Endpoint) -> int:
-        """0 if what `speaker` sends arrives."""
+        """The time until which bytes of `speaker` are held up; 0 if they arrive."""
         if not self._blocked and not self._mute:
             return 0
         hosts = speaker.process.machine.host, to.process.machine.host
@@ -265,7 +265,7 @@ class Network:
         return until if until > self.sim.now else 0
 
     def blocked_until_hosts(self, one: str, other: str) -> int:
-        """0 if two machines can talk."""
+        """The time until which two machines cannot talk; 0 if they can."""
         until = self._blocked.get(frozenset((one, other)), 0)
         return until if until > self.sim.now else 0
 

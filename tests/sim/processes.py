@@ -1,4 +1,4 @@
-"""What the kernel of a simulated machine says of its processes: actors.runtime.liveness asks it who runs."""
+"""The kernel's view of the processes of simulated machines: actors.runtime.liveness asks it which of them run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers that are removed, and others that are added, while all else befalls the cluster. Invariants:
+"""Brokers are removed, and others added, during all other faults. Invariants:
 
 removed-stays-out   a broker is unregistered only when no partition has it as a replica; nobody places anything on one
                     that is being removed or was, lets one register that was, or gives its id out again
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.sim.run import World
 
 _MOST = 4
-"""So many brokers there are at most at a time."""
+"""The largest number of brokers at a time."""
 _THROTTLES = (None, None, 20_000, 0)
 _CHANGES_HIS_MIND = 0.3
 
@@ -37,16 +37,16 @@ class Removals:
         self._called_off = 0
 
     def kinds(self) -> list[Any]:
-        """What happens, as often as it is in this list."""
+        """The events; each happens in proportion to its occurrences in this list."""
         return [self.broker_is_removed, self.broker_is_added] * 6
 
     def figures(self) -> dict[str, int]:
         return {"removals": self.begun, "removed": self.removed, "called_off": self._called_off}
 
-    # -- what happens
+    # -- events
 
     def broker_is_removed(self) -> bool:
-        """A person asks for it; with too few brokers it is refused. Also while it is down, or stands still."""
+        """A person asks to remove a broker, also one that is down or stands still; with too few it is refused."""
         broker = self.sim.random.choice(self.cluster.present)
         throttle = self.sim.random.choice(_THROTTLES)
         return self._at_the_controller(lambda server: self._begin(server, broker.id, throttle))
@@ -94,10 +94,10 @@ class Removals:
         self.sim.at(self.sim.now, process, do, server)
         return True
 
-    # -- what must hold
+    # -- invariants
 
     def hooks(self) -> list[tuple[Any, str, Any]]:
-        """What is exchanged in the product for the length of the run."""
+        """The functions and constants of the product that are exchanged for the length of the run."""
         few_at_a_time = (actors.controller.decisions.removal, "WAVE", 1)  # else one wave is all of it
         return [few_at_a_time, (Publisher, "commit", self._watch_commits(Publisher.commit))]
 

@@ -34,7 +34,7 @@ from tests.sim.witness import Witness
 from tests.support.counter_guest import COUNTER
 
 Change = tuple[Any, str, Any]
-"""An owner, a name of its, and the value to exchange."""
+"""An owner, the name of an attribute, and the value to exchange it for."""
 
 _READY_US = 20 * SECOND
 _HEALED_US = 40 * SECOND
@@ -43,7 +43,7 @@ _HEALED_US = 40 * SECOND
 
 @dataclass(slots=True)
 class Outcome:
-    """How a run ended."""
+    """The end of a run."""
 
     seed: int
     scenario: str
@@ -153,7 +153,7 @@ class World:
         self._judge()
 
     def _judge(self) -> None:
-        """What must hold in the end, at rest: every offset and record there is, read once more."""
+        """Judge the logs, and read every group's offsets once more, at rest."""
         self.witness.judge_logs()
         if self.counting is not None:
             self.counting.judge()
@@ -245,7 +245,7 @@ def run(
 
 @contextmanager
 def _exchanged(changes: list[Change]) -> Iterator[None]:
-    """Have (owner, name, value) in force for a while: planted bugs, and what watches the product."""
+    """Have (owner, name, value) in force for a while: planted bugs, and hooks that watch the product."""
     missing = object()
     kept = []
     try:

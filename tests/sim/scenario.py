@@ -1,4 +1,4 @@
-"""What kind of run a seed is: the settings of the cluster, its groups, and which faults it has to stand."""
+"""The scenario of a seed: the settings of the cluster, its groups, and the faults that it has to survive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Speaks(Enum):
 
 
 class Wish(NamedTuple):
-    """What the members of a group subscribe to: `topics`, by name, or by an expression that matches these."""
+    """The subscription of a group's members: `topics`, by name, or by an expression that matches these."""
 
     topics: frozenset[str] = frozenset({"t"})
     expression: str = ""
@@ -55,23 +55,24 @@ class Group(NamedTuple):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether members of the consumer protocol are among its members."""
+        """True if some of its members may speak the consumer protocol."""
         return any(each is not Speaks.CLASSIC for each in self.speak)
 
 
 LODGER = Group("lodger", "range", (None,), (Speaks.CONSUMER,))
-"""A group that has a member now and then. In a cluster of three offsets partitions no other members are in its."""
+"""A group that has a member now and then. In a cluster of three offsets partitions, no group with other members shares
+its partition."""
 
 LEASE_MS = 2_000
 ALONE_MS = 3_000
-"""For how long a broker without a controller serves, where nodes are lost."""
+"""The time for which a broker without a controller serves, where nodes are lost."""
 REFILL_RATE = 8_000
 """Bytes a second to followers out of sync, where nodes are lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`replicas` and `min_insync` are the promise; the faults must be such as it stands."""
+    """`replicas` and `min_insync` are the promise; the faults stay within it."""
 
     name: str
     replicas: int = 3
@@ -113,7 +114,7 @@ class Scenario:
     """Between two computations of a consumer group's target."""
 
     def settings(self) -> dict[str, str]:
-        """What brokers and controller are configured with: Kafka's names, shorter times."""
+        """The settings of brokers and controller: Kafka's names, shorter times."""
         made = {
             "broker.heartbeat.interval.ms": 500,
             "broker.session.timeout.ms": LEASE_MS,
@@ -163,7 +164,7 @@ class Scenario:
 
     @property
     def has_consumers(self) -> bool:
-        """Whether somebody speaks the consumer protocol."""
+        """True if some group has members of the consumer protocol."""
         return self.lodger or any(group.is_mixed for group in self.groups)
 
     @property
@@ -176,13 +177,13 @@ class Scenario:
 
 
 def started_twice(scenario: Scenario) -> Scenario:
-    """The same with a second process of each broker. What a broker holds it holds alone, and decisions take a while."""
+    """The same with a second process of each broker. Partitions have one replica, and the metadata commits late."""
     alone = replace(scenario, name="started twice", replicas=1, min_insync=1, machines_crash=False, disks_fail=False)
     return replace(alone, flush_messages=None, commits_late=True, starts_twice=True)
 
 
 def scenario_of(seed: int) -> Scenario:
-    """The scenario a seed stands for. Its own chance, so that the run's is not touched."""
+    """The scenario of a seed. It has a random generator of its own, so that the run's is not touched."""
     chance = random.Random(f"scenario {seed}")
     # A static member that dies between the two rebalances of a cooperative hand-over gets its place back without the
     # second, so a partition stays nobody's until the next. Kafka's protocol has it so; here it would be no progress.
@@ -209,7 +210,8 @@ def scenario_of(seed: int) -> Scenario:
 
 
 def _protocols(seed: int, plans: tuple[Plan, ...], *, sleeps: bool) -> dict[str, Any]:
-    """The groups with the protocols of their members: in three of five seeds all are classic. A chance of its own."""
+    """The groups with the protocols of their members: in three of five seeds all are classic. It draws from a random
+    generator of its own."""
     if seed % 5 not in (0, 4):
         return {"groups": tuple(Group(*plan, tuple(Speaks.CLASSIC for _ in plan[2])) for plan in plans)}
     chance = random.Random(f"protocols {seed}")

@@ -44,7 +44,7 @@ Who = tuple[str, int]
 
 
 class Sometimes(UniformAssignor):
-    """`uniform`, which takes as many slices more as the number of members says."""
+    """`uniform`, which takes up to two slices more, by the number of members."""
 
     def steps(self, group: GroupSpec) -> Generator[None, None, Target]:
         for _ in range(len(group.members) % 3):
@@ -53,21 +53,21 @@ class Sometimes(UniformAssignor):
 
 
 class Believed:
-    """What a member of a consumer group knows of itself."""
+    """A member's knowledge of itself in a consumer group."""
 
     def __init__(self, member_id: str) -> None:
         self.member_id = member_id
         self.epoch = JOIN_EPOCH
         self.owned: Partitions = {}
-        """What it uses."""
+        """The partitions that it uses."""
         self.told: Partitions = {}
-        """What it may use. With its next heartbeat, or a later one, it has given the rest back and begun with this."""
+        """The partitions that it may use. By its next heartbeat, or a later one, it uses these and no others."""
         self.said: Partitions | None = None
-        """What it has said last that it owns, if that was taken. It says so again when that has changed."""
+        """The owned partitions in its last heartbeat, if that was taken. It sends them again when they have changed."""
 
 
 class ConsumerMachine(ShardMachine):
-    """Members say the truth of what they own, and do not use what they were not given."""
+    """Members report the partitions that they own, and use only those that they were given."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class ConsumerMachine(ShardMachine):
         self.beats: dict[int, tuple[Who, Believed]] = {}
         self.resolving: int | None = None
         self.is_silent = False
-        """Whether the host has not told yet which topics there are."""
+        """True until the host has told the shard of the topics."""
         self.commits: dict[int, OffsetCommitRequest] = {}
 
     # -- members
@@ -124,7 +124,7 @@ class ConsumerMachine(ShardMachine):
         self.learn()
 
     def learn(self) -> None:
-        """Members remember what they were told, and use no more than that."""
+        """Members remember their answers, and use no other partitions than those."""
         super().learn()
         self.tell_topics()
         for token in [token for token in self.beats if token in self.driver.answers or token in self.dropped]:
@@ -185,7 +185,7 @@ class ConsumerMachine(ShardMachine):
 
     @rule(group=CONSUMER_GROUPS, slow=MEMBERS, comes=MEMBERS, rounds=st.integers(2, 4))
     def grow(self, group: str, slow: int, comes: int, rounds: int) -> None:
-        """Another member comes to a group at work, and one takes its time to give back what it has to."""
+        """Another member comes to a group at work, and an old one is slow to give its partitions back."""
         self.behave(group, {slow, 0, 1} - {comes}, 4)
         self.behave(group, {slow, 0, 1, comes}, rounds, {slow})
 
@@ -268,7 +268,7 @@ class ConsumerMachine(ShardMachine):
         self.tell_topics()
 
     def tell_topics(self) -> None:
-        """A host tells a shard that serves of topics when it begins to, and when they have changed."""
+        """A host tells a shard of topics when the shard begins to serve, and when they have changed."""
         if self.driver.is_active() and self.told_version != self.version and not self.is_silent:
             self.told_version = self.version
             self.driver.call(NoteTopicsRequest(Topics(self.topics, self.version)))
@@ -297,11 +297,11 @@ class ConsumerMachine(ShardMachine):
         self.is_silent = False
         self.tell_topics()
 
-    # -- what must hold
+    # -- invariants
 
     @invariant()
     def nobody_uses_what_another_may_use(self) -> None:
-        """Of those who are members, and know it."""
+        """Checked for members that know that they are."""
         if not self.driver.is_active():
             return
         for group in self.driver.shard.coordinator.runtime.groups.values():
@@ -318,7 +318,7 @@ class ConsumerMachine(ShardMachine):
 
     @invariant()
     def members_of_a_stable_group_have_what_their_targets_say(self) -> None:
-        """As far as they subscribe to it, and it exists."""
+        """Checked for topics that they subscribe to, and that exist."""
         if not self.driver.is_active():
             return
         ids = {topic.name: topic.topic_id for topic in self.topics}
@@ -334,7 +334,7 @@ class ConsumerMachine(ShardMachine):
 
     @invariant()
     def a_commit_stands_where_its_group_allows_it(self) -> None:
-        """By all that the log says before it."""
+        """Checked against the log before the commit."""
         driver = self.driver
         for token in [token for token in self.commits if token in driver.answers]:
             request = self.commits.pop(token)
@@ -352,7 +352,7 @@ class ConsumerMachine(ShardMachine):
                 assert check_commit(group.persisted, request, Topics(self.topics)) == 0
 
     def _all_goes_well(self, group_id: str) -> None:
-        """Members that are heard, and a log that takes what is written, lead to a group that has all partitions."""
+        """With members that are heard, and a log that takes records, the group comes to own all partitions."""
         for _ in range(40):
             self.behave(group_id, {0, 1, 2, 3, 4}, 1)
             if self.resolving is None:

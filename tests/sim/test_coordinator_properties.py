@@ -79,7 +79,7 @@ class ShardMachine(RuleBasedStateMachine):
         return token
 
     def learn(self) -> None:
-        """Members remember what their joins have been answered."""
+        """Members remember the answers to their joins."""
         for token in [token for token in self.joins if token in self.driver.answers]:
             who, answer = self.joins.pop(token), self.driver.answer(token)
             if answer.error_code in (0, 79):
@@ -122,7 +122,7 @@ class ShardMachine(RuleBasedStateMachine):
 
     @rule(group=GROUPS, members=st.sets(MEMBERS, min_size=1), protocols=PROTOCOLS, release=st.booleans())
     def rebalance(self, group: str, members: set[int], protocols: tuple[tuple[str, bytes], ...], release: bool) -> None:
-        """What members do that behave; without it hardly any history has a Stable group."""
+        """Members join and sync as they should; without this rule hardly any history has a Stable group."""
         for member in [*sorted(members), *sorted(members)]:
             if (group, member) not in self.joins.values():
                 self.join(group, member, protocols, forget=False, version=9)
@@ -235,7 +235,7 @@ class ShardMachine(RuleBasedStateMachine):
         driver.turn()
         self.learn()
 
-    # -- what must hold
+    # -- invariants
 
     @invariant()
     def consistent(self) -> None:

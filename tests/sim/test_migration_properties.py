@@ -19,7 +19,7 @@ POLICIES = st.sampled_from(["bidirectional", "bidirectional", "upgrade", "downgr
 
 
 class MigrationMachine(ConsumerMachine):
-    """The classic members of group `k` are cooperative, those of `h` eager. They believe what they are told."""
+    """The classic members of group `k` are cooperative, those of `h` eager. They believe the answers that they get."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class MigrationMachine(ConsumerMachine):
 
     @rule(group=CONSUMER_GROUPS, members=st.sets(MEMBERS, min_size=1, max_size=3), rounds=st.integers(2, 6))
     def study_well(self, group: str, members: set[int], rounds: int) -> None:
-        """So that groups become stable."""
+        """Classic members take their steps in good order, so that groups become stable."""
         for _ in range(rounds):
             self.study(group, sorted(members), 1)
             self.append_and_commit_all()
@@ -103,7 +103,7 @@ class MigrationMachine(ConsumerMachine):
             self._let_all_commit()
 
     def _let_all_commit(self) -> None:
-        """In no time to speak of, in which whatever takes several turns is done."""
+        """Let all appends commit within 10 ms, those of work in several turns, too."""
         self.append_and_commit_all()
         self.wait(10, at_once=False)
         self.append_and_commit_all()
@@ -127,11 +127,11 @@ class MigrationMachine(ConsumerMachine):
             fields = {name: getattr(self.driver.settings, name) for name in settings.__slots__}
             self.driver.set_settings(settings(**{**fields, "migration_policy": policy}))
 
-    # -- what must hold
+    # -- invariants
 
     @invariant()
     def no_partition_has_two_users_of_whichever_protocol(self) -> None:
-        """Of those who are members, and know it."""
+        """Checked for members that know that they are."""
         if not self.driver.is_active():
             return
         for group in self.driver.shard.coordinator.runtime.groups.values():
@@ -143,7 +143,7 @@ class MigrationMachine(ConsumerMachine):
                     assert other == who, f"{other} and {who} use {partition} of {group.group_id}, a {group.type_name}"
 
     def users(self, group_id: str) -> Iterator[tuple[str, set[tuple[bytes, int]]]]:
-        """Who uses what, by the ids of members."""
+        """The partitions that each member uses, by member id."""
         for (group, _), believed in self.believed.items():
             if group == group_id:
                 yield (

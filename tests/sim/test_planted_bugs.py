@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(1200)  # all of it is computing: on a busy mach
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, str]:
-    """What is said of each planted bug, from the seed on that is known to find it."""
+    """The line about each planted bug; the search begins at the seed that is known to find it."""
     done = simulate("--bugs", "--known", "--most", str(_SEEDS_TO_FIND_A_BUG))
     return {line.split()[0]: line for line in done.stdout.splitlines()}
 

@@ -1,4 +1,4 @@
-"""What has ever been committed in any log, held against every replica: `replicas-agree`."""
+"""All that has ever committed in any log, compared with every replica: `replicas-agree`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CommittedLogs:
                     self._compare(log, batch)
 
     def _compare(self, log: PartitionLog, batch: bytes) -> None:
-        """Not the same bytes: compaction writes batches anew, but never other records."""
+        """Compare records, not bytes: compaction writes batches anew, but never other records."""
         known = {
             record.offset: (record.key, record.value)
             for _, data in self._batches[log.directory.name].values()

@@ -1,4 +1,4 @@
-"""Who uses groups without members, and only now and then: between two visits their shard may sleep."""
+"""A client that uses groups without members, only now and then: between two visits their shard may sleep."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from tests.sim.scenario import Group
 
 GROUP = "visitor"
 FLEETING = "passer-by"
-"""Its offsets expire soon. In a cluster of three offsets partitions it is in the same one, where no member is."""
+"""A group whose offsets expire soon. In a cluster of three offsets partitions it shares the visitor's, which has no
+members."""
 
 _Topic = OffsetCommitRequest.OffsetCommitRequestTopic
 _Partition = OffsetCommitRequest.OffsetCommitRequestPartition
 
 
 class Visitor(Member):
-    """Commits and looks what is committed, as jobs do that run once in a while."""
+    """Commits and fetches offsets, as jobs do that run once in a while."""
 
     def __init__(self, cluster: Cluster, history: History) -> None:
         super().__init__(cluster, history, "visitor", Group(GROUP, "range", (), ()))
@@ -44,7 +45,7 @@ class Visitor(Member):
             await self._commit_for(self.sim.random.randint(500, 8_000))
 
     async def _commit_for(self, retention_ms: int) -> None:
-        """Commit an offset that is kept for so long. Whether that succeeds does not matter."""
+        """Commit an offset that is kept for so long. The commit may fail."""
         node = self.member.coordinator
         if node is not None:
             self.history.fleeting.add(FLEETING)

@@ -1,10 +1,10 @@
 """Watches the product from the inside, by wrapping some of its methods for the length of a run. Its invariants:
 
-replicas-agree      below any replica's high watermark stands the same, on every replica, for ever
+replicas-agree      below any replica's high watermark all replicas have the same records, for ever
 one-leader          under one leader epoch one broker process appends
 zombie              nobody acts as leader beyond its lease once another has been elected
 generations         in the log of a group, generations only grow, and one has one assignment
-replay              an active shard's state is what its log says
+replay              an active shard's state is that of its log
 expelled            only members not heard of for their session are expelled
 answered-once       no request is answered twice; long after the last fault, none is left unanswered
 progress            long after the last fault every partition has its leader and replicas, every group is Stable
@@ -81,7 +81,7 @@ class Witness(Inspector):
     # -- hooks
 
     def hooks(self) -> list[tuple[Any, str, Any]]:
-        """What is exchanged in the product for the length of the run."""
+        """The functions of the product that are exchanged for the length of the run."""
         return [
             (PartitionLog, "advance_high_watermark", self._watch_watermark(PartitionLog.advance_high_watermark)),
             (PartitionLog, "append_admitted", self._watch_append(PartitionLog.append_admitted)),
@@ -155,9 +155,9 @@ class Witness(Inspector):
         return advance
 
     def _judge_commit(self, leader: LeaderReplica) -> None:
-        """What commits is on enough replicas. The disk of a broker that is down counts where it may still lead.
+        """Committed records are on enough replicas. The disk of a broker that is down counts if it may still lead.
 
-        So does the word of a process that is gone: it was true then, and its machine has lost power since.
+        So does the acknowledgement of a process that is gone: it was true then, and its machine has lost power since.
         """
         name = leader.log.directory.name  # type: ignore[attr-defined]
         topic, _, index = name.rpartition("-")
@@ -325,7 +325,7 @@ class Witness(Inspector):
         return heard
 
     def heard_by_a_controller(self, process: Process) -> int | None:
-        """When a controller last heard of a broker's process; None if it never has."""
+        """The last time that a controller heard of a broker's process; None if it never has."""
         return self._contact.get(process.pid)
 
     def _watch_images(self, product: Any) -> Any:
@@ -353,13 +353,13 @@ class Witness(Inspector):
         return commit
 
     def _judge_move(self, name: str, old: PartitionInfo, new: PartitionInfo) -> None:
-        """Where replicas are dropped, enough others hold what has committed: one machine may still crash."""
+        """When replicas are dropped, enough others hold all that has committed: one machine may still crash."""
         held, holds = {*old.isr, *old.elr}, {*new.isr, *new.elr}
         if len(holds) < min(self.scenario.min_insync, len(new.replicas), len(held)):
             self.sim.fail("enough-replicas", f"{name} was {old} and is {new}: {len(holds)} replica(s) have everything")
 
     def _judge_in_sync(self, topic: str, index: int) -> None:
-        """A set has been proposed, and recorded perhaps: its members hold what anybody knows to have committed."""
+        """The members of a set that was proposed, and perhaps recorded, hold all that is known to have committed."""
         truth = self.cluster.partition(topic, index)
         for member in truth.isr if truth is not None else ():
             broker, committed = self.cluster.brokers[member], self.logs.end(f"{topic}-{index}")
@@ -401,7 +401,7 @@ class Witness(Inspector):
             del self._pushes[:10]
 
     def repeat_messages(self) -> bool:
-        """Have some of what brokers told one another arrive once more, in another order."""
+        """Have some messages between brokers arrive once more, in another order."""
         chosen = self.sim.random.sample(self._pushes, min(5, len(self._pushes)))
         for process, again in chosen:
             if process.alive:
@@ -411,8 +411,8 @@ class Witness(Inspector):
     # -- machines
 
     def may_lose_disk(self, broker: SimBroker) -> bool:
-        """Whether others have everything, on disks that are intact: then its own may be gone for good."""
-        self.may_lose(broker)  # notes who is back
+        """True if other brokers have everything on intact disks, so that this one's may be lost for good."""
+        self.may_lose(broker)  # it forgets brokers that are back
         truth = self.cluster.truth
         partitions = [p for topic in truth.topics.values() for p in topic.partitions]
         if self._torn.keys() - {broker.id} or not all({*p.isr, *p.elr} - {broker.id} for p in partitions):
@@ -421,7 +421,7 @@ class Witness(Inspector):
         return True
 
     def may_lose(self, broker: SimBroker) -> bool:
-        """Whether a machine's crash is the only one: all else that was ever torn is back in every in-sync set."""
+        """True if no other machine's crash is still felt: all that were torn are back in every in-sync set."""
         truth = self.cluster.truth
         partitions = [p for topic in truth.topics.values() for p in topic.partitions]
         for torn, epoch in list(self._torn.items()):

@@ -33,7 +33,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # The first one starts Ray, a cluster and Spark, too; that alone has taken two minutes on a busy machine.
+    # The first test starts Ray, a cluster and Spark, too; that alone has taken two minutes on a busy machine.
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(400))
@@ -56,7 +56,7 @@ def embedded_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @contextlib.contextmanager
 def job_server() -> Iterator[dict[str, Any]]:
-    """What ray.init must be told to serve `ray job submit`, if that is installed."""
+    """The arguments with which ray.init serves `ray job submit`, if that is installed."""
     if not JOB_SERVER.is_dir():
         yield {}
         return
@@ -65,7 +65,7 @@ def job_server() -> Iterator[dict[str, Any]]:
         tempfile.TemporaryDirectory(prefix="ray-") as folder,
     ):  # a short path: it has Unix sockets
         patch.setenv("PYTHONPATH", str(JOB_SERVER), prepend=os.pathsep)  # for the processes that Ray starts
-        patch.setattr(sys, "path", [*sys.path, str(JOB_SERVER)])  # and this one, which looks whether all is there
+        patch.setattr(sys, "path", [*sys.path, str(JOB_SERVER)])  # and for this one, which checks that all is there
         yield {"include_dashboard": True, "dashboard_host": "127.0.0.1", "folder": Path(folder)}
 
 
@@ -106,8 +106,8 @@ def admin(servers: str) -> Iterator[Admin]:
 def spark(cluster: Cluster) -> Iterator[SparkSession]:
     """Two executors of one core on the Ray of the cluster; its processes are gone when it has stopped.
 
-    All that it can be asked for beyond the defaults is on: what else the tests start has the defaults. Where it can be
-    had, there is Spark's own connector to Kafka.
+    All options beyond the defaults are on; other sessions of the tests have the defaults. Spark's own connector to
+    Kafka is there where it can be had.
     """
     before = jvms()
     configs = {**FAST_SPARK, UI: "true"}

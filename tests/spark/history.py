@@ -1,4 +1,4 @@
-"""What `__consumer_offsets` says of a group's life: its commits in the order of the log, and who owned what when."""
+"""A group's history by `__consumer_offsets`: its commits in the log's order, and the partitions with two owners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test of sessions must have a process for: a Ray of its own, another Java, or several Ray nodes."""
+"""Sessions that need a process of their own: with a Ray of their own, another Java, or several Ray nodes."""
 
 from __future__ import annotations
 

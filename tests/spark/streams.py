@@ -1,4 +1,4 @@
-"""What the tests of GroupStream share: topics with records, a function that remembers what it was given, commits."""
+"""Helpers of GroupStream's tests: topics with records, a function that remembers its batches, committed offsets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_topic(servers: str, topic: str, partitions: int = PARTITIONS) -> None:
 
 
 def send(servers: str, topic: str, numbers: Iterable[int]) -> list[bytes]:
-    """Records b"0", b"1", … in the partition of their remainder; their values."""
+    """Produce records b"0", b"1", … to the partition of their remainder; their values."""
     with Producer(bootstrap_servers=servers, linger_ms=5) as producer:
         sent = [(b"%d" % n, producer.send(topic, b"%d" % n, partition=n % PARTITIONS)) for n in numbers]
         producer.flush(60)
@@ -69,7 +69,7 @@ def stream(
 
 @contextlib.contextmanager
 def running(stream: GroupStream) -> Iterator[GroupQuery]:
-    """A query that is stopped whatever happens: one that goes on disturbs every test after it. A failure shows it."""
+    """A query that is stopped in any case: one that goes on disturbs every test after it. A failure shows it."""
     query = stream.start()
     try:
         yield query
@@ -83,7 +83,7 @@ def running(stream: GroupStream) -> Iterator[GroupQuery]:
 def run(
     spark: SparkSession, servers: str, topic: str, function: Callable[..., Any], group: str = "", **options: Any
 ) -> GroupQuery:
-    """What is there now, to the end."""
+    """A query that reads the records there are now, and has ended."""
     with running(stream(spark, servers, topic, function, group, **options).trigger(available_now=True)) as query:
         assert query.await_termination(120)
     return query

@@ -1,4 +1,4 @@
-"""What the tests on Spark share: settings that start it fast, its processes, and what the tests on Ray share, too."""
+"""Helpers of the tests on Spark: settings that start it fast, its processes, and the helpers of the tests on Ray."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ __all__ = [
     "wait_until",
 ]
 
-# They halve the start of a JVM, and cost speed later: for tests and demos. The last two are for tests alone: they spare
-# it the proof that the classes of Spark and Ray are well-formed, an eighth of the rest.
+# They halve the start of a JVM, and cost speed later: for tests and demos. The last two are for tests alone: the JVM
+# then does not verify the classes of Spark and Ray, which takes an eighth of the rest.
 FAST_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 FAST_SPARK = {
     "spark.driver.extraJavaOptions": FAST_JVM,
@@ -65,10 +65,10 @@ FAST_SPARK = {
 SMALL = "512m"
 
 _RAYLET = ("(raylet)", "\x1b[33m(raylet)", "\x1b[36m(raylet)")
-"""How a line begins that Ray's driver hands on from its raylet, whether it writes colours or not."""
+"""The prefixes of a line that Ray's driver hands on from its raylet, with colours or without."""
 
 JOB_SERVER = Path(sys.prefix) / "jobs"
-"""What Ray's job server needs beyond Ray (ray[default]); `make setup` puts it there, apart from the rest."""
+"""The folder of the packages that Ray's job server needs beyond Ray; `make setup` puts them there (ray[default])."""
 
 
 def executor_pids(spark: SparkSession) -> dict[str, int]:
@@ -128,12 +128,12 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
 
 
 def said(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """The lines of a program and its JVMs; not what Ray's raylet adds when a process ended before Ray expected it."""
+    """The lines of a program and its JVMs, without those of Ray's raylet about processes that ended unexpectedly."""
     return [line for line in done.stdout.splitlines() if not line.startswith(_RAYLET)]
 
 
 def run_scenario(scenario: str, **environment: str) -> dict[str, Any]:
-    """What a function of scenarios.py returns in a process of its own, and what it says on standard error."""
+    """The result of a function of scenarios.py in a process of its own, and its standard error."""
     code = f"import json; from tests.spark import scenarios; print(json.dumps(scenarios.{scenario}))"
     # Ray's ten seconds are not enough for a busy machine.
     patient = {"RAY_raylet_start_wait_time_s": "60"}

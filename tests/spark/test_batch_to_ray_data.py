@@ -1,6 +1,6 @@
 """A batch of a stream handed to Ray Data, while the session has the executors it began with.
 
-RayDP finds an executor's rows by the name that its actor began with; one that has been replaced has another.
+RayDP finds an executor's rows by its actor's first name; a replaced executor has another one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.filterwarnings("ignore:DataFrame.sql_ctx is an internal property")  # which RayDP uses
+@pytest.mark.filterwarnings("ignore:DataFrame.sql_ctx is an internal property")  # RayDP uses it
 def test_a_batch_can_be_handed_to_ray_data(spark: SparkSession, cluster: Cluster, topic_name: str) -> None:
-    """RayDP's master died of it: its serializer could not look into classes of java.math."""
+    """RayDP's master once died of such a batch: its serializer could not look into classes of java.math."""
     servers = cluster.bootstrap_servers
     make_topic(servers, topic_name)
     values = send(servers, topic_name, range(20))

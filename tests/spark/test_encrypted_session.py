@@ -1,4 +1,4 @@
-"""Spark's own connections when they are to be encrypted: the tests' session is made so, and all tests run on it."""
+"""Spark's own connections, encrypted: the session of all tests encrypts them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_secret_stands_in_a_file_and_nowhere_else(spark: SparkSession) -> No
 
 
 def listens_at(jvm: psutil.Process) -> set[tuple[str, int]]:
-    """Where a JVM listens; its addresses are IPv6's, those of IPv4 in its form."""
+    """The hosts and ports at which a JVM listens; IPv4 addresses without the prefix of their IPv6 form."""
     found = (each.laddr for each in jvm.net_connections("inet") if each.status == psutil.CONN_LISTEN)
     return {(address.ip.removeprefix("::ffff:"), address.port) for address in found}
 

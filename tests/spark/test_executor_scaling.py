@@ -54,7 +54,7 @@ def test_no_more_are_asked_for_than_ray_has_room_for(spark: SparkSession) -> Non
     taken: list[Any] = []
 
     def full() -> bool:
-        """Whether all is taken. Earlier tests may give their share back late: that is taken, too."""
+        """True if all CPUs are taken. CPUs that earlier tests give back late are taken, too."""
         free = int(ray.available_resources().get("CPU", 0))
         if free and all(each.wait(1) for each in taken):
             taken.append(ray.util.placement_group([{"CPU": free}]))

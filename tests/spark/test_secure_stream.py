@@ -53,7 +53,7 @@ def options(secure: SecurePeer, tmp_path: Path) -> dict[str, Any]:
 
 
 def _shown(spark: SparkSession) -> str:
-    """What the session's settings, plans and processes show."""
+    """The text that the session's settings and processes show."""
     return "\n".join([json.dumps(spark.sparkContext.getConf().getAll()), *words_of_family()])
 
 
@@ -94,7 +94,7 @@ def test_the_progress_of_spark_s_own_queries_is_committed_by_reference(
     options: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    """The query reads where nobody asks for a login. Its group is at the Kafka that does, which has the topic, too."""
+    """The query reads from brokers without logins. Its group is at the Kafka with logins, which has the topic, too."""
     if "sql-kafka" not in spark.conf.get("spark.jars", ""):
         pytest.skip("Spark's own connector to Kafka cannot be had here")
     make_topic(servers, topic_name)

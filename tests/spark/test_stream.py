@@ -1,4 +1,4 @@
-"""A Spark job as a consumer group, on RayDP: what it reads, commits and shares, and what bad input says."""
+"""A Spark job as a consumer group, on RayDP: its records, commits and shares, and its errors on bad input."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_two_jobs_and_a_pool_share_a_group(spark: SparkSession, cluster: Cluster
     values = set(send(servers, topic_name, range(400)))
     one, two = Seen(), Seen()
     # One member each: with more members than partitions, the pool would rightly have nothing.
-    with contextlib.ExitStack() as jobs:  # what fails below must not leave them running
+    with contextlib.ExitStack() as jobs:  # a failure below must not leave them running
         first, second = (
             jobs.enter_context(running(stream(spark, servers, topic_name, seen, members=1, maxOffsetsPerTrigger=40)))
             for seen in (one, two)
@@ -118,7 +118,7 @@ def test_two_jobs_and_a_pool_share_a_group(spark: SparkSession, cluster: Cluster
         wait_until(lambda: all(s.assignment for s in pool.status()), what="the pool's share")
         wait_until(lambda: shares(servers, group) == [1, 1, 2], what="a share for each")
         wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="all that was there")
-        # What the pool says of itself is a little behind its commits.
+        # The pool's own count is a little behind its commits.
         wait_until(lambda: len(one.values) + len(two.values) + pool.handled() >= 400, what="all that was there")
         before = pool.handled()
         extra = set(send(servers, topic_name, range(400, 800)))
@@ -135,7 +135,7 @@ def test_two_jobs_and_a_pool_share_a_group(spark: SparkSession, cluster: Cluster
 
 
 def shares(servers: str, group: str) -> list[int]:
-    """How many partitions each member of a group holds, in order."""
+    """The numbers of partitions of a group's members, sorted."""
     with Admin(bootstrap_servers=servers) as admin:
         (found,) = admin.describe_consumer_groups([group])
     return sorted(len(member.assignment) for member in found.members)
@@ -262,7 +262,7 @@ def test_a_partition_taken_away_in_mid_batch_is_not_committed(
     gone: set[int] = set()
 
     def share(df: DataFrame, batch: Batch) -> None:
-        if int(batch) > 0:  # what was taken away comes again, perhaps before the query is stopped
+        if int(batch) > 0:  # partitions that were taken away come back, perhaps before the query is stopped
             return
         other = Consumer(
             topic_name,

@@ -1,4 +1,4 @@
-"""What a Spark job's group survives: dead executors, members and brokers, and rebalances in the middle of a batch."""
+"""A Spark job's group survives dead executors, members and brokers, and rebalances in the middle of a batch."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_rebalance_in_mid_batch_waits_for_its_end(spark: SparkSession, servers
             wait_until(lambda: owned, what="the other member's share")
             assert finished.is_set()
             assert all(held)
-            # Only what was let go has to be committed by now; the member that kept its share commits it meanwhile.
+            # Only partitions that were let go must be committed by now; a member commits its kept share meanwhile.
             let_go = list(owned)
             at, end = committed(servers, topic_name), ends(servers, topic_name)
             assert [at[n] for n in let_go] == [end[n] for n in let_go]
@@ -207,7 +207,7 @@ def test_the_history_of_a_group_under_every_fault(spark: SparkSession, servers: 
         with ConsumerPool(topic_name, group, _Keeper, 1, bootstrap_servers=servers) as pool:
             wait_until(lambda: all(s.assignment for s in pool.status()), what="the pool's share")
             values += send(servers, topic_name, range(1200, 1600))
-            first.stop()  # in the middle of whatever it does
+            first.stop()  # in the middle of its work
             wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="everything committed")
             pooled.update(value for some in pool.call("values") for value in some)
 
@@ -224,7 +224,7 @@ def test_the_history_of_a_group_under_every_fault(spark: SparkSession, servers: 
 
 
 class _Keeper:
-    """A pool's handler that keeps what it was given."""
+    """A pool's handler that keeps its records."""
 
     def __init__(self) -> None:
         self._values: list[bytes] = []

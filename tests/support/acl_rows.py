@@ -1,6 +1,6 @@
-"""Which rights requests need, as requests and the codes of their answers: a row for each thing that may be asked.
+"""The rights that requests need, as requests and the codes of their answers: a row for each thing that may be asked.
 
-`ROWS` says what a request asks for and which codes it is answered with, by the rights that the client has.
+A row of `ROWS` has a request, and the codes of its answer by the rights that the client has.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def with_what_follows(right: Right) -> Has:
 
 @dataclass(frozen=True)
 class Row:
-    """`request(version)` is what is sent; `codes(has, version, exists)` all error codes of the answer, in order."""
+    """`request(version)` is the request; `codes(has, version, exists)` are all error codes of its answer, in order."""
 
     key: Key
     request: Callable[[int], Any]
     codes: Callable[[Has, int, bool], Codes]
     versions: range | None = None
     hides: bool = True
-    """Whether an answer of denial may not depend on what exists. Ids are no secret."""
+    """True if a denial must be the same whether the resource exists or not. Ids are no secret."""
 
     def each(self) -> range:
         api = APIS[self.key]
@@ -457,7 +457,7 @@ def sync(version: int) -> Any:
 
 
 def consumer_heartbeat(*names: str) -> Callable[[int], Any]:
-    """That of a member which names these topics, or none."""
+    """The heartbeat of a member that names these topics, or none."""
     return lambda version: m.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="mine", member_epoch=3, subscribed_topic_names=list(names) or None
     )

@@ -1,4 +1,4 @@
-"""A broker behind its front door, for walks over all requests: nothing runs, and what is touched is noted."""
+"""A broker behind its front door, for walks over all requests: nothing runs, and every touched part is noted."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from tests.support.handler_helpers import AUTHORIZER, Broker, led_by
 
 GROUPS = ("g", "other")
 RELAYED = "relayed"
-"""What a request got that went to a shard as it came."""
+"""Stands for the answer of a request that went to a shard as it came."""
 
 
 class Shards:
-    """Notes what is asked of shards. Questions are answered at once: every offset is 5, every group is stable."""
+    """Notes the questions to shards, and answers them at once: every offset is 5, every group is stable."""
 
     def __init__(self) -> None:
         self.touched: list[str] = []
@@ -57,7 +57,7 @@ class Shards:
         self.frames: list[bytes] = []
         """The answers that were wanted as bytes."""
         self.holds = False
-        """Whether questions are not answered before `release`."""
+        """True if questions are not answered before `release`."""
         self.held: list[Callable[[], None]] = []
         self.awake: dict[int, list[str]] = {}
         """The groups of each shard that is awake. Without any, all shards sleep."""
@@ -86,7 +86,7 @@ class Shards:
             self.release()
 
     def release(self) -> None:
-        """Answer what has been asked."""
+        """Answer the questions that were held."""
         held, self.held = self.held, []
         for tell in held:
             tell()
@@ -122,7 +122,7 @@ class Shards:
 
 
 def answer(m: Any, version: int) -> ApiMessage:
-    """What a shard answers, in which all is well."""
+    """The answer of a shard in which all is well."""
     match m:
         case OffsetCommitRequest():
             commit = OffsetCommitResponse
@@ -264,7 +264,7 @@ class World:
 
     @property
     def touched(self) -> list[str]:
-        """What requests have reached: shards, the controller, logs."""
+        """The parts that requests have reached: shards, the controller, logs."""
         logs = [f"log of {topic}" for topic, _ in self.broker.data_dir.logs]
         return self.shards.touched + self.broker.controller.operations + logs
 

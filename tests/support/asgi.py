@@ -24,14 +24,14 @@ class Answer:
 
 @dataclass
 class Browser:
-    """Keeps cookies. `host` is what it calls the app, `address` where it is."""
+    """Keeps cookies. `host` is the app's name in its requests, `address` its own address."""
 
     app: ASGIApp
     host: str = "localhost:9080"
     cookies: dict[str, str] = field(default_factory=dict)
     address: str = "127.0.0.1"
     stays: bool = False
-    """Whether it reads to the end, or hangs up when it has sent its request."""
+    """True if it reads to the end; else it hangs up when it has sent its request."""
 
     async def get(self, address: str, **headers: str) -> Answer:
         return await self._ask("GET", address, headers, b"")

@@ -26,7 +26,7 @@ def member(topics: str = "foo", assigned: str = "", instance_id: str | None = No
 
 
 def group(counts: Mapping[str, int], members: Mapping[str, MemberSpec]) -> GroupSpec:
-    """A group; `counts` says how many partitions each topic has."""
+    """A group; `counts` has the number of partitions of each topic."""
     alike = len({each.topics for each in members.values()}) < 2
     return GroupSpec(members, {topic_id(name): count for name, count in counts.items()}, alike)
 
@@ -41,7 +41,7 @@ def after(before: GroupSpec, target: Target) -> GroupSpec:
 
 
 def sizes(target: Target) -> dict[str, int]:
-    """How many partitions each member gets."""
+    """The number of partitions of each member."""
     return {member_id: sum(map(len, mine.values())) for member_id, mine in target.items()}
 
 

@@ -1,4 +1,4 @@
-"""The frames in which producers may put their records, and what the libraries alone read in them.
+"""The frames in which producers may put their records, and the records that the libraries alone read in them.
 
 Nothing here uses `actors.records`.
 """
@@ -20,7 +20,7 @@ from tests.support import raw_batches as raw
 
 _ZSTD_BLOCK = 128 << 10
 LONGEST = 4 << 20
-"""What is longer than this when decompressed nobody should have taken."""
+"""The longest records, decompressed, that a broker should take."""
 
 _XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 
@@ -127,7 +127,8 @@ PACKINGS: dict[str, dict[str, Callable[[bytes], bytes]]] = {
 
 
 def records_of(data: bytes) -> list[raw.Raw]:
-    """The records of a batch in whatever frames, read by the libraries alone. Raises some exception if it is none.
+    """The records of a batch in frames of any kind, read by the libraries alone. Raises an exception of theirs if it is
+    no batch.
 
     Each has its own time, though the batch may say that it is the time of an append.
     """
@@ -138,7 +139,7 @@ def records_of(data: bytes) -> list[raw.Raw]:
 
 
 def size_of(data: bytes) -> int:
-    """How long the records of such a batch are when decompressed."""
+    """The length of such a batch's records, decompressed."""
     ((header, packed),) = raw.batches_in(data)
     return len(_unpacked(header.codec, packed))
 

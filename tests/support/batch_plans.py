@@ -20,14 +20,14 @@ NOW = int(time.time() * 1000)
 DAY = 86_400_000
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 MAX_MESSAGE_BYTES = 64 << 10
-"""What the topics of the fuzzing take, so that batches that are too large stay small."""
+"""The limit of the fuzzing's topics: it is small, so that batches above it are, too."""
 
 _PRODUCERS = st.tuples(st.integers(0, LONG_MAX), st.integers(0, 2**15 - 1), st.integers(0, 2**31 - 1))
 
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """A batch as it is sent, and the marks of what was done to it."""
+    """A batch as it is sent, and the marks of its oddities."""
 
     codec: str
     plain: bytes
@@ -37,7 +37,7 @@ class Plan:
     header: dict[str, Any] = field(default_factory=dict)
     marks: tuple[str, ...] = ()
     around: Callable[[bytes], bytes] = bytes
-    """What is done to the whole batch."""
+    """The change to the whole batch."""
 
     def __repr__(self) -> str:
         """Short: the records of some fill megabytes."""

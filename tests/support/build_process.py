@@ -148,7 +148,7 @@ async def control(folder: Path, restarted: str) -> None:
 
 
 async def restart(server: ControllerServer, broker_id: int) -> None:
-    """What `Controller.restart_broker` does."""
+    """Restart a broker as `Controller.restart_broker` does."""
     epoch, session = server.metadata.brokers[broker_id].epoch, server.brokers[broker_id]
     await session.calls.ask(HandOver(), 30)
     session.protocol.send(Stop())

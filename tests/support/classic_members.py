@@ -108,7 +108,7 @@ class MixedDriver(ConsumerDriver):
     # -- classic requests
 
     def classic(self, text: str, group_id: str = GROUP) -> str:
-        """What a classic member is answered, in short. `...` if it has to wait."""
+        """The answer to a classic member, in short. `...` if it has to wait."""
         answer = self.answer(self.ask_classic(text, group_id))
         return "..." if answer is None else self.shown_classic(answer)
 

@@ -1,4 +1,4 @@
-"""Consumer groups on a driven shard, and a short notation for what they are asked, answer and write. Holds no tests.
+"""Consumer groups on a driven shard, and a short notation for requests, answers and records. Holds no tests.
 
 Partitions of topic `foo` are written `0-2,6`, those of others with the topic's tag: `0-2 T3:0`; none is `-`. Those in
 a record 8 have assignment epochs: `0-2@2 3@4`. The names of the topics, and their tags, are in `NAMES` and `TAGS`.
@@ -189,7 +189,7 @@ class Slow(UniformAssignor):
 
 
 def records_of(members: int, each: int = 1) -> list[GroupRecord]:
-    """Of a stable group of so many members, m-0000 and so on, with `each` partitions of `foo`."""
+    """The records of a stable group of so many members, m-0000 and so on, with `each` partitions of `foo`."""
     told = MemberMetadata("c", "/127.0.0.1", names=frozenset(("foo",)), rebalance_timeout_ms=REBALANCE_MS)
     records: list[GroupRecord] = []
     for number in range(members):
@@ -260,7 +260,7 @@ class ConsumerDriver(Driver):
             self.settle(group_id)
 
     def settle(self, group_id: str = GROUP) -> None:
-        """Have all members beat, and say what they own, until the group is stable."""
+        """Have all members send heartbeats with their owned partitions until the group is stable."""
         for _ in range(20):
             state = self.consumer(group_id).state
             if state.persisted_state == "Stable":
@@ -274,11 +274,11 @@ class ConsumerDriver(Driver):
     # -- regular expressions
 
     def ask_for_resolutions(self) -> int:
-        """The token of a question for what there is to resolve."""
+        """The token of a question for the expressions to resolve."""
         return self.ask(ResolutionsRequest())
 
     def resolve(self, hidden: frozenset[str] = frozenset()) -> list[Resolution]:
-        """Resolve what there is to resolve, as a host does; without the topics that nobody may see."""
+        """Resolve the expressions that wait, as a host does; without the hidden topics."""
         token = self.ask_for_resolutions()
         found = self.answer(token)
         if found is None:
@@ -297,7 +297,7 @@ class ConsumerDriver(Driver):
         return group
 
     def committed(self, group_id: str = GROUP) -> ConsumerState:
-        """What has committed of the group."""
+        """The committed state of the group."""
         return self.consumer(group_id).state
 
     def stands(self, group_id: str = GROUP) -> str:
@@ -308,7 +308,7 @@ class ConsumerDriver(Driver):
         return f"{state.group_epoch}/{state.assignment_epoch} {state.persisted_state}"
 
     def member(self, member_id: str, group_id: str = GROUP) -> str:
-        """What a member holds: `e2/p2 UNREVOKED 0-2@2 | 3-5@2`."""
+        """A member's epochs, state and partitions: `e2/p2 UNREVOKED 0-2@2 | 3-5@2`."""
         current = self.committed(group_id).current_of(member_id)
         state = _STATES.get(current.state, current.state.name)
         held = f"{shown_held(current.assigned)} | {shown_held(current.pending)}"
@@ -349,7 +349,7 @@ class Given(NamedTuple):
 
 
 def given(driver: ConsumerDriver, text: str) -> Given:
-    """What a heartbeat comes to."""
+    """Send a heartbeat; its answer and its records."""
     at = len(driver.log)
     answer = driver.told(text)
     return Given(answer, tuple(driver.written(at)))

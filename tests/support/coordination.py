@@ -71,13 +71,13 @@ class Driver:
         self.log: list[Record] = [Record(*record) for record in log]
         self.high_watermark = len(self.log)
         self.batch_ends = [len(self.log)]
-        """Where the high watermark may stand: a batch is replicated whole."""
+        """The offsets at which the high watermark may stand: a batch is replicated whole."""
         self.now = Now(1_000, START_WALL_MS)
         self.holds = False
         self.held: list[Append] = []
         self.answers: dict[int, Response] = {}
         self.pieces: list[MembersDescribed] = []
-        """Of answers that are long."""
+        """The pieces of long answers."""
         self._tokens = itertools.count()
         self._ids = itertools.count(1)
         self.shard = self._new_shard()
@@ -139,12 +139,12 @@ class Driver:
         self.batch_ends.append(len(self.log))
 
     def truncate(self, end: int) -> None:
-        """Another leader was elected, which did not have what follows `end`."""
+        """Another leader was elected, whose log ended at `end`."""
         del self.log[end:]
         self.batch_ends = [at for at in self.batch_ends if at <= end]
 
     def commit(self, end: int | None = None) -> None:
-        """All of the log commits, or what is below `end`."""
+        """All of the log commits, or the records below `end`."""
         self.high_watermark = len(self.log) if end is None else end
         self.shard.high_watermark(self.high_watermark, self.now)
         self.collect(self.shard)
@@ -217,7 +217,7 @@ class Driver:
         return token
 
     def fetch(self, group_id: str, *partitions: tuple[str, int], stable: bool = False) -> tuple[FetchedOffset, ...]:
-        """What OffsetFetch gives, for all partitions if none are named."""
+        """The offsets that OffsetFetch gives, of all partitions if none are named."""
         response = self.call(OffsetFetchRequest(group_id, partitions or None, stable))
         assert response.error_code == 0
         offsets: tuple[FetchedOffset, ...] = response.offsets

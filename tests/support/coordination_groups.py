@@ -51,7 +51,7 @@ def completing(driver: Driver) -> list[Client]:
 
 
 def error_of(driver: Driver, token: int) -> int:
-    """What the first partition of a commit was told."""
+    """The error of a commit's first partition."""
     error: int = driver.answer(token).error_codes[0]
     return error
 

@@ -1,4 +1,4 @@
-"""What must hold of a coordinator shard after every step, whatever has happened to it.
+"""Invariants of a coordinator shard, which hold after every step of any history.
 
 Used by the property test and the simulator in tests/sim. Holds no tests.
 """
@@ -40,7 +40,7 @@ def assert_consistent(driver: Driver) -> None:
 
 
 def _assert_history(driver: Driver) -> None:
-    """A rebalance is known of each group that has one, as far as the group is, and of no other."""
+    """The shard knows a rebalance of each group that has one, in the group's phase, and of no other."""
     log, groups = driver.shard.coordinator.rebalances, driver.shard.coordinator.runtime.groups
     running = {group_id: each for group_id, each in log.running.items() if isinstance(each, ClassicRebalance)}
     others = [groups[group_id] for group_id in log.running.keys() - running.keys()]
@@ -106,7 +106,7 @@ def _assert_sound(group: ConsumerGroup) -> None:
 
 
 def _ends(group: ConsumerGroup, member_id: str) -> bool:
-    """Whether the end of one of a member's timers waits, or is part of what is under way."""
+    """True if the end of one of a member's timers waits, or is part of the write under way."""
     if any(isinstance(each, EndOfSession | EndOfRebalance) and each.member_id == member_id for each in group.waiting):
         return True
     if group.written is None:
@@ -134,7 +134,7 @@ def _assert_someone_will_act(group: ClassicGroup) -> None:
 
 
 def _assert_as_recorded(driver: Driver, group: ClassicGroup) -> None:
-    """A Stable group is what its record says: a successor would go on with the same."""
+    """A Stable group equals its record: a successor would go on with the same."""
     if group.state is not GroupState.STABLE:
         return
     durable = driver.durable.get(group.group_id)
@@ -149,18 +149,18 @@ def _assert_as_recorded(driver: Driver, group: ClassicGroup) -> None:
 
 
 class Witness:
-    """Remembers what clients were told, and holds it against what they are told later and what the log says."""
+    """Remembers the answers to clients, and compares them with later answers and with the log."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._seen = 0
         self._read = 0
         self._shared: dict[str, dict[int, dict[str, bytes]]] = {}
-        """Group -> generation -> what each member was told is its share."""
+        """Group -> generation -> the share that each member was told."""
         self._requests: dict[int, object] = {}
         self._newest: dict[str, int] = {}
         self._types: dict[str, bool] = {}
-        """Whether a group is a consumer group, by the log."""
+        """True for a consumer group, by the log."""
         self._unsettled: set[str] = set()
         """Groups that are one, or were before the last step."""
 

@@ -1,7 +1,7 @@
 """A second kind of coordinator, as small as one can be: named counters, which are counted up and never forgotten.
 
-All that a host is told of it stands here. A counter is counted up by an InitProducerId of its name, which is answered
-with the count as producer id once the record is safe.
+All that a host knows of it stands here. An InitProducerId of its name counts a counter up, and is answered with the
+count as producer id once the record is safe.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class CreateCountersTopic(Operation[CountersTopicCreated]):
 
 
 def _assignment(config: BrokerConfig, metadata: ClusterMetadata, version: int) -> bytes:
-    return config.integer("num.partitions").to_bytes(4, "big")  # by how much is counted up
+    return config.integer("num.partitions").to_bytes(4, "big")  # the step of a counter
 
 
 def _host(assignment: bytes, around: Surroundings) -> Hosted:

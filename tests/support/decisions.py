@@ -29,7 +29,7 @@ class Cluster:
         result, records = decide(self.metadata, self.config, asked, lambda: next(self._ids).to_bytes(16, "big"))
         for record in records:
             self.metadata.apply(record)
-        # What the controller logs and sends must survive the journey.
+        # The metadata that the controller logs and sends must survive the journey.
         assert ClusterMetadata.from_wire(self.metadata.to_wire()) == self.metadata
         return calls.plain(result)
 

@@ -1,4 +1,4 @@
-"""How many examples a property is tried with where the profile's number is not the right one. Holds no tests."""
+"""The number of a property's examples where the profile's is not the right one. Holds no tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An Admin over a cluster in memory; it stands for any Kafka. Only what the commands use."""
+"""An Admin over a cluster in memory; it stands for any Kafka. It has only the methods that the commands use."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ HOST = Node(1, "host-1", 9093)
 
 @dataclass
 class FakeAdmin:
-    """Public fields are the cluster's state; `bootstrap` is what the command connected to."""
+    """Public fields are the cluster's state; `bootstrap` has the servers that the command connected to."""
 
     topics: dict[str, TopicDescription] = field(default_factory=dict)
     configs: dict[str, dict[str, str | None]] = field(default_factory=dict)
-    """Of topics. None is the value of a secret."""
+    """Settings of topics. None is the value of a secret."""
     created: list[NewTopic] = field(default_factory=list)
     groups: dict[str, GroupDescription] = field(default_factory=dict)
     offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(default_factory=dict)
@@ -53,9 +53,9 @@ class FakeAdmin:
     bootstrap: str = ""
     brokers: tuple[int, ...] = (0, 1, 2)
     moves: dict[TopicPartition, PartitionReassignment] = field(default_factory=dict)
-    """Under way."""
+    """The moves under way."""
     moving: bool = True
-    """Whether one move is done each time they are listed."""
+    """True if one move is done each time that they are listed."""
     stuck: set[TopicPartition] = field(default_factory=set)
     """These are not moved all the same."""
     refusals: dict[TopicPartition, KafkaError] = field(default_factory=dict)

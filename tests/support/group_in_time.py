@@ -12,7 +12,7 @@ REBALANCE_S = 4.0
 
 @dataclass
 class GroupInTime:
-    """`arrivals` says how many records come in a second at a time; they are divided evenly, or by `shares`.
+    """`arrivals` gives the records a second at a time; they are divided over the partitions evenly, or by `shares`.
 
     Each member handles `speed` records a second, of its partitions in turn. During a rebalance nobody handles any:
     that is worse than a cooperative one.
@@ -64,7 +64,7 @@ class GroupInTime:
         """One member's work; the seconds it took."""
         left = able_s * self.speed
         waiting = sorted(owned, key=lambda partition: self.lags[partition])
-        for turn, partition in enumerate(waiting):  # what one does not need, the others get
+        for turn, partition in enumerate(waiting):  # the time that one does not need goes to the others
             done = min(left / (len(waiting) - turn), self.lags[partition])
             self.lags[partition] -= done
             left -= done

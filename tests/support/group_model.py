@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 OK, ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING, ID_REQUIRED = 0, 22, 25, 27, 79
 NOTHING = -1
-"""What is fetched where nothing was committed."""
+"""The offset that is fetched where nothing was committed."""
 
 Step = tuple["Group", dict[int, Any]]
 
@@ -46,7 +46,7 @@ class Request:
 
 
 class Group(NamedTuple):
-    """`leader` "" is whoever is chosen; `joins` and `syncs` are parked: (member, request).
+    """`leader` "" stands for any member; `joins` and `syncs` are parked: (member, request).
 
     `commits` were taken and are not safe yet; `proposed` is the leader's assignment, safe when all of them are.
     """
@@ -181,7 +181,7 @@ class GroupModel:
     def _fetch(self, group: Group, number: int, request: Request) -> Iterable[Step]:
         return [(group, {number: group.offsets})]
 
-    # --- what happens by itself -----------------------------------------------------------------------------------
+    # --- steps without a request ----------------------------------------------------------------------------------
 
     def _safe(self, group: Group, number: int) -> Step:
         """A commit takes effect. Those that were taken at the same time do so in any order."""
@@ -202,7 +202,7 @@ class GroupModel:
         return [(group, dict(answers))]
 
     def _complete(self, group: Group, answers: Mapping[int, Any]) -> Iterator[Step]:
-        """The join phase is over; without a leader that has joined again any of those who have may lead."""
+        """The join phase is over; if the leader has not joined again, any member that has may lead."""
         joined = {member for member, _ in group.joins}
         members = frozenset(each for each in group.members if each[0] in joined)
         after = group._replace(
@@ -219,7 +219,7 @@ class GroupModel:
 
 
 class MembersModel(GroupModel):
-    """A group without its offsets: which commits are taken, and not what becomes of them."""
+    """A group without its offsets: it decides only which commits are taken."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         super().__init__([each for each in requests if each.kind != "fetch"], 0)
@@ -229,7 +229,7 @@ class MembersModel(GroupModel):
 
 
 class OffsetsModel(GroupModel):
-    """A group's offsets without its members: whatever was taken counts."""
+    """A group's offsets without its members: every commit that was taken counts."""
 
     def __init__(self, requests: Sequence[Request], partitions: int) -> None:
         taken = [each for each in requests if each.kind == "fetch" or (each.kind == "commit" and each.answer == OK)]

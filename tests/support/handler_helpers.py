@@ -1,4 +1,4 @@
-"""What the tests of handlers share: a broker whose loop, clock, controller and shards are driven by hand.
+"""Helpers of the handlers' tests: a broker whose loop, clock, controller and shards are driven by hand.
 
 Requests go through the wire's encoder and decoder both ways; logs are real ones in a temporary folder.
 """
@@ -68,7 +68,7 @@ class Timer:
 
 
 class Loop:
-    """An event loop without events: what is due runs in `turn` and `advance`, and what is for a thread in `end_job`."""
+    """An event loop without events: callbacks run in `turn` and `advance`, jobs for a thread in `end_job`."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -92,7 +92,7 @@ class Loop:
         return future
 
     def end_job(self, number: int = 0) -> None:
-        """Have the thread end one of its jobs, and run what comes of it."""
+        """Have the thread end one of its jobs, and run the callbacks of that."""
         future, job = self.jobs.pop(number)
         try:
             future.set_result(job())
@@ -110,7 +110,7 @@ class Loop:
         return timer
 
     def turn(self) -> int:
-        """Run what waits for the next turn; how much that was."""
+        """Run the callbacks that wait for the next turn; their number."""
         soon, self.soon = self.soon, []
         for call in soon:
             call()
@@ -203,7 +203,7 @@ class Controller:
 
 
 class Shards:
-    """Shards that serve, but those in `starting`: who waits for one of them stands in `waiters`.
+    """Shards that serve, but those in `starting`: `waiters` has the callbacks of those who wait for one of them.
 
     They are the coordinators of a broker, too: those of groups alone.
     """
@@ -237,7 +237,7 @@ class Shards:
 
 
 class Replication:
-    """What replicated partitions need; the test says when something has committed."""
+    """The replication of the partitions; the test says when a record has committed."""
 
     def __init__(self) -> None:
         self.registered = True
@@ -381,7 +381,7 @@ def handler_context(
     clients: Clients,
     guests: Sequence[GuestKind] = (),
 ) -> HandlerContext:
-    """What handlers are given, made of these parts as a broker does it."""
+    """The context of handlers, made of these parts as a broker does it."""
     controller = context.controller
     return HandlerContext(
         context,
@@ -399,7 +399,7 @@ def handler_context(
 
 
 def answer_to_a_bug(message: Any, version: int) -> Any:
-    """What a request is answered with when its handler has raised."""
+    """The answer to a request whose handler has raised."""
     failed = APIS[message.api_key].failed
     assert failed is not None
     return failed(message, version, ErrorCode.UNKNOWN_SERVER_ERROR)

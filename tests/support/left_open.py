@@ -1,4 +1,4 @@
-"""What a test's helpers open and the test does not close: let go of when the test has ended (tests/conftest.py)."""
+"""Resources that a test's helpers open and the test does not close: tests/conftest.py closes them after the test."""
 
 from __future__ import annotations
 

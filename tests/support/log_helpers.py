@@ -1,4 +1,4 @@
-"""What the tests of the log share: batches with known content, logs on temporary folders, a disk that fails."""
+"""Helpers of the log's tests: batches with known content, logs in temporary folders, a disk that fails."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -142,7 +142,7 @@ def put(log, *pairs, now_ms=NOW_MS, **options):
 
 
 def clean(log, now_ms=NOW_MS, **options):
-    """Compact now, whatever the ratio; whether there was something to do."""
+    """Compact now, whatever the ratio; true if there was something to do."""
     plan = log.plan_compaction(now_ms, force=True, **options)
     if plan is None:
         return False

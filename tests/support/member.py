@@ -34,7 +34,7 @@ def record(offset: int, partition: int = 0, headers: list[tuple[str, bytes | Non
 
 
 class FakeConsumer:
-    """Gives out the polls it was given, then stops the loop; notes all that is asked of it, in order."""
+    """Returns the given polls one by one, then stops the loop; notes all calls, in order."""
 
     def __init__(self, polls: list[Any], log: list[Any]) -> None:
         self.polls = polls
@@ -101,7 +101,7 @@ class FakeConsumer:
             step = self.polls.pop(0)
             if not callable(step):
                 return step
-            step()  # what happens within a poll: a rebalance
+            step()  # an event within a poll: a rebalance
         self.loop.stop()
         return None
 
@@ -136,7 +136,7 @@ class FakeConsumer:
 
 
 class FakeProducer:
-    """What was sent is done unless `is_done` says otherwise. It is its own future."""
+    """A send is done at once unless `is_done` is false. The producer is its own future."""
 
     def __init__(self, log: list[Any]) -> None:
         self.log = log
@@ -205,7 +205,7 @@ class Member:
 
     @property
     def committed(self) -> dict[TopicPartition, int]:
-        """What the last commits of each partition say."""
+        """The last committed offset of each partition."""
         found: dict[TopicPartition, int] = {}
         for entry in self.log:
             if isinstance(entry, tuple) and entry[0].startswith("commit"):

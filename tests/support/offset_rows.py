@@ -46,7 +46,7 @@ def commit_request(
 
 
 def commit_rows(request: OffsetCommitRequest) -> list[CommitRow]:
-    """What `commit_request` was given, but that metadata cannot be null."""
+    """The rows that `commit_request` was given, with "" for null metadata."""
     rows: list[CommitRow] = []
     for topic, partitions, offsets, metadata, _ in request.topics:
         for partition, offset, text in zip(
@@ -57,19 +57,19 @@ def commit_rows(request: OffsetCommitRequest) -> list[CommitRow]:
 
 
 def value_bytes(value: OffsetAndMetadata) -> bytes:
-    """The offset record's value that says so."""
+    """The value of this offset's record."""
     offset, leader_epoch, metadata, *times_and_id = value
     return offset_value(pack(">qi", offset, leader_epoch), metadata.encode(), *times_and_id)
 
 
 def offsets_put(group_id: str, *entries: tuple[TopicPartition, OffsetAndMetadata]) -> OffsetsPut:
-    """What the records say that store these offsets, one after the other."""
+    """The change that records of these offsets make, one after the other."""
     topics = [StoredOffsets(t, [p], [value_bytes(value)]) for (t, p), value in entries]
     return OffsetsPut(group_id, topics)
 
 
 def naive_replay(records: Iterable[tuple[bytes, bytes | None]], types: RecordTypes = GROUP_RECORDS) -> DurableState:
-    """What a log says, one record after the other: the yardstick for everything faster."""
+    """The state of a log, replayed one record after the other: the yardstick for everything faster."""
     state = DurableState()
     for key, value in records:
         change = types.decode(key, value)

@@ -1,4 +1,4 @@
-"""What tests of a cluster in a child process look at: processes, folders, and a program that has one."""
+"""Helpers for tests of a cluster in a child process: its processes, a program that starts one, and requests to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def runs(pid: int) -> bool:
-    """Whether a process runs. One that has ended, and that nobody has waited for, does not."""
+    """True if a process runs. One that has ended does not, though nobody has waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -36,6 +36,6 @@ def program(code: str, *arguments: str, new_group: bool = False, **environment: 
 
 
 async def asked(servers: str, message: ApiMessage, version: int) -> Any:
-    """What the first of these brokers answers."""
+    """The answer of the first of these brokers."""
     host, _, port = servers.partition(",")[0].rpartition(":")
     return await ask(host, int(port), message, version)

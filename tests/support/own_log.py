@@ -1,4 +1,4 @@
-"""What our own code has logged: a client of somebody else's that an earlier test left open may log at any time."""
+"""The log of our own code alone: a foreign client that an earlier test left open may log at any time."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ FIRST = Deployment(
 
 
 class MemoryTopic:
-    """What programs and a supervisor write, in one order. Following it is as with `PoolsTopic`."""
+    """The records of programs and a supervisor, in one order. A reader follows it like `PoolsTopic`."""
 
     def __init__(self) -> None:
         self._records: list[tuple[bytes, bytes | None]] = []

@@ -1,4 +1,4 @@
-"""Classic members that behave as clients do, eager or cooperative, beside whatever else is in their group. No tests."""
+"""Classic members that behave as clients do, eager or cooperative, beside any other members. Holds no tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLD_TO_JOIN, GONE = (22, 27), (25, 82)
 
 
 class Pupil:
-    """One member. `step` is what it would ask next; `learn` what it makes of the answer."""
+    """One member. `step` gives its next request; `learn` takes the answer."""
 
     def __init__(self, group_id: str, name: str, instance_id: str | None, *, cooperates: bool) -> None:
         self.group_id = group_id
@@ -34,7 +34,7 @@ class Pupil:
         self.member_id = ""
         self.generation = -1
         self.owned: Has = frozenset()
-        """What it uses."""
+        """The partitions that it uses."""
         self.used: dict[tuple[str, int], tuple[bytes, int]] = {}
         """The same by the ids of topics: of those that there were when it was told."""
         self._ids: dict[str, bytes] = {}
@@ -52,11 +52,11 @@ class Pupil:
         return self._next(topics)
 
     def uses(self) -> set[tuple[bytes, int]]:
-        """What it uses, by the ids of topics. One that was created anew is another one, which it does not know."""
+        """The partitions that it uses, by topic id. A topic that was created anew is another one, unknown to it."""
         return {self.used[at] for at in self.owned if at in self.used}
 
     def leave(self) -> Request:
-        """It goes; what it has it has given up before."""
+        """It leaves; it has given up its partitions before."""
         self.owned = frozenset()
         return LeaveGroupRequest(self.group_id, (LeavingMember(self.member_id, self.instance_id),))
 
@@ -92,7 +92,7 @@ class Pupil:
         return HeartbeatRequest(self.group_id, self.generation, self.member_id, self.instance_id)
 
     def learn(self, request: Request, answer: Any) -> None:
-        """Do what an answer says. None: the connection was lost before it came."""
+        """Follow an answer. None: the connection was lost before it came."""
         if isinstance(request, LeaveGroupRequest):
             self._forget()
         elif answer is None:
@@ -134,7 +134,7 @@ def _by_topic(has: Has) -> Mapping[str, frozenset[int]]:
 
 
 def _assigned(members: Sequence[JoinGroupMember], topics: Sequence[Topic]) -> tuple[tuple[str, bytes], ...]:
-    """Partitions in turn; but what another member has is given to nobody before that one has given it up."""
+    """Assign partitions in turn; one that another member owns goes to nobody before its owner has given it up."""
     ids = sorted(each.member_id for each in members)
     owners = {at: each.member_id for each in members for at in _owned(each.metadata)}
     shares: dict[str, set[tuple[str, int]]] = {each: set() for each in ids}
@@ -147,7 +147,7 @@ def _assigned(members: Sequence[JoinGroupMember], topics: Sequence[Topic]) -> tu
 
 
 def _told(data: bytes) -> Has:
-    """What an assignment says; nothing if its leader is of another kind, and it cannot be read."""
+    """The partitions of an assignment; none if it cannot be read, because its leader is of another kind."""
     try:
         return _pairs(read_assignment(data).partitions)
     except CorruptRecordError:

@@ -1,7 +1,7 @@
 """Record batches written and read by hand, right ones and wrong ones.
 
-Nothing here uses `actors.records`, so that no mistake of its can hide behind itself. Whatever is built has a checksum
-that is right, unless a test asks for another.
+Nothing here uses `actors.records`, so that a mistake there cannot hide itself. Each batch that is built has the right
+checksum, unless a test asks for another.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def snappy_that_states(plain_bytes: int) -> bytes:
 
 
 def bomb(codec: str, plain_bytes: int) -> bytes:
-    """So many bytes of zeros, or of snappy, which packs nothing that small, what states to be so many."""
+    """A frame of so many bytes of zeros; of snappy, which packs nothing that small, one that only states so many."""
     if codec == "zstd":
         return zstd_bomb(plain_bytes)
     return snappy_that_states(plain_bytes) if codec == "snappy" else pack(codec, bytes(plain_bytes))
@@ -224,7 +224,7 @@ def records_in(data: bytes) -> list[Raw]:
 
 
 def unpack(codec: str, packed: bytes) -> bytes:
-    """What `pack` was given, of one frame."""
+    """The bytes that `pack` has put into one frame."""
     match codec:
         case "gzip":
             return gzip.decompress(packed)

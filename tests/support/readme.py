@@ -11,7 +11,7 @@ _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
-    """What stands between two fences."""
+    """The text between two fences."""
 
     language: str
     code: str

@@ -1,4 +1,4 @@
-"""A log in memory for the tests of replication: what `PartitionLog` does, without files, and with torn tails."""
+"""A log in memory for the tests of replication: a `PartitionLog` without files, and with torn tails."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class MemoryLog:
         """A machine's crash: everything from `end` on, which was not flushed, is gone."""
         assert end >= self.flushed
         self.truncate_to(end)
-        # What the checkpoint said of the watermark is older than the watermark was.
+        # The watermark in the checkpoint is older than the watermark was.
         self.high_watermark = min(self.high_watermark, self.flushed)
 
 

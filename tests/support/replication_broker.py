@@ -39,7 +39,7 @@ class Waiting:
 
 
 class SimBroker:
-    """A broker's process, and what of it outlives the process."""
+    """A broker's process, and the state that outlives it."""
 
     def __init__(self, world: World, broker_id: int) -> None:
         self.world = world
@@ -84,7 +84,7 @@ class SimBroker:
             self._ask(process, lambda: self.world.controller.register(self, process, intact))
 
     def registered(self, process: int) -> None:
-        """What was lost before this process began is known now; it loses nothing itself."""
+        """The controller knows now of records lost before this process began; the process loses none itself."""
         if self.running and process == self.epoch:
             self._intact = True
 
@@ -109,7 +109,7 @@ class SimBroker:
             self.start()
 
     def stop_for_a_while(self) -> None:
-        """SIGSTOP, and SIGCONT later: what arrives meanwhile waits in the sockets."""
+        """SIGSTOP, and SIGCONT later: messages that arrive meanwhile wait in the sockets."""
         self.world.say(f"broker {self.id} is stopped")
         self.stopped = True
         self.world.after(self.world.random.randint(50, 2500), self.go_on)
@@ -364,7 +364,7 @@ class SimBroker:
     # -- invariants
 
     def judge(self) -> None:
-        """What stands below a watermark is the same everywhere, for ever."""
+        """Records below a watermark are the same everywhere, for ever."""
         watermark = self.log.high_watermark
         if watermark > self._judged:
             have = self.log.records(self._judged)

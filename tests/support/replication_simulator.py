@@ -28,7 +28,7 @@ HEALED_END_MS = 25_000
 
 
 class World:
-    """Time, chance, and what is to happen when."""
+    """Time, chance, and the queue of coming events."""
 
     min_insync = 2
 
@@ -40,7 +40,7 @@ class World:
         self.faulty = True
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
-        self.committed: dict[int, bytes] = {}  # whatever any replica held below its watermark
+        self.committed: dict[int, bytes] = {}  # all that any replica has held below its watermark
         self.acknowledged: dict[int, bytes] = {}
         self.produced = 0
         self.elections = 0
@@ -191,7 +191,7 @@ class SimController:
         self.tell()
 
     def registered(self, broker: SimBroker) -> bool:
-        """Whether it is the broker's present process that is known here."""
+        """True if the broker runs, and its present process is registered."""
         return broker.running and self.metadata.brokers[broker.id].epoch == broker.epoch
 
     def lost(self, broker_id: int, process: int) -> None:

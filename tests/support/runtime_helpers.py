@@ -1,5 +1,5 @@
-"""What tests of controller, brokers and shards share: a loop, a clock put forward by hand, waiting for a condition,
-ends of control links."""
+"""Helpers that tests of controller, brokers and shards share: a loop, a clock put forward by hand, waiting for a
+condition, ends of control links."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Clock:
 
 
 class FakeBroker:
-    """A broker's end of a control connection: says what the test says, keeps what it hears."""
+    """A broker's end of a control connection: sends the test's messages, and keeps those it hears."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class FakeBroker:
         return self
 
     def hello(self, listens_on: int = 9092) -> Hello:
-        """What it registers with."""
+        """The message with which it registers."""
         at = Endpoint("PLAINTEXT", "127.0.0.1", listens_on)
         process = (1000 + self.broker_id, 77)
         ports = {"PLAINTEXT": listens_on}
@@ -136,7 +136,7 @@ class FakeBroker:
         self.protocol.send(message)
 
     def of(self, kind: type[M]) -> list[M]:
-        """What was heard of one kind."""
+        """The messages of one kind that it has heard."""
         return [message for message in self.heard if isinstance(message, kind)]
 
     async def hear(self, kind: type[M], count: int = 1) -> M:
@@ -150,11 +150,11 @@ class FakeBroker:
         return await until(lambda: self.answer(number), what=name) or {}
 
     def ask(self, name: str, number: int = 1, **arguments: Any) -> None:
-        """The same without waiting for what comes of it."""
+        """The same without waiting for the answer."""
         self.send(Call(number, operation(name, **arguments)))
 
     def answer(self, number: int = 1) -> dict[str, Any] | None:
-        """What came of a call: {result} or {error}; None as long as nothing has."""
+        """The answer to a call: {result} or {error}; None before it comes."""
         for message in self.heard:
             if isinstance(message, Answer) and message.number == number:
                 if isinstance(message.result, Faulted):

@@ -28,7 +28,7 @@ _SALT = b"salt of the tests"
 class SecureBroker(ScriptedBroker):
     """Takes connections with `tls` only, if it is given, and asks for a login of `users` (passwords by name).
 
-    `iterations` is what it tells clients of SCRAM; `lifetime_ms` how long a login lasts. `altered` may change each
+    `iterations` is the count that it tells clients of SCRAM; a login lasts `lifetime_ms`. `altered` may change each
     token before it is sent. Without `framed` it knows SaslHandshake version 0 alone, and raw tokens.
     """
 
@@ -51,7 +51,7 @@ class SecureBroker(ScriptedBroker):
         self.altered: Callable[[bytes], bytes] = lambda token: token
         self.logins = 0
         self.logins_by_connection: list[int] = []
-        """How often somebody has logged in on each connection, as far as they have ended."""
+        """The number of logins on each connection that has ended."""
         self._here = threading.local()
         super().__init__()
         if users is not None:

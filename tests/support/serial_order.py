@@ -1,8 +1,8 @@
-"""Whether what many clients saw at once is what some serial order of their requests would have shown them.
+"""Linearizability: the answers that concurrent clients saw are those of some serial order of their requests.
 
-The search of Wing and Gong, with Lowe's memory of what was tried: handle one request after the other, always one that
-had been sent before the first outstanding answer came, and go back where the model answers otherwise than the server
-did. A request may be parked by the model, and answered while a later one is handled.
+The search is Wing and Gong's, with Lowe's memory of tried states: handle one request after the other, always one that
+had been sent before the first outstanding answer came, and go back where the model's answer differs from the server's.
+The model may park a request, and answer it while it handles a later one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 State = Hashable
 Step = tuple[State, Mapping[int, Any]]
-"""What follows: the next state, and the answers that are given, by the numbers of the requests."""
+"""The next state, and the answers that are given, by the numbers of the requests."""
 
 
 class Seen(Protocol):
@@ -25,20 +25,20 @@ class Seen(Protocol):
 
 
 class Model(Protocol):
-    """What the server ought to be. What it may choose, such as ids, is branched over, or read off the answers seen."""
+    """The server's specification. It branches over the server's choices, such as ids, or reads them off the answers."""
 
     start: State
 
     def handle(self, state: Any, number: int) -> Iterable[Step]: ...
 
     def may_come_early(self, number: int) -> bool:
-        """Whether a request that is answered as it was loses nothing by being handled before others."""
+        """True if a request, answered as it was, may as well be handled before all others."""
 
     def by_itself(self, state: Any, open_now: Sequence[int], horizon: int) -> Iterable[Step]:
-        """What may happen without a request: a timer, a write that becomes safe.
+        """The steps that may happen without a request: a timer, a write that becomes safe.
 
-        `open_now` may be handled next, and an answer that came at `horizon` is owed before what was sent after it: what
-        can as well happen later may be left out.
+        `open_now` may be handled next. The answer that came at `horizon` is owed before any request that was sent later
+        is handled: steps that can as well happen after that may be left out.
         """
 
     def parked(self, state: Any) -> Iterable[int]:
@@ -46,7 +46,7 @@ class Model(Protocol):
 
 
 class UndecidedError(Exception):
-    """The search has come to its bound: it is not known whether there is such an order."""
+    """The search has come to its bound, and has neither found such an order nor excluded one."""
 
 
 def serial_order(seen: Sequence[Seen], model: Model, bound: int = 200_000) -> list[int] | None:
@@ -90,13 +90,13 @@ class _Search:
         return None
 
     def _moves(self, low: int, beyond: frozenset[int], state: Any) -> Iterator[tuple[int, Any]]:
-        """What may happen next: (request or -1, place). All below `low` are handled, and those in `beyond`."""
+        """The possible next steps: (request or -1, place). All below `low` are handled, and those in `beyond`."""
         (open_now, horizon), moves = self._open(low, beyond, state), []
         for number in open_now:
             for after, answers in self._model.handle(state, number):
                 if self._explained(answers):
                     if after == state or self._model.may_come_early(number):
-                        # Whatever order there is, there is one in which it comes now.
+                        # If there is any order, there is one in which it comes now.
                         yield number, self._place(low, beyond, number, after)
                         return
                     moves.append((number, after))
@@ -107,7 +107,7 @@ class _Search:
             yield number, self._place(low, beyond, number, after)
 
     def _open(self, low: int, beyond: frozenset[int], state: Any) -> tuple[list[int], int]:
-        """Requests that were sent before the first answer that is still owed came, the most urgent first; and when."""
+        """The requests sent before the first owed answer came, the most urgent first; and the time of that answer."""
         horizon = min((self._seen[number].answered for number in self._model.parked(state)), default=1 << 62)
         found = []
         for number in range(low, len(self._seen)):

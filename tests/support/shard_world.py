@@ -50,7 +50,7 @@ OTHER = next(f"g{i}" for i in range(99) if partition_for_group(f"g{i}", PARTITIO
 
 
 class FakeShard:
-    """A shard process that does what the test says."""
+    """A shard process that the test plays."""
 
     def __init__(self, path: str, pid: int = 0) -> None:
         self.path = path
@@ -111,7 +111,7 @@ class FakeShard:
 
 
 class Client:
-    """A client's connection without a socket: what was written is there to be read."""
+    """A client's connection without a socket: it keeps the bytes that were written."""
 
     socket_request_max_bytes = 1 << 20
 
@@ -147,7 +147,7 @@ class Client:
     def on_connect(self, connection: Connection) -> bool:
         return True
 
-    # what tests call
+    # for tests
     def send(
         self,
         message: ApiMessage,
@@ -246,7 +246,7 @@ class World:
         return [s for s in self.coordinators.status(GROUPS) if s.state in wanted]
 
     def lead(self, partition: int, leader: int, epoch: int, topic: str = OFFSETS_TOPIC) -> None:
-        """An image that says who leads a partition."""
+        """An image with this leader of a partition."""
         info = PartitionInfo(leader, epoch, (leader,), (leader,))
         self.context.metadata.apply(PartitionRecord(topic, partition, info))
         self.coordinators.note_topics()
@@ -262,7 +262,7 @@ class World:
         self.coordinators.note_topics()
 
     def coordinator(self, group: str) -> tuple[int, int]:
-        """What a lookup is answered: error and broker."""
+        """The answer to a lookup: error and broker."""
         asks = SimpleNamespace(listener="PLAINTEXT")
         request: Any = SimpleNamespace(message=messages.FindCoordinatorRequest(key=group), version=2, connection=asks)
         answer = find_coordinator.handle(self.handlers, request)
@@ -276,7 +276,7 @@ class World:
         log.advance_high_watermark(log.log_end_offset)
 
     def break_log(self, patch: pytest.MonkeyPatch, partition: int) -> list[int]:
-        """Have a log fail whoever reads it; one entry for each try."""
+        """Have every read of a log fail; the list gets an entry for each try."""
         tries: list[int] = []
 
         def broken(*_: Any) -> None:
@@ -292,7 +292,7 @@ class World:
         return [key for piece in pieces for key, _ in iter_key_values(piece)]
 
     def ensure(self, partition: int) -> bool:
-        """Whether the shard of a partition serves; starts it if it does not."""
+        """True if the shard of a partition serves; starts it if it does not."""
         told: list[ErrorCode] = []
         self.hub.await_serving(partition, told.append)
         return told == [ErrorCode.NONE]

@@ -1,6 +1,6 @@
-"""What Ray brings from a process of one build to one of another: `shells_of_a_build.py dump|load FILE FOLDER`.
+"""Actors' pickles, which Ray brings to processes of another build: `shells_of_a_build.py dump|load FILE FOLDER`.
 
-An actor's class is pickled as it is in the process that starts it, with what the actor is told. All modules that it
+An actor's class is pickled as it is in the process that starts it, with the actor's arguments. All modules that it
 names are those that are installed where the actor's process runs. `dump` is for the build before versions.
 """
 

@@ -99,10 +99,10 @@ class SyntheticSource:
     wide: int = 0
     began_ms: int = 0
     killed_ms: int | None = None
-    """When a member of `billing` was killed; its page shows what came of it."""
+    """The time at which a member of `billing` was killed; its page shows the rebalance."""
     asked: list[Operation[Any]] = field(default_factory=list)
     hostile: str = ""
-    """What stands in names, client ids and reasons as well."""
+    """A text that stands in names, client ids and reasons as well."""
 
     async def view(self, operation: Operation[R]) -> R:
         self.asked.append(operation)
@@ -127,7 +127,7 @@ class SyntheticSource:
                 return Seen(now - 3 * HOUR, 5000, now, 12, 0)
         raise AssertionError(operation)
 
-    # --- what there is ----------------------------------------------------------------------------------------------
+    # --- the world --------------------------------------------------------------------------------------------------
 
     def _groups(self) -> list[Made]:
         found = list(GROUPS)
@@ -506,18 +506,18 @@ def _client(made: Made, n: int) -> str:
 
 @dataclass
 class SyntheticDesk:
-    """Records and resets of that cluster. What is reset is kept in `moved`."""
+    """Records and resets of that cluster. `moved` keeps the offsets that were reset."""
 
     may: Rights = field(default_factory=Rights)
     settings: bool = True
-    """Whether the owner may describe settings."""
+    """True if the owner may describe settings."""
     logged_out: bool = False
     moved: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     active: tuple[str, ...] = ("billing",)
     closed: bool = False
     value: bytes | None = None
     now_ms: int = 1_769_867_100_000
-    """When the last records came."""
+    """The time of the last records."""
 
     async def rights(self) -> Rights:
         if self.logged_out:

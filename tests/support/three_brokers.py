@@ -117,7 +117,7 @@ class World:
         return server
 
     def find_controller(self) -> tuple[str, int, Secrets]:
-        """Where it is, and the secrets that a broker finds in the files."""
+        """The controller's address, and the secrets that a broker finds in the files."""
         found = self.controller.secrets.marks.among(found_at(self.secret_file))
         assert found is not None
         return "127.0.0.1", self.port, found
@@ -274,7 +274,7 @@ async def commit(w: World, group: str, offset: int) -> int:
 
 
 async def committed(w: World, group: str) -> int:
-    """What a group's coordinator says it has committed."""
+    """The offset that a group has committed, by its coordinator."""
     partition = w.partition(OFFSETS_TOPIC, partition_for_group(group, 4))
     client = await w.client(partition.leader)
     topic = messages.OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0])

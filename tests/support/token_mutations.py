@@ -49,7 +49,7 @@ def mutated(token: bytes, chance: random.Random) -> bytes:
 
 
 def _ask(client: Client, token: bytes) -> bytes:
-    """What the token is answered with, if that comes at once."""
+    """The answer to the token, if it comes at once."""
     message = SaslAuthenticateRequest(auth_bytes=token)
     client.send(request(message, 2))
     return bytes(client.answer(message, 2).auth_bytes) if client.transport.written else b""
@@ -85,7 +85,7 @@ class _Tokens:
 
 
 def ends(seed: int, count: int) -> Counter[str]:
-    """So many logins with changed tokens: how many went how. Raises AssertionError if one leaves something."""
+    """Try so many logins with changed tokens; count their ends. Raises AssertionError if one leaves something."""
     chance, world, found = random.Random(seed), World(), Counter[str]()
     tokens: Any = _Tokens()
     world.desk.tokens = tokens

@@ -83,7 +83,7 @@ def signature(algorithm: str, signed: bytes, which: int = 0) -> bytes:
 
 
 def claims(now: float = NOW, **more: Any) -> dict[str, Any]:
-    """Those of a right token. One that is given as None is left out."""
+    """The claims of a right token. One that is given as None is left out."""
     found = {"sub": "anne", "iss": ISSUER, "aud": AUDIENCE, "iat": now - 10, "exp": now + 3600, **more}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -108,19 +108,19 @@ def sealed(header: bytes, payload: bytes, algorithm: str = "RS256", which: int =
 
 
 def message(text: str, authorization_id: str = "", *extensions: str) -> bytes:
-    """What a client sends."""
+    """The first message of a client."""
     wanted = f"a={authorization_id}" if authorization_id else ""
     pairs = "".join(f"{each}\x01" for each in (f"auth=Bearer {text}", *extensions))
     return f"n,{wanted},\x01{pairs}\x01".encode()
 
 
 class Provider:
-    """An https server on loopback. `answer` makes what it sends: a status and a body."""
+    """An https server on loopback. `answer` returns its next answer: a status and a body."""
 
     def __init__(self, leaf: trustme.LeafCert) -> None:
         self.answer: Callable[[], tuple[int, bytes]] = lambda: (200, everything())
         self.trickles = False
-        """Whether it sends a body byte by byte that is none and has no end."""
+        """True if it sends bytes one by one, which are no JSON and have no end."""
         self.stop = threading.Event()
         self.asked: list[str] = []
         provider = self

@@ -42,7 +42,7 @@ def settle(one: Voter, now: float = 0.0) -> list[Effect]:
 
 
 def sent(effects: Iterable[Effect]) -> list[tuple[VoterId, Message]]:
-    """To whom which messages were sent."""
+    """The messages that were sent, each with its receiver."""
     return [(effect.to, effect.message) for effect in effects if isinstance(effect, Send)]
 
 

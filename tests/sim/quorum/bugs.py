@@ -1,6 +1,6 @@
 """Bugs planted on purpose, to prove that the witness would find them. Product code knows nothing of them.
 
-Each is a function that returns what to exchange in the product for one run: (owner, name, value).
+Each is a function that returns the changes of the product for one run: (owner, name, value).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BUGS: dict[str, Callable[[], Changes]] = {}
 
 
 def planted(name: str) -> Changes:
-    """What to exchange in the product for a bug; nothing for no name. Raises KeyError."""
+    """The changes of the product that plant a bug; none for no name. Raises KeyError."""
     return BUGS[name]() if name else []
 
 
@@ -61,7 +61,7 @@ def vote_for_a_shorter_log() -> Changes:
 
 @bug
 def empty_disk_votes_under_its_old_id() -> Changes:
-    """A voter is its node's id alone, whatever disk the node has."""
+    """A voter is known by its node's id alone, without its disk's."""
     return [
         (VoterId, "__eq__", lambda self, other: isinstance(other, VoterId) and self.id == other.id),
         (VoterId, "__hash__", lambda self: hash(self.id)),
@@ -124,13 +124,13 @@ def no_truncation() -> Changes:
 
 @bug
 def told_before_commit() -> Changes:
-    """A leader tells what it has itself on its disk."""
+    """A leader tells all entries that are on its own disk."""
     return [(Leading, "to_commit", lambda self: self.followers[self._me].matched)]
 
 
 @bug
 def snapshot_without_voters() -> Changes:
-    """What a disk has of a snapshot does not say who the voters are."""
+    """A snapshot on disk does not name the voters."""
     persist = Outbox.persist
 
     def written(self: Outbox, piece: Piece, then: Then | None = None) -> None:
@@ -144,7 +144,7 @@ def snapshot_without_voters() -> Changes:
 
 @bug
 def deposed_leader_confirms() -> Changes:
-    """A leader confirms, and does not resign, whoever answers."""
+    """A leader confirms, and does not resign, however few answer."""
     return [
         (Voter, "confirms", lambda self, now: self.leads),
         (Leading, "resigns_at", property(lambda self: math.inf)),
@@ -153,7 +153,7 @@ def deposed_leader_confirms() -> Changes:
 
 @bug
 def round_counted_from_its_answer() -> Changes:
-    """A round counts from when it was answered: but its voter may have heard it long before."""
+    """A round counts from the time of its answer, although the voter may have heard it long before."""
     on_answer = Voter._on_answer
 
     def answered(self: Voter, sender: VoterId, answer: Appended | Taken, now: float) -> None:

@@ -1,4 +1,4 @@
-"""What `python -m tests.sim --quorum` does: one seed, a range of seeds, or all planted bugs."""
+"""The command `python -m tests.sim --quorum`: one seed, a range of seeds, or all planted bugs."""
 
 from __future__ import annotations
 

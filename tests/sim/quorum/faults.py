@@ -1,4 +1,4 @@
-"""What goes wrong: processes die and stand still, disks are slow or lost for good, links are cut one way."""
+"""Faults: processes die and stand still, disks are slow or lost for good, links are cut one way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.sim.quorum.world import World
 
 
 class Faults:
-    """`lost` are the directories that are gone. Of no set of voters there may be more than a minority is lost."""
+    """`lost` are the directories that are gone. No possible set of voters loses more than a minority."""
 
     def __init__(self, world: World, network: Network, nodes: list[Node]) -> None:
         self._world = world
@@ -43,7 +43,7 @@ class Faults:
             kind()
 
     def elected(self, leader: Node) -> None:
-        """Perhaps cut a new leader off, and end some who have elected it, in the turns in which it begins."""
+        """Perhaps cut a new leader off, and end some of its voters, in the turns in which it begins."""
         random = self._world.random
         if self._healed or random.random() >= self._world.scenario.ambushes:
             return

@@ -18,7 +18,7 @@ class Network:
         self._receivers: dict[int, Deliver] = {}
         self._cut: dict[tuple[int, int], int] = {}
         self.sound = False
-        """Whether nothing is lost, doubled or late any more, and nothing is cut but what is cut from now on."""
+        """True once no message is lost, doubled or late any more, and only later cuts hold."""
 
     def join(self, node: int, deliver: Deliver) -> None:
         self._receivers[node] = deliver

@@ -22,7 +22,7 @@ NODES = range(1, 7)
 
 
 class Watcher(Protocol):
-    """Who is told what nodes do."""
+    """Told of each act of the nodes."""
 
     def sends(self, node: Node, send: Send) -> None: ...
     def writes(self, node: Node, piece: Piece) -> None: ...
@@ -34,7 +34,7 @@ class Watcher(Protocol):
 
 
 class Disk:
-    """A directory with a journal in it. A crash costs the end of what was not synced, at any byte."""
+    """A directory with a journal in it. Of the bytes that were not synced, a crash leaves any number of the first."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -54,7 +54,7 @@ class Disk:
 
 
 class Node:
-    """`stands_still`: what happens to its process waits until it goes on."""
+    """`stands_still`: events of its process wait until it goes on."""
 
     def __init__(self, world: World, network: Network, watcher: Watcher, number: int) -> None:
         self.world = world
@@ -82,7 +82,7 @@ class Node:
     def empty_disk(self) -> None:
         self._disks += 1
         self.disk = Disk(f"{self.id}.{self._disks}")
-        self.journal = Journal()  # what was handed to the disk, written or not
+        self.journal = Journal()  # all that was handed to the disk, written or not
 
     def begin_with(self, snapshot: Snapshot) -> None:
         """Have one of the first voters here, before it starts."""
@@ -154,7 +154,7 @@ class Node:
 
         self.world.after(max(delay_s, 0), do)
 
-    # --- what its voter is told, and wants done
+    # --- the inputs and outputs of its voter
 
     def _arrived(self, sender: VoterId, to: VoterId, message: Message) -> None:
         self.happen(lambda: self.voter.on_message(sender, to, message, self.clock()))

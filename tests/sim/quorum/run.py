@@ -22,7 +22,7 @@ _HEALED_S = 60.0
 
 @dataclass(slots=True)
 class Outcome:
-    """How a run ended."""
+    """The end of a run."""
 
     seed: int
     digest: int
@@ -72,7 +72,7 @@ class Run:
             self.witness.fail("progress", "nothing commits any more")
 
     def _at_rest(self) -> bool:
-        """One leads whom all follow, and all who can have a vote."""
+        """All nodes are voters, and follow one leader that they confirm."""
         leading = leaders(self.nodes)
         if len(leading) != 1 or not all(node.up and not node.stands_still for node in self.nodes):
             return False
@@ -92,7 +92,7 @@ class Run:
         )
 
     def _hear_no_leader(self) -> None:
-        """One voter hears nothing of the leader, but all others: that ends no epoch."""
+        """One voter hears all others but not the leader: that ends no epoch."""
         leader = leaders(self.nodes)[0]
         others = [node for node in self.nodes if node is not leader]
         if len(others) < 2:

@@ -1,9 +1,9 @@
-"""What must hold at any time, whatever fails: it sees every disk and every message, and knows the one true time.
+"""The invariants, which hold whatever fails. The witness sees every disk and every message, and knows the true time.
 
 `one-vote`: a voter gives one vote in an epoch. `one-controller`: one voter leads in an epoch. `logs-agree`: entries of
-one index and one epoch are the same, and so is all before them. `nothing-uncommitted-told`: what is told as committed
-is on the disks of a majority. `committed-survives`: what was once told as committed is told by everybody, and every
-leader has it. `deposed-confirms-nobody`: while a voter confirms, nobody has been elected after it.
+one index and one epoch are the same, and so is all before them. `nothing-uncommitted-told`: an entry that is told as
+committed is on the disks of a majority. `committed-survives`: an entry once told as committed is told by everybody, and
+every leader has it. `deposed-confirms-nobody`: while a voter confirms, nobody has been elected after it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Time and chance of one run, and what its seed has chosen."""
+"""Time and chance of one run, and the parameters that its seed has chosen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ViolationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What differs from run to run."""
+    """The parameters that differ from run to run."""
 
     voters: int
     """With so many the quorum begins."""
@@ -37,7 +37,7 @@ class Scenario:
     snapshot_every: int
     most_entries: int
     changes: bool
-    """Whether voters are removed that could stay."""
+    """Voters that could stay are removed, too."""
     ambushes: float
     """The share of elections after which all goes wrong for the new leader."""
 
@@ -47,7 +47,7 @@ def scenario_of(random: Random) -> Scenario:
 
 
 def _ambushed(random: Random) -> Scenario:
-    """Little goes wrong but for new leaders: one follows the other, each with entries that few have."""
+    """Few faults but those of new leaders: one leader follows the other, each with entries that few nodes have."""
     return Scenario(
         *(5, 5),
         lost=0.0,
@@ -80,7 +80,7 @@ def _any(random: Random) -> Scenario:
 
 
 class World:
-    """The one true time (s), what is due when, and chance. All that happens goes into `digest`."""
+    """The one true time (s), the queue of events, and chance. All events go into `digest`."""
 
     def __init__(self, seed: int, *, trace: bool = False) -> None:
         self.random = Random(seed)
@@ -105,7 +105,7 @@ class World:
         self.after(self.random.uniform(least_s, most_s), again)
 
     def run_until(self, until: float, done: Callable[[], bool] | None = None) -> bool:
-        """Let time pass until then, or until it is done; whether it is."""
+        """Let time pass until then, or until it is done; True if it is."""
         looked_at = self.now
         while self._queue and self._queue[0][0] <= until:
             self.now, _, do = heapq.heappop(self._queue)

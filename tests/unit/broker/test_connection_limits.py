@@ -1,4 +1,4 @@
-"""How many clients may be connected, and how fast they may come: SECURITY.md, XD-01 to XD-05, in virtual time."""
+"""The limits of connections and of their rate: SECURITY.md, XD-01 to XD-05, in virtual time."""
 
 from __future__ import annotations
 

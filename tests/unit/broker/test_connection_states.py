@@ -1,4 +1,4 @@
-"""Every frame in every state of SECURITY.md's A.3, in one segment with what came before, and cut at every byte."""
+"""Every frame in every state of SECURITY.md's A.3, in one segment with the bytes before it, and cut at every byte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from tests.support.login_world import (
 
 LIFETIME_MS = 10_000
 SERVED, ANSWERED, REFUSED, FAILED, CLOSED = "served", "answered", "refused", "failed", "closed"
-"""By the broker; by the login, which goes on; told after the delay, then closed; closed after the delay; at once."""
+"""Served by the broker; answered by the login, which goes on; refused after the delay, then closed; closed after the
+delay; closed at once."""
 
 
 def in_version(frame: bytes, version: int) -> bytes:
@@ -59,7 +60,7 @@ OF_A_HANDSHAKE = {"handshake": ANSWERED, "handshake 0": ANSWERED, "handshake for
 
 @dataclass(frozen=True)
 class State:
-    """What brings a connection there, and what becomes of frames in it; of those that are not named, `others`."""
+    """The bytes that bring a connection there, and the reactions to frames in it; `others` is that to all others."""
 
     before: bytes
     reactions: dict[str, str]
@@ -85,7 +86,7 @@ CASES = [(state, frame) for state in STATES for frame in FRAMES]
 
 
 def reaction(state: State, segments: list[bytes]) -> tuple[str, str]:
-    """What becomes of the last frame, and who the client is then."""
+    """The reaction to the last frame, and the client's principal then."""
     client = World(state.lifetime_ms).connect()
     if state.later:
         send(client, state.before)

@@ -1,4 +1,4 @@
-"""What a broker counts: requests exactly, latencies in buckets, topics up to a limit, stalls."""
+"""A broker's counts: requests exactly, latencies in buckets, topics up to a limit, stalls."""
 
 from __future__ import annotations
 

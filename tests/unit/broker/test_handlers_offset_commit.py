@@ -89,7 +89,7 @@ Topic = OffsetCommitRequest.OffsetCommitRequestTopic
 
 
 def sent(message: OffsetCommitRequest, version: int) -> tuple[RequestHeader, OffsetCommitColumns]:
-    """What a shard reads of this request. Topics get their ids; those that are unknown have one of their own."""
+    """The header and the columns that a shard reads. Topics get their ids; unknown ones share an id of their own."""
     for topic in message.topics:
         topic.topic_id = TOPICS.ids.get(topic.name, b"u" * 16)
     frame = encode_request(message, version, 7, "client")[4:]
@@ -100,7 +100,7 @@ def sent(message: OffsetCommitRequest, version: int) -> tuple[RequestHeader, Off
 
 
 def exist(topic: Topic) -> list[bool]:
-    """Whether there are these partitions."""
+    """True for each partition of the topic that exists."""
     return [0 <= p.partition_index < TOPICS.counts.get(topic.name, 0) for p in topic.partitions]
 
 
@@ -126,7 +126,7 @@ def test_the_coordinator_is_asked_for_what_exists_and_nothing_else(message: Offs
 
 @given(requests, VERSION, st.sampled_from([0, 12, 25, 27]))
 def test_an_answer_has_the_coordinators_errors_and_ours(message: OffsetCommitRequest, version: int, code: int) -> None:
-    """Of the partitions that exist every other one gets `code`."""
+    """Every other one of the existing partitions gets `code`."""
     header, read = sent(message, version)
     request = offset_commit.parse(header, read, "", TOPICS)
     decided = [code * (n % 2) for n in range(sum(sum(exist(topic)) for topic in message.topics))]

@@ -1,4 +1,4 @@
-"""Fetches that wait for records: which of them are tried again, and how many in one turn of the loop."""
+"""Fetches that wait for records: the choice of those to try again, and their number in one turn of the loop."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class World:
         self.fetches.park(ParkedFetch(retry, [("t", 0)] * partitions, connection), 1000)
 
     def turn(self) -> list[str]:
-        """What is tried in the next turn."""
+        """The names of the fetches that are tried in the next turn."""
         self.tried.clear()
         self.turns.run()
         return list(self.tried)
 
 
 def test_of_one_connection_the_first_is_tried_and_the_next_when_that_is_answered() -> None:
-    """Else a client with 512 of them has each record looked at 512 times."""
+    """Else the broker looks at each record 512 times for a client with 512 fetches."""
     w = World()
     for name in ("a1", "a2", "a3"):
         w.park(name, "a")

@@ -40,7 +40,7 @@ VERSION = st.integers(*heartbeat.VERSIONS)
 
 
 def said(heartbeats: Heartbeats, frame: bytes) -> Any:
-    """What is made of a frame; None if it is refused."""
+    """The request that is read from a frame; None if the frame is refused."""
     try:
         return heartbeats.read(frame)
     except WireError:

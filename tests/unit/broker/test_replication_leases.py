@@ -1,4 +1,4 @@
-"""Who may act as a leader without being confirmed, and under which epoch leaders know a follower. No I/O."""
+"""Leaders that may act without a confirmation, and the epochs under which leaders know a follower. No I/O."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ALONE = PartitionInfo(1, 0, (1, 0, 2), (1,), 1)
 
 
 def _joined() -> ReplicaManager:
-    """Of broker 1, which has not registered yet."""
+    """The replica manager of broker 1, which has not registered yet."""
     context: Any = SimpleNamespace(
         broker_id=1,
         config=BrokerConfig.from_mapping({}),
@@ -44,7 +44,7 @@ def _joined() -> ReplicaManager:
 
 
 def _never_confirmed(leader: LeaderReplica) -> ReplicaManager:
-    """A broker that is in the cluster and has not been confirmed by anybody since."""
+    """The replica manager of a broker that is in the cluster and that nobody has confirmed since."""
     manager = _joined()
     manager.apply(ClusterMetadata())
     manager._leaders.replicas[("t", 0)] = leader
@@ -200,7 +200,7 @@ def test_a_replica_that_cannot_be_opened_is_in_sync_with_nothing_and_says_so() -
 
 
 class _Leading:
-    """Broker 0, which leads t-0, and what it sends to broker 1 and to the controller."""
+    """Broker 0, which leads t-0, and its messages to broker 1 and to the controller."""
 
     def __init__(self, log: MemoryLog, replicas: tuple[int, ...]) -> None:
         self.topic_id, self.metadata = bytes(range(16)), ClusterMetadata()
@@ -248,7 +248,7 @@ class _Leading:
         self.pings += 1
 
     def hear(self, **changes: Any) -> list[Push]:
-        """Have the partition changed; what is pushed then."""
+        """Have the partition changed; the pushes after that."""
         if changes:
             self.partition = changed(self.partition, **changes)
         self.metadata.apply(PartitionRecord("t", 0, self.partition))
@@ -272,7 +272,7 @@ class _Leading:
 
 
 def test_what_a_replica_said_before_it_was_dropped_is_not_taken_for_what_it_says_when_it_is_added_again() -> None:
-    """In between the partition had one replica, and the leader, at the same epoch, nobody to lead."""
+    """In between the partition had one replica: the leader, at the same epoch, had no follower."""
     log, theirs = MemoryLog(), MemoryLog()
     for each in (log, theirs):
         each.append([b"a", b"b"], 0)

@@ -1,4 +1,4 @@
-"""`request_percentage`: what the requests of a client take of the broker's loop, by a clock that the test sets."""
+"""`request_percentage`: a client's share of the time of the broker's loop, by a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_a_large_answer_in_parts_tells_it() -> None:
 
 @pytest.mark.conformance("XD-06", "XD-07")
 def test_work_that_is_done_in_later_turns_counts_too() -> None:
-    """Who asks about very many partitions has them looked at in pieces, and not for nothing."""
+    """A request about very many partitions is handled in pieces, and pays for each of them."""
     world = World(**{REQUEST_PERCENTAGE: PERCENT})
     loop: Any = world.loop
     turns = Turns(loop, lambda: world.context.quotas, world.hand)

@@ -1,4 +1,4 @@
-"""How often a broker shows that it lives."""
+"""The rhythm of a broker's heartbeats to the controller."""
 
 from __future__ import annotations
 

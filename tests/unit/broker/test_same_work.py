@@ -1,6 +1,6 @@
-"""Who does not exist costs the same work as who errs: the same lines, the same calls, the same hits and misses.
+"""A login of an unknown user costs the same work as a wrong password: the same lines, calls, hits and misses.
 
-Times are not compared here: they depend on the machine, and on what its caches hold.
+Times are not compared here: they depend on the machine, and on its caches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Work = list[tuple[str, object]]
 
 
 class CountedTable(dict[Any, Any]):
-    """Counts what is looked for and found, and what is not."""
+    """Counts look-ups that find a value, and those that do not."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -49,7 +49,7 @@ def metadata() -> ClusterMetadata:
 
 
 def work_of(call: Callable[[], None]) -> Work:
-    """The lines of our code that run, and what they call of Python's own."""
+    """The lines of our code that run, and their calls of Python's own functions."""
     found: Work = []
 
     def traced(frame: FrameType, event: str, _: Any) -> Any:
@@ -92,7 +92,7 @@ def scram_in(metadata: ClusterMetadata, user: str) -> tuple[Work, Work]:
 @pytest.mark.conformance("XG-07", "XB-22")
 def test_scram_does_the_same_for_who_does_not_exist() -> None:
     table = metadata()
-    scram_in(table, "dora")  # what is made at the first use is made
+    scram_in(table, "dora")  # the first use fills the caches
     known = scram_in(table, KNOWN)
     counted: Any = table.scram
     for user in (UNKNOWN, OTHER_MECHANISM):

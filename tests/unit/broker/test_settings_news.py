@@ -1,4 +1,4 @@
-"""What shards and the log are told when settings change that coordinators go by."""
+"""The log names a group's setting once when it is out of the broker's bounds, and so not used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of offsets partitions that sleep, and which of them have to be woken though nobody asks."""
+"""The notes on offsets partitions that sleep, and the choice of those to wake without a request."""
 
 from __future__ import annotations
 

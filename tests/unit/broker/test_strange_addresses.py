@@ -1,4 +1,4 @@
-"""What is logged of connections that fail, and which of those that have proved nothing give way to others."""
+"""The log of connections that fail, and the choice of unauthenticated connections that give way to others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def connection(server: Any, peer: str = "10.0.0.7") -> Connection:
 
 @pytest.mark.conformance("XA-34")
 def test_who_sends_nonsense_again_and_again_fills_no_disk(caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever reaches a listener that asks for no login could do it. The log of a broker is kept for ever."""
+    """Any client of a listener without logins could fill it: a broker keeps its log for ever."""
     clock, server = Clock(), Server()
     server.failures = FailureLog(clock)
     for _ in range(500):
@@ -84,7 +84,7 @@ def test_who_has_a_network_of_ipv6_had_a_line_for_each_of_its_addresses(caplog: 
 
 @pytest.mark.conformance("XA-33")
 def test_the_addresses_of_one_network_of_ipv6_count_as_one() -> None:
-    """Somebody who has a network has more addresses than there are places."""
+    """The owner of a network has more addresses than there are places."""
     clock = Clock()
     strangers = Strangers("SECURE", 4, 30.0, clock, FailureLog(clock))
     honest = [Peer("10.0.0.7"), Peer("2001:db8:0:2::1")]

@@ -1,4 +1,4 @@
-"""How tokens are judged: at once, or when the keys have been read. SECURITY.md, B.4."""
+"""Tokens are judged at once, or when the keys have been read. SECURITY.md, B.4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When shards are told of topics anew."""
+"""Shards hear of a new leader where an assignor prefers near partitions."""
 
 from __future__ import annotations
 

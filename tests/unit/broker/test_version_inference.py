@@ -1,4 +1,4 @@
-"""What release of Kafka clients take us for, who infer it from the ranges of ApiVersions."""
+"""The release of Kafka that clients infer for us from the ranges of ApiVersions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a narrow terminal shows: fewer columns and shorter names, and every figure whole."""
+"""A narrow terminal shows fewer columns and shorter names, and every figure whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commands can print JSON: all that print rows."""
+"""Every command that prints rows can print JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`coterie pools`: what is asked of whom, what is printed, and what is said when something is missing. No Ray."""
+"""`coterie pools`: its requests to pools, its output, and its words when something is missing. No Ray."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ LINES = [
 
 
 class FakePool:
-    """In place of DeployedPool. The class has the cluster's pools, and what was asked of them."""
+    """In place of DeployedPool. The class has the cluster's pools, and notes the requests to them."""
 
     pools: ClassVar[dict[str, PoolDescription]] = {}
     asked: ClassVar[list[Any]] = []
@@ -114,7 +114,7 @@ class FakePool:
 
 
 class Rays:
-    """Whether there is a Ray, and whether it is left."""
+    """Stands for joining a Ray: it may fail, and it counts the ends."""
 
     def __init__(self) -> None:
         self.error: ClusterError | None = None
@@ -260,7 +260,7 @@ def test_a_rollout_is_told_in_words(fake: type[FakePool], rollout: RolloutStatus
 
 
 def test_a_pool_whose_members_all_run_has_no_remark(fake: type[FakePool]) -> None:
-    """One that was deployed once, and never restarted, was said to have restarted."""
+    """The remark once said of a pool that was deployed once, and never restarted, that it had restarted."""
     fake.pools["clicks"] = replace(RUNNING, rollout=RolloutStatus(3, 3, 2, 2), last_error=None)
     assert pools("describe", "clicks").stderr == ""
 
@@ -283,7 +283,7 @@ def test_a_watched_pool_is_shown_again_and_again() -> None:
     assert slept == [5.0, 5.0]
 
 
-# --- what is wished ---
+# --- wishes ---
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_logs_need_a_ray(rays: Rays) -> None:
 
 
 class Source:
-    """Lines as they come: a list for each time that somebody asks, or what is raised."""
+    """Lines as they come: for each time that somebody asks, a list, or an error to raise."""
 
     def __init__(self, *coming: list[MemberLine] | PoolError) -> None:
         self.coming = list(coming)

@@ -1,4 +1,4 @@
-"""`coterie brokers replace`: what it says and asks before a broker's data is given up."""
+"""`coterie brokers replace`: its words and its question before a broker's data is given up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from actors.runtime.ray_connection import ClusterError
 
 
 class FakeCluster:
-    """A running cluster that refuses what its controller would."""
+    """A running cluster that refuses as its controller would."""
 
     bootstrap_servers = "h:9092"
 
@@ -38,7 +38,7 @@ class FakeCluster:
 
 
 def replace(monkeypatch: pytest.MonkeyPatch, outlook: Outlook, *options: str) -> tuple[FakeCluster, Result]:
-    """What the command says if the answer to its question is no."""
+    """Run the command, and answer its question with no."""
     cluster = FakeCluster(outlook)
     monkeypatch.setattr(Cluster, "connect", lambda *_, **__: cluster)
     return cluster, CliRunner().invoke(main.cli, ["brokers", "replace", "1", *options], input="n\n")

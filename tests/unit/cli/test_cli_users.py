@@ -164,7 +164,7 @@ ssl.keystore.location=/data/admin.pem
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What our commands make of a file."""
+    """The settings that our commands read from a file."""
     return command_config.read(path)
 
 

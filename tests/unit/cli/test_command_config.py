@@ -1,4 +1,4 @@
-"""`--command-config`: what a command's clients are made with."""
+"""`--command-config`: the settings of a command's clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WANTED = {
 
 
 class Made:
-    """What the clients of commands are made with; no broker is there."""
+    """The settings that the clients of commands are made with; no broker is there."""
 
     def __init__(self) -> None:
         self.settings: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Which group protocol consumers speak that Coterie makes itself."""
+"""The group protocol of the consumers that Coterie makes itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a join changes in a member's hands: revoked, assigned and lost, the listener, and the commit before."""
+"""A join changes a member's partitions: revoked, assigned and lost, the listener, and the commit before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random histories of a member: whatever the coordinator answers and when, it stays lawful and finds its way back."""
+"""Random histories of a member: for any answers at any time, it stays lawful and finds its way back."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ def answer_one(script: Script, chance: random.Random, code: int | None = None) -
     else:
         script.member.on_response(number, answer(script, kind, code, chance), script.now)
         if pending[number].generation == before:
-            # While JoinGroup is out, its answer says what a heartbeat beside it would; once it has failed, nobody else.
+            # While a JoinGroup is out, an error of the heartbeat beside it changes nothing: the join's answer tells.
+            # Once the join has failed, the error counts as any heartbeat's, but for 22.
             asked = "Heartbeat" if kind == ASIDE and not join_is_out and code != 22 else kind
             assert script.member.generation == left_by(asked, code, before, script.member.generation)
     script.settle()
 
 
 def left_by(kind: str, code: int, before: Generation, after: Generation) -> Generation:
-    """What an error leaves of the generation its request was sent in. Joins that succeed decide for themselves."""
+    """The generation that an answer leaves of its request's. A successful join may leave any."""
     match kind, code:
         case (("SyncGroup" | "Heartbeat"), 22):
             return Generation(member_id=before.member_id)
@@ -83,7 +84,7 @@ def answer(script: Script, kind: str, code: int, chance: random.Random):
 
 
 class Lawful(Standing):
-    """A member that makes no transition between states but those there are."""
+    """A member that makes only the transitions between states that exist."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "state":
@@ -129,7 +130,7 @@ def step(script: Script, chance: random.Random) -> None:
 
 
 def assert_listener_calls_fit_together(script: Script) -> None:
-    """What is assigned was not owned, what is taken was: the calls add up to what the member holds."""
+    """Assigned partitions were not owned, and taken ones were: the calls add up to the partitions of the member."""
     held: set = set()
     for event, partitions in script.calls:
         if event is Event.ASSIGNED:

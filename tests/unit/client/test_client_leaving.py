@@ -1,4 +1,4 @@
-"""How a member leaves, and a member that has nothing."""
+"""Members that leave, and members without partitions."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ GOOD = b"n,,\x01auth=Bearer a.b.c\x01\x01"
 
 
 class Broker:
-    """What a login talks to. `alter` may change each token before the client gets it."""
+    """The broker's end of a login. `alter` may change each token before the client gets it."""
 
     def __init__(
         self, handshake: tuple[int, int] | None = (0, 1), authenticate: tuple[int, int] | None = (0, 2)

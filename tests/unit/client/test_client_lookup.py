@@ -1,4 +1,4 @@
-"""How a member finds its coordinator, and what happens when it loses it."""
+"""A member finds its coordinator, and loses it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_lost_connection_means_a_new_lookup_and_no_new_join():
 
 @pytest.mark.conformance("E-04")
 def test_a_session_is_counted_anew_from_when_its_coordinator_was_found():
-    """However long the lookup took: else the member would look for another one before this one can answer."""
+    """Else, after a long lookup, the member would look for another coordinator before this one can answer."""
     script = Script(session_timeout_ms=6_000).stable("t-0")
     script.tick(3_000)
     script.fail("Heartbeat")

@@ -1,4 +1,4 @@
-"""What the answers to commits and offset fetches mean, row by row."""
+"""The meaning of answers to commits and offset fetches, row by row."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ S = MemberState
 Member = JoinGroupResponse.JoinGroupResponseMember
 
 
-# --- what a SyncGroup is answered with --------------------------------------------------------------------------------
+# --- answers to a SyncGroup -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", [("connect", "range"), ("connect", None), ("consumer", "sticky"), (None, "sticky")])
@@ -48,7 +48,7 @@ def test_an_assignment_of_our_type_or_of_a_version_without_one_is_taken(answer):
 @pytest.mark.parametrize(("heartbeat", "member_id"), [(22, "me"), (25, "")])
 @pytest.mark.parametrize("code", [22, 25, 27, 14, 15, 16])
 def test_a_sync_error_after_the_generation_changed_resets_nothing_more(heartbeat, member_id, code):
-    """The heartbeat's answer has reset the generation the sync was sent under; the sync's is about the past."""
+    """The heartbeat's answer has reset the generation of the sync, whose own answer is about the past."""
     script = syncing()
     script.heartbeat(heartbeat)
     assert script.member.generation.member_id == member_id
@@ -73,7 +73,7 @@ def test_a_sync_error_of_the_same_generation_resets_it(code, member_id):
     assert script.count("JoinGroup") == 2
 
 
-# --- what a leader divides on -----------------------------------------------------------------------------------------
+# --- a leader's metadata ----------------------------------------------------------------------------------------------
 
 
 class Noting(BUILT_IN["range"]):
@@ -111,7 +111,7 @@ def given(script: Script) -> dict[str, frozenset[Any]]:
 @pytest.mark.parametrize("before", [{}, {"u": 1}], ids=["not there yet", "smaller"])
 @pytest.mark.parametrize("asked", [{"t", "u"}, None], ids=["asked by name", "all asked for"])
 def test_a_leader_renews_what_it_knows_of_topics_that_only_others_subscribe_to(before, asked):
-    """What it knows of them may be as old as its metadata, though it has asked for them: nothing is divided on that."""
+    """Its knowledge of these topics may be older than its request for them: it divides nothing by that."""
     assignor = Noting()
     script = joining(assignors=(assignor,))
     seen(script, 2, asked, t=1, **before)

@@ -1,4 +1,4 @@
-"""What a client's settings say of security, and which of them contradict one another."""
+"""A client's settings of security, and contradictions between them."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_password_can_stand_in_a_variable_and_is_taken_out_of_it(monkeypatch: 
 
 @pytest.mark.conformance("XE-25")
 def test_clients_of_several_threads_get_what_one_of_them_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One has taken the variable and not kept it yet when another asks for it."""
+    """One thread has taken the variable and not kept it yet when another asks for it."""
     environment, found, taken = {"THE_PASSWORD": "secret"}, list[Secret](), threading.Event()
 
     def take(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What a consumer's metrics say of its rebalances and heartbeats: how long they took, over a window."""
+"""A consumer's metrics of its rebalances and heartbeats: their durations, over a window."""
 
 from __future__ import annotations
 

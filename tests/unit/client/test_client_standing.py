@@ -1,4 +1,4 @@
-"""Where a member stands: which states follow which, and what remains of its place in the group."""
+"""A member's standing: the transitions between its states, and the part of its place in the group that each keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each answer means to a member of a consumer group in each state."""
+"""The meaning of each answer to a member of a consumer group, in each state."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_each_answer_in_each_state(state: MemberState, what: str) -> None:
 @pytest.mark.parametrize("what", AFTER)
 @pytest.mark.parametrize("state", SILENT)
 def test_who_is_in_no_group_takes_no_answer_to_a_heartbeat(state: MemberState, what: str) -> None:
-    """One that was in flight when the membership ended is given up with it."""
+    """A heartbeat that was in flight when the membership ended is given up with it."""
     script = Script().in_state(state)
     assert script.in_flight(*BEATS) == []
     for send in script.sent:
@@ -231,7 +231,7 @@ def test_an_expelled_member_tells_its_listener_and_joins_again_as_itself(code: i
 @pytest.mark.conformance("K-F-09", "K-F-35")
 @pytest.mark.parametrize("code", [25, 110])
 def test_a_fenced_join_does_not_hammer_the_coordinator(code: int) -> None:
-    """4.1 refuses it so while it still has the member: until a session has ended."""
+    """Kafka 4.1 refuses the join so while it still has the member: until the session has ended."""
     script = Script().in_state(S.FENCED)
     script.poll()
     waits = []

@@ -1,4 +1,4 @@
-"""When a member of a consumer group sends a heartbeat, and what it says."""
+"""The times and the contents of a consumer group member's heartbeats."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_heartbeats_say_has_kafkas_bytes() -> None:
     assert encoded(Beats(MemberConfig("g1")).leave("A", -1), 1) == "0367310241ffffffff0000ffffffff0000000000"
 
 
-# --- what is said ---
+# --- contents ---
 
 
 def test_a_heartbeat_that_says_everything_says_what_the_process_is() -> None:
@@ -142,7 +142,7 @@ def test_an_expression_that_was_dropped_while_an_answer_was_lost_is_taken_back_a
 @pytest.mark.conformance("K-F-12", "K-F-44")
 @pytest.mark.parametrize("instance", [None, "i"])
 def test_a_member_that_left_does_not_come_back_with_an_expression_it_has_no_more(instance: str | None) -> None:
-    """The coordinator keeps what a static member said, and what any member said whose leave it did not get."""
+    """The coordinator keeps the subscription of a static member, and of any member whose leave it did not get."""
     script = Script(group_instance_id=instance)
     script.member.subscribe_expression("t.*")
     script.metadata(every_topic=True, t=6)
@@ -231,7 +231,7 @@ def test_after_a_failure_the_next_heartbeat_says_everything_at_the_same_epoch(co
     assert says(script.next_beat()) == set()
 
 
-# --- when ---
+# --- times ---
 
 
 @pytest.mark.conformance("K-F-06")
@@ -346,7 +346,7 @@ def test_a_leave_that_is_not_answered_does_not_hold_the_next_join_up() -> None:
 
 
 def test_a_member_with_a_bound_of_its_own_beats_more_often_than_the_coordinator_asks_and_briskly_after_a_move() -> None:
-    """Others are given what it gives up when it has heard of it, at its next heartbeat."""
+    """It hears at its next heartbeat which partitions to give up; others get them only after that."""
     script = Script(heartbeat_max_ms=1_000).stable("t-0")
     times = [script.now]
     while script.now < times[0] + 8_000:
@@ -384,7 +384,7 @@ def test_after_a_silence_a_heartbeat_says_everything_and_asks_for_everything() -
 
 
 def test_a_member_in_whose_name_its_pool_had_spoken_did_not_notice_where_brokers_ask_for_few_heartbeats() -> None:
-    """What the pool had been told for it was lost. A pool speaks for who is silent for ten seconds."""
+    """Orders that the pool got for it were lost. A pool speaks for a member that is silent for ten seconds."""
     script = Script(heartbeat_max_ms=1_000).stable("t-0", "t-1")
     script.next_beat()
     script.answer(2, interval=15_000)
@@ -393,7 +393,7 @@ def test_a_member_in_whose_name_its_pool_had_spoken_did_not_notice_where_brokers
 
 
 def beats_until_one_says_everything(script: Script) -> int:
-    """Its heartbeats are answered that nothing has changed. Returns after how long (ms) it asks for all."""
+    """Answer its heartbeats that nothing has changed. Returns the time (ms) after which it asks for all."""
     began = script.now
     while "topic_partitions" not in says(script.beat):
         script.answer(2)
@@ -403,7 +403,7 @@ def beats_until_one_says_everything(script: Script) -> int:
 
 
 def test_an_order_that_its_pool_was_given_while_the_member_sent_heartbeats_was_lost() -> None:
-    """The pool heard nothing of it, and spoke for it. Now the member asks for everything now and then."""
+    """The pool heard nothing of the heartbeats, and spoke for the member, which now asks for everything at times."""
     script = Script(heartbeat_max_ms=1_000).stable("t-0", "t-1")
     script.next_beat()
     assert beats_until_one_says_everything(script) <= 31_000

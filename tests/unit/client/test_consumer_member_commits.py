@@ -1,4 +1,4 @@
-"""As whom a member of a consumer group commits and reads offsets; and which settings its protocol has."""
+"""A consumer group member's identity in its commits and fetches of offsets; and the settings of its protocol."""
 
 from __future__ import annotations
 

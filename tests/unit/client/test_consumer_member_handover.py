@@ -1,4 +1,4 @@
-"""How a member of a consumer group takes over what it is assigned, and gives up what it has lost."""
+"""A member of a consumer group takes over assigned partitions, and gives up lost ones."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_nothing_is_taken_over_but_by_a_poll() -> None:
 
 @pytest.mark.conformance("K-F-02", "K-F-40")
 def test_a_join_awaits_a_poll_as_an_assignment_does() -> None:
-    """A program that works long on its records asks for it, and polls."""
+    """A program that works long on its records asks `awaits_poll`, and polls then."""
     script = Script().in_state(S.UNSUBSCRIBED)
     assert script.member.awaits_poll(script.now)
     script.poll()

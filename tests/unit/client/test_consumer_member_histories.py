@@ -41,7 +41,7 @@ class History(Script):
         )
         self.member.subscribe(["t", "u"])
 
-    # --- what must hold ---
+    # --- invariants ---
 
     def settle(self) -> None:
         super().settle()
@@ -51,7 +51,7 @@ class History(Script):
         self.checked = len(self.sent)
 
     def check(self, request: object) -> None:
-        """What the listener has not given up is acknowledged as owned."""
+        """A heartbeat that names owned partitions names all that the listener has not given up."""
         if isinstance(request, Beat) and request.member_epoch > 0:
             owned = owned_in(request)
             assert owned is None or self.heard <= owned

@@ -1,4 +1,4 @@
-"""Where a member of a consumer group stands: which state follows which, and what its epoch is."""
+"""The standing of a member of a consumer group: the transitions between its states, and its epoch."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_each_cell_of_the_table(happening: Happening, before: MemberState) -> No
 
 @pytest.mark.conformance("K-F-01")
 def test_no_transition_is_made_that_kafkas_client_does_not_have() -> None:
-    """One that stays where it is, is none."""
+    """A step to the same state is no transition."""
     made = {(to, before) for row in TABLE.values() for before, to in row.items() if to is not before}
     assert made <= {(to, before) for to, several in LEGAL.items() for before in several}
     assert {to for to, _ in made} == set(S), "each state is reached"

@@ -1,4 +1,4 @@
-"""What a visitor is shown whose rights are few: every field of every view is either his to see or not there."""
+"""The views of a visitor with few rights: every field of every view is either his to see or not there."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from tests.support.synthetic_source import R, SyntheticDesk, SyntheticSource
 HIDDEN_TOPIC, HIDDEN_GROUP = "payments", "shipping"
 SEEN_GROUP, SEEN_TOPIC = "billing", "orders"
 SECRET = "s3cret"
-"""Stands where processes and their places are told."""
+"""Stands in each field about processes and their places."""
 SUM = 987_654_321
-"""Stands in every figure that sums up what is hidden."""
+"""Stands in every figure that sums up hidden parts."""
 CLOCK = Clock(monotonic=lambda: 1000.0, wall_ms=lambda: 1_795_000_000_000)
 FEW = Rights(frozenset({SEEN_GROUP}), frozenset({SEEN_TOPIC}), cluster=False)
 ASKED: tuple[Operation[Any], ...] = (
@@ -56,7 +56,7 @@ ASKED: tuple[Operation[Any], ...] = (
 
 
 class Marked(SyntheticSource):
-    """The synthetic cluster, in which what is not everybody's is marked. `billing` reads both topics."""
+    """The synthetic cluster, with marks in fields that not everybody may see. `billing` reads both topics."""
 
     async def view(self, operation: Operation[R]) -> R:
         if isinstance(operation, GetSeen):
@@ -127,7 +127,7 @@ async def test_who_may_describe_one_topic_and_one_group_sees_these_alone(operati
     found = list(values(await entitled(FEW).view(operation)))
     told = [each for each in found if isinstance(each, str)]
     if isinstance(operation, GetGroupHistory):
-        told = [each for each in told if each != operation.group_id]  # which he has named himself
+        told = [each for each in told if each != operation.group_id]  # he has named it himself
     assert not [each for each in told if HIDDEN_TOPIC in each or HIDDEN_GROUP in each or SECRET in each]
     assert SUM not in found
 
@@ -142,7 +142,7 @@ async def test_of_a_group_with_hidden_topics_the_rest_is_summed_up() -> None:
 async def test_who_may_describe_all_sees_all() -> None:
     for operation in ASKED:
         found = await entitled(Rights(), settings=True).view(operation)
-        if not isinstance(operation, GetOverview):  # which counts anew what he sees
+        if not isinstance(operation, GetOverview):  # it counts anew the parts that he sees
             assert found == await Marked(CLOCK).view(operation)
     everything = await entitled(Rights(), settings=True).view(GetOverview())
     assert (everything.messages_per_s, everything.commits_per_s, len(everything.events)) == (SUM, SUM, 2)

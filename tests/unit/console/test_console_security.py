@@ -1,4 +1,4 @@
-"""Who is let into the console, by what he proves it, and what he is then shown and may do."""
+"""Access to the console: its logins, and the views and changes that each user is allowed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHANGE = "/group/reset?id=audit&to=earliest"
 
 
 class Hands:
-    """A clock that tests move, and what was waited for."""
+    """A clock that tests move, and the waits that were asked of it."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -284,7 +284,7 @@ async def test_another_address_of_the_same_network_is_the_same_one(address: str)
     [
         ("203.0.113.9", 1.0),
         ("203.0.113.9, 10.0.0.8", 1.0),  # by way of two proxies
-        ("198.51.100.1, 203.0.113.9", 1.0),  # the first is what the client itself says
+        ("198.51.100.1, 203.0.113.9", 1.0),  # the first is the client's own claim
         ("203.0.113.10", 0.0),
         ("nonsense", 0.0),
         ("", 0.0),

@@ -1,4 +1,4 @@
-"""What the controller decides about ACLs, one by one."""
+"""The controller's decisions about ACLs, one by one."""
 
 from __future__ import annotations
 

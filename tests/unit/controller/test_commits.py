@@ -1,4 +1,4 @@
-"""Decided and committed metadata: what waits, commits in its order, or is dropped with all after it."""
+"""Decided and committed metadata: changes wait, commit in their order, or are dropped with all after them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placement.records import ClusterRecord, ProducerIdsRecord, Record, RemoveTo
 
 
 class World:
-    """States, and what was heard of each change, in the order in which it was heard."""
+    """States, and the news of each change, in the order of their coming."""
 
     def __init__(self) -> None:
         self.states = DecidedMetadata(ClusterMetadata())
@@ -100,7 +100,7 @@ def test_who_asks_late_is_told_at_once() -> None:
 
 
 class Bug(Exception):  # noqa: N818 - it stands for any
-    """What nothing but a bug raises."""
+    """An error that only a bug raises."""
 
 
 def failing(name: str) -> Callable[[], None]:

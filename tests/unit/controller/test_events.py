@@ -1,4 +1,4 @@
-"""What a change of the metadata is called when an operator is told of it."""
+"""The events by which an operator hears of changes to the metadata."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class World:
         self.chronicle = Chronicle(lambda: 7)
 
     def told(self, *records: Record) -> list[tuple[str, str, str]]:
-        """What is told of these records."""
+        """The events of these records: kind, subject and text."""
         before = self.chronicle.last
         changes = Changes(self.metadata, list(records))
         for record in records:

@@ -1,4 +1,4 @@
-"""Which versions of deployed pools the controller lets run, when who may write to the topic writes old ones again."""
+"""The versions of deployed pools that the controller lets run, though a writer of the topic brings old ones back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Controller:
             self.metadata.apply(record)
 
     def restart(self, *, snapshot: bool) -> None:
-        """Begin anew with what the log has, or with a snapshot of it."""
+        """Begin anew with the log's records, or with a snapshot of them."""
         metadata = ClusterMetadata()
         for record in self.log:
             metadata.apply(record)

@@ -1,4 +1,4 @@
-"""What the controller decides about quotas (KIP-546), and that the metadata keeps it: SECURITY.md, XD-06."""
+"""The controller's decisions about quotas (KIP-546), which the metadata keeps: SECURITY.md, XD-06."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rolling restart may change, what becomes of the settings, and the order of its steps."""
+"""A rolling restart: the settings that it may change, the settings after it, and the order of its steps."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_cut_off_broker_is_waited_for_as_long_as_it_was_told_until_all_have_an
 
 
 def test_a_controller_of_an_earlier_build_is_told_of_a_shorter_time_as_before() -> None:
-    """Ray pickles what it tells: the values of the fields that there were, in their order."""
+    """Ray pickles a spec as the values of the fields that its build has, in their order."""
     whole = spec(coterie_broker_isolated_ms="60000")
     told = object.__new__(ControllerSpec)
     told.__setstate__([getattr(whole, each.name) for each in fields(whole)[:-1]])  # type: ignore[attr-defined]
@@ -159,7 +159,7 @@ def test_what_was_changed_is_told_to_who_starts_the_cluster_without_it(tmp_path:
 
 
 class Asked:
-    """Does for the controller; broker 1 does not run."""
+    """Stands in for the controller; broker 1 does not run."""
 
     def __init__(self, **config: str) -> None:
         self.done: list[Any] = []

@@ -1,4 +1,4 @@
-"""What the controller decides about users: SECURITY.md, B.5."""
+"""The controller's decisions about users: SECURITY.md, B.5."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_who_has_nothing_to_be_forgotten_is_told_so_and_the_others_are_carried_o
 
 
 def test_a_credential_that_is_to_be_forgotten_twice_is_gone_once() -> None:
-    """Brokers refuse such a request; from one that did not, it was taken for a bug."""
+    """Brokers refuse such a request; the controller took one that came all the same for a bug."""
     metadata = ClusterMetadata()
     decide(metadata, AlterScram(upsertions=(ANNE,)))
     doomed = ScramDeletion(ANNE.user, ANNE.mechanism)

@@ -1,4 +1,4 @@
-"""Partitions near their leaders: what `uniform` gives out is swapped, and nothing else is another than without."""
+"""Partitions near their leaders: newly assigned partitions are swapped, and nothing else changes in the targets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ in_racks = any_group.flatmap(placed)
 
 
 def near(group: GroupSpec, target: Target, *, given_out: bool = False) -> int:
-    """How many partitions are led in their members' racks, of all or of those that members did not have before."""
+    """The number of partitions led in their members' racks, of all or of those that members did not have before."""
     found = 0
     for member_id, topics in target.items():
         member = group.members[member_id]

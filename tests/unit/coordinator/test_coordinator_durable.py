@@ -1,4 +1,4 @@
-"""What records say, one after the other, and loading, which comes to the same.
+"""A replay of records, one after the other, and loading, which comes to the same state.
 
 Statements D-03 and D-10 to D-13.
 """

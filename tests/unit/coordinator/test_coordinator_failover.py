@@ -94,7 +94,7 @@ LEAVE = LeaveGroupRequest("g", (LeavingMember("m"),))
 
 
 def told(driver: Driver) -> dict[str, Any]:
-    """What each request is told, as far as the shard's state decides it."""
+    """The answer to each request, as far as the shard's state decides it."""
     left = driver.call(LEAVE)
     return {
         "join": driver.call(JOIN).error_code,
@@ -112,7 +112,7 @@ def told(driver: Driver) -> dict[str, Any]:
 
 
 def everything(code: int) -> dict[str, Any]:
-    """All are told the same."""
+    """The answers if all have the same code."""
     alike = dict.fromkeys(("join", "sync", "heartbeat", "leave", "fetch", "delete offsets", "describe", "list"), code)
     return alike | {"members that left": (), "commit": [code, code], "delete": (("g", code),)}
 

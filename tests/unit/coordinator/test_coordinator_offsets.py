@@ -1,4 +1,4 @@
-"""Offsets: statements C-01 to C-13. (What the API layer says of unknown topics is tested with the handlers.)"""
+"""Offsets: statements C-01 to C-13. (The handlers' tests have the API layer's answers about unknown topics.)"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.coordination import Client, Driver, stable_group
 from tests.support.coordination_groups import error_of
 from tests.support.offset_rows import commit_request
 
-# -- who may commit
+# -- rights to commit
 
 
 @pytest.mark.conformance("C-01")
@@ -102,7 +102,7 @@ def test_commits_refused_in_stable() -> None:
     assert a.commit(generation=-1) == 22
 
 
-# -- what is stored
+# -- stored fields
 
 
 @pytest.mark.conformance("C-08")
@@ -143,7 +143,7 @@ def test_null_metadata_is_empty() -> None:
     assert driver.fetch("g")[0].metadata == ""
 
 
-# -- when it counts
+# -- commits that count
 
 
 @pytest.mark.conformance("C-10")

@@ -1,4 +1,4 @@
-"""What a join or a write that is refused leaves behind, and what a later joiner does not change."""
+"""A refused join leaves nothing behind, a refused write leaves a usable group, and a later joiner moves no deadline."""
 
 from __future__ import annotations
 

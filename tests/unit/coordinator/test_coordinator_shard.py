@@ -1,4 +1,4 @@
-"""The shard as its driver sees it: appends and their outcomes, answers, lateness, what operators can look at."""
+"""The shard as its driver sees it: appends and their outcomes, answers, lateness, and views for operators."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_turn_that_wrote_too_much_makes_several_appends() -> None:
     large = [("t", n, 1, -1, "m" * 100) for n in range(10)]
     shard.handle(4, commit_request("g", -1, "", None, large), driver.now)
     driver.turn()
-    assert [len(append.records) for append in driver.held] == [3, 1, 10]  # what is atomic is not cut
+    assert [len(append.records) for append in driver.held] == [3, 1, 10]  # an atomic write is not cut
     driver.release()
     assert [errors(driver, token) for token in range(5)] == [[0]] * 4 + [[0] * 10]
 
@@ -369,7 +369,7 @@ def test_moving_a_timer_on_changes_one_number() -> None:
     assert timers.next_due_ms() is None
 
 
-# -- what there is to see
+# -- views
 
 
 def test_group_status_tells_whom_a_rebalance_waits_for() -> None:

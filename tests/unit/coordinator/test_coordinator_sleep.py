@@ -1,4 +1,4 @@
-"""Whether a shard may give its process back, and what it says then."""
+"""A shard gives its process back if it may, and tells its next expiry, its topics and its groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTHING = MaySleepResponse()
 
 def asked(driver: Driver) -> MaySleepResponse:
     token = driver.ask(MaySleepRequest())
-    if driver.answer(token) is None:  # it waits for what it has written
+    if driver.answer(token) is None:  # it waits for its own records
         driver.advance(100)
     answer = driver.answer(token)
     assert isinstance(answer, MaySleepResponse)

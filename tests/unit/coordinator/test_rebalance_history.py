@@ -1,4 +1,4 @@
-"""What is remembered of a rebalance: who came, left or was expelled, its phases, and whom they waited for."""
+"""The memory of a rebalance: members that came, left or were expelled, its phases, and those they waited for."""
 
 from __future__ import annotations
 

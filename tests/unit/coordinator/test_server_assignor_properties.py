@@ -1,4 +1,4 @@
-"""What holds of the server-side assignors whatever the group is, and whatever its members had before."""
+"""Properties of the server-side assignors, for any group and any earlier assignment."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ any_group = st.booleans().flatmap(groups)
 
 
 def owners(target: Target) -> Counter[tuple[bytes, int]]:
-    """How many members have each partition."""
+    """The number of owners of each partition."""
     return Counter((topic, each) for mine in target.values() for topic, numbers in mine.items() for each in numbers)
 
 

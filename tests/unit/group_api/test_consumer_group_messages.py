@@ -45,7 +45,7 @@ def header(
 
 
 def beat(text: str, version: int = 1) -> core.ConsumerGroupHeartbeatRequest:
-    """What the coordinator is asked by these bytes."""
+    """The coordinator's request that these bytes make."""
     message = ConsumerGroupHeartbeatRequest.decode(bytes.fromhex(text), version)
     assert message.encode(version).hex() == text
     return consumer_group_heartbeat.parse(header(version), message, HOST, NO_TOPICS)

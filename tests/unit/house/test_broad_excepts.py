@@ -1,4 +1,4 @@
-"""Whoever catches everything says why: a broad `except` without a reason turns a bug into an answer."""
+"""Every broad `except` states a reason: without one it turns a bug into an answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEWEST_WORDS = 2
 
 
 def is_broad(caught: ast.expr | None) -> bool:
-    """Whether this is what catches everything: nothing at all, or one of the two names, alone or among others."""
+    """True if this catches everything: nothing at all, or one of the two names, alone or among others."""
     if isinstance(caught, ast.Tuple):
         return any(map(is_broad, caught.elts))
     return caught is None or (isinstance(caught, ast.Name) and caught.id in BROAD)

@@ -1,4 +1,4 @@
-"""Clocks are read by what they were handed to: an inline read is one that no test can move.
+"""Code reads clocks that it was handed: no test can move a clock that is read inline.
 
 The linter's contract `handed-in` forbids modules to import `time`, and knows nothing of the ways around it: the dates
 of `datetime`, and the real clock that the environment has. Those are looked for here.
@@ -44,7 +44,7 @@ def dotted(node: ast.expr) -> list[str]:
 
 
 def inline_reads(source: str, *, may_call_the_real_one: bool = False) -> Iterator[str]:
-    """Where a clock is read that nobody has handed in, or taken to be read."""
+    """The places that read a clock that nobody has handed in, or that take one to read it later."""
     if not MAY_READ.search(source):
         return
     for node in ast.walk(ast.parse(source)):

@@ -1,7 +1,6 @@
-"""README and docs hold what they say: links lead somewhere, Python compiles, commands, options and files exist.
+"""README and docs are right: links lead somewhere, Python compiles, commands, options and files exist.
 
-Whether examples do what is said of them needs a cluster; that is not tested here. Generated pages are
-test_docs_are_current.py's.
+The effects of examples are not tested here: that needs a cluster. Generated pages are in test_docs_are_current.py.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def commands(page: Path) -> list[list[str]]:
 
 
 def problem(words: list[str]) -> str | None:
-    """Why `coterie WORDS` is no command line of ours; None if it is one. Arguments may be left out in running text."""
+    """The fault of `coterie WORDS` as a command line; None if it has none. Running text may leave out arguments."""
     command: click.Command = cli
     context = click.Context(cli, info_name="coterie")
     words = list(words)
@@ -152,7 +151,7 @@ def test_named_files_of_the_source_exist(page: Path) -> None:
 
 _FILE = re.compile(r"^(?:actors|spark_bridge|placement|tests|tools|docs|examples|benchmarks)/|\.py$")
 _OF_OTHERS = frozenset({"shipping.py", "archive.py", "setup_worker.py"})
-"""What a reader of README is asked to write, and a file of Ray's."""
+"""Files that README asks its reader to write, and a file of Ray's."""
 
 
 def _is_there(word: str) -> bool:
@@ -247,7 +246,7 @@ READING = ("describe.py", "listeners.py", "logins.py")
 
 @cache
 def _sources() -> dict[str, str]:
-    """The product's code without its tables of settings, and without what only checks their values."""
+    """The product's code without its tables of settings, and without modules that only check their values."""
     folder = ROOT / "actors" / "settings"
     paths = [path for path in (ROOT / "actors").rglob("*.py") if path.parent != folder or path.name in READING]
     return {str(path.relative_to(ROOT)): re.sub(r'_key\(\s*"[^"]+"', "", path.read_text()) for path in paths}

@@ -1,4 +1,4 @@
-"""What Ray raises has a traceback of its workers in its text. Where we hand it on, it is one line (`last_line`)."""
+"""Ray's errors have tracebacks of its workers in their text. Where we hand one on, it is one line (`last_line`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _imported(tree: ast.Module) -> set[str]:
 
 
 def _handlers(tree: ast.Module) -> Iterator[ast.ExceptHandler]:
-    """Those that an error of Ray's may come to, and that give it a name."""
+    """The handlers that an error of Ray's may come to, and that give it a name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler) and node.name and node.type is not None:
             kinds = ast.unparse(node.type)

@@ -1,6 +1,6 @@
 """Docstrings and comments are sentences with a subject: none opens with "What", "Who" or "How" and never gets to one.
 
-A question may open so. "When" and "Where" may open a clause that a main clause follows after a comma.
+A question may open so. A clause may open with "When" or "Where" if a main clause follows it after a comma.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PLACES = ("actors", "benchmarks", "coterie", "examples", "placement", "spark_bridge", "tools")
-"""All code that people read, but for the tests."""
+PLACES = ("actors", "benchmarks", "coterie", "examples", "placement", "spark_bridge", "tests", "tools")
+"""All code that people read."""
 
 _HEADLESS = re.compile(
     r"(?:(?:as|at|by|for|from|in|of|on|that|to|up to|with) )?(?:what|who|whom|whose|which|whether|how|why)\b",

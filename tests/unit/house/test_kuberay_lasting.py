@@ -1,6 +1,7 @@
-"""kuberay-lasting.yaml has what KubeRay's operator (1.7) asks of a cluster with the embedded store, and ours of a disk.
+"""kuberay-lasting.yaml meets the demands of KubeRay's operator (1.7) on a cluster with the embedded store, and ours on
+a disk.
 
-The operator's schema is not here: the facts below were read in it, and in what it refuses beyond it.
+The operator's schema is not here: the facts below were read in it, and in its further checks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 MANAGED = {"RAY_gcs_storage", "RAY_gcs_storage_path", "RAY_REDIS_ADDRESS"}
 """Variables of the head that the operator sets itself, and refuses from others."""
 MOUNTED = "/data/gcs"
-"""Where it mounts the store."""
+"""The path at which it mounts the store."""
 GROUP = {"groupName", "replicas", "minReplicas", "maxReplicas", "labels", "rayStartParams", "template"}
 """Of a worker group's fields in its schema, those in use."""
 
@@ -50,7 +51,7 @@ def container(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def claims(group: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where a pod has which claim."""
+    """The mount path and the name of each claim of a pod."""
     volumes = {each["name"]: each for each in group["template"]["spec"]["volumes"]}
     for mount in container(group)["volumeMounts"]:
         if claim := volumes[mount["name"]].get("persistentVolumeClaim"):

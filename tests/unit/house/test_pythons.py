@@ -1,4 +1,4 @@
-"""Which Pythons Coterie runs on is said in several places, and the lock file has what each of them installs."""
+"""Several files name the Pythons that Coterie runs on, and the lock file has the packages that each of them needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_make_and_the_gate_take_the_pythons_that_the_package_allows(file: str, l
 
 
 def test_classifiers_and_the_table_of_installs_name_the_same_pythons() -> None:
-    """Both say what was tried, which may be less than what is allowed."""
+    """Both name the Pythons that were tried, which may be fewer than those allowed."""
     prefix = "Programming Language :: Python :: "
     tried = [each.removeprefix(prefix) for each in PROJECT["classifiers"] if each.startswith(prefix)]
     rows = re.findall(r"^\| Python (3\.\d+) \|", (ROOT / "docs/deployment.md").read_text(), re.MULTILINE)

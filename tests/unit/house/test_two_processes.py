@@ -56,7 +56,7 @@ def test_two_processes_at_most_are_in_tests_that_start_rays_as_long_as_there_are
 
 
 def outcome(folder: Path, files: Mapping[str, str], *, processes: int) -> str:
-    """What pytest prints of tests with these texts."""
+    """The output of pytest on tests with these texts."""
     (folder / "conftest.py").write_text(CONFTEST)
     for name, text in files.items():
         (folder / "tests" / name).parent.mkdir(parents=True, exist_ok=True)

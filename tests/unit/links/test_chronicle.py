@@ -1,4 +1,4 @@
-"""What a process remembers until a Monitor asks: in order, bounded, with a count of what was lost."""
+"""A process remembers its events until a Monitor asks: in order, bounded, with a count of lost ones."""
 
 from __future__ import annotations
 

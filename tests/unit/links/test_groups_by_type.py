@@ -1,4 +1,4 @@
-"""What is told of groups goes over links by type: classic ones as they always did, others with what they know."""
+"""Views of groups cross links by type: classic ones in their old form, others with fields of their own."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_how_a_group_of_a_type_without_classes_of_its_own_stands_arrives() -> No
 
 @dataclass(frozen=True, slots=True)
 class TinyStatus(PlainStatus):
-    """What only tiny groups tell."""
+    """A status with a field that only tiny groups have."""
 
     youngest: str = ""
 

@@ -1,4 +1,4 @@
-"""What shards are told of topics."""
+"""The news of topics that shards get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What members say of their processes, and what is made of it when anybody may have said anything."""
+"""A member describes its process in a text; a text of any other form is that of a plain consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes are told when Ray starts them: bytes that another build reads, older or newer."""
+"""The arguments of processes that Ray starts: bytes that another build reads, older or newer."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
 
 class Socket(asyncio.Transport):
-    """The socket's transport: what is written reaches the peer when the test wants."""
+    """The socket's transport: written bytes reach the peer when the test wants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class App(asyncio.Protocol):
 
 
 class Line:
-    """A server's end with its socket, and a client's end; `told` is what the watch was told."""
+    """A server's end with its socket, and a client's end; `told` has the failures that the watch heard."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Line:
         self.told.append(why)
 
     def deliver(self, step: int = 1 << 18) -> None:
-        """What the client has written reaches the server, so many bytes at a time, and the answers the client."""
+        """The client's bytes reach the server, so many at a time, and the answers reach the client."""
         data = self.to_server.read()
         for at in range(0, len(data), step):
             piece = data[at : at + step]

@@ -62,7 +62,7 @@ def test_what_an_end_speaks_fits_into_a_challenge_that_old_builds_take(spoken: S
 @pytest.mark.conformance("N-E-01")
 @pytest.mark.parametrize("role", [role for role in PEERS if role not in ("pool", "member")])
 def test_two_ends_of_any_link_know_what_the_other_speaks(role: Role) -> None:
-    """Those of a member have blocking sockets: tests/component/test_member_link.py."""
+    """A member's links have blocking sockets: tests/component/test_member_link.py."""
     one, other = End(role, spoken=NEW), End(PEERS[role][0], spoken=NEWER)
     talk(one, other)
     assert (one.ready, other.ready) == (1, 1)
@@ -205,7 +205,7 @@ def test_an_operation_that_the_other_end_does_not_know_fails_here_and_ends_nothi
 
 
 def test_messages_are_those_of_the_version_that_both_use() -> None:
-    """What a build from before versions sends and takes: the arrays of the first version, at exactly these lengths."""
+    """A build from before versions sends and takes the arrays of the first version, at exactly these lengths."""
     assert msgpack.unpackb(CODEC.encode(Join(3), 0)) == [1, 3]
     assert msgpack.unpackb(CODEC.encode(Heartbeat(1.5, Load()), 0)) == [5, 1.5, [0, 0, 0.0, 0, [], [], []], False]
     assert msgpack.unpackb(CODEC.encode(WantSpares(1), 0)) == [9, 1, 0, []]

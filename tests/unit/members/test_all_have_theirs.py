@@ -1,4 +1,4 @@
-"""When a group of range members has its assignment, by what its coordinator says and by what its members know."""
+"""A group of range members has its assignment when its coordinator says so and its members know it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a pool is to be: the rule by itself, and over curves of load in virtual time."""
+"""The size that autoscaling wants of a pool: the rule by itself, and over curves of load in virtual time."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_load_goes_up_tenfold_and_back(policy: Autoscale) -> None:
 @examples(40)  # each is an hour in steps of seconds
 @given(st.integers(0, 10**6), st.floats(60, 900))
 def test_noise_does_not_make_it_flap(seed: int, level: float) -> None:
-    """A load that is the same but for noise is followed for a while, and then left alone."""
+    """Under a constant load with noise, the size changes for a while, and then stays."""
     chance = random.Random(seed)
     group = GroupInTime(POLICY, lambda now: level * chance.uniform(0.9, 1.1))
     group.run(1800)
@@ -270,7 +270,7 @@ def test_it_follows_a_day() -> None:
 
 
 def test_a_hot_partition_does_not_make_it_grow_for_ever() -> None:
-    """One partition gets more than one member can do: nobody can help it."""
+    """One partition gets more records than one member can handle: more members do not help."""
     shares = [0.9] + [0.1 / 11] * 11
     group = GroupInTime(POLICY, lambda now: 200.0, shares=shares)
     group.run(1800)

@@ -1,4 +1,4 @@
-"""Which supervisor looks after a pool: every cell of the claim's table, and by which records an event comes."""
+"""The claim of a supervisor to a pool: every cell of its table, and the records that bring each event."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RULING   DISMISSED | NOTHING -> STRANGER
 
 
 def cells() -> dict[tuple[Stage, Event], tuple[Rule, Stage]]:
-    """All cells that are said above."""
+    """All cells of the table above."""
     found = {}
     for line in filter(None, SAID.splitlines()):
         head, _, outcome = line.partition("|")

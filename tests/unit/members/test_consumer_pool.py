@@ -1,4 +1,4 @@
-"""What a pool refuses when it is made, and what becomes of a slot that cannot be started. No Ray, no broker."""
+"""Arguments that a pool refuses when it is made, and slots that cannot be started. No Ray, no broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.every_topic import EveryTopic
 
 
 class NoActors:
-    """In place of ConsumerActor: raises when an actor is to be made, as Ray does with what only then shows."""
+    """In place of ConsumerActor: raises when an actor is made, as Ray does for errors that show only then."""
 
     def __init__(self) -> None:
         self.error: Exception = ValueError("not like this")
@@ -247,7 +247,7 @@ _STRANGE = [
 
 
 def named(actors: NoActors, group_id: str) -> str:
-    """What a pool's only member is called."""
+    """The instance id of a pool's only member."""
     with ConsumerPool("t", group_id, ignore, 1, bootstrap_servers="localhost:1", ask=EveryTopic) as made:
         with pytest.raises(PoolError):
             made.wait(timeout_s=60)

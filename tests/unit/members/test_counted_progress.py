@@ -1,4 +1,4 @@
-"""What a member counts of its work on the way to a commit. No I/O, no time."""
+"""A member's counts of its work on the way to a commit. No I/O, no time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pool notes of records that were in hand of dead processes. Nothing runs."""
+"""A pool's notes of records that dead processes had in hand. Nothing runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_record_is_blamed_when_it_was_alone_in_hand_after_two_deaths() -> None
 
 
 def test_a_record_that_was_not_to_be_tried_alone_is_not_blamed() -> None:
-    """A member of an older version may still go by what was noted before."""
+    """A member of an older version may still go by the earlier notes."""
     deaths = Deaths()
     deaths.count(InHand((span(4, 5),), alone=True), HOW)
     deaths.count(InHand((span(4, 5),), alone=True), HOW)

@@ -1,4 +1,4 @@
-"""What a member tells its pool of noted records that do not come again. Nothing runs."""
+"""A member tells its pool of noted records that do not come again. Nothing runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OLD, NEW = b"o" * 16, b"n" * 16
 
 
 class Member:
-    """One that reads topics of these ids, and what its pool has noted after it was told."""
+    """A member that reads topics of these ids, and its pool's notes after it was told."""
 
     def __init__(self, topic_id: bytes, *noted: Span) -> None:
         self.topic_id = topic_id

@@ -14,7 +14,7 @@ from actors.members.handling.ending import run_until_terminated
 
 
 class Seen:
-    """What the process's own handler has seen."""
+    """A handler of the process's own: it keeps the signals that it gets."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []

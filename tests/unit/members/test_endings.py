@@ -1,4 +1,4 @@
-"""How a process has ended, by what Ray raises of a call. No Ray, and time is a number."""
+"""The ending of a process, by the error that Ray raises of a call. No Ray, and time is a number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AWAY = ActorUnavailableError("Socket closed", b"a" * 16)
 
 
 class Ray:
-    """Answers so, one call after the other, the last one for ever; an error takes a second."""
+    """Gives these answers, one to each call, and the last one for ever; an error takes a second."""
 
     def __init__(self, *answers: Exception | None) -> None:
         self.now = 0.0

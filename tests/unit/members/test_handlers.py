@@ -1,4 +1,4 @@
-"""What kinds of handlers there are, and what settings of a member make no sense."""
+"""The kinds of handlers, and settings of a member that make no sense."""
 
 from __future__ import annotations
 

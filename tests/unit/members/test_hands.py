@@ -1,4 +1,4 @@
-"""Work as tasks of a handler's loop: each that was started ends, whatever is done to it."""
+"""Work as tasks of a handler's loop: each started task ends, even if it is cancelled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.member import T0, record
 
 
 def test_a_task_that_is_cancelled_before_it_has_begun_ends_too() -> None:
-    """Its partition waited for it for ever."""
+    """A partition once waited for ever for such a task."""
     handled: list[int] = []
 
     async def handle(each: Any) -> None:
@@ -31,7 +31,7 @@ def test_a_task_that_is_cancelled_before_it_has_begun_ends_too() -> None:
     )
     tasks, work, busy = Tasks(delivery), Work.of(T0, [record(1)]), threading.Event()
     ended: queue.Queue[tuple[Outcome, BaseException | None]] = queue.Queue()
-    delivery.handler.loop.loop.call_soon_threadsafe(busy.wait, 60)  # what comes now comes in one turn of the loop
+    delivery.handler.loop.loop.call_soon_threadsafe(busy.wait, 60)  # start and cancel come in one turn of the loop
     tasks.start(work, threading.Event(), lambda _, outcome, error: ended.put((outcome, error)))
     tasks.cancel([work])
     busy.set()

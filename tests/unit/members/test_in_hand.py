@@ -1,4 +1,4 @@
-"""What a member says it has in hand, and when. Time is a number."""
+"""A member declares the records that it has in hand before they begin. Time is a number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOK_S = 0.2
 
 
 class Told:
-    """What was said, and the time."""
+    """The declarations, and the time."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -125,7 +125,7 @@ def test_a_message_has_a_bound_however_scattered_the_records_are() -> None:
 
 
 def test_what_is_in_hand_names_the_topic_by_id_and_a_namesakes_records_are_said_anew() -> None:
-    """What was about to begin of a deleted topic is not what begins of the one that has its name."""
+    """The next records of a deleted topic are not those of the new topic of its name."""
     told = Told()
     told.topic_id = b"o" * 16
     left = one(0)

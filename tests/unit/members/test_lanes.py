@@ -1,4 +1,4 @@
-"""Which piece of work may begin, with concurrency. Nothing runs; time is a number."""
+"""The pieces of work that may begin, with concurrency. Nothing runs; time is a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a member prints: how much is kept, what a line is, what of it a pool is given, and what outlives a member."""
+"""A member's output: the lines that are made of it, kept, given to the pool, and left when the member has ended."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def texts(ring: Ring) -> list[tuple[str, str]]:
     return [(line.level, line.text) for line in ring.read()]
 
 
-# --- what is kept ---
+# --- kept lines ---
 
 
 def test_only_the_last_lines_are_kept_and_each_keeps_its_number(clock: Clock) -> None:
@@ -80,7 +80,7 @@ def test_what_is_read_is_behind_a_number_not_older_and_not_too_much(clock: Clock
     assert ring.read(after=6) == ()
 
 
-# --- what a line is ---
+# --- lines ---
 
 
 def test_what_is_printed_goes_where_it_went_and_is_kept_by_lines(ring: Ring) -> None:
@@ -171,7 +171,7 @@ def test_a_log_call_with_wrong_arguments_raises_nothing(ring: Ring, monkeypatch:
     assert texts(ring) == []
 
 
-# --- what the pool knows ---
+# --- the pool's knowledge ---
 
 
 def line(number: int, text: str = "", wall_ms: int = 0) -> Line:
@@ -226,7 +226,7 @@ def test_a_journal_has_bounds(clock: Clock) -> None:
 
 
 class Link:
-    """A member's connection: what it answers; None: nothing."""
+    """A member's connection, with its answer; None: it gives none."""
 
     def __init__(self, answer: list[Line] | Exception | None) -> None:
         self.answer = answer

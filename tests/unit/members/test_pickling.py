@@ -1,4 +1,4 @@
-"""What cannot be sent to the actors of a pool is named, however deep it lies."""
+"""An error names the object that cannot be sent to a pool's actors, however deep it lies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the figures of a pool's load are, by what brokers and members say."""
+"""The figures of a pool's load, from the answers of brokers and members."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_partition_without_a_committed_offset_has_all_its_records_before_it(ad
 
 
 def test_where_a_group_begins_at_the_end_somebody_has_to_come_and_say_where_that_was(admin: FakeAdmin) -> None:
-    """With a lag of zero a pool without members would never begin."""
+    """With a lag of zero, a pool without members would never start one."""
     found = group(admin, auto_offset_reset="latest").look(["m"])
     assert found is not None
     assert found.lags == {A: 60, B: 1}

@@ -1,4 +1,4 @@
-"""What a pool is by the records of the topic `__coterie_pools`."""
+"""The state of a pool by the records of the topic `__coterie_pools`."""
 
 from __future__ import annotations
 
@@ -174,12 +174,12 @@ def test_who_lists_pools_runs_nothing_of_what_others_wrote() -> None:
 
 
 def test_the_end_of_a_pool_takes_its_version_first() -> None:
-    """Whoever reads in between sees no pool, and not one with an older size."""
+    """A reader in between sees no pool, rather than one with an older size."""
     assert keys_of("p")[0] == b"p"
     assert len(set(keys_of("p"))) == 8
 
 
-# --- what somebody else has written ---
+# --- records of another writer ---
 
 NONSENSE: list[tuple[str, Record]] = [
     ("p/size", Size("one", 10**9)),

@@ -1,4 +1,4 @@
-"""A pool whose Ray has ended, or was left: what it says, and that nothing is asked of a Ray. None is there."""
+"""A pool whose Ray has ended, or was left, says so and asks no other Ray. None is there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from actors.runtime.ray_session import RayAwayError, RaySession
 ROOM = Path(actors.members.__file__).parent
 # Calls that begin with these ask a Ray, and connect to any that they find where this process has none.
 ASKING = {"get", "wait", "kill", "put", "cancel", "nodes", "get_actor", "list_named_actors"}
-# What runs in an actor's own process, which ends with its Ray; and the tasks of Ray Data.
+# Code that runs in an actor's own process, which ends with its Ray; and the tasks of Ray Data.
 INSIDE = {
     ("consumer_actor.py", "ConsumerActor"),
     ("deployment/supervisor_actor.py", "PoolSupervisor"),
@@ -43,7 +43,7 @@ def left() -> RaySession:
 
 
 class Untouched:
-    """A handle of an actor that counts what is asked of it after its first call, which begins it."""
+    """A handle of an actor that counts the calls after its first one, which begins it."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -137,7 +137,7 @@ def test_a_slot_whose_ray_was_left_ends_without_a_word(caplog: pytest.LogCapture
 def asks_of_ray(path: Path) -> Iterator[tuple[str, str]]:
     """File and function of each `ray.get(...)` and the like that is called by itself.
 
-    To hand it to a session, as in `call(ray.get, ...)`, is no call.
+    A function handed to a session, as in `call(ray.get, ...)`, is not called by itself.
     """
     name = str(path.relative_to(ROOM))
     for top in ast.parse(path.read_text()).body:
@@ -148,7 +148,7 @@ def asks_of_ray(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def asks(node: ast.AST) -> bool:
-    """Whether this is such a call."""
+    """True for such a call."""
     words = ast.unparse(node.func).split(".") if isinstance(node, ast.Call) else [""]
     return words[0] == "ray" and words[-1] in ASKING
 

@@ -1,4 +1,4 @@
-"""How long a slot waits before its next start: every row of the table, and what it adds up to."""
+"""The pause of a slot before its next start: every row of the table, and their sums."""
 
 from __future__ import annotations
 

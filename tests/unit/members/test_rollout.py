@@ -1,4 +1,4 @@
-"""How a version goes through the members of a pool, in virtual time: the members are a model."""
+"""A version rolls through the members of a pool, in virtual time: the members are a model."""
 
 from __future__ import annotations
 

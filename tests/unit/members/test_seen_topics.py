@@ -1,4 +1,4 @@
-"""Which topics a job has read: one that was deleted and created again is noticed, whichever member says so first."""
+"""The topics that a job has read: a deleted and recreated one is noticed, whichever member says so first."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_brokers_that_give_no_ids_are_read_by_name() -> None:
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_ends_of_a_topic_that_was_created_again_meanwhile_are_no_ends_of_the_old_one(fail: bool) -> None:
-    """Between what the members hold and the ends, which are asked for by name."""
+    """The topic is created again after the members have told their positions, before its ends are asked for by name."""
     seen = SeenTopics()
     look(seen, held(OLD))
     ranges = limited({("t", 0): 5}, {("t", 0): 10}, None, seen.ids)
@@ -87,7 +87,7 @@ def test_ends_of_a_topic_that_was_created_again_meanwhile_are_no_ends_of_the_old
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_a_new_topic_that_was_still_empty_was_told_as_records_deleted_from_the_old_one(fail: bool) -> None:
-    """Its ends, which are asked for by name, were below the position, and who reads was told of a shortened log."""
+    """Its ends, which are asked for by name, were below the position, and the reader was told of a shortened log."""
     seen = SeenTopics()
     before = look(seen, held(OLD))
     client: Any = Client(NEW, end=0)

@@ -1,4 +1,4 @@
-"""How a pool tells the clusters on its Ray what its members do. No Ray is started."""
+"""A pool tells the clusters on its Ray the figures of its members. No Ray is started."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIGURES = PoolFigures("p", "g", (MemberFigures("p-0", 1, 0, 0, 5, 0),))
 
 @dataclass
 class FakeRay:
-    """What Ray knows by name, and what its controllers were told."""
+    """The named actors of a Ray, and the figures that its controllers were told."""
 
     actors: list[dict[str, str]]
     looks: int = 0

@@ -67,7 +67,7 @@ def test_other_json_is_refused_and_the_error_says_where(data: Any, text: str) ->
 
 
 class Model:
-    """What matters of a pydantic model."""
+    """The part of a pydantic model that counts here."""
 
     def __init__(self, data: bytes) -> None:
         self.data = json.loads(data)

@@ -169,7 +169,7 @@ def test_a_row_of_another_type_names_its_group_and_what_is_none_is_nothing() -> 
 
 
 def test_a_consumer_groups_members_are_shown_with_what_they_hold() -> None:
-    """What one has to give back is still its own. A topic that does not exist is left out."""
+    """Partitions that a member has to give back are still its own. A topic that does not exist is left out."""
     orders, gone = b"1" * 16, b"2" * 16
     told = MemberMetadata("a-client", "/10.0.0.1", "static", names=frozenset(("orders",)))
     state = MemberState.UNREVOKED_PARTITIONS

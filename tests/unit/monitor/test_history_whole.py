@@ -1,4 +1,4 @@
-"""What the history does with values that no row can hold, and with errors in the middle of a look."""
+"""The history stays whole with values that no row can hold, and with errors in the middle of a look."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_an_error_at_any_step_of_a_look_leaves_memory_as_the_file_is(tmp_path: P
 
 
 def stopped_at(step: int, lasts: int, db: sqlite3.Connection, history: History) -> bool:
-    """Write a look, interrupted after so many steps of SQLite, once or for good. Whether it says that it is written."""
+    """Write a look, interrupted after so many steps of SQLite, once or for good. True if it says that it is written."""
     left = chain([0] * step, repeat(1, lasts), repeat(0))
     db.set_progress_handler(lambda: next(left), 1)
     at_ms = NOW_MS + 15_000
@@ -164,7 +164,7 @@ def test_an_error_while_the_old_is_forgotten_gives_no_id_to_two_groups(tmp_path:
         folder.mkdir()
         with closing(connected(folder / FILE)) as db:
             history = History(folder / FILE, db, 1, 1 << 28)
-            later_ms = NOW_MS + 2 * 3_600_000  # a History forgets what is old after its first write
+            later_ms = NOW_MS + 2 * 3_600_000  # a History forgets old points after its first write
             left = chain([0] * step, [1], repeat(0))
             db.set_progress_handler(lambda left=left: next(left), 1)
             history.write(later_ms, [("kept", point(later_ms, 60)), ("old", point(NOW_MS, 1))])

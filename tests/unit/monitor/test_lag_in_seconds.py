@@ -22,7 +22,7 @@ BATCH_RECORDS = 40
 
 @dataclass
 class Trace:
-    """What happened to a partition: when each record came, and what the group had committed from when on."""
+    """The trace of a partition: the time of each record, and the commits of the group."""
 
     appended: list[int]
     """The timestamp of each record, by offset."""
@@ -129,7 +129,7 @@ def test_a_record_that_cannot_be_had_is_not_asked_for_again_and_again() -> None:
 
 
 def of_many(table: LagTable, partitions: Partitions, count: int) -> int:
-    """Of how many partitions the lag in seconds is known. Of each the group has read nothing."""
+    """The number of partitions whose lag in seconds is known. The group has read nothing of any."""
     rows = [PartitionRow(number, 0, 10, BEGIN_MS, 0) for number in range(count)]
     partitions.seen("orders", b"1", rows, BEGIN_MS)
     return sum(table.of("orders", number, 0, BEGIN_MS).seconds is not None for number in range(count))

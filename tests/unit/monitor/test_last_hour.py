@@ -108,11 +108,11 @@ def test_a_peak_between_two_minutes_is_in_the_points_that_are_kept_for_days(hist
     for number in range(48):
         at = NOW_MS + number * 5_000
         history.write(at, [("billing", LagPoint(at, 900 if number == 17 else 3, 0.0, 7))])
-    history._delete(0, NOW_MS + 86_400_000)  # what every look found is kept for two hours
+    history._delete(0, NOW_MS + 86_400_000)  # the points of each look are kept for two hours
     assert [each.lag for each in history.lag("billing", 0, NOW_MS + 86_400_000, 100)].count(900) == 1
 
 
-# --- what groups are ------------------------------------------------------------------------------------------------
+# --- kinds of groups ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("made", "kind"), [(POOLED, "pool"), (SPARK, "spark"), (group("g", member("x")), "consumer")])

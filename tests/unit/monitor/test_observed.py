@@ -1,4 +1,4 @@
-"""What a Monitor makes of what brokers and the controller tell."""
+"""A Monitor's picture of the cluster, from the reports of brokers and the controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Monitor makes of the records of `__consumer_offsets`, and how it reads on in a log that changes under it."""
+"""A Monitor follows the records of `__consumer_offsets`, also in a log that changes under it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Ray's own exporter is given. A test with real Ray has the bridge on (tests/ray/conftest.py)."""
+"""The figures that Ray's own exporter gets. A test with real Ray has the bridge on (tests/ray/conftest.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.monitor.test_views_made import group, member, picture
 
 
 class Gauge:
-    """As `ray.util.metrics.Gauge`; keeps what it is given."""
+    """Stands in for `ray.util.metrics.Gauge`, and keeps its values."""
 
     told: ClassVar[dict[tuple[str, str], float]] = {}
 
@@ -54,6 +54,6 @@ def test_what_is_not_known_is_not_given_and_groups_are_bounded(monkeypatch: pyte
 
 
 def test_a_group_whose_name_is_not_ascii_costs_no_other_one_its_figures() -> None:
-    """Ray raised for it, and what came after it was not told."""
+    """Ray raised for it, and the figures after it were not told."""
     RayBridge("shop").tell(picture(group("caf\u00e9"), group("billing")))
     assert {name for _, name in Gauge.told} == {"caf\\xe9", "billing"}

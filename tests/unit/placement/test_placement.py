@@ -1,4 +1,4 @@
-"""Where things live: replicas over brokers and racks, leaders after a death, brokers over Ray nodes."""
+"""Placement: replicas over brokers and racks, leaders after a death, brokers over Ray nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a group and a key belong: the vectors of Kafka's own arithmetic."""
+"""The partition of a group and of a key: the vectors of Kafka's own arithmetic."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_count_below_one_is_refused(count: int) -> None:
         partition_for_group("g", count)
 
 
-# What Kafka's default partitioner computes for these keys.
+# Keys, and their hashes by Kafka's default partitioner.
 KEYS = [
     (b"21", -973932308),
     (b"foobar", -790332482),

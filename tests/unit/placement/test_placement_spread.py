@@ -1,4 +1,4 @@
-"""Where partitions that exist already should be: even, in all racks, and with few moves."""
+"""Existing partitions spread evenly, over all racks, and with few moves."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_without_racks_all_is_even(placed: Placed, count: int, factor: int) -> N
 @examples(300)
 @given(topics, st.integers(10, 13))
 def test_no_more_replicas_move_than_must(placed: Placed, count: int) -> None:
-    """Every broker above its share gives up what is above it, and the larger shares go to those who have most."""
+    """Every broker above its share gives up the surplus, and brokers with the most replicas get the larger shares."""
     held = Counter(broker for each in placed.values() for broker in each)
     share, more = divmod(held.total(), count)
     ranked = sorted((held[broker] for broker in range(count)), reverse=True)

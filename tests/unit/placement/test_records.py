@@ -1,4 +1,4 @@
-"""Records of the metadata: what is written is read, by older and newer releases, or refused by name."""
+"""Records of the metadata: older and newer releases read a written record, or refuse it by name."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ RECORDS: list[Record] = [
 
 
 def carried(values: Any) -> Any:
-    """What arrives where msgpack was written to."""
+    """The values after a journey through msgpack."""
     return msgpack.unpackb(msgpack.packb(values), strict_map_key=False)
 
 

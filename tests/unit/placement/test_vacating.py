@@ -1,4 +1,4 @@
-"""Who takes over what a broker gives up: one move for each replica, evenly, and in as many racks as before."""
+"""Other brokers take over the replicas of one: one move for each replica, evenly, and in as many racks as before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whose quota holds, which there may be, and what a filter finds: SECURITY.md, XD-06, and KIP-546."""
+"""Entities of quotas: those whose quota holds, the valid ones, and those that a filter finds: SECURITY.md, XD-06, and
+KIP-546."""
 
 from __future__ import annotations
 

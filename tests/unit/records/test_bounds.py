@@ -1,4 +1,4 @@
-"""How much one batch may hold: at produce by the topic's settings, in the log by the ceiling alone."""
+"""The bounds of one batch: at produce by the topic's settings, in the log by the ceiling alone."""
 
 from __future__ import annotations
 

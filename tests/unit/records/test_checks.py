@@ -1,4 +1,4 @@
-"""What the records of a produced batch must be, and their largest timestamp, one by one and by columns."""
+"""The checks of a produced batch's records, and their largest timestamp, one by one and by columns."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def by_columns(payload: bytes, count: int) -> list[Row]:
 
 
 def outcome(reader, payload: bytes, count: int) -> list[Row] | None:
-    """What a reader finds, None if it refuses."""
+    """The rows that a reader finds; None if it refuses."""
     try:
         return list(reader(payload, count))
     except CorruptBatchError:

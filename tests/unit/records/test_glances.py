@@ -1,4 +1,4 @@
-"""What is told of batches at a glance: as the whole header says it."""
+"""A glance at a batch tells the same as its whole header."""
 
 from __future__ import annotations
 

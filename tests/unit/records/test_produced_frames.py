@@ -23,7 +23,7 @@ def decided(data: bytes, **settings: str) -> Admitted:
 
 
 def code_of(data: bytes, **settings: str) -> int:
-    """What a producer is answered, 0 if the batch is taken."""
+    """The error code of a producer's answer; 0 if the batch is taken."""
     try:
         decided(data, **settings)
     except LogError as error:

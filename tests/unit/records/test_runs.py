@@ -1,4 +1,4 @@
-"""Runs of records that look alike: summed up as one by one, or left to others; nothing wrong is taken for right."""
+"""Runs of records that look alike: their sum is that of single records, or left to others; no fault passes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNTIMED = -1_700_000_000_001
 
 
 def one_by_one(payload: bytes, count: int) -> Summary | None:
-    """What the slow way says; None for bytes that are no records."""
+    """The summary by the slow way; None for bytes that are no records."""
     try:
         return summary_of(list(read_rows(payload, count)), UNTIMED)
     except CorruptBatchError:
@@ -25,7 +25,7 @@ def one_by_one(payload: bytes, count: int) -> Summary | None:
 
 
 def agrees(payload: bytes, count: int) -> bool:
-    """Whether runs say the same, or nothing."""
+    """True if the summary of runs is the same, or None."""
     found = summary_of_runs(payload, count, UNTIMED)
     return found is None or found == one_by_one(payload, count)
 

@@ -1,4 +1,4 @@
-"""Whose folders and files a data directory may have: what `lstat` says of them decides."""
+"""The folders and files that a data directory may have: the owner, mode and type of `lstat` decide."""
 
 from __future__ import annotations
 

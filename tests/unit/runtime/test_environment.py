@@ -1,4 +1,4 @@
-"""What a process has from its machine, where nobody hands in another."""
+"""The environment that a process has from its machine, where nobody hands in another."""
 
 from __future__ import annotations
 

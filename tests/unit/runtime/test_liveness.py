@@ -1,4 +1,4 @@
-"""Who is given up for its silence: with a clock and processes that the test makes."""
+"""Processes that are given up for their silence, with a clock and processes that the test makes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RUNNABLE, ASLEEP, DISK = (Sight(doing, 0.0) for doing in (Doing.RUNNABLE, Doing.
 
 
 class Broker:
-    """A broker's ticks. Whoever is in `silent` does not answer; `seen` is what the kernel says of a process."""
+    """A broker's ticks. Processes in `silent` do not answer; `seen` has the kernel's view of each process."""
 
     def __init__(self, *pids: int, limit_s: float = 1.0) -> None:
         self.now = 100.0

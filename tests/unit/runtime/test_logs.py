@@ -91,7 +91,7 @@ def test_a_secret_is_hidden_in_both() -> None:
 
 @pytest.mark.parametrize("name", ["actors.broker.coordinators.hub", "coterie.audit", "asyncio"])
 def test_a_process_writes_what_its_code_and_its_audit_say(tmp_path: Path, name: str) -> None:
-    """What was denied went nowhere: only loggers below `actors` were written."""
+    """Audit lines of denials went nowhere: only loggers below `actors` were written."""
     roots = [logging.getLogger(each) for each in (None, "actors", "coterie", "asyncio")]
     before = [(root.handlers[:], root.level, root.propagate) for root in roots]
     try:

@@ -1,4 +1,4 @@
-"""This Ray has every name and word that `ray_inside` uses. If one broke, the test says which, and who needs it."""
+"""This Ray has every name and word that `ray_inside` uses. The test names a missing one, and the code that needs it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_name_that_a_ray_has_lost_is_said_with_the_ray_and_the_function_that_n
 
 
 def _in(*files: str) -> Callable[[str], bool]:
-    """Whether a word stands in all of these files of Ray's."""
+    """A check that a word stands in all of these files of Ray's."""
 
     def found(word: str) -> bool:
         for each in files:
@@ -65,7 +65,7 @@ def _in(*files: str) -> Callable[[str], bool]:
 
 
 def _a_file(pattern: str) -> bool:
-    """Whether Ray's package, whose folder's name may begin the pattern, has such a file."""
+    """True if Ray's package, whose folder's name may begin the pattern, has such a file."""
     return any(PACKAGE.glob(f"**/{pattern.removeprefix('ray/')}"))
 
 
@@ -98,7 +98,7 @@ WORDS: dict[str, Callable[[str], bool]] = {
     "_TAKEN": _in(GCS),
     "_SLOW": _in(NODE),
 }
-"""How a word of Ray's is looked for."""
+"""The function that looks for the words of each constant."""
 SEEN_ALIVE = {"THREADS", "SOCKETS", "LONGEST_SOCKET", "LOGS"}
 """Words that only a Ray that runs shows: tests/ray/test_ray_inside.py."""
 

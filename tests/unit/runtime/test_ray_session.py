@@ -1,4 +1,4 @@
-"""What a session lets through to Ray, and when it gives up on a call. Ray is the test's: nothing is started."""
+"""A session passes calls to its Ray alone, and gives up on calls to one that has ended. No Ray is started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ADDRESS = "192.0.2.1:6379"
 
 
 class FakeRay:
-    """Whether this process is connected, and whether something listens at Ray's address."""
+    """Tells the session if this process is connected, and if something listens at Ray's address."""
 
     def __init__(self) -> None:
         self.connected = self.there = True

@@ -1,4 +1,4 @@
-"""A Ray of our own that does not start: one line says why, and which port it was. No Ray is started."""
+"""A Ray of our own that does not start: one line gives the reason and the port. No Ray is started."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLOW = "The current node timed out during startup. This could happen because som
 
 @pytest.fixture
 def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What is said where ray.init raises an error."""
+    """A function that gives our message for an error of ray.init."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.delenv("RAY_GCS_SERVER_PORT", raising=False)
 

@@ -1,4 +1,4 @@
-"""Who hears of SIGTERM after Ray has put a handler of its own before Python's."""
+"""Python's handler gets SIGTERM, though Ray has put a handler of its own before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How first users are written: SECURITY.md, B.6."""
+"""The text that describes a first user, as for Kafka's tools: SECURITY.md, B.6."""
 
 from __future__ import annotations
 

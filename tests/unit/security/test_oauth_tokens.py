@@ -1,4 +1,4 @@
-"""Which tokens are valid, and what a client's message of OAUTHBEARER says: SECURITY.md, B.4."""
+"""The rules for valid tokens, and the client's message of OAUTHBEARER: SECURITY.md, B.4."""
 
 from __future__ import annotations
 

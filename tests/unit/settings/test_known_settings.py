@@ -1,4 +1,4 @@
-"""Every key of Kafka 4.4 is known: with effect, or accepted without one; what Kafka does not know is refused."""
+"""Every key of Kafka 4.4 is known: with effect, or accepted without one; other keys are refused."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_values_of_keys_without_effect_are_taken() -> None:
 
 
 def test_a_file_for_kafka_is_taken_as_it_is() -> None:
-    """What Kafka 4.4 comes with for a node that is broker and controller."""
+    """The file that Kafka 4.4 comes with for a node that is broker and controller."""
     config = BrokerConfig.from_mapping(
         {
             "process.roles": "broker,controller",

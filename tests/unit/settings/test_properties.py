@@ -33,6 +33,6 @@ def test_text_gives_these_settings(text: str, found: dict[str, str]) -> None:
 
 @pytest.mark.conformance("XE-31")
 def test_line_without_a_name_is_named() -> None:
-    """What stands there may be a secret."""
+    """The line may hold a secret, so that the error does not quote it."""
     with pytest.raises(SettingError, match=r"line 2 of the properties file names no setting$"):
         parse_properties("a=1\n= 3")

@@ -1,4 +1,4 @@
-"""What is read of a session's executors and asked of Spark, with a JVM that is made up."""
+"""A session's executors are read, and changes of them requested from Spark, with a JVM that is made up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Executor:
 
 
 class Java:
-    """Spark's own context and its list, and what was asked of it."""
+    """Spark's own context and its list of executors, and the requests to it."""
 
     def __init__(self, *executors: Executor) -> None:
         self.executors = executors

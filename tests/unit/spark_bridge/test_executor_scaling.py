@@ -1,4 +1,4 @@
-"""How many executors a query wants, and what it does about it, in virtual time with a session that is made up."""
+"""The number of executors that a query wants, and its requests for them, in virtual time with a made-up session."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_executors_come_with_the_lag_at_once_and_go_when_it_was_low_for_the_wind
 
 
 def test_slots_are_what_the_lag_is_divided_by_and_executors_are_whole() -> None:
-    """Of executors with two slots each has half of the hundred records that may wait for an executor."""
+    """An executor has two slots: each has half of the hundred records that may wait for an executor."""
     session = Session(1, slots=2)
     assert Query(session).look(30) == 3
     assert session.asked == [3]

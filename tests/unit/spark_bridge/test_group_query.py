@@ -1,4 +1,4 @@
-"""The turns of a query, with members, a broker and a Spark that are made up: what is read, committed and waited for."""
+"""The turns of a query, with members, a broker and a Spark that are made up: its reads, commits and waits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Key = tuple[str, int]
 
 
 class Group:
-    """Stands for the members and for the broker: what is committed, where logs end, and who is not there just now."""
+    """Stands for the members and for the broker: committed offsets, ends of logs, and partitions that are missing."""
 
     def __init__(self, ends: dict[int, int]) -> None:
         self.ends = {("t", partition): end for partition, end in ends.items()}
@@ -88,7 +88,7 @@ class Group:
 
 
 class Jvm:
-    """What PySpark has of the JVM's context, until it is stopped."""
+    """The JVM's context as PySpark sees it, until it is stopped."""
 
     def sc(self) -> Jvm:
         return self
@@ -98,7 +98,7 @@ class Jvm:
 
 
 class Context:
-    """Of a Spark: nothing can be cancelled any more."""
+    """A Spark's context, which can cancel nothing any more."""
 
     def __init__(self) -> None:
         self._jsc: Jvm | None = Jvm()
@@ -281,7 +281,7 @@ def test_a_batch_that_a_udf_mentions_travels_as_its_number() -> None:
     assert pickle.loads(pickle.dumps(batch)) == 3
 
 
-# --- who the members are ---
+# --- the members ---
 
 
 class Host:

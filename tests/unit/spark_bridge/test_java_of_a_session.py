@@ -1,4 +1,4 @@
-"""On which Java a SparkSession of one's own can be used: that depends on its Spark."""
+"""The Javas on which a SparkSession of one's own can be used depend on its Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What groups commit for Spark's own streaming queries, by what Spark says of their batches."""
+"""The commits of groups for Spark's own streaming queries, by Spark's reports on their batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `commit_progress` hears of Spark's queries, and when it stops, with a Spark and a publisher that are made up."""
+"""`commit_progress` follows Spark's queries until it stops, with a Spark and a publisher that are made up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T0 = TopicPartition("orders", 0)
 
 
 class Streams:
-    """The streams of a session: those that run, who listens, and what happens just when somebody begins to."""
+    """The streams of a session: its queries, its listeners, and an event just when a listener is added."""
 
     def __init__(self) -> None:
         self.active: list[Any] = []

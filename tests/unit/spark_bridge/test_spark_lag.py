@@ -1,4 +1,4 @@
-"""What a group's lag says of partitions that are not, or not any more, what the group believes."""
+"""A group's lag on partitions whose topic is deleted, or that have no leader."""
 
 from __future__ import annotations
 

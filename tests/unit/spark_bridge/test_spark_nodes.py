@@ -1,4 +1,4 @@
-"""Where executors go, and which Java Ray's nodes run them with: the rules, with nodes made up."""
+"""The nodes of executors, and the Java that each Ray node runs them with: the rules, with nodes made up."""
 
 from __future__ import annotations
 

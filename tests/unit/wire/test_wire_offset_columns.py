@@ -1,4 +1,4 @@
-"""OffsetCommit as columns says of every byte string what the protocol's own message says, errors included."""
+"""OffsetCommit as columns reads every byte string as the protocol's own message does, errors included."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ REQUESTS = st.builds(
 
 
 def as_columns(m: OffsetCommitRequest) -> list[object]:
-    """What the columns have to say of this message."""
+    """The values that the columns of this message must have."""
     rows: list[object] = [m.group_id, m.generation_id_or_member_epoch, m.member_id, m.group_instance_id]
     rows.append(m.retention_time_ms)
     for topic in m.topics:
@@ -91,7 +91,7 @@ def test_a_request_is_read_as_its_message(message: OffsetCommitRequest, version:
 def test_a_request_for_some_of_the_topics_is_the_same_without_the_others(
     message: OffsetCommitRequest, version: int, data: st.DataObject
 ) -> None:
-    """Null metadata becomes empty: that is the same to those who read it."""
+    """Null metadata becomes empty: readers do not distinguish the two."""
     columns = OffsetCommitColumns.decode(message.encode(version), version)
     kept = [data.draw(st.booleans()) for _ in message.topics]
     made = columns.request_for(topic for topic, keep in zip(columns.topics, kept, strict=True) if keep)

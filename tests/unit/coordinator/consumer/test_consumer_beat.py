@@ -1,4 +1,4 @@
-"""What a heartbeat changes: members, epochs, targets, answers."""
+"""The changes of a heartbeat: members, epochs, targets, answers."""
 
 from __future__ import annotations
 

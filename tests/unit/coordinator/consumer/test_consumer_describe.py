@@ -1,4 +1,4 @@
-"""How consumer groups are shown."""
+"""Descriptions of consumer groups."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MANY = 1_000
 
 
 def members_of(driver: ConsumerDriver, token: int) -> list[DescribedMember]:
-    """Those of the pieces of an answer, and of the answer itself."""
+    """The members in the pieces of an answer, and in the answer itself."""
     pieces = [piece for piece in driver.pieces if piece.token == token]
     found = [member for piece in pieces for _, members in piece.members for member in members]
     answer = driver.answers.get(token)
@@ -67,7 +67,7 @@ def members_of(driver: ConsumerDriver, token: int) -> list[DescribedMember]:
 
 @pytest.mark.conformance("K-A-61")
 def test_a_description_of_many_members_takes_turns_of_a_moment_and_is_of_one_moment() -> None:
-    """5,000 were one turn of 100 ms, in which no other group's heartbeat was answered."""
+    """A description of 5,000 members was one turn of 100 ms, in which no other group's heartbeat was answered."""
     driver = large_group(MANY)
     token = driver.ask(ConsumerGroupDescribeRequest((GROUP, "none")))
     assert driver.answer(token) is None
@@ -93,7 +93,7 @@ def test_a_few_members_are_described_at_once_in_one_answer() -> None:
 
 
 def values_by_turn(driver: ConsumerDriver, tokens: list[int]) -> list[int]:
-    """How many partitions that members have or are to have are told in each turn, until all are answered."""
+    """The number of partitions, assigned or targeted, that each turn tells, until all are answered."""
 
     def told() -> int:
         members = [member for token in tokens for member in members_of(driver, token)]

@@ -1,4 +1,4 @@
-"""What comes for a group while its records are under way waits, and goes into one write."""
+"""Requests for a group whose records are under way wait, and go into one write."""
 
 from __future__ import annotations
 
@@ -315,7 +315,7 @@ def test_a_client_that_has_gone_is_not_answered_and_joins_all_the_same() -> None
 
 
 def test_a_refused_heartbeat_of_a_large_member_leaves_nothing_behind_for_those_after_it() -> None:
-    """B would take the place of A, but for its expression. D, which is written with it, must not see that it has."""
+    """B would take the place of A, but its expression is refused. D, which is written with it, must not see B there."""
     driver = ConsumerDriver(Topic(T1, "foo", 6_000), settings=NO_INTERVAL)
     for text in ("A e0 join as=i-a", "A e-2 as=i-a"):
         driver.beat_later(text)

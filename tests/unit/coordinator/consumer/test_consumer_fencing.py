@@ -1,4 +1,4 @@
-"""Which heartbeats a group refuses, and in which order it looks."""
+"""The heartbeats that a group refuses, and the order of its checks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Histories of consumer groups, each a table: what is asked, the answer, the records, and how the group stands then.
+"""Histories of consumer groups, each a table: the request, the answer, the records, and the state of the group then.
 
-1.1 s lie between two rows, or as much as a row says (`+200 B e0 join`). An empty cell is not looked at; `none` says
+1.1 s lie between two rows, or as much as a row says (`+200 B e0 join`). An empty cell is not checked; `none` says
 that there are no records. Beside heartbeats there are `commit A e2 0,4` and `foo has 8`. The notation is that of
 tests/support/consumer_groups.py.
 """
@@ -315,7 +315,7 @@ _AFTER = re.compile(r"\+(\d+) ?(.*)")
 
 
 def expect_row(driver: ConsumerDriver, row: Row) -> None:
-    """Do what a row says, and compare."""
+    """Carry out a row, and compare."""
     does, answer, records, stands = row
     delayed = _AFTER.fullmatch(does)
     at = len(driver.log)
@@ -367,7 +367,7 @@ def test_a_history_goes_as_kafkas(name: str) -> None:
 
 
 def ends_by_a_timer(row: Row) -> bool:
-    """Whether a member is removed that does not leave, and whose place nobody takes."""
+    """True if the row removes a member that neither leaves nor gives its place to another."""
     return "x8" in row[2] and re.search(r" e(-1|0)\b", row[0]) is None
 
 

@@ -1,4 +1,4 @@
-"""What franz-go's kfake, an independent coordinator, has its tests say of the protocol, as histories of ours.
+"""The cases of the protocol that the tests of franz-go's kfake, an independent coordinator, have, as histories of ours.
 
 Rows are those of test_consumer_histories.py.
 """

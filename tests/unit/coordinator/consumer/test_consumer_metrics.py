@@ -1,4 +1,4 @@
-"""What a shard counts of consumer groups."""
+"""A shard's counts of consumer groups."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def held(text: str) -> Held:
 
 
 def current(text: str) -> Current:
-    """What `STABLE e3/p2 0-2 | 3` says."""
+    """The state that a text such as `STABLE e3/p2 0-2 | 3` describes."""
     state, epochs, rest = text.split(" ", 2)
     epoch, previous = epochs[1:].split("/p")
     assigned, pending = rest.split(" | ")
@@ -40,7 +40,7 @@ def shown(made: Current | None) -> str:
 def stepped(
     text: str, target: str, owned: str | None, *, taken: str = "-", changed: bool = False, topics: str = "T1 T3"
 ) -> str:
-    """What a step makes of a member; `same` if it makes nothing. Others have `taken`."""
+    """The member after a step; `same` if the step changes nothing. Others have `taken`."""
     before = current(text)
     others = {(topic_id, each) for topic_id, numbers in parts(taken).items() for each in numbers}
     step = Step(

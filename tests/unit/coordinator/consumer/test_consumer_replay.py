@@ -1,4 +1,4 @@
-"""A group is what its records say, however they are left in the log."""
+"""A group's state is that of its records, whichever of them compaction has left in the log."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PUT: dict[str, GroupRecord] = {
 
 
 def state_of(*changes: Change) -> ConsumerState | None:
-    """What these say of the group, one after another."""
+    """The group's state after these changes, one after another."""
     durable = DurableState()
     for change in changes:
         durable.replay(change)  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def some(*changes: Change) -> ConsumerState:
 
 
 def loaded(records: Sequence[Record]) -> dict[str, object]:
-    """What a load of these makes of each group."""
+    """The state of each group after a load of these."""
     loader = Loader(DurableState(), READ)
     loader.add(records)
     loader.finish()
@@ -65,7 +65,7 @@ def loaded(records: Sequence[Record]) -> dict[str, object]:
 
 
 def replayed(records: Sequence[Record]) -> dict[str, object]:
-    """What they say one after another."""
+    """The state of each group after a replay of these, one after another."""
     durable = DurableState()
     for record in records:
         durable.replay(READ.decode(*record))
@@ -180,7 +180,7 @@ def test_a_classic_groups_tombstone_does_not_end_the_group_in_its_place() -> Non
 
 
 def _history(seed: int) -> list[Record]:
-    """The log of members that come, go, and change what they subscribe to."""
+    """The log of members that come, go, and change their subscriptions."""
     chance, driver = random.Random(seed), ConsumerDriver(FOO, FOOBAR, BAR)
     for _ in range(120):
         driver.advance(chance.choice((0, 300, 2_000)))

@@ -1,4 +1,4 @@
-"""A heartbeat is looked at by itself before its group is."""
+"""A heartbeat is checked by itself before its group is looked up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refused(request: ConsumerGroupHeartbeatRequest) -> int:
 
 
 def test_a_million_topics_in_a_heartbeat_held_up_all_groups_of_the_shard() -> None:
-    """What was made of them had no room in a record. They are refused before anything is."""
+    """The subscription had no room in a record. Now such a heartbeat is refused before anything is made of it."""
     names = tuple(map(str, range(NAMES_MAX + 1)))
     for request in (JOIN, BEAT, LEAVE):
         assert refused(replace(request, subscribed_topic_names=names)) == 42

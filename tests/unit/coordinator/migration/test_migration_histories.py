@@ -1,7 +1,7 @@
 """Histories of groups that change from one protocol to the other while they have members, each a table.
 
-Rows are as those of consumer groups: what is asked, the answer, the records, and how the group stands then. 1.1 s lie
-between two rows, or as much as a row says. Classic members are asked for in the notation of
+Rows are as those of consumer groups: the request, the answer, the records, and the state of the group then. 1.1 s lie
+between two rows, or as much as a row says. Requests of classic members are in the notation of
 tests/support/classic_members.py.
 """
 
@@ -160,7 +160,7 @@ _AFTER = re.compile(r"\+(\d+) ?(.*)")
 
 
 def expect_row(driver: MixedDriver, row: Row) -> None:
-    """Do what a row says, and compare."""
+    """Carry out a row, and compare."""
     does, answer, records, stands = row
     delayed = _AFTER.fullmatch(does)
     at = len(driver.log)
@@ -195,7 +195,7 @@ def _do(driver: MixedDriver, does: str) -> str:
 
 
 def played(history: History, kind: type[MixedDriver] = MixedDriver) -> MixedDriver:
-    """A driver before which a history lies."""
+    """A driver that has gone through the rows before a history."""
     driver = kind(*(Classic(*each) for each in history.members), policy=history.policy)
     for row in history.before:
         expect_row(driver, row)
@@ -220,7 +220,7 @@ def expect_the_same_after_failovers(name: str, kind: type[MixedDriver]) -> None:
         for row in history.rows[:at]:
             expect_row(driver, row)
         if driver.type_of() == "classic CompletingRebalance":
-            continue  # who has joined has to join again
+            continue  # after a failover, members that have joined have to join again
         driver.fail_over()
         for row in history.rows[at:]:
             expect_row(driver, row)

@@ -59,7 +59,7 @@ def test_what_one_member_has_is_not_given_to_the_other_one_whose_target_it_is(*,
 
 @pytest.mark.conformance("K-E-36")
 def test_a_group_that_was_downgraded_rebalances_after_a_failover_too() -> None:
-    """What the one who left had would have no owner for ever: those who are left have no reason to join again."""
+    """Else the partitions of the member that left would have no owner for ever: no other has a reason to join again."""
     driver = MixedDriver(Classic("C1", "0-2"), Classic("C2", "3-5"))
     driver.told("A e0 join")
     for each, share in (("C1", "0-1"), ("C2", "3-4")):

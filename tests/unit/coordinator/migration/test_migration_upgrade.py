@@ -172,7 +172,7 @@ def test_who_waits_for_the_join_phase_waits_on_if_the_group_cannot_be_upgraded()
     driver = MixedDriver()
     _, second = in_rebalance(driver)
     assert driver.type_of() == "classic PreparingRebalance"
-    # What the first one was assigned cannot be read: it was its name.
+    # The first one's assignment cannot be read: it is the member's name.
     assert driver.told("A e0 join") == "69"
     assert second.join_answer is None, "it waits on"
 
@@ -233,7 +233,7 @@ def test_who_upgrades_a_group_in_the_middle_of_a_rebalance_ends_what_that_was_fo
 
 @pytest.mark.conformance("K-E-48")
 def test_partitions_that_are_nobodys_get_an_owner_when_a_static_member_comes_back_by_the_new_protocol() -> None:
-    """They came while it was away. As the leader it would have noticed, and of this group it is none any more."""
+    """The partitions came while it was away. A classic leader would notice them; it is none any more."""
     driver = MixedDriver(Classic("C1", "0-1", group_instance_id="i-1"), Classic("C2", "2-4"))
     assert driver.told("A e0 join as=i-1") == "e6 asg 0-1,5"
     assert driver.classic("C2 beat g5") == "27"
@@ -250,7 +250,7 @@ def test_what_a_cooperative_member_gives_up_during_an_upgrade_gets_an_owner() ->
 
 
 def test_a_newcomer_need_not_support_the_protocol_that_the_others_have_selected() -> None:
-    """All know both, so it may join; the group is still that of `range`."""
+    """Every member supports its protocol, so it may join; the group still uses `range`."""
     driver = MixedDriver(Classic("C1", "0-5"))
     both = (("range", subscribed()), ("sticky", subscribed()))
     driver.classic_group().roster.update(
@@ -316,7 +316,7 @@ def test_a_group_goes_on_as_if_nothing_had_been_if_its_upgrade_was_not_written()
 @pytest.mark.conformance("K-E-07")
 @pytest.mark.parametrize("error", [10, 18])
 def test_a_group_whose_upgrade_is_too_large_for_the_log_stays_classic(error: int) -> None:
-    """Who joins is told so as of any other group that cannot be upgraded, not that something unknown went wrong."""
+    """The joiner gets the error of a group that cannot be upgraded, not that of an unknown fault."""
     driver = one()
     before = list(driver.log)
     driver.holds = True
