@@ -65,13 +65,20 @@ def first(broker: Broker, user: str) -> bytes:
 
 
 def logs_in(broker: Broker, user: str, mechanism: ScramMechanism, salted: bytes, salt: bytes = b"salt of ours") -> bool:
-    """False if the server refuses the proof of a client that has this salted password."""
+    """False if the server refuses the proof of a client that has this salted password.
+
+    If it accepts it, it proves to the client that it knows the password's keys, too.
+    """
     server, client = server_for(broker, mechanism), ScramClient(mechanism, user, "ours")
     assert client.read_first(server.first(client.first())) == Derivation(salt, 8192)
+    proof = client.final(salted)
     try:
-        client.read_final(server.final(client.final(salted)))
+        answer = server.final(proof)
     except ScramError as error:
-        return str(error) != "wrong credentials"
+        if str(error) != "wrong credentials":
+            raise
+        return False
+    client.read_final(answer)
     return True
 
 
