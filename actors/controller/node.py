@@ -13,7 +13,7 @@ from typing import Any
 
 from actors.controller.acceptor import Acceptor, InForce, Speaker
 from actors.controller.metadata.commits import NotControllerError
-from actors.controller.metadata.log import Log
+from actors.controller.metadata.log import Failure, Log
 from actors.controller.server import ControllerServer
 from actors.controller.sessions import Launcher
 from actors.controller.voting import Voting
@@ -25,7 +25,7 @@ from placement.metadata import ControllerInfo
 log = logging.getLogger(__name__)
 
 
-def logged(error: OSError) -> None:
+def logged(error: Failure) -> None:
     """Say that the metadata log is of no use any more."""
     log.error("the metadata log has ended: %s", error)
 
@@ -33,8 +33,8 @@ def logged(error: OSError) -> None:
 class ControllerNode:
     """Everything runs on one loop. `serve` makes the controller that this node is from now on, in a new epoch.
 
-    `voting` speaks with the other voters; None if there are none. `failed` is told when the log's disk has refused a
-    write: the node is of no use then, and another one has to be made of what is on the disk.
+    `voting` speaks with the other voters; None if there are none. `failed` is told when the log has ended, as when its
+    disk has refused a write: the node is of no use then, and another one has to be made of what is on the disk.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ControllerNode:
         serve: Callable[[], ControllerServer],
         voting: Voting | None = None,
         chance: Chance = REAL.chance,
-        failed: Callable[[OSError], None] = logged,
+        failed: Callable[[Failure], None] = logged,
     ) -> None:
         self.log = metadata_log
         self.in_force = in_force

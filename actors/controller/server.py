@@ -345,7 +345,7 @@ class ControllerServer:
         session.calls.lose("the broker has hung up")
         if self._brokers.get(session.broker_id) is not session:
             return
-        if self.over:  # what became of the broker is for the next controller to find out
+        if self.over:  # the next controller finds out what became of the broker
             del self._brokers[session.broker_id]
         elif session.answered:
             self._session_lost(session)
@@ -425,7 +425,7 @@ class ControllerServer:
                     session.protocol.close()
                 else:
                     self._session_lost(session)
-        if self.over:  # by what the first ones have led to
+        if self.over:  # it may be, by now: the first ones led to it
             return
         alive = {info.id for info in self.decided.alive()}
         for broker_id in sorted((alive & self._starts.starting) - self._brokers.keys()):

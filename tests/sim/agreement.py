@@ -96,7 +96,7 @@ class Agreement:
         return begin
 
     def at_rest(self, others: Callable[[], bool]) -> Callable[[], bool]:
-        """Whether all others are as they should be, and each controller has a vote and all that has committed."""
+        """Ready once `others` are, and each controller has a vote and all that has committed."""
 
         def look() -> bool:
             if not others():

@@ -265,7 +265,7 @@ class Cluster:
         self.brokers = [SimBroker(self, broker) for broker in range(brokers)]
         """All there ever were, by their ids."""
         self.founded = False
-        """Whether the first of several controllers has begun the cluster's log."""
+        """True once the first of several controllers has begun the cluster's log."""
         self._truth = ClusterMetadata()
         self._log: Log | None = None
         self._starts = ShardStarts()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from actors import __version__
 from actors.controller.metadata.commits import Commit, DecidedMetadata, NotControllerError
@@ -21,6 +21,10 @@ log = logging.getLogger(__name__)
 
 LAYOUTS: Final = range(1, QUORUM)
 """The levels whose layouts the file of one node can have."""
+
+
+Failure: TypeAlias = OSError | MetadataLogError
+"""The reason why a log has ended: its disk has refused a write, or it has an entry that this release cannot read."""
 
 
 class Log(Protocol):
@@ -50,8 +54,8 @@ class Log(Protocol):
         """True if the controller that has begun in this epoch is still that, as far as this node knows."""
 
     @property
-    def failure(self) -> OSError | None:
-        """The write that has failed and ended this log. None while it can be used, and if it can be tried again."""
+    def failure(self) -> Failure | None:
+        """The reason why this log has ended. None while it can be used, and if a write can be tried again."""
 
     def confirms(self) -> bool:
         """True if it leads, and no other node can be the controller by now."""
@@ -156,7 +160,7 @@ class MetadataLog:
         return epoch >= self.decided.controller_epoch
 
     @property
-    def failure(self) -> OSError | None:
+    def failure(self) -> Failure | None:
         return None
 
     def confirms(self) -> bool:

@@ -11,7 +11,7 @@ from actors import __version__
 from actors.controller.metadata import frames
 from actors.controller.metadata.commits import Commit, DecidedMetadata, NotControllerError
 from actors.controller.metadata.file import MetadataLogError
-from actors.controller.metadata.log import Snapshots, way_out
+from actors.controller.metadata.log import Failure, Snapshots, way_out
 from actors.controller.metadata.voter_file import VoterFile
 from actors.quorum.durable import Piece, State
 from actors.quorum.effects import BecameLeader, Committed, Effect, Persist, Resigned, Restored, Send
@@ -61,8 +61,8 @@ class QuorumLog:
     Where the voter leads, records are decided at once, and commit when it says so: alone before `append` returns. Where
     it follows, only what has committed is decided. When it leads no more, what has not committed is dropped.
 
-    A disk that refuses a write ends the log: nobody knows what is on it. Another one can be made of the file, which is
-    to be closed and opened again. After `snapshot_every` entries a snapshot takes their place.
+    A disk that refuses a write ends the log: nobody knows what is on it. So does an entry that this release cannot read.
+    Another one can be made of the file, which is to be closed and opened again. After `snapshot_every` entries a snapshot takes their place.
 
     `send` has a message carried to another voter; it may get lost. `changed` is called when the voter begins or ceases
     to lead, and when the log has ended, but not for what is so from the start. After each call, `deadline` says when
@@ -94,7 +94,7 @@ class QuorumLog:
         self._snapshots: Snapshots = self.states
         self._effects: deque[Effect] = deque()
         self._waiting: deque[tuple[int, Commit]] = deque()  # the index of each decided entry, until it commits
-        self._failure: OSError | None = None
+        self._failure: Failure | None = None
         journal = file.read()
         if states is None:
             self._restore(journal.log.snapshot)
@@ -147,7 +147,7 @@ class QuorumLog:
         return self.leads and self._voter.epoch == epoch
 
     @property
-    def failure(self) -> OSError | None:
+    def failure(self) -> Failure | None:
         return self._failure
 
     def confirms(self) -> bool:
@@ -215,8 +215,11 @@ class QuorumLog:
     def _drive(self) -> None:
         """Do all of it, in its order. Whoever is told of a commit may append: that comes after what is here already."""
         self._effects.extend(self._voter.take())
-        while self._effects:
-            self._do(self._effects.popleft())
+        while self._effects and self._failure is None:
+            try:
+                self._do(self._effects.popleft())
+            except MetadataLogError as error:
+                self._fail(error)
             self._effects.extend(self._voter.take())
 
     def _do(self, effect: Effect) -> None:
@@ -239,11 +242,15 @@ class QuorumLog:
         try:
             self._file.write(pieces)
         except OSError as error:
-            self._failure = error
-            self._effects.clear()
-            self._drop()
+            self._fail(error)
         else:
             self._voter.on_persisted(self._clock())
+
+    def _fail(self, failure: Failure) -> None:
+        """End: nothing that the voter still wants done is done."""
+        self._failure = failure
+        self._effects.clear()
+        self._drop()
 
     def _drop(self) -> None:
         self._waiting.clear()
