@@ -128,12 +128,16 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class ControllerInfo:
-    """One of the cluster's controllers: the directory of its metadata log (KIP-853), and its address for others."""
+    """One of the cluster's controllers: the directory of its metadata log (KIP-853), and its address for others.
+
+    `level` is the newest level of the metadata that it can read and write.
+    """
 
     id: int
     directory: str
     host: str
     port: int
+    level: int
 
 
 def was_removed(broker_id: int) -> str:

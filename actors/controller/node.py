@@ -100,6 +100,12 @@ class ControllerNode:
         if self.server is not None:
             self.server.register_controller(controller)
 
+    def hang_up_on_strangers(self) -> None:
+        """Close all connections by a secret that is valid no longer."""
+        self.acceptor.hang_up_on_strangers()
+        if self._voting is not None:
+            self._voting.hang_up_on_strangers()
+
     def close(self) -> None:
         """Stop listening, close all connections, and give up the log."""
         self._closed = True

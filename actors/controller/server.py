@@ -518,12 +518,6 @@ class ControllerServer:
         self.expect(broker_ids)
         self._starts.begin(broker_ids)
 
-    def hang_up_on_strangers(self) -> None:
-        """Close connections by a secret that is valid no longer: what has been started since has made new ones."""
-        for protocol in list(self._sessions):
-            if protocol.proved_by not in self.secrets.known:
-                protocol.close()
-
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go by other settings from now on. The lease stays as it is."""
         self.in_force.config = config

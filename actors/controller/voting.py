@@ -24,6 +24,7 @@ from actors.quorum.messages import Message as VotersMessage
 from actors.runtime.environment import Chance
 from actors.security.tls import TlsError
 from placement.metadata import ClusterMetadata, ControllerInfo
+from placement.records import METADATA_LEVELS
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class Voting:
     def me(self) -> ControllerInfo:
         """This controller, as others are told of it."""
         me = self._log().me
-        return ControllerInfo(me.id, me.directory, *self._address)
+        return ControllerInfo(me.id, me.directory, *self._address, METADATA_LEVELS[-1])
 
     def begin(self, address: tuple[str, int]) -> None:
         """Keep the time from now on. Others find this node at `address`."""
@@ -122,6 +123,12 @@ class Voting:
             link.close()
         for protocol in list(self._dialled):
             protocol.close()
+
+    def hang_up_on_strangers(self) -> None:
+        """Close connections that were made by a secret which is valid no longer."""
+        for protocol in list(self._dialled):
+            if protocol.proved_by not in self._in_force.secrets.known:
+                protocol.close()
 
     def send(self, to: VoterId, message: VotersMessage) -> None:
         """Have this sent to another voter. It may get lost."""
@@ -195,10 +202,14 @@ class Voting:
             self._link(leader.id).send(ControllerAt(self.me))
 
     def _grow(self) -> None:
-        """Have one more voter, if there is one to be had. The leader's rounds come often enough for that."""
+        """Have one more voter, if there is one to be had. The leader's rounds come often enough for that.
+
+        It has said where it is, and so what levels of the metadata it knows: none is raised that a voter does not know.
+        """
         log = self._log()
         for each in log.observers:
-            if each.id in self._wanted:
+            said = log.decided.controllers.get(each.id)
+            if each.id in self._wanted and said is not None and said.directory == each.directory:
                 former = [voter for voter in log.voters if voter.id == each.id]  # with a directory that is gone
                 after = [voter for voter in log.voters if voter not in former] if former else [*log.voters, each]
                 with suppress(ChangeRefusedError):  # not now: it is tried again in the next round

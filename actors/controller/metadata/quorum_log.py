@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from actors import __version__
@@ -61,8 +62,9 @@ class QuorumLog:
     Where the voter leads, records are decided at once, and commit when it says so: alone before `append` returns. Where
     it follows, only what has committed is decided. When it leads no more, what has not committed is dropped.
 
-    A disk that refuses a write ends the log: nobody knows what is on it. So does an entry that this release cannot read.
-    Another one can be made of the file, which is to be closed and opened again. After `snapshot_every` entries a snapshot takes their place.
+    A disk that refuses a write ends the log: nobody knows what is on it. So does an entry that this release cannot
+    read. Another one can be made of the file, which is to be closed and opened again. After `snapshot_every` entries a
+    snapshot takes their place.
 
     `send` has a message carried to another voter; it may get lost. `changed` is called when the voter begins or ceases
     to lead, and when the log has ended, but not for what is so from the start. After each call, `deadline` says when
@@ -103,21 +105,22 @@ class QuorumLog:
             journal.state = State(journal.state.epoch - 1)  # it stands once more in the epoch that it had
         self.me = VoterId(node, file.directory)
         self._voter = Voter(self.me, journal, tuning, clock(), peers)
-        self.seen = self._controllers_in_log()
-        """The controllers that the log told of at the start, whether that has committed or not."""
         self._drive()
         if self._failure is not None:
             raise self._failure
         self._check_level()
+        self.seen = self._controllers_in_log()
+        """The controllers that the log told of at the start, whether that has committed or not."""
         self._changed = changed
 
     def _controllers_in_log(self) -> dict[int, ControllerInfo]:
         found = dict(self.decided.controllers)
         for entry in self._voter.log.after(self._applied):
-            match self._content(entry.records) if entry.records else None:
-                case frames.Entry(_, _, records):
-                    told = [each.controller for each in records if isinstance(each, RegisterControllerRecord)]
-                    found |= {controller.id: controller for controller in told}
+            with suppress(MetadataLogError):  # it may never commit
+                match self._content(entry.records) if entry.records else None:
+                    case frames.Entry(_, _, records):
+                        told = [each.controller for each in records if isinstance(each, RegisterControllerRecord)]
+                        found |= {controller.id: controller for controller in told}
         return found
 
     # --- what it is ---

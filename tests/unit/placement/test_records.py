@@ -70,7 +70,7 @@ ANN = (("user", "ann"), ("client-id", None))
 RECORDS: list[Record] = [
     ClusterRecord("c"),
     ControllerEpochRecord(4, "0.2.0"),
-    RegisterControllerRecord(ControllerInfo(1, "d", "h", 9)),
+    RegisterControllerRecord(ControllerInfo(1, "d", "h", 9, 5)),
     FeatureLevelRecord(METADATA_VERSION, 2),
     BrokerRecord(BrokerInfo(0, "h", 9092, "r", 3, True, "h", 1, 2, 3, True, (Endpoint("P", "h", 1, "SSL"),))),
     BrokerRecord(BrokerInfo(1, "h", 9092, None, 3)),
