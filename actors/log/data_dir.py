@@ -62,7 +62,7 @@ class DataDir:
         self.was_clean = mark is not None
         """True if the last owner closed everything; if not, unflushed bytes have to be checked."""
         self._closed = mark.logs if mark is not None else {}
-        """How logs were closed that have yet to be opened; None if an earlier release closed them."""
+        """The logs that have yet to be opened, as they were closed; None if an earlier release closed them."""
         self.intact = self.was_clean or _same_boot(path, machine)
         """True if all that was written is here. If not, replicas come back outside the in-sync sets.
 
