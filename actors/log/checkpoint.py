@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from actors.log.files import FileWriter
 
@@ -30,13 +30,16 @@ def load_checkpoint(directory: Path) -> Checkpoint:
     """The folder's checkpoint. If it is missing or unreadable: one of zeros, which is always safe."""
     try:
         fields = json.loads((directory / FILE_NAME).read_bytes())
-        if fields.pop("version") != _VERSION:
-            return Checkpoint()
-        pairs = tuple((int(offset), int(time)) for offset, time in fields.pop("cleanings"))
-        numbers = {name: int(value) for name, value in fields.items()}
-        return Checkpoint(**numbers, cleanings=pairs)
+        return checkpoint_of(fields) if fields.pop("version") == _VERSION else Checkpoint()
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return Checkpoint()
+
+
+def checkpoint_of(fields: dict[str, Any]) -> Checkpoint:
+    """A checkpoint as JSON has it. Raises ValueError, TypeError, KeyError and AttributeError if it is none."""
+    pairs = tuple((int(offset), int(time)) for offset, time in fields.pop("cleanings"))
+    numbers = {name: int(value) for name, value in fields.items()}
+    return Checkpoint(**numbers, cleanings=pairs)
 
 
 def save_checkpoint(directory: Path, checkpoint: Checkpoint, writer: FileWriter, *, durable: bool = False) -> None:

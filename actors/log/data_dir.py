@@ -2,7 +2,7 @@
 
     DATA_DIR/.lock               held by the owning process; its pid
     DATA_DIR/meta.properties     which cluster and broker the directory belongs to, and its own id (directory.id)
-    DATA_DIR/.clean_shutdown     there only if the last owner closed everything
+    DATA_DIR/.clean_shutdown     there only if the last owner closed everything: how it closed each log
     DATA_DIR/.boot               during which boot of the machine the last owner ran
     DATA_DIR/TOPIC-PARTITION/    a log, and partition.metadata with the topic's id
 
@@ -11,7 +11,6 @@ broker's directory still: one whose broker was replaced is never used again.
 """
 
 import base64
-import contextlib
 import logging
 import os
 import re
@@ -21,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from actors.log.clean_stop import CleanMark, take_mark, write_mark
 from actors.log.config import LogConfig
 from actors.log.damage import Damage
 from actors.log.errors import DataDirError
@@ -34,7 +34,6 @@ from actors.records.errors import LogError
 logger = logging.getLogger(__name__)
 
 META_NAME: Final = "meta.properties"
-CLEAN_NAME: Final = ".clean_shutdown"
 BOOT_NAME: Final = ".boot"
 PARTITION_META_NAME: Final = "partition.metadata"
 DELETE_SUFFIX: Final = ".delete"
@@ -54,13 +53,17 @@ TopicPartition = tuple[str, int]
 class DataDir:
     """An open, locked data directory. `logs` holds what has been loaded or created."""
 
-    def __init__(self, path: Path, directory_id: str, lock: FolderLock, was_clean: bool, machine: Machine) -> None:
+    def __init__(
+        self, path: Path, directory_id: str, lock: FolderLock, mark: CleanMark | None, machine: Machine
+    ) -> None:
         self.path = path
         self.directory_id = directory_id
         """The id that distinguishes it from every other directory that the broker has had (KIP-858)."""
-        self.was_clean = was_clean
+        self.was_clean = mark is not None
         """True if the last owner closed everything; if not, unflushed bytes have to be checked."""
-        self.intact = was_clean or _same_boot(path, machine)
+        self._closed = mark.logs if mark is not None else {}
+        """The logs that have yet to be opened, as they were closed; None if an earlier release closed them."""
+        self.intact = self.was_clean or _same_boot(path, machine)
         """True if all that was written is here. If not, replicas come back outside the in-sync sets.
 
         Once its logs are loaded, it says so of them, too: no log ends before what is known to have been on disk.
@@ -111,7 +114,7 @@ class DataDir:
                 if anew and (path / META_NAME).exists() and _own_id(path, expected) != directory_id:
                     lock = _set_aside(path, lock, machine)
                 found = _check_identity(path, expected, directory_id, machine)
-                return cls(path, found, lock, _take_clean_marker(path, machine.writer), machine)
+                return cls(path, found, lock, take_mark(path, machine.writer), machine)
             except BaseException:  # of a bug, too: the lock would stay with this process
                 lock.release()
                 raise
@@ -138,6 +141,8 @@ class DataDir:
         odd = []
         with os.scandir(self.path) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir())
+        if self._closed is not None:
+            self._closed = {name: self._closed[name] for name in names if name in self._closed}
         for name in names:
             folder = self.path / name
             if name.endswith(DELETE_SUFFIX):
@@ -201,15 +206,19 @@ class DataDir:
 
     def _open(self, folder: Path, key: TopicPartition, config: LogConfig, now_ms: int) -> PartitionLog:
         self.not_opened.add(key)
+        closed = self._closed.get(folder.name) if self._closed is not None else None
         log = PartitionLog.open(
             folder,
             config,
             self._writer,
-            clean_shutdown=self.was_clean,
+            clean_shutdown=self.was_clean and (self._closed is None or closed is not None),
             now_ms=now_ms,
+            closed=closed,
             damaged=lambda damage: self.damaged.append((key, damage)),
         )
         self.not_opened.remove(key)
+        if closed is not None and self._closed is not None:
+            del self._closed[folder.name]
         self.logs[key] = log
         self.topic_ids[key] = _read_partition_meta(folder)
         return log
@@ -233,10 +242,11 @@ class DataDir:
         a mark if a log that had to be checked could not be opened, or the controller does not know what was lost.
         """
         clean = (self.was_clean or not self.not_opened) and (self.intact or self._loss_is_told)
+        closed = dict(self._closed or {})
         for log in self.logs.values():
             try:
                 clean = clean and log.failure is None
-                log.close()
+                closed[log.directory.name] = log.close()
             except LogError as error:
                 clean = False
                 logger.error("%s", error)
@@ -244,7 +254,7 @@ class DataDir:
         self.topic_ids.clear()
         try:
             if clean:
-                self._writer.write_atomically(self.path / CLEAN_NAME, b"")
+                write_mark(self.path, closed, self._writer)
         except OSError as error:
             logger.error("the stop of %s cannot be marked as clean: %s", self.path, error)
         finally:
@@ -354,15 +364,6 @@ def read_properties(path: Path) -> dict[str, str]:
     lines = (line.strip() for line in path.read_text(errors="replace").splitlines())
     pairs = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _take_clean_marker(path: Path, writer: FileWriter) -> bool:
-    """True if the last stop was clean; from now on, until `close`, it is not."""
-    with contextlib.suppress(FileNotFoundError):
-        (path / CLEAN_NAME).unlink()
-        writer.fsync_directory(path)
-        return True
-    return False
 
 
 def _same_boot(path: Path, machine: Machine) -> bool:

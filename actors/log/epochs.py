@@ -1,6 +1,7 @@
 """The offset at which each leader epoch begins (KIP-101), in memory and in `leader-epoch-checkpoint`."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -87,6 +88,12 @@ class LeaderEpochs:
             self._epochs, self._starts = [], []
             return False
         return True
+
+    def replace(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Have these (epoch, start offset) instead, which are in order."""
+        before, now = self.entries(), list(entries)
+        self._epochs, self._starts = [epoch for epoch, _ in now], [start for _, start in now]
+        self.dirty = self.dirty or now != before
 
     def save(self, writer: FileWriter) -> None:
         """Write the file if anything changed. OSError when the disk refuses."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from actors.log.admission import Admitted, admit, admit_own, one_batch
 from actors.log.appending import Appender, AppendResult
 from actors.log.checkpoint import Checkpoint
+from actors.log.clean_stop import Closed
 from actors.log.cleaning import Cleaning
 from actors.log.compaction import DEFAULT_MAX_KEYS, CompactionPlan, CompactionResult
 from actors.log.config import LogConfig
@@ -68,6 +69,7 @@ class PartitionLog:
         *,
         clean_shutdown: bool,
         now_ms: int,
+        closed: Closed | None = None,
         damaged: Callable[[Damage], None] = tell_nobody,
     ) -> "PartitionLog":
         """Open or create the log in `directory`. Raises StorageError.
@@ -75,10 +77,10 @@ class PartitionLog:
         `damaged` is told of each batch that a read finds damaged, in whichever thread that reads.
 
         Unless the last stop was clean, everything after the recovery point is checked and cut at the first
-        bad batch.
+        bad batch. `closed`: how it was closed, if the mark of a clean stop says so.
         """
         directory = Path(directory)
-        opened = open_directory(directory, config, writer, clean_shutdown=clean_shutdown, now_ms=now_ms)
+        opened = open_directory(directory, config, writer, clean_shutdown=clean_shutdown, now_ms=now_ms, closed=closed)
         return cls(directory, config, opened, writer, Damages(damaged))
 
     # -- what it is
@@ -403,10 +405,13 @@ class PartitionLog:
 
     # -- the end
 
-    def close(self) -> None:
-        """Flush, write what an opening after a clean stop reads, and close. After StorageError it was not clean."""
+    def close(self) -> Closed:
+        """Flush, write what an opening after a clean stop reads, and close; how it is closed.
+
+        After StorageError it was not clean.
+        """
         if self._state.segments.active.fd < 0:
-            return
+            return self._closed()
         try:
             if self.failure is not None:
                 raise StorageError(f"{self.directory} is not closed cleanly: {self.failure}")
@@ -415,6 +420,10 @@ class PartitionLog:
             raise StorageError(f"cannot close {self.directory}: {error}") from error
         finally:
             self._state.abandon()
+        return self._closed()
+
+    def _closed(self) -> Closed:
+        return Closed(self._state.checkpoint, tuple(self._state.epochs.entries()))
 
     def abandon(self) -> None:
         """Leave the files as they are, as a crash would. From now on nothing in the folder is changed."""

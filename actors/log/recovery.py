@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from actors.log.checkpoint import Checkpoint, load_checkpoint
+from actors.log.clean_stop import Closed
 from actors.log.compaction import CLEANED_SUFFIX
 from actors.log.config import LogConfig
 from actors.log.epochs import FILE_NAME as EPOCHS_FILE
@@ -42,13 +43,23 @@ class OpenedLog:
 
 
 def open_directory(
-    directory: Path, config: LogConfig, writer: FileWriter, *, clean_shutdown: bool, now_ms: int, create: bool = True
+    directory: Path,
+    config: LogConfig,
+    writer: FileWriter,
+    *,
+    clean_shutdown: bool,
+    now_ms: int,
+    closed: Closed | None = None,
+    create: bool = True,
 ) -> OpenedLog:
-    """Read a log's folder; with `create` it is made if it is missing. Raises StorageError."""
+    """Read a log's folder; with `create` it is made if it is missing. Raises StorageError.
+
+    `closed`: how it was closed, if the mark of a clean stop says so.
+    """
     try:
         if create:
             directory.mkdir(parents=True, exist_ok=True)
-        return _Opening(directory, config, writer, clean_shutdown, now_ms).run()
+        return _Opening(directory, config, writer, clean_shutdown, now_ms, closed).run()
     except OSError as error:
         raise StorageError(f"cannot open the log in {directory}: {error}") from error
 
@@ -111,7 +122,13 @@ class _Opening:
     """One opening of a folder. Its fields are what the steps share."""
 
     def __init__(
-        self, directory: Path, config: LogConfig, writer: FileWriter, clean_shutdown: bool, now_ms: int
+        self,
+        directory: Path,
+        config: LogConfig,
+        writer: FileWriter,
+        clean_shutdown: bool,
+        now_ms: int,
+        closed: Closed | None,
     ) -> None:
         self._directory = directory
         self._config = config
@@ -119,9 +136,14 @@ class _Opening:
         self._clean = clean_shutdown
         self._now_ms = now_ms
         self._seen: dict[Segment, _Seen] = {}
-        self._checkpoint = load_checkpoint(directory)
+        self._checkpoint = self._written = load_checkpoint(directory)
         self._epochs = LeaderEpochs(directory / EPOCHS_FILE)
         self._epochs_known = self._epochs.load()
+        self._end: int | None = None  # of all of it, if that is known
+        if closed is not None:
+            self._checkpoint, self._end = closed.checkpoint, closed.checkpoint.recovery_point
+            self._epochs.replace(closed.epochs)
+            self._epochs_known = True
 
     def run(self) -> OpenedLog:
         names = self._settle_folder()
@@ -151,7 +173,7 @@ class _Opening:
             high_watermark=watermark,
             recovery_point=min(self._checkpoint.recovery_point, end),
         )
-        return OpenedLog(segments, checkpoint, self._checkpoint, self._epochs, producers, end, is_short)
+        return OpenedLog(segments, checkpoint, self._written, self._epochs, producers, end, is_short)
 
     def _settle_folder(self) -> list[str]:
         """Remove leftovers, and settle a compaction's swap that was interrupted. The names of the files that stay."""
@@ -209,7 +231,7 @@ class _Opening:
             verify=True,
             on_batch=seen.note,
             flushed_to=self._checkpoint.recovery_point,
-            end=self._checkpoint.recovery_point if self._clean else None,
+            end=self._end,
         )
         _tell_of_damage(segment)
         for epoch, offset in seen.epochs.items():

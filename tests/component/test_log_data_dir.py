@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.log import data_dir
+from actors.log.clean_stop import CLEAN_NAME
 from actors.log.compaction import compact
 from actors.log.config import LogConfig
 from actors.log.data_dir import DataDir, read_properties, remove_folder
@@ -316,7 +317,7 @@ def test_a_log_that_was_not_checked_makes_the_stop_unclean(tmp_path, later):
 def test_a_mark_the_disk_refuses_makes_the_stop_unclean_and_gives_the_lock_back(tmp_path):
     directory = open_dir(tmp_path)
     append(directory.create("t", 0, T1, LogConfig(), NOW_MS), values(b"v"))
-    in_the_way = tmp_path / f"{data_dir.CLEAN_NAME}.tmp"
+    in_the_way = tmp_path / f"{CLEAN_NAME}.tmp"
     in_the_way.mkdir()
     directory.close()
     in_the_way.rmdir()

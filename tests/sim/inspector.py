@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from actors.broker.coordinators.host import Coordinators
 from actors.broker.coordinators.hub import ShardHub
+from actors.client.group.classic.membership import Membership as ClassicMembership
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.join import ReplacementWrite
 from actors.coordinator.classic.messages import JoinGroupRequest, SyncGroupRequest
@@ -113,6 +114,9 @@ class Inspector:
         lost = next((each for each in members if not each.member.may_deliver(each.network.now_ms())), None)
         if lost is not None:
             return f"{lost.name} counts itself out of {group_id}, and has yet to say so"
+        joins = next((m for m in members if isinstance(m.member, ClassicMembership) and not m.member.settled), None)
+        if joins is not None:
+            return f"{joins.name} has yet to join {group_id} again, as when its pattern matches other topics"
         epochs = self._epochs(group)
         if {m.member.generation.member_id for m in members if m.running} != set(epochs):
             return f"group {group_id} has members {sorted(epochs)}"

@@ -157,7 +157,8 @@ class Membership:
     @property
     def settled(self) -> bool:
         """True if the user's thread has nothing left to do but read records."""
-        return not (self.joining.needed or self.joining.join or self._handover.waiting)
+        joining = self.joining.needed or self.joining.join or self._holdings.changed or self._leader.outgrown
+        return not (joining or self._handover.waiting)
 
     def may_deliver(self, now_ms: int) -> bool:
         """True if records may be handed out: always without a subscription, else only within the session."""

@@ -1,0 +1,114 @@
+"""The mark of a clean stop: the machine may lose power after it, and nothing is lost that had been on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from actors.log.clean_stop import CLEAN_NAME
+from actors.log.config import LogConfig
+from actors.log.data_dir import DataDir
+from tests.support.left_open import LEFT_OPEN
+from tests.support.log_helpers import NOW_MS, append, content, machine, values
+
+TOPIC_ID = bytes(range(16))
+SMALL_FILES = ("log.checkpoint", "leader-epoch-checkpoint")
+
+
+def opened(path: Path) -> DataDir:
+    directory = DataDir.open(path, "c", 0, machine(boot=lambda: b"a boot"))
+    LEFT_OPEN.callback(directory.abandon)
+    assert directory.load(lambda topic: LogConfig(), NOW_MS) == []
+    return directory
+
+
+def closed_with_former_files(path: Path, *, start: int = 0) -> None:
+    """Five records in two epochs, all on disk; but the small files beside them are as they were after the first record.
+
+    So it may be after a loss of power: nobody has flushed their newest contents.
+    """
+    directory = opened(path)
+    log = directory.create("t", 0, TOPIC_ID, LogConfig(), NOW_MS)
+    append(log, values(b"0"), epoch=1)
+    log.flush()
+    log.write_checkpoint()
+    former = {name: (path / "t-0" / name).read_bytes() for name in SMALL_FILES}
+    for number in range(1, 5):
+        append(log, values(b"%d" % number), epoch=7)
+    log.delete_records_before(start)
+    directory.close()
+    for name, data in former.items():
+        assert (path / "t-0" / name).read_bytes() != data
+        (path / "t-0" / name).write_bytes(data)
+
+
+def test_all_records_are_there_although_the_checkpoint_is_an_older_one(tmp_path: Path) -> None:
+    """The log was cut where the older one said that it ended."""
+    closed_with_former_files(tmp_path)
+    directory = opened(tmp_path)
+    log = directory.logs["t", 0]
+    assert [value for _, _, value in content(log)] == [b"0", b"1", b"2", b"3", b"4"]
+    assert log.epoch_entries() == [(1, 0), (7, 1)]
+    assert (log.high_watermark, directory.intact) == (5, True)
+    directory.abandon()
+    log = opened(tmp_path).logs["t", 0]
+    assert (log.log_end_offset, log.epoch_entries()) == (5, [(1, 0), (7, 1)]), "also after a crash that follows"
+
+
+def test_records_that_were_deleted_do_not_come_back(tmp_path: Path) -> None:
+    closed_with_former_files(tmp_path, start=3)
+    log = opened(tmp_path).logs["t", 0]
+    assert [value for _, _, value in content(log)] == [b"3", b"4"]
+    assert log.epoch_entries() == [(7, 3)]
+
+
+def earlier(mark: Path) -> None:
+    mark.write_bytes(b"")
+
+
+def damaged(mark: Path) -> None:
+    mark.write_bytes(mark.read_bytes().replace(b"epochs", b"epoch!"))
+
+
+def another(mark: Path) -> None:
+    mark.write_bytes(b'{"logs": {}}')
+
+
+@pytest.mark.parametrize("change", [earlier, damaged, another])
+def test_a_mark_that_does_not_say_how_a_log_was_closed_loses_none_of_it(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    closed_with_former_files(tmp_path)
+    change(tmp_path / CLEAN_NAME)
+    directory = opened(tmp_path)
+    assert directory.was_clean == (change is not damaged)
+    log = directory.logs["t", 0]
+    assert (log.log_end_offset, log.epoch_entries()) == (5, [(1, 0), (7, 1)])
+
+
+def test_the_mark_speaks_of_a_log_that_the_next_owner_could_not_open(tmp_path: Path) -> None:
+    closed_with_former_files(tmp_path)
+    in_the_way = tmp_path / "t-0" / "odd.tmp"
+    in_the_way.mkdir()
+    directory = DataDir.open(tmp_path, "c", 0, machine(boot=lambda: b"a boot"))
+    assert directory.load(lambda topic: LogConfig(), NOW_MS) == ["t-0"]
+    directory.close()
+    in_the_way.rmdir()
+    assert opened(tmp_path).logs["t", 0].log_end_offset == 5
+
+
+def test_a_log_that_was_made_anew_is_not_the_one_that_the_mark_speaks_of(tmp_path: Path) -> None:
+    closed_with_former_files(tmp_path)
+    directory = opened(tmp_path)
+    directory.delete("t", 0)
+    log = directory.create("t", 0, bytes(16), LogConfig(), NOW_MS)
+    assert (log.log_end_offset, log.epoch_entries(), log.is_short) == (0, [], False)
+    directory.close()
+    for name in (tmp_path / "t-0").iterdir():
+        name.unlink()
+    (tmp_path / "t-0").rmdir()
+    directory = opened(tmp_path)
+    log = directory.create("t", 0, TOPIC_ID, LogConfig(), NOW_MS)
+    assert (log.log_end_offset, log.is_short, directory.intact) == (0, False, True)
