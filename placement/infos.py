@@ -107,6 +107,14 @@ class Directory:
 
 
 @dataclass(frozen=True, slots=True)
+class Home:
+    """The Ray node that has a broker's data: its address, and its label `coterie.io/node`; empty if it has none."""
+
+    address: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Removal:
     """A broker that is being removed, with all that is remembered of it until it is gone."""
 
@@ -116,6 +124,20 @@ class Removal:
     """The number of partitions of which the broker was a replica then."""
     throttle: int = 0
     """The bytes a second that each broker sends to followers out of sync meanwhile; 0: as many as else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerInfo:
+    """One of the cluster's controllers: the directory of its metadata log (KIP-853), and its address for others.
+
+    `level` is the newest level of the metadata that it can read and write.
+    """
+
+    id: int
+    directory: str
+    host: str
+    port: int
+    level: int
 
 
 def was_removed(broker_id: int) -> str:

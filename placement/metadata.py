@@ -22,8 +22,10 @@ from placement.infos import POOLS_TOPIC as POOLS_TOPIC
 from placement.infos import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
 from placement.infos import AclRow as AclRow
 from placement.infos import BrokerInfo as BrokerInfo
+from placement.infos import ControllerInfo as ControllerInfo
 from placement.infos import Directory as Directory
 from placement.infos import Endpoint as Endpoint
+from placement.infos import Home as Home
 from placement.infos import PartitionInfo as PartitionInfo
 from placement.infos import QuotaEntity as QuotaEntity
 from placement.infos import Removal as Removal
@@ -37,6 +39,7 @@ from placement.records import (
     AnyTopicRecord,
     BrokerConfigsRecord,
     BrokerDirectoryRecord,
+    BrokerHomeRecord,
     BrokerRecord,
     BrokerRemovalRecord,
     ClientQuotaRecord,
@@ -51,6 +54,7 @@ from placement.records import (
     PartitionsRecord,
     ProducerIdsRecord,
     Record,
+    RegisterControllerRecord,
     RemoveAccessControlEntryRecord,
     RemoveClientQuotaRecord,
     RemoveTopicRecord,
@@ -77,10 +81,14 @@ class ClusterMetadata:
     cluster_id: str = ""
     controller_epoch: int = 0
     version: int = 0
+    controllers: dict[int, ControllerInfo] = field(default_factory=dict)
+    """Those that have told where they are, by id."""
     brokers: dict[int, BrokerInfo] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     directories: dict[int, Directory] = field(default_factory=dict)
     """By broker id. One whose directory has not been told is not here."""
+    homes: dict[int, Home] = field(default_factory=dict)
+    """By broker id: the nodes with their data. Only the controller asks."""
     removals: dict[int, Removal] = field(default_factory=dict)
     """By broker id: those that are being removed."""
     removed: frozenset[int] = frozenset()
@@ -156,12 +164,17 @@ class ClusterMetadata:
                 self.cluster_id = cluster_id
             case ControllerEpochRecord(epoch, release):
                 self.controller_epoch, self.release = epoch, release
+            case RegisterControllerRecord(controller):
+                self.controllers[controller.id] = controller
             case FeatureLevelRecord(name, level):
                 self.features[name] = level
             case BrokerRecord(broker):
                 self.brokers[broker.id] = broker
             case BrokerDirectoryRecord(broker_id, directory):
                 self.directories[broker_id] = directory
+            case BrokerHomeRecord(broker_id, home):
+                if broker_id not in self.removed:  # it may have been while the broker was being placed
+                    self.homes[broker_id] = home
             case BrokerRemovalRecord(broker_id, removal):
                 self._set_removal(broker_id, removal)
             case UnregisterBrokerRecord(broker_id):
@@ -221,7 +234,7 @@ class ClusterMetadata:
             self.removals.pop(broker_id, None)
 
     def _unregister(self, broker_id: int) -> None:
-        for of_brokers in (self.brokers, self.directories, self.removals):
+        for of_brokers in (self.brokers, self.directories, self.homes, self.removals):
             of_brokers.pop(broker_id, None)
         self.broker_configs.pop(str(broker_id), None)
         self.removed |= {broker_id}
@@ -282,8 +295,10 @@ class ClusterMetadata:
         """The same, of which a change does not reach this one. Only tables are copied: what they hold never changes."""
         return replace(
             self,
+            controllers=dict(self.controllers),
             brokers=dict(self.brokers),
             directories=dict(self.directories),
+            homes=dict(self.homes),
             removals=dict(self.removals),
             topics=dict(self.topics),
             broker_configs=dict(self.broker_configs),
@@ -315,6 +330,8 @@ class ClusterMetadata:
             directories=tuple(BrokerDirectoryRecord(*each) for each in self.directories.items()),
             removals=tuple(BrokerRemovalRecord(*each) for each in self.removals.items()),
             removed=tuple(sorted(self.removed)),
+            controllers=tuple(self.controllers.values()),
+            homes=tuple(BrokerHomeRecord(*each) for each in self.homes.items()),
         )
         if not self.whole:
             return made
@@ -345,6 +362,8 @@ class ClusterMetadata:
             directories={each.broker_id: each.directory for each in image.directories},
             removals={each.broker_id: each.removal for each in image.removals if each.removal is not None},
             removed=frozenset(image.removed),
+            controllers={each.id: each for each in image.controllers},
+            homes={each.broker_id: each.home for each in image.homes},
             names={topic.id: topic.name for topic in image.topics},
             scram_secret=image.scram_secret,
             features=dict(image.features),

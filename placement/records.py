@@ -23,7 +23,17 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias, get_args
 
 from actors import CoterieError
 from placement.arrays import IN_PLACE, ArrayError, Arrays
-from placement.infos import AclRow, BrokerInfo, Directory, PartitionInfo, QuotaEntity, Removal, TopicInfo
+from placement.infos import (
+    AclRow,
+    BrokerInfo,
+    ControllerInfo,
+    Directory,
+    Home,
+    PartitionInfo,
+    QuotaEntity,
+    Removal,
+    TopicInfo,
+)
 from placement.pairs import Pair
 from placement.sealed_pools import PoolRecord
 
@@ -34,7 +44,8 @@ METADATA_LEVELS: Final = range(1, 6)
 
 3: the ids of brokers' data directories, without which no broker can be replaced. 4: brokers that are removed.
 
-5: the log is the journal of a voter, which may be one of several (`actors.quorum`).
+5: the log is the journal of a voter, which may be one of several (`actors.quorum`), and says where controllers
+and brokers' data are.
 """
 VERSIONED: Final = 2
 """The level from which on a record has its version with it."""
@@ -76,6 +87,16 @@ class ControllerEpochRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisterControllerRecord:
+    """One of the controllers is here now. It takes the place of what was said of the same id."""
+
+    KIND: ClassVar = "register_controller"
+    VERSION: ClassVar = 0
+
+    controller: Annotated[ControllerInfo, IN_PLACE]
+
+
+@dataclass(frozen=True, slots=True)
 class FeatureLevelRecord:
     """A feature has this level now."""
 
@@ -105,6 +126,17 @@ class BrokerDirectoryRecord:
 
     broker_id: int
     directory: Directory
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHomeRecord:
+    """A broker's data is on this Ray node from now on."""
+
+    KIND: ClassVar = "broker_home"
+    VERSION: ClassVar = 0
+
+    broker_id: int
+    home: Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,9 +344,11 @@ class RemoveClientQuotaRecord:
 ClusterWideRecord: TypeAlias = (
     ClusterRecord
     | ControllerEpochRecord
+    | RegisterControllerRecord
     | FeatureLevelRecord
     | BrokerRecord
     | BrokerDirectoryRecord
+    | BrokerHomeRecord
     | BrokerRemovalRecord
     | UnregisterBrokerRecord
     | BrokerConfigsRecord
@@ -369,6 +403,8 @@ class MetadataImage:
     directories: tuple[BrokerDirectoryRecord, ...] = ()
     removals: tuple[BrokerRemovalRecord, ...] = ()
     removed: tuple[int, ...] = ()
+    controllers: tuple[ControllerInfo, ...] = ()
+    homes: tuple[BrokerHomeRecord, ...] = ()
 
 
 def one_by_one(records: Iterable[Record]) -> Iterator[Record]:

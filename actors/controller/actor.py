@@ -6,7 +6,6 @@ have gone on serving, register again.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
@@ -25,6 +24,7 @@ from actors.broker.spec import BrokerSpec
 from actors.controller import first_users, new_secret, ray_head, settings_in_force
 from actors.controller.decisions.acls import locked_out
 from actors.controller.doors import DoorPlan, doors_of, plan_doors
+from actors.controller.homes import Homes, noted_in
 from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.pool_seals import PoolSeals
 from actors.controller.securing import AUTHORITY, write_authority
@@ -40,7 +40,6 @@ from actors.links.replacements import Outlook
 from actors.links.secret import Marks, Secrets, read_secrets
 from actors.links.status import ClusterStatus
 from actors.links.versions import Spoken, check_starter
-from actors.log.files import REAL_WRITER
 from actors.log.unusable import why_unusable
 from actors.monitor.spec import MonitorSpec
 from actors.runtime import priority
@@ -52,6 +51,7 @@ from actors.runtime.ray_connection import ClusterError, asks_for_token
 from actors.runtime.ray_nodes import told_draining_nodes
 from actors.settings import ANY_HOST, LISTENERS, BrokerConfig
 from placement.nodes import Node, alive_nodes, place_brokers, with_disk_of
+from placement.records import Record
 
 if TYPE_CHECKING:  # drivers do not import what a controller works with: they would start later
     from actors.controller.server import ControllerServer
@@ -162,11 +162,6 @@ def _told(plans: tuple[DoorPlan, ...], spec: ControllerSpec, broker: BrokerSpec,
     return replace(broker, doors=doors_of(plans, broker.broker_id, node.address, present), config=spec.effective)
 
 
-def _home(address: str, _port: int, name: str = "", *_: Any) -> Node:
-    """The Ray node with a broker's data, as it was noted. Earlier builds noted no label; later ones may note more."""
-    return Node("", address, 0.0, name=name)
-
-
 def _monitor_of(spec: ControllerSpec) -> MonitorSpec:
     return MonitorSpec(spec.name, spec.namespace, spec.data_dir, spec.secret_file, spec.effective)
 
@@ -216,9 +211,10 @@ class Controller:
             os._exit(1)
 
     def _begin(self, spec: ControllerSpec) -> None:
+        from actors.controller.acceptor import InForce
         from actors.controller.draining import DrainLook
         from actors.controller.launcher import RayLauncher
-        from actors.controller.server import ControllerServer
+        from actors.controller.node import alone
 
         keep_private()
         folder = Path(spec.data_dir)
@@ -253,23 +249,33 @@ class Controller:
             metadata_log.close()
             raise ClusterError(wrong)
         process = ClusterStatus("", 0, (), spec.name, spec.data_dir, os.getpid(), node_id)
-        self._server = ControllerServer(
-            *(metadata_log, spec.of_controller, secrets, self._launcher, self._thread.loop),
-            process=process,
-            restarted=self._restarted,
+        in_force = InForce(spec.of_controller, secrets)
+        self._node = alone(
+            *(metadata_log, in_force, self._launcher, self._thread.loop), process=process, restarted=self._restarted
         )
-        self._pool_seals = PoolSeals(folder, lambda: metadata_log.decided.pools, self._server.publisher.commit)
         self._launcher.monitor = _monitor_of(spec)
         self._launcher.may_move = self._may_move
         self._launcher.place_elsewhere = self._place_elsewhere
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
-        self._port = self._thread.call(self._server.listen(self._address))
+        self._port = self._thread.call(self._node.listen(self._address))
+        noted = partial(self._ask, lambda: noted_in(metadata_log.decided))
+        self._homes = Homes(spec.homes_file, noted, self._commit)
+        self._pool_seals = PoolSeals(folder, lambda: metadata_log.decided.pools, self._server.publisher.commit)
         self._drain_look = DrainLook(self._launcher.nodes, told_draining_nodes, self._tell_drained)
         self._drain_look.start()
         if self._restarted:
             self._launcher.adopt()
             self._on_loop(self._server.monitoring.await_earlier, _EARLIER_MONITOR_SECONDS)
             self._on_loop(self._server.expect, self._place_brokers(spec.brokers, may_be_away=True))
+
+    @property
+    def _server(self) -> ControllerServer:
+        assert self._node.server is not None, "this node is the only controller"
+        return self._node.server
+
+    def _commit(self, records: Sequence[Record]) -> None:
+        """Return when records have committed. Raises OSError, NotControllerError."""
+        self._thread.call(self._server.committed(lambda: self._server.publisher.commit(records)))
 
     def _tell_drained(self, nodes: Mapping[str, int]) -> None:
         self._launcher.start_nothing_on(nodes)
@@ -343,10 +349,8 @@ class Controller:
         `elsewhere` is a broker that has no data any more: it goes to another node than it had, if there is one.
         """
         spec = self._spec
-        homes: dict[str, list[Any]] = {}
-        if spec.homes_file.exists():
-            homes = json.loads(spec.homes_file.read_text())
-        known = {int(broker_id): _home(*noted) for broker_id, noted in homes.items()}
+        known = self._homes.known()
+        count = max([count, *(broker_id + 1 for broker_id in known)])
         alive = alive_nodes()
         known = {b: home for b, home in known.items() if with_disk_of(home, alive) or not self._may_move(b)}
         if spec.host is not None and len({node.address for node in alive}) == 1:
@@ -358,7 +362,7 @@ class Controller:
         if elsewhere is not None and (former := known.pop(elsewhere, None)) is not None:
             leaving |= {node.node_id for node in with_disk_of(former, alive)}
         nodes = place_brokers(
-            *(alive, known, max([count, *(int(broker_id) + 1 for broker_id in homes)])),
+            *(alive, known, count),
             may_be_away=may_be_away,
             leaving=leaving,
             removed=self._server.decided.removed,
@@ -377,8 +381,7 @@ class Controller:
                 ),
                 node,
             )
-        text = json.dumps({str(b): [node.address, spec.port, node.name] for b, node in nodes.items()})
-        REAL_WRITER.write_atomically(spec.homes_file, text.encode())
+        self._homes.keep(nodes, spec.port)
         return sorted(nodes)
 
     def _present_ports(self, broker_id: int) -> dict[str, int]:
@@ -536,7 +539,7 @@ class Controller:
 
     def forget_old_secret(self) -> None:
         """Have the secret before be valid no longer. Raises NewSecretError, OSError."""
-        self._thread.call(new_secret.forget(self._server, self._secret_file))
+        self._thread.call(new_secret.forget(self._server, self._secret_file, self._node.hang_up_on_strangers))
 
     def write_authority(self) -> None:
         """Write whom clients have to trust now, if the file is there. Raises OSError."""

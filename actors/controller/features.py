@@ -36,4 +36,7 @@ def _why_not(metadata: ClusterMetadata, spoken: Mapping[int, Spoken], level: int
     older = [broker_id for broker_id in sorted(spoken) if level_of(spoken[broker_id]) < level]
     if older:
         return f"broker {older[0]} {spoken[older[0]]}, which does not know level {level}: upgrade it first"
+    behind = [each for each in metadata.controllers.values() if each.level < level]
+    if behind:
+        return f"controller {behind[0].id} knows levels up to {behind[0].level}, not {level}: upgrade it first"
     return None

@@ -7,6 +7,7 @@ they are called there, or asks for them.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,14 +54,17 @@ async def use(server: ControllerServer, path: Path) -> None:
     await _believe(server, path)
 
 
-async def forget(server: ControllerServer, path: Path) -> None:
-    """Have the secret before be valid no longer, and end what it has opened. Raises NewSecretError, OSError."""
+async def forget(server: ControllerServer, path: Path, hang_up: Callable[[], None]) -> None:
+    """Have the secret before be valid no longer. Raises NewSecretError, OSError.
+
+    `hang_up` closes the connections that it has opened.
+    """
     users = [str(broker_id) for broker_id, each in sorted(server.brokers.items()) if _uses_former(server, each)]
     if users:
         raise NewSecretError(f"restart broker(s) {', '.join(users)} first: connected by {previous_of(path)}")
     previous_of(path).unlink(missing_ok=True)
     await _believe(server, path)
-    server.hang_up_on_strangers()
+    hang_up()
 
 
 def _uses_former(server: ControllerServer, session: Session) -> bool:
@@ -70,7 +74,7 @@ def _uses_former(server: ControllerServer, session: Session) -> bool:
 async def _believe(server: ControllerServer, path: Path) -> None:
     """Take over the secrets that stand in the files now, and have the living brokers do so."""
     try:
-        server.secrets = secrets = read_secrets(path)
+        server.in_force.secrets = secrets = read_secrets(path)
     except ValueError as error:
         raise NewSecretError(str(error)) from error
     for broker_id, session in sorted(server.brokers.items()):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from actors import __version__
+from actors.controller.acceptor import InForce
 from actors.controller.broker_changes import BrokerChanges
 from actors.controller.deaths import Deaths
 from actors.controller.decisions.beginning import begun
@@ -32,7 +33,6 @@ from actors.controller.replacing import Replacing
 from actors.controller.reports import cluster_status, described_quorum
 from actors.controller.sessions import Launcher, Session
 from actors.controller.starts import Starts
-from actors.links.acceptance import listen_for_links
 from actors.links.calls import Calls
 from actors.links.chronicle import Chronicle
 from actors.links.connection import ControlProtocol, Message
@@ -59,12 +59,11 @@ from actors.links.operations import (
 )
 from actors.links.secret import Secrets
 from actors.links.status import Absence, ClusterStatus
-from actors.links.unproved import Unproved
-from actors.links.versions import at_level
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.logs import about
 from actors.settings import BrokerConfig
-from placement.metadata import ClusterMetadata
+from placement.metadata import ClusterMetadata, ControllerInfo
+from placement.records import QUORUM, RegisterControllerRecord
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -84,8 +83,7 @@ class ControllerServer:
     def __init__(
         self,
         metadata_log: Log,
-        config: BrokerConfig,
-        secrets: Secrets,
+        in_force: InForce,
         launcher: Launcher,
         loop: asyncio.AbstractEventLoop,
         environment: Environment = REAL,
@@ -95,19 +93,17 @@ class ControllerServer:
         *,
         restarted: bool = False,
     ) -> None:
+        config = in_force.config
         self.log = metadata_log
-        self.config = config
-        self.secrets = secrets
+        self.in_force = in_force
         self._launcher = launcher
         self._loop = loop
-        self._unproved = Unproved(loop)
         self._environment = environment
         self._sessions: dict[ControlProtocol, Session] = {}
         self._brokers: dict[int, Session] = {}
         self._lease = int(config["broker.session.timeout.ms"]) / 1000
         self._starts = Starts(launcher, loop, self._is_missing)
         self._deaths = Deaths(launcher, self._lease)
-        self._server: asyncio.AbstractServer | None = None
         self._process = process
         self._chronicle = Chronicle(environment.clock.wall_ms)
         self._faults = faults
@@ -165,27 +161,30 @@ class ControllerServer:
         """The brokers that are registered, by their ids."""
         return self._brokers
 
-    async def listen(self, host: str) -> int:
-        """Accept brokers on any free port of `host`; returns the port."""
-        self._server = await listen_for_links(
-            self._accept, host, lambda: self.secrets, lambda: self.config.link_security, self.config.link_stores
-        )
-        self.address = (host, self._server.sockets[0].getsockname()[1])
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings that it goes by now."""
+        return self.in_force.config
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secrets that are valid now."""
+        return self.in_force.secrets
+
+    def begin(self, address: tuple[str, int]) -> None:
+        """Speak with brokers, which come to this address. All have a lease from now on to do so."""
+        self.address = address
         self._started = self._balanced = self._loop.time()
         self._tick_later()
-        return self.address[1]
 
-    def _accept(self) -> ControlProtocol:
-        return ControlProtocol(
-            "controller",
-            self.secrets,
-            self._environment.chance,
-            self._on_ready,
-            self._on_message,
-            self._on_lost,
-            self._unproved,
-            spoken=at_level(self.metadata.level),
-        )
+    def register_controller(self, controller: ControllerInfo) -> None:
+        """One of the controllers is here now. If that cannot be recorded, it says so again."""
+        if self.decided.level < QUORUM or self.decided.controllers.get(controller.id) == controller:
+            return
+        try:
+            self.publisher.commit([RegisterControllerRecord(controller)])
+        except (OSError, NotControllerError) as error:
+            log.warning("controller %d cannot be registered: %s", controller.id, error)
 
     def expect(self, broker_ids: list[int]) -> None:
         """Count these brokers as the cluster's, but for those that were removed.
@@ -223,21 +222,25 @@ class ControllerServer:
         """True if all brokers have registered with this controller, or had a lease for it."""
         return self._starts.wanted <= self._brokers.keys() or self._loop.time() - self._started > self._lease
 
+    @property
+    def over(self) -> bool:
+        """True if this is the controller no more: it was closed, or another node leads, and it will be closed."""
+        return self.stopping or not self.log.leads_in(self.epoch)
+
     def _is_missing(self, broker_id: int) -> bool:
-        return not self.stopping and broker_id in self._starts.wanted and broker_id not in self._brokers
+        return not self.over and broker_id in self._starts.wanted and broker_id not in self._brokers
 
     # --- sessions ---
 
-    def _on_ready(self, protocol: ControlProtocol) -> None:
+    def came(self, protocol: ControlProtocol) -> None:
+        """A broker or the Monitor has connected."""
         if protocol.peer == "monitor":
             self.monitoring.came(protocol)
             return
-        if protocol.peer == "voter":
-            protocol.close()  # there is no quorum here
-            return
         self._sessions[protocol] = Session(protocol, Calls(protocol.send), last_heard=self._loop.time())
 
-    def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
+    def heard(self, protocol: ControlProtocol, message: Message) -> None:
+        """It has said this."""
         if protocol.peer == "monitor":
             self.monitoring.on_message(protocol, message)
             return
@@ -250,7 +253,7 @@ class ControllerServer:
                 session.load = load
                 if session.welcomed:  # else its lease would begin before it is registered
                     session.answered = True
-                    protocol.send(Confirmed(sent))
+                    self._confirm(protocol, sent)
                 if not leaving and self._brokers.get(session.broker_id) is session:
                     self._changes.stays(session.broker_id)
                 if session.welcomed and self._brokers.get(session.broker_id) is session:
@@ -274,6 +277,11 @@ class ControllerServer:
                 self._register_or_hang_up(session, message)
         if session.acked_version >= self.metadata.version:
             session.caught_up = session.last_heard
+
+    def _confirm(self, protocol: ControlProtocol, sent: float) -> None:
+        """Extend a broker's lease, unless there may be another controller by now, who knows nothing of it."""
+        if self.log.confirms():
+            protocol.send(Confirmed(sent))
 
     def _tell_joined(self, protocol: ControlProtocol) -> None:
         protocol.send(Joined(self.metadata.cluster_id, self.metadata, self.config["authorizer.class.name"]))
@@ -327,7 +335,8 @@ class ControllerServer:
             extra=about(broker=session.broker_id, pid=session.pid, epoch=session.epoch),
         )
 
-    def _on_lost(self, protocol: ControlProtocol) -> None:
+    def lost(self, protocol: ControlProtocol) -> None:
+        """Its connection has ended."""
         session = self._sessions.pop(protocol, None)
         if session is None:
             self.monitoring.lost(protocol)
@@ -336,7 +345,7 @@ class ControllerServer:
         session.calls.lose("the broker has hung up")
         if self._brokers.get(session.broker_id) is not session:
             return
-        if self.stopping:
+        if self.over:  # the next controller finds out what became of the broker
             del self._brokers[session.broker_id]
         elif session.answered:
             self._session_lost(session)
@@ -382,6 +391,10 @@ class ControllerServer:
         self._loop.call_later(self._lease / 4, self._tick)
 
     def _tick(self) -> None:
+        if self.over:
+            if not self.stopping:
+                self._tick_later()
+            return
         now = self._loop.time()
         if now > self._tick_due + self._lease / 4:
             # We stood still ourselves, perhaps for a slow disk, and have not read what brokers said meanwhile. It is
@@ -392,8 +405,7 @@ class ControllerServer:
                 session.last_heard, session.silence = now, None
             self._deaths.wait_anew()
             self.replacing.wait_anew()
-        if not self.stopping:
-            self.monitoring.tick(now, serving=self.ready())
+        self.monitoring.tick(now, serving=self.ready())
         try:
             self._look_after_brokers(now)
         finally:
@@ -413,7 +425,7 @@ class ControllerServer:
                     session.protocol.close()
                 else:
                     self._session_lost(session)
-        if self.stopping:
+        if self.over:  # it may be, by now: the first ones led to it
             return
         alive = {info.id for info in self.decided.alive()}
         for broker_id in sorted((alive & self._starts.starting) - self._brokers.keys()):
@@ -506,15 +518,9 @@ class ControllerServer:
         self.expect(broker_ids)
         self._starts.begin(broker_ids)
 
-    def hang_up_on_strangers(self) -> None:
-        """Close connections by a secret that is valid no longer: what has been started since has made new ones."""
-        for protocol in list(self._sessions):
-            if protocol.proved_by not in self.secrets.known:
-                protocol.close()
-
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go by other settings from now on. The lease stays as it is."""
-        self.config = config
+        self.in_force.config = config
 
     def forget_starts(self, broker_id: int) -> None:
         """The next start of this broker has no pause before it, however often it has died."""
@@ -526,11 +532,8 @@ class ControllerServer:
         self._starts.again(broker_id)
 
     def close(self) -> None:
-        """Stop listening and close all connections."""
+        """Close all connections, and start nothing more."""
         self.stopping = True
-        if self._server is not None:
-            self._server.close()
         for protocol in list(self._sessions):
             protocol.close()
         self.monitoring.close()
-        self.log.close()

@@ -155,6 +155,7 @@ ControlMessage: TypeAlias = (
     | Answer
     | Failed
     | voters.BetweenVoters
+    | voters.ControllerAt
     | VotersMessage
     | Operation[Result]
     | Result

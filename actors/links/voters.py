@@ -22,6 +22,7 @@ from actors.quorum.messages import (
     Voted,
     WhoLeads,
 )
+from placement.metadata import ControllerInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,14 @@ class BetweenVoters:
     message: Message
 
 
-_Class: TypeAlias = type[BetweenVoters] | type[Message]
+@dataclass(frozen=True, slots=True)
+class ControllerAt:
+    """Voter -> the one that leads: brokers and other controllers find this voter here."""
+
+    controller: ControllerInfo
+
+
+_Class: TypeAlias = type[BetweenVoters] | type[ControllerAt] | type[Message]
 
 CLASSES: Final[Mapping[int, _Class]] = {
     20: BetweenVoters,
@@ -45,6 +53,7 @@ CLASSES: Final[Mapping[int, _Class]] = {
     26: Taken,
     27: WhoLeads,
     28: Leads,
+    29: ControllerAt,
 }
 SINCE: Final[Mapping[type, int]] = dict.fromkeys(CLASSES.values(), 4)
 """The version of our protocols that they came with (`versions`)."""

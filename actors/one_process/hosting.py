@@ -13,7 +13,9 @@ from actors import __version__
 from actors.broker.front_door import Before
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
+from actors.controller.acceptor import InForce
 from actors.controller.metadata.standalone import StandaloneLog
+from actors.controller.node import alone
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import SECRET_BYTES, Secrets
@@ -117,7 +119,7 @@ class Cluster:
         environment = self.tasks.environment(self.tasks.begin(_never))
         (folder / "controller").mkdir(parents=True)
         metadata_log = StandaloneLog(folder / "controller" / "metadata.log")
-        self.controller = ControllerServer(metadata_log, config, self._secrets, self, loop, environment)
+        self._node = alone(metadata_log, InForce(config, self._secrets), self, loop, environment)
         self.failure: Exception | None = None
         """The reason why a broker has not started."""
         self.waits_for = "its brokers"
@@ -125,7 +127,7 @@ class Cluster:
 
     async def start(self) -> str:
         """Start all; where clients connect to. Raises what a broker's start raises."""
-        await self.controller.listen(HOST)
+        await self._node.listen(HOST)
         self.controller.start(list(self.brokers))
         await until(lambda: self.failure is not None or self.controller.ready())
         if self.failure is not None:
@@ -133,6 +135,12 @@ class Cluster:
         first = self.controller.metadata.brokers[0]
         await coordinator_served(first.host, first.port, self._waits_for_coordinator)
         return self.bootstrap_servers
+
+    @property
+    def controller(self) -> ControllerServer:
+        """The controller, which there is from the start on."""
+        assert self._node.server is not None
+        return self._node.server
 
     def _waits_for_coordinator(self, reason: str) -> None:
         self.waits_for = f"a coordinator of groups: {reason}"
@@ -145,7 +153,7 @@ class Cluster:
 
     def find_controller(self) -> tuple[str, int, Secrets]:
         """The controller's address, and the secrets."""
-        return (*self.controller.address, self._secrets)
+        return (*self._node.address, self._secrets)
 
     def socket_path(self, broker_id: int) -> str:
         """The Unix socket at which a broker's shards find it."""

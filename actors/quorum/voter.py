@@ -84,6 +84,12 @@ class Voter:
         """True if it has a vote, by its own log."""
         return self.me in self.log.voters
 
+    @property
+    def observers(self) -> list[VoterId]:
+        """As the leader: the nodes that follow and have no vote."""
+        others = self._role.others if isinstance(self._role, Leading) else ()
+        return [each for each in others if each not in self.log.voters]
+
     def confirms(self, now: float) -> bool:
         """True if it leads and nobody else can: within the least election timeout since a round of a majority."""
         return isinstance(self._role, Leading) and now < self._role.confirmed_until

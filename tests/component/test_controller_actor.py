@@ -30,9 +30,10 @@ from actors.runtime.process import code_version
 from actors.runtime.ray_connection import ClusterError
 from actors.security.tls import TlsError
 from actors.settings import LINKS, OWN_STORE, OWN_TRUST, BrokerConfig, LinkSecurity
-from placement.metadata import BrokerInfo, Directory
+from placement.metadata import BrokerInfo, Directory, Home
 from placement.nodes import Node, PlacementError
 from placement.records import BrokerDirectoryRecord, BrokerRecord, UnregisterBrokerRecord
+from tests.support.controller_world import older_log
 
 _NODES = [Node(f"{i:056x}", f"10.0.0.{i}", 2.0) for i in range(2)]
 
@@ -365,7 +366,7 @@ def made(tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> Calla
 
 def end(controller: Any) -> None:
     """Let go of its log."""
-    controller._ask(controller._server.close)
+    controller._ask(controller._node.close)
 
 
 class ProcessEnded(BaseException):
@@ -395,7 +396,8 @@ def test_a_controller_restarted_while_a_node_is_away_has_its_brokers_wait_for_it
     second = made()
     assert second._ask(lambda: second._server._starts.wanted) == {0, 1}
     assert second._launcher._specs[1][1].address == "10.0.0.1"
-    assert json.loads(homes.read_text())["1"] == ["10.0.0.1", 0, ""]
+    assert second._server.decided.homes[1] == Home("10.0.0.1")
+    assert not homes.exists(), "it stands in the metadata now"
     end(second)
 
 
@@ -449,7 +451,7 @@ def test_a_broker_that_was_replaced_is_placed_on_another_node_and_stays_there(
         ray.alive = [_NODES[0], third]
     controller._place_elsewhere(1)
     assert controller._launcher.node_of(1) == third.node_id
-    assert json.loads(homes.read_text()) == {"0": ["10.0.0.0", 0, ""], "1": ["10.0.0.7", 0, ""]}
+    assert controller._server.decided.homes == {0: Home("10.0.0.0"), 1: Home("10.0.0.7")}
     moved = controller._server.decided.directories[1]
     assert (moved.awaited, moved.id != "d") == (True, True), "one that was made where it was is not taken for it"
     ray.alive = _NODES  # the node that it was given is lost, too, before it has registered; all is started anew
@@ -462,6 +464,7 @@ def test_where_data_is_can_be_read_by_builds_before_labels_and_is_read_from_them
     tmp_path: Path, ray: FakeRay, made: Callable[[], Any]
 ) -> None:
     """They take the first for an address, and would wait for a node at the address `disk-0`."""
+    older_log(tmp_path / "controller")
     homes = spec_in(tmp_path).homes_file
     homes.write_text(json.dumps({"0": ["10.0.0.1", 0], "1": ["10.0.0.8", 0, "disk-1"]}))
     ray.alive = [replace(_NODES[0], name="disk-1"), replace(_NODES[1], name="disk-0")]
@@ -568,10 +571,11 @@ def test_where_the_data_is_is_on_the_disk_before_it_is_believed(
     homes.write_text("{}")
     controller = made()
     with monkeypatch.context() as patch:
-        patch.setattr("os.fsync", full)
+        patch.setattr("os.fdatasync", full)
         with pytest.raises(OSError, match="no space left"):
             controller.start_brokers(1.0)
-    assert homes.read_text() == "{}"
+    assert controller._server.decided.homes == {}
+    assert homes.exists()
     end(controller)
 
 
@@ -589,7 +593,7 @@ def test_brokers_added_have_ids_of_their_own_and_fail_for_their_own_reasons(
     monkeypatch.setattr(controller._server, "ready", lambda ids: controller._launcher.errors.update({6: "no"}))
     with pytest.raises(RuntimeError, match=r"^no$"):
         controller.add_brokers(1, 1.0)
-    assert sorted(json.loads(spec_in(tmp_path).homes_file.read_text())) == [str(i) for i in range(7)]
+    assert sorted(controller._server.decided.homes) == list(range(7))
     end(controller)
 
 
@@ -615,7 +619,7 @@ def test_a_broker_that_was_removed_is_in_no_later_start_and_its_id_is_not_used_a
     assert controller._ask(lambda: controller._server._starts.wanted) == {0, 1}
     assert controller.left_out() == [2]
     assert controller.add_brokers(1, 1.0) == [3]
-    assert sorted(json.loads(spec_in(tmp_path).homes_file.read_text())) == ["0", "1", "3"]
+    assert sorted(controller._server.decided.homes) == [0, 1, 3]
     end(controller)
 
 
@@ -627,7 +631,7 @@ def test_brokers_find_the_controller_at_the_nodes_address_wherever_clients_may_c
     actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
     controller = actor_class(told(replace(spec_in(tmp_path), host=host)))
     assert controller.join_info()[0] == "127.0.0.1"
-    (bound,) = controller._server._server.sockets
+    (bound,) = controller._node.acceptor.listening.sockets
     assert bound.getsockname()[0] == "127.0.0.1"
     end(controller)
 

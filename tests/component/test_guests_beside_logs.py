@@ -71,7 +71,7 @@ async def test_pairs_survive_the_controller(tmp_path: Path) -> None:
         await w.create("t")
         await counted(w, Increment("a"))
         pairs = list(w.metadata.pairs)
-        w.controller.close()
+        w.node.close()
         await w.start_controller(restarted=True)
         assert list(w.metadata.pairs) == pairs
         await until(lambda: w.partition("t").leader != NO_LEADER)

@@ -222,7 +222,7 @@ async def test_a_monitor_comes_again_to_the_next_controller_and_knows_what_it_kn
             return any(event.kind == "created" for event in (await overview(w)).events)
 
         await until_true(created)
-        w.controller.close()
+        w.node.close()
         await w.start_controller(restarted=True)
         await until(lambda: w.controller.monitoring.status.state == "Active", what="it has come")  # type: ignore[union-attr]
         run = w.controller._chronicle.run

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from actors.controller.metadata import frames
 from actors.controller.metadata.commits import Commit, NotControllerError
 from actors.controller.metadata.file import MetadataLogError
-from actors.controller.metadata.frames import Entry, packed
+from actors.controller.metadata.frames import Content, Entry, packed
 from actors.controller.metadata.log import MetadataLog
 from actors.controller.metadata.quorum_log import QuorumLog, found, new_cluster
 from actors.controller.metadata.voter_file import open_voter_file
@@ -224,6 +225,31 @@ def test_a_change_is_decided_at_once_and_commits_when_a_majority_has_it(world: C
     for node in set(w.logs) - {leader}:
         with pytest.raises(NotControllerError):
             w.logs[node].append(ids(8), log.next_epoch)
+
+
+@pytest.mark.conformance("N-E-04")
+def test_an_entry_that_a_follower_cannot_read_ends_its_log(
+    world: Callable[..., QuorumWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be behind for ever, and no word of it. Its node ends, and says why."""
+    w = world(3)
+    log = w.elected()
+    followers = {node: each for node, each in w.logs.items() if each is not log}
+    w.changes.clear()
+
+    def of_a_newer_release(content: Content, level: int) -> bytes:
+        return packed(content, level).replace(b"producer_ids", b"nothing_here")
+
+    with monkeypatch.context() as newer:
+        newer.setattr(frames, "packed", of_a_newer_release)
+        log.append(ids(7), log.next_epoch)
+    w.run(1)
+    assert log.committed.next_producer_id == 7
+    for each in followers.values():
+        assert isinstance(each.failure, MetadataLogError)
+        assert "'nothing_here'" in str(each.failure)
+        assert (each.committed.next_producer_id, each.deadline()) == (0, math.inf)
+    assert followers.keys() <= {node for node, _, _ in w.changes}, "their nodes are told"
 
 
 def test_a_change_that_is_decided_when_another_has_committed_comes_after_it(world: Callable[..., QuorumWorld]) -> None:

@@ -80,8 +80,8 @@ async def test_a_controller_that_hangs_stops_no_leader_and_takes_nobody_for_dead
         for transport in hanging:
             assert transport is not None
             transport.pause_reading()
-        assert w.controller._server is not None
-        w.controller._server.close()
+        assert w.node.acceptor.listening is not None
+        w.node.acceptor.listening.close()
         servers = list(w.servers.values())
         await until(lambda: not any(s.registration.link.connected for s in servers), what="given up")
         assert not any(transport.is_closing() for transport in hanging if transport)
@@ -89,7 +89,7 @@ async def test_a_controller_that_hangs_stops_no_leader_and_takes_nobody_for_dead
         for transport in hanging:
             assert transport is not None
             transport.resume_reading()
-        w.port = await w.controller.listen("127.0.0.1")
+        w.port = await w.node.acceptor.listen("127.0.0.1")
         await until(
             lambda: all(s.registration.link.connected and not s.registration.rejoining for s in servers),
             what="found again",

@@ -169,6 +169,6 @@ async def test_a_broker_that_has_handed_over_and_is_not_stopped_follows_again(tm
         await w.servers[follower].registration.hand_over(stop_s=stop_s)
         if fault == "the controller dies":
             assert follower not in w.partition("t").isr
-            w.controller.close()
+            w.node.close()
             await w.start_controller()
         await until(lambda: follower in w.partition("t").isr, what="in sync again")

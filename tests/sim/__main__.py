@@ -30,6 +30,7 @@ def main() -> int:
     )
     parser.add_argument("--drains", action="store_true", help="with --seed and --seeds: Ray nodes are drained")
     parser.add_argument("--twice", action="store_true", help="with --seed and --seeds: brokers are started twice")
+    parser.add_argument("--voters", action="store_true", help="with --seed and --seeds: there are three controllers")
     parser.add_argument("--quorum", action="store_true", help="the controller's quorum instead of a whole cluster")
     parser.add_argument("--log", type=Path, help="with --seeds: append progress to this file")
     chosen = parser.parse_args()
@@ -45,7 +46,9 @@ def main() -> int:
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     gc.collect()
     gc.freeze()
-    flags = {name: getattr(chosen, name) for name in ("starved", "guests", "lost", "removals", "drains", "twice")}
+    flags = {
+        name: getattr(chosen, name) for name in ("starved", "guests", "lost", "removals", "drains", "twice", "voters")
+    }
     if chosen.bugs:
         return _bugs(chosen.known, chosen.most, chosen.bug)
     if chosen.seeds:
@@ -105,7 +108,16 @@ def _seeds(first: int, last: int, bug: str, log: Path | None, flags: dict[str, b
 
 
 def _bugs(known: bool, most: int, only: str) -> int:
-    from tests.sim.bugs import BUGS, DRAIN_BUGS, GUEST_BUGS, REMOVAL_BUGS, REPLACEMENT_BUGS, START_BUGS, planted
+    from tests.sim.bugs import (
+        BUGS,
+        DRAIN_BUGS,
+        GUEST_BUGS,
+        REMOVAL_BUGS,
+        REPLACEMENT_BUGS,
+        START_BUGS,
+        VOTER_BUGS,
+        planted,
+    )
     from tests.sim.known_seeds import KNOWN
     from tests.sim.run import command, run
 
@@ -119,6 +131,7 @@ def _bugs(known: bool, most: int, only: str) -> int:
                 "removals": name in REMOVAL_BUGS,
                 "drains": name in DRAIN_BUGS,
                 "twice": name in START_BUGS,
+                "voters": name in VOTER_BUGS,
             }
             outcome = run(seed, bug=planted(name), **flags)
             if outcome.failure:

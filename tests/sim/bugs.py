@@ -52,6 +52,7 @@ from tests.sim.late_log import LateLog
 from tests.sim.removal_bugs import REMOVAL_BUGS
 from tests.sim.replacement_bugs import REPLACEMENT_BUGS
 from tests.sim.start_bugs import START_BUGS
+from tests.sim.voter_bugs import VOTER_BUGS
 
 Changes = list[tuple[Any, str, Any]]
 
@@ -62,6 +63,7 @@ BUGS: dict[str, Callable[[], Changes]] = {
     **REMOVAL_BUGS,
     **DRAIN_BUGS,
     **START_BUGS,
+    **VOTER_BUGS,
 }
 
 

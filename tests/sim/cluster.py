@@ -13,8 +13,10 @@ import actors.records.columns  # noqa: F401 - else a thread does, at the first u
 from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
+from actors.controller.acceptor import InForce
 from actors.controller.metadata.log import Log, MetadataLog
 from actors.controller.metadata.standalone import StandaloneLog
+from actors.controller.node import alone
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets
@@ -24,6 +26,7 @@ from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata, PartitionInfo
 from placement.records import METADATA_VERSION, QUORUM, FeatureLevelRecord
+from tests.sim.controllers import SimController
 from tests.sim.disks import Disk, SimFileWriter
 from tests.sim.engine import MS, SECOND, BusyThreads, Machine, Process, Simulation, ViolationError
 from tests.sim.environment import compactor_of, environment_of
@@ -240,6 +243,7 @@ class Cluster:
         raises: bool = False,
         brokers: int = len(BROKERS),
         starts_twice: bool = False,
+        controllers: int = 1,
     ) -> None:
         self.sim = sim
         self.starts_twice = starts_twice
@@ -249,40 +253,98 @@ class Cluster:
         self.commits_late = commits_late
         self.one_voter = one_voter
         self.raises = raises
-        self.machine = Machine(sim, _CONTROLLER_HOST)
-        self.machine.disk = Disk(sim, folder / _CONTROLLER_HOST)
-        self.controller: ControllerServer | None = None
-        self.controller_process: Process | None = None
+        self._machine = Machine(sim, _CONTROLLER_HOST)
+        self._machine.disk = Disk(sim, folder / _CONTROLLER_HOST)
+        self._controller: ControllerServer | None = None
+        self._controller_process: Process | None = None
+        self.controllers = (
+            [SimController(self, number, SECRET) for number in range(controllers)] if controllers > 1 else []
+        )
+        """Those that keep a log together; empty if there is one alone."""
+        self.voters = tuple(each.id for each in self.controllers)
         self.brokers = [SimBroker(self, broker) for broker in range(brokers)]
         """All there ever were, by their ids."""
-        self.truth = ClusterMetadata()
-        """The controller's metadata, also while there is none."""
-        self.log: Log | None = None
-        """The metadata log on the controller's disk."""
+        self.founded = False
+        """True once the first of several controllers has begun the cluster's log."""
+        self._truth = ClusterMetadata()
+        self._log: Log | None = None
         self._starts = ShardStarts()
         self._shard_number = 0
         self._address: tuple[str, int] | None = None
         self._started = False
-        sim.network.machines = [self.machine, *(broker.machine for broker in self.brokers)]
+        sim.network.machines = [*self.machines, *(broker.machine for broker in self.brokers)]
 
-    # -- the controller
+    # -- the controllers
+
+    @property
+    def machines(self) -> list[Machine]:
+        """Those of the controllers."""
+        return [each.machine for each in self.controllers] or [self._machine]
+
+    @property
+    def leader(self) -> SimController | None:
+        """Of several controllers the one that leads; the newest, if another does not know yet that it leads no more."""
+        leading = [(each.server.epoch, each) for each in self.controllers if each.server is not None]
+        return max(leading, key=lambda found: found[0])[1] if leading else None
+
+    @property
+    def machine(self) -> Machine:
+        """That of the controller."""
+        leader = self.leader
+        return leader.machine if leader is not None else self.machines[0]
+
+    @property
+    def controller(self) -> ControllerServer | None:
+        leader = self.leader
+        return leader.server if leader is not None else self._controller
+
+    @property
+    def controller_process(self) -> Process | None:
+        leader = self.leader
+        return leader.process if leader is not None else self._controller_process
+
+    @property
+    def log(self) -> Log | None:
+        """All that has committed, also while there is no controller."""
+        logs = [each.log for each in self.controllers if each.log is not None]
+        return max(logs, key=lambda log: log.committed.version) if logs else self._log
+
+    @property
+    def truth(self) -> ClusterMetadata:
+        """The controller's metadata, also while there is none."""
+        log = self.log if self.controllers else None
+        return log.committed if log is not None else self._truth
+
+    def address_of(self, number: int) -> tuple[str, int] | None:
+        return self.controllers[number].address
+
+    def begins(self, server: ControllerServer) -> None:
+        """A node is the controller now."""
+        if self._started:
+            server.expect([broker.id for broker in self.brokers])
+        else:
+            self._started = True
+            self.sim.after(0, lambda: server.start([broker.id for broker in self.brokers]))
 
     def start_controller(self) -> None:
-        if self.controller_process is not None and self.controller_process.alive:
+        for each in self.controllers:
+            each.start()
+        if self.controllers or (self._controller_process is not None and self._controller_process.alive):
             return
-        process = self.controller_process = Process(self.sim, "controller", self.machine)
+        process = self._controller_process = Process(self.sim, "controller", self._machine)
         process.run(self._control(process))
 
     async def _control(self, process: Process) -> None:
         log = self._open_log(process)
         process.on_kill.append(log.close)
         config = BrokerConfig.from_mapping(self.settings)
-        server = ControllerServer(
-            log, config, SECRET, self, process.loop, environment_of(process), faults=self._bug_of_the_controller
-        )
-        port = await server.listen(_CONTROLLER_HOST)
-        self.controller = server
-        self.truth = log.committed
+        in_force = InForce(config, SECRET)
+        node = alone(log, in_force, self, process.loop, environment_of(process), faults=self.bug_of_the_controller)
+        port = await node.listen(_CONTROLLER_HOST)
+        server = node.server
+        assert server is not None
+        self._controller = server
+        self._truth = log.committed
         self._address = (_CONTROLLER_HOST, port)
         if self._started:
             server.expect([broker.id for broker in self.brokers])
@@ -293,41 +355,56 @@ class Cluster:
             server.start([broker.id for broker in self.brokers])
 
     def _open_log(self, process: Process) -> Log:
-        path, writer = self.machine.disk.folder / "metadata.log", SimFileWriter(self.machine.disk)
+        path, writer = self._machine.disk.folder / "metadata.log", SimFileWriter(self._machine.disk)
         if self.one_voter and (self._started or not self.raises):
             log: Log = StandaloneLog(path, writer, snapshot_every=_SNAPSHOT_EVERY, new_directory=lambda: "directory")
         else:
             log = MetadataLog(path, writer, snapshot_every=_SNAPSHOT_EVERY)
-        self.log = log
+        self._log = log
         return LateLog(log, self.sim, process, self._resign) if self.commits_late else log
 
     def _resign(self) -> None:
         self.sim.say("the controller's disk has refused a change: it resigns")
         self.sim.after(0, self.crash_controller, SECOND)
 
-    def _bug_of_the_controller(self, what: str, error: Exception) -> None:
+    def bug_of_the_controller(self, what: str, error: Exception) -> None:
         if isinstance(error, ViolationError):
             raise error
         self.sim.fail("controller-bug", f"{what}: {error!r}")
 
     def crash_controller(self, down_us: int) -> None:
         """Its process dies; Ray starts it again."""
-        if self.controller_process is None or not self.controller_process.alive:
+        if self.controllers:
+            leader = self.leader
+            each = leader if leader is not None and self.sim.random.random() < 0.6 else self._some_controller()
+            self.sim.say(f"{each.host} dies")
+            each.kill()
+            self.sim.after(down_us, each.start)
             return
-        self.controller_process.kill()
-        self.controller = None
+        if self._controller_process is None or not self._controller_process.alive:
+            return
+        self._controller_process.kill()
+        self._controller = None
         self._starts = ShardStarts()
-        path = self.machine.disk.folder / "metadata.log"
+        path = self._machine.disk.folder / "metadata.log"
         if self.sim.random.random() < 0.5:  # it was about to write something nobody has heard of
             with open(path, "ab") as file:
                 file.write(self.sim.random.randbytes(self.sim.random.randint(1, 30)))
         self.sim.after(down_us, self.start_controller)
 
+    def _some_controller(self) -> SimController:
+        return self.sim.random.choice(self.controllers)
+
     def find_controller(self) -> tuple[str, int, Secrets]:
-        """The controller's address, and its secrets. Raises ConnectionError while there is none."""
-        if self.controller is None or self._address is None:
+        """The address of one that runs, and its secrets. Raises ConnectionError while there is none."""
+        address = self._address
+        if self.controllers:
+            address = self.sim.random.choice(self.controllers).address
+        elif self._controller is None:
+            address = None
+        if address is None:
             raise ConnectionError("there is no controller")
-        return (*self._address, SECRET)
+        return (*address, SECRET)
 
     # -- the controller's Launcher
 

@@ -73,6 +73,8 @@ class Faults:
             self._kinds += world.removals.kinds()
         if world.scenario.drains_nodes:
             self._kinds += [world.drains.node_is_drained] * 12
+        if world.cluster.controllers:
+            self._kinds += [self.controllers_part] * 3
         if world.scenario.changes_topics:
             topics = Topics(world)
             self._kinds += [topics.topic_grows, topics.topic_comes_or_goes] * 2
@@ -188,7 +190,8 @@ class Faults:
         return True
 
     def controller_stops(self) -> bool:
-        process = self.cluster.controller_process
+        several = self.cluster.controllers
+        process = self.sim.random.choice(several).process if several else self.cluster.controller_process
         if process is None or not process.alive:
             return False
         self._stop(process)
@@ -281,7 +284,7 @@ class Faults:
 
     def _machines(self) -> list[Machine]:
         clients = [client.machine for client in (*self.world.members, *self.world.others)]
-        return [self.cluster.machine, *(broker.machine for broker in self.cluster.brokers), *clients]
+        return [*self.cluster.machines, *(broker.machine for broker in self.cluster.brokers), *clients]
 
     def partition(self) -> bool:
         """One machine cannot reach some of the others."""
@@ -306,6 +309,24 @@ class Faults:
             case 2:
                 self.sim.network.mute(broker, controller, until_us)
         self.sim.say(f"{broker} cannot reach the controller, or not be reached")
+        return True
+
+    def controllers_part(self) -> bool:
+        """One of several controllers does not reach the others, or is not reached, for a while."""
+        one = self.sim.random.choice(self.cluster.controllers).host
+        until_us = self.sim.now + self._for_a_while()
+        cut = self.sim.random.choice(("both ways", "one way", "the other way"))
+        for other in self.cluster.controllers:
+            if other.host == one or self.sim.random.random() < 0.2:
+                continue
+            match cut:
+                case "both ways":
+                    self.sim.network.block(one, other.host, until_us)
+                case "one way":
+                    self.sim.network.mute(one, other.host, until_us)
+                case _:
+                    self.sim.network.mute(other.host, one, until_us)
+        self.sim.say(f"{one} cannot reach the other controllers, or not be reached ({cut})")
         return True
 
     def connection_breaks(self) -> bool:

@@ -54,4 +54,8 @@ KNOWN = {
     "upgraded-member-not-loaded": 39,
     "given-up-in-words-only": 25,
     "leads-before-it-registers": 3,
+    "lease-of-a-former-controller": 42,
+    "next-controller-gives-no-lease": 66,
+    "committed-by-its-leader-alone": 0,
+    "next-controller-forgets-what-it-had-not-heard-to-be-committed": 0,
 }

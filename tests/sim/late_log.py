@@ -45,6 +45,20 @@ class LateLog:
     def next_epoch(self) -> int:
         return self._log.next_epoch
 
+    @property
+    def leads(self) -> bool:
+        return True
+
+    def leads_in(self, epoch: int) -> bool:
+        return epoch >= self.decided.controller_epoch
+
+    @property
+    def failure(self) -> OSError | None:
+        return None
+
+    def confirms(self) -> bool:
+        return True
+
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
         if epoch < self.decided.controller_epoch:
             raise NotControllerError("another controller has begun")

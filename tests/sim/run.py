@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from placement.metadata import OFFSETS_TOPIC
+from tests.sim.agreement import Agreement
 from tests.sim.clients import PARTITIONS, TOPIC, Producer, Reader
 from tests.sim.cluster import BROKERS, Cluster
 from tests.sim.drains import Drains
@@ -68,6 +69,7 @@ class World:
             raises=scenario.raises,
             brokers=4 if scenario.removes_brokers else 3,
             starts_twice=scenario.starts_twice,
+            controllers=scenario.controllers,
         )
         self.expulsions = Expulsions(sim)
         self.witness = Witness(sim, self.cluster, self.history, scenario, self.expulsions.heard)
@@ -89,6 +91,7 @@ class World:
         self.losses = LostNodes(self)
         self.removals = Removals(self)
         self.drains = Drains(self)
+        self.agreement = Agreement(self)
         self.faults = Faults(self)
 
     def figures(self) -> dict[str, Any]:
@@ -99,6 +102,8 @@ class World:
             figures |= self.removals.figures()
         if self.scenario.drains_nodes:
             figures |= self.drains.figures()
+        if self.cluster.controllers:
+            figures |= self.agreement.figures()
         return figures if self.counting is None else figures | self.counting.figures()
 
     def _members(self) -> list[Member]:
@@ -134,6 +139,8 @@ class World:
         at_rest = self.witness.at_rest(self.members)
         if self.counting is not None:
             at_rest = self.counting.at_rest(at_rest)
+        if self.cluster.controllers:
+            at_rest = self.agreement.at_rest(at_rest)
         sim.run_until(sim.now + SECOND)  # the last effects of faults
         if not sim.run_until(sim.now + _HEALED_US, at_rest):
             sim.fail("progress", f"{self.witness.why} long after the last fault")
@@ -175,6 +182,7 @@ def run(
     removals: bool = False,
     drains: bool = False,
     twice: bool = False,
+    voters: bool = False,
 ) -> Outcome:
     """One run of `seed`. `bug` breaks the product: (owner, name, value) to exchange."""
     scenario = scenario or scenario_of(seed)
@@ -188,6 +196,8 @@ def run(
         scenario = replace(scenario, removes_brokers=True)
     if drains:
         scenario = replace(scenario, drains_nodes=True)
+    if voters:
+        scenario = replace(scenario, controllers=3)
     if twice:
         scenario = started_twice(scenario)
     root = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -207,7 +217,8 @@ def run(
             losses = world.losses.hooks if scenario.loses_nodes else list[Change]
             removed = world.removals.hooks if scenario.removes_brokers else list[Change]
             drained = world.drains.hooks if scenario.drains_nodes else list[Change]
-            hooks = (world.witness.hooks, world.expulsions.hooks, counting, losses, removed, drained)
+            agreed = world.agreement.hooks if scenario.controllers > 1 else list[Change]
+            hooks = (world.witness.hooks, world.expulsions.hooks, counting, losses, removed, drained, agreed)
             for changes in (lambda: bug or [], *hooks):
                 exchanged.enter_context(_exchanged(changes()))
             try:
@@ -259,6 +270,7 @@ def command(
     removals: bool = False,
     drains: bool = False,
     twice: bool = False,
+    voters: bool = False,
 ) -> str:
     """The line that repeats a run."""
     flags = {
@@ -268,6 +280,7 @@ def command(
         "--removals": removals,
         "--drains": drains,
         "--twice": twice,
+        "--voters": voters,
     }
     chosen = "".join(f" {flag}" for flag, is_set in flags.items() if is_set)
     return f"python -m tests.sim --seed {seed}{f' --bug {bug}' if bug else ''}{chosen}"

@@ -101,6 +101,8 @@ class Scenario:
     """The controller's log is that of a quorum, whose one voter it is."""
     raises: bool = False
     """It becomes that when the controller starts for the second time, and raises the level."""
+    controllers: int = 1
+    """So many of them keep the metadata's log together. With several, that is how changes commit late."""
     starts_twice: bool = False
     """A second process of each broker waits for its files, and begins anew as soon as the first one has ended."""
     faults_us: int = 10 * SECOND

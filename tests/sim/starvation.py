@@ -57,7 +57,7 @@ class Starvation:
 
     def _processes(self) -> list[Process]:
         """The cluster's, those that have been started meanwhile included."""
-        machines = [self.cluster.machine, *(broker.machine for broker in self.cluster.brokers)]
+        machines = [*self.cluster.machines, *(broker.machine for broker in self.cluster.brokers)]
         return [process for machine in machines for process in machine.processes]
 
     def _look_for_processes(self) -> None:

@@ -98,7 +98,7 @@ class Witness(Inspector):
             (Connection, "_timed_out", self._watch_timeout(Connection._timed_out)),
             (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
             (ReplicaManager, "ponged", self._watch_pongs(ReplicaManager.ponged)),
-            (ControllerServer, "_on_message", self._watch_controller(ControllerServer._on_message)),
+            (ControllerServer, "heard", self._watch_controller(ControllerServer.heard)),
             (Publisher, "commit", self._watch_moves(Publisher.commit)),
             (Images, "apply", self._watch_images(Images.apply)),
             (FollowerListener, "_on_message", self._watch_pushes(FollowerListener._on_message)),
@@ -313,7 +313,7 @@ class Witness(Inspector):
         return ponged
 
     def _watch_controller(self, product: Any) -> Any:
-        def _on_message(server: ControllerServer, protocol: Any, message: Message) -> None:
+        def heard(server: ControllerServer, protocol: Any, message: Message) -> None:
             product(server, protocol, message)
             endpoint = protocol.transport
             if endpoint is not None and isinstance(message, Heartbeat | Hello):
@@ -322,7 +322,7 @@ class Witness(Inspector):
                 for asked in message.operation.partitions:
                     self._judge_in_sync(server.metadata.names.get(asked.topic_id, ""), asked.index)
 
-        return _on_message
+        return heard
 
     def heard_by_a_controller(self, process: Process) -> int | None:
         """The last time that a controller heard of a broker's process; None if it never has."""

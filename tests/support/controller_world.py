@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from actors.controller.acceptor import InForce
 from actors.controller.faults import Faults
 from actors.controller.metadata.frames import Format, encode
 from actors.controller.metadata.log import Log, MetadataLog
+from actors.controller.node import alone
 from actors.controller.server import ACK_WAIT_SECONDS, ControllerServer
 from actors.runtime.environment import REAL, Environment
 from actors.runtime.liveness import Sight
@@ -91,6 +93,7 @@ class Controller:
 
 def older_log(folder: Path) -> None:
     """Put a log into the folder as releases without versions of records began it."""
+    folder.mkdir(exist_ok=True)
     (folder / "metadata.log").write_bytes(encode(Format(1), 1))
 
 
@@ -114,19 +117,20 @@ async def controller(
     )
     launcher = Launcher()
     loop: Any = clock
-    server = ControllerServer(
-        *(log or MetadataLog(path / "metadata.log"), config, SECRET, launcher, loop),
+    node = alone(
+        *(log or MetadataLog(path / "metadata.log"), InForce(config, SECRET), launcher, loop),
         environment=environment,
         ack_wait_s=ack_wait_s,
         faults=faults or (lambda what, error: met.append(error)),
     )
-    port = await server.listen("127.0.0.1")
+    port = await node.listen("127.0.0.1")
+    assert node.server is not None
     try:
-        yield Controller(server, launcher, port, clock)
+        yield Controller(node.server, launcher, port, clock)
         for error in met:
             raise error
     finally:
-        server.close()
+        node.close()
 
 
 def topic(name: str, partitions: int = 1, factor: int = 1) -> dict[str, Any]:

@@ -32,6 +32,20 @@ class HeldLog:
     def next_epoch(self) -> int:
         return self.decided.controller_epoch + 1
 
+    @property
+    def leads(self) -> bool:
+        return True
+
+    def leads_in(self, epoch: int) -> bool:
+        return epoch >= self.decided.controller_epoch
+
+    @property
+    def failure(self) -> OSError | None:
+        return None
+
+    def confirms(self) -> bool:
+        return True
+
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
         if epoch < self.decided.controller_epoch:
             raise NotControllerError("another controller has begun")

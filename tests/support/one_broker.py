@@ -10,7 +10,9 @@ from typing import Any
 
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door, StartError
+from actors.controller.acceptor import InForce
 from actors.controller.metadata.log import MetadataLog
+from actors.controller.node import ControllerNode, alone
 from actors.controller.server import ControllerServer
 from actors.links.secret import Secrets
 from actors.settings import BrokerConfig
@@ -59,7 +61,7 @@ class World:
         self.path = path
         self.settings = {name.replace("_", "."): value for name, value in settings.items()}
         self.launcher = NoProcesses()
-        self.controller: ControllerServer | None = None
+        self.node: ControllerNode | None = None
         self.port = 0
         self.secrets = SECRET
         self.server: BrokerServer
@@ -67,15 +69,21 @@ class World:
     async def start_controller(self) -> ControllerServer:
         log = MetadataLog(self.path / "metadata.log")
         config = BrokerConfig.from_mapping(self.settings)
-        self.controller = ControllerServer(log, config, self.secrets, self.launcher, asyncio.get_running_loop())
-        self.port = await self.controller.listen("127.0.0.1")
+        in_force = InForce(config, self.secrets)
+        self.node = alone(log, in_force, self.launcher, asyncio.get_running_loop())
+        self.port = await self.node.listen("127.0.0.1")
+        assert self.controller is not None
         self.controller.expect([0])
         return self.controller
 
+    @property
+    def controller(self) -> ControllerServer | None:
+        return self.node.server if self.node is not None else None
+
     def stop_controller(self) -> None:
-        if self.controller is not None:
-            self.controller.close()
-            self.controller = None
+        if self.node is not None:
+            self.node.close()
+            self.node = None
 
     def find_controller(self) -> tuple[str, int, Secrets]:
         if self.controller is None:

@@ -11,7 +11,9 @@ from typing import Any
 from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
+from actors.controller.acceptor import InForce
 from actors.controller.metadata.log import MetadataLog
+from actors.controller.node import ControllerNode, alone
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets, found_at
@@ -81,7 +83,7 @@ class World:
         self.port = 0
         self.secret_file = path / "secret"
         self.secret_file.write_text(SECRET.current.hex())
-        self.controller: ControllerServer
+        self.node: ControllerNode
 
     async def start(self, brokers: int) -> None:
         await self.start_controller()
@@ -91,10 +93,14 @@ class World:
     async def start_controller(self, *, restarted: bool = False) -> None:
         loop = asyncio.get_running_loop()
         config = BrokerConfig.from_mapping(self.settings)
-        self.controller = ControllerServer(
-            MetadataLog(self.path / "metadata.log"), config, SECRET, Launcher(self), loop, restarted=restarted
-        )
-        self.port = await self.controller.listen("127.0.0.1")
+        log = MetadataLog(self.path / "metadata.log")
+        self.node = alone(log, InForce(config, SECRET), Launcher(self), loop, restarted=restarted)
+        self.port = await self.node.listen("127.0.0.1")
+
+    @property
+    def controller(self) -> ControllerServer:
+        assert self.node.server is not None
+        return self.node.server
 
     async def start_broker(self, broker_id: int) -> BrokerServer:
         spec = BrokerSpec(
@@ -148,7 +154,7 @@ class World:
     async def stop(self) -> None:
         for server in list(self.servers.values()):
             await server.stop()
-        self.controller.close()
+        self.node.close()
         for task in self.shards:
             task.cancel()
         await asyncio.gather(*self.shards, return_exceptions=True)

@@ -26,12 +26,14 @@ from placement.arrays import ArrayError
 from placement.records import (
     VERSIONED,
     BrokerDirectoryRecord,
+    BrokerHomeRecord,
     BrokerRemovalRecord,
     GroupConfigsRecord,
     MetadataImage,
     PairRecord,
     PartitionsRecord,
     Record,
+    RegisterControllerRecord,
     UnregisterBrokerRecord,
     read_image,
     read_record,
@@ -42,10 +44,12 @@ from placement.records import (
 _HEAD: Final = struct.Struct(">II")
 _OF_VERSIONED: Final = (
     BrokerDirectoryRecord,
+    BrokerHomeRecord,
     BrokerRemovalRecord,
     GroupConfigsRecord,
     PairRecord,
     PartitionsRecord,
+    RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
 """The kinds that have come since records have versions."""

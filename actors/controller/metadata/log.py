@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from actors import __version__
 from actors.controller.metadata.commits import Commit, DecidedMetadata, NotControllerError
@@ -21,6 +21,10 @@ log = logging.getLogger(__name__)
 
 LAYOUTS: Final = range(1, QUORUM)
 """The levels whose layouts the file of one node can have."""
+
+
+Failure: TypeAlias = OSError | MetadataLogError
+"""The reason why a log has ended: its disk has refused a write, or it has an entry that this release cannot read."""
 
 
 class Log(Protocol):
@@ -41,6 +45,20 @@ class Log(Protocol):
     @property
     def next_epoch(self) -> int:
         """The epoch of a controller that begins now."""
+
+    @property
+    def leads(self) -> bool:
+        """True if this node is the controller, as far as it knows: records can be appended here."""
+
+    def leads_in(self, epoch: int) -> bool:
+        """True if the controller that has begun in this epoch is still that, as far as this node knows."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """The reason why this log has ended. None while it can be used, and if a write can be tried again."""
+
+    def confirms(self) -> bool:
+        """True if it leads, and no other node can be the controller by now."""
 
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
         """Decide records, as the controller of this epoch. They commit together, after all before them.
@@ -133,6 +151,20 @@ class MetadataLog:
     @property
     def next_epoch(self) -> int:
         return self.decided.controller_epoch + 1
+
+    @property
+    def leads(self) -> bool:
+        return True
+
+    def leads_in(self, epoch: int) -> bool:
+        return epoch >= self.decided.controller_epoch
+
+    @property
+    def failure(self) -> Failure | None:
+        return None
+
+    def confirms(self) -> bool:
+        return True
 
     @property
     def states(self) -> DecidedMetadata:

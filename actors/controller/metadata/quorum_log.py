@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from actors import __version__
 from actors.controller.metadata import frames
 from actors.controller.metadata.commits import Commit, DecidedMetadata, NotControllerError
 from actors.controller.metadata.file import MetadataLogError
-from actors.controller.metadata.log import Snapshots, way_out
+from actors.controller.metadata.log import Failure, Snapshots, way_out
 from actors.controller.metadata.voter_file import VoterFile
 from actors.quorum.durable import Piece, State
 from actors.quorum.effects import BecameLeader, Committed, Effect, Persist, Resigned, Restored, Send
 from actors.quorum.elections import Tuning
-from actors.quorum.log import Entry, Snapshot, VoterId
+from actors.quorum.log import Entry, Snapshot, VoterId, Voters
 from actors.quorum.messages import Message
 from actors.quorum.voter import Voter
 from placement.arrays import ArrayError
-from placement.metadata import ClusterMetadata
+from placement.metadata import ClusterMetadata, ControllerInfo
 from placement.records import (
     METADATA_LEVELS,
     METADATA_VERSION,
     VERSIONED,
     MetadataImage,
     Record,
+    RegisterControllerRecord,
     UnknownRecordError,
 )
 
@@ -59,8 +62,9 @@ class QuorumLog:
     Where the voter leads, records are decided at once, and commit when it says so: alone before `append` returns. Where
     it follows, only what has committed is decided. When it leads no more, what has not committed is dropped.
 
-    A disk that refuses a write ends the log: nobody knows what is on it. Another one can be made of the file, which is
-    to be closed and opened again. After `snapshot_every` entries a snapshot takes their place.
+    A disk that refuses a write ends the log: nobody knows what is on it. So does an entry that this release cannot
+    read. Another one can be made of the file, which is to be closed and opened again. After `snapshot_every` entries a
+    snapshot takes their place.
 
     `send` has a message carried to another voter; it may get lost. `changed` is called when the voter begins or ceases
     to lead, and when the log has ended, but not for what is so from the start. After each call, `deadline` says when
@@ -92,7 +96,7 @@ class QuorumLog:
         self._snapshots: Snapshots = self.states
         self._effects: deque[Effect] = deque()
         self._waiting: deque[tuple[int, Commit]] = deque()  # the index of each decided entry, until it commits
-        self._failure: OSError | None = None
+        self._failure: Failure | None = None
         journal = file.read()
         if states is None:
             self._restore(journal.log.snapshot)
@@ -105,7 +109,19 @@ class QuorumLog:
         if self._failure is not None:
             raise self._failure
         self._check_level()
+        self.seen = self._controllers_in_log()
+        """The controllers that the log told of at the start, whether that has committed or not."""
         self._changed = changed
+
+    def _controllers_in_log(self) -> dict[int, ControllerInfo]:
+        found = dict(self.decided.controllers)
+        for entry in self._voter.log.after(self._applied):
+            with suppress(MetadataLogError):  # it may never commit
+                match self._content(entry.records) if entry.records else None:
+                    case frames.Entry(_, _, records):
+                        told = [each.controller for each in records if isinstance(each, RegisterControllerRecord)]
+                        found |= {controller.id: controller for controller in told}
+        return found
 
     # --- what it is ---
 
@@ -130,13 +146,40 @@ class QuorumLog:
         """True if records can be appended here, as far as this voter knows."""
         return self._failure is None and self._voter.leads
 
+    def leads_in(self, epoch: int) -> bool:
+        return self.leads and self._voter.epoch == epoch
+
+    @property
+    def failure(self) -> Failure | None:
+        return self._failure
+
     def confirms(self) -> bool:
         """True if it leads, and nobody else can by now."""
         return self._failure is None and self._voter.confirms(self._clock())
 
+    @property
+    def leader(self) -> VoterId | None:
+        """The leader of the newest epoch, if this node knows it."""
+        return self._voter.leader
+
+    @property
+    def voters(self) -> Voters:
+        """The voters in force, by this node's log."""
+        return self._voter.log.voters
+
+    @property
+    def observers(self) -> list[VoterId]:
+        """As the leader: the nodes that follow and have no vote."""
+        return self._voter.observers
+
+    def change(self, after: Voters) -> None:
+        """Have other voters, as the leader. Raises NotLeaderError, ChangeRefusedError."""
+        self._voter.change(after, self._clock())
+        self._drive()
+
     def deadline(self) -> float:
-        """The time at which `on_time` is due, by `clock`; infinite for one voter alone."""
-        return self._voter.deadline()
+        """The time at which `on_time` is due, by `clock`; infinite for one voter alone, and once the log has ended."""
+        return self._voter.deadline() if self._failure is None else math.inf
 
     # --- what happens ---
 
@@ -175,8 +218,11 @@ class QuorumLog:
     def _drive(self) -> None:
         """Do all of it, in its order. Whoever is told of a commit may append: that comes after what is here already."""
         self._effects.extend(self._voter.take())
-        while self._effects:
-            self._do(self._effects.popleft())
+        while self._effects and self._failure is None:
+            try:
+                self._do(self._effects.popleft())
+            except MetadataLogError as error:
+                self._fail(error)
             self._effects.extend(self._voter.take())
 
     def _do(self, effect: Effect) -> None:
@@ -199,11 +245,15 @@ class QuorumLog:
         try:
             self._file.write(pieces)
         except OSError as error:
-            self._failure = error
-            self._effects.clear()
-            self._drop()
+            self._fail(error)
         else:
             self._voter.on_persisted(self._clock())
+
+    def _fail(self, failure: Failure) -> None:
+        """End: nothing that the voter still wants done is done."""
+        self._failure = failure
+        self._effects.clear()
+        self._drop()
 
     def _drop(self) -> None:
         self._waiting.clear()

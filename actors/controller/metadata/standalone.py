@@ -10,7 +10,7 @@ from typing import Final
 from actors.controller.metadata.commits import Commit, DecidedMetadata
 from actors.controller.metadata.file import LogFile
 from actors.controller.metadata.frames import Format, decode
-from actors.controller.metadata.log import MetadataLog
+from actors.controller.metadata.log import Failure, MetadataLog
 from actors.controller.metadata.quorum_log import QuorumLog, beginning, found, new_cluster
 from actors.controller.metadata.voter_file import VoterFile, turned_into_voter_file, voter_file_of
 from actors.log.files import REAL_WRITER, FileWriter
@@ -86,6 +86,20 @@ class StandaloneLog:
     @property
     def next_epoch(self) -> int:
         return self._log.next_epoch
+
+    @property
+    def leads(self) -> bool:
+        return True
+
+    def leads_in(self, epoch: int) -> bool:
+        return epoch >= self.decided.controller_epoch
+
+    @property
+    def failure(self) -> Failure | None:
+        return None
+
+    def confirms(self) -> bool:
+        return True
 
     def append(self, records: Sequence[Record], epoch: int) -> Commit:
         self._lead()

@@ -8,8 +8,14 @@ from actors.controller.features import raised
 from actors.links.operations import MetadataVersionRaised, RaiseMetadataVersion
 from actors.links.versions import FIRST, LAST, OWN, UNTOLD, Spoken, at_level, common, level_of
 from actors.wire.errors import ErrorCode
-from placement.metadata import BrokerInfo, ClusterMetadata
-from placement.records import METADATA_LEVELS, METADATA_VERSION, BrokerRecord, FeatureLevelRecord
+from placement.metadata import BrokerInfo, ClusterMetadata, ControllerInfo
+from placement.records import (
+    METADATA_LEVELS,
+    METADATA_VERSION,
+    BrokerRecord,
+    FeatureLevelRecord,
+    RegisterControllerRecord,
+)
 from placement.sealed_pools import PoolSealedRecord, SealedPool, SealedVersion
 
 OLD, NEWER = Spoken(0, 0, "0.1.0"), Spoken(LAST, LAST + 3, "9.9")
@@ -53,6 +59,19 @@ def test_a_level_that_not_all_know_is_refused_by_name(spoken: dict[int, Spoken],
     assert result.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert (result.error_message or "").startswith(text)
     assert records == []
+
+
+@pytest.mark.conformance("N-E-04")
+def test_a_level_that_one_of_the_controllers_does_not_know_is_refused() -> None:
+    made = metadata()
+    for controller_id, known in ((1, 3), (2, 2)):
+        made.apply(RegisterControllerRecord(ControllerInfo(controller_id, "d", "h", 9, known)))
+    spoken = {0: OWN, 1: OWN}
+    result, records = raised(made, spoken, RaiseMetadataVersion(3))
+    assert result.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert result.error_message == "controller 2 knows levels up to 2, not 3: upgrade it first"
+    assert records == []
+    assert raised(made, spoken, RaiseMetadataVersion(2))[1] == [RECORD]
 
 
 @pytest.mark.conformance("N-E-04")

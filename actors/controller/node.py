@@ -1,0 +1,136 @@
+"""One of a cluster's controllers: it keeps the metadata log, and is the controller while it leads the log's quorum.
+
+Alone it leads from its start to its end. Of several, one leads at a time; the others only follow, and hang up on
+brokers, which look for another then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from actors.controller.acceptor import Acceptor, InForce, Speaker
+from actors.controller.metadata.commits import NotControllerError
+from actors.controller.metadata.log import Failure, Log
+from actors.controller.server import ControllerServer
+from actors.controller.sessions import Launcher
+from actors.controller.voting import Voting
+from actors.links.connection import ControlProtocol
+from actors.links.versions import at_level
+from actors.runtime.environment import REAL, Chance, Environment
+from placement.metadata import ControllerInfo
+
+log = logging.getLogger(__name__)
+
+
+def logged(error: Failure) -> None:
+    """Say that the metadata log is of no use any more."""
+    log.error("the metadata log has ended: %s", error)
+
+
+class ControllerNode:
+    """Everything runs on one loop. `serve` makes the controller that this node is from now on, in a new epoch.
+
+    `voting` speaks with the other voters; None if there are none. `failed` is told when the log has ended, as when its
+    disk has refused a write: the node is of no use then, and another one has to be made of what is on the disk.
+    """
+
+    def __init__(
+        self,
+        metadata_log: Log,
+        in_force: InForce,
+        loop: asyncio.AbstractEventLoop,
+        serve: Callable[[], ControllerServer],
+        voting: Voting | None = None,
+        chance: Chance = REAL.chance,
+        failed: Callable[[Failure], None] = logged,
+    ) -> None:
+        self.log = metadata_log
+        self.in_force = in_force
+        self.address: tuple[str, int] = ("", 0)
+        self.server: ControllerServer | None = None
+        """The controller, while it is this node."""
+        self._serve = serve
+        self._voting = voting
+        self._failed = failed
+        self._closed = False
+        self.acceptor = Acceptor(
+            in_force, loop, chance, lambda: at_level(metadata_log.committed.level), self._speaker_with
+        )
+
+    async def listen(self, host: str) -> int:
+        """Accept connections at any free port of `host`, and begin; returns the port. Raises OSError, TlsError.
+
+        One that is alone is the controller then, or raises why it cannot be.
+        """
+        self.address = (host, await self.acceptor.listen(host))
+        if self._voting is None:
+            self._begin()
+        else:
+            self._voting.begin(self.address)
+            self.look()
+        return self.address[1]
+
+    def look(self) -> None:
+        """Begin or cease to be the controller, if the log says so. To be called when that may have changed."""
+        if self._closed:
+            return
+        if self.server is not None and not self.log.leads_in(self.server.epoch):
+            self.server.close()
+            self.server = None
+        if self.server is None and self.log.leads:
+            try:
+                self._begin()
+            except (OSError, NotControllerError) as error:
+                log.warning("this node cannot begin as the controller: %s", error)
+        if self.log.failure is not None:
+            self.close()
+            self._failed(self.log.failure)
+
+    def _begin(self) -> None:
+        self.server = server = self._serve()
+        server.begin(self.address)
+        if self._voting is not None:
+            server.register_controller(self._voting.me)
+
+    def registered(self, controller: ControllerInfo) -> None:
+        """Another controller says where it is."""
+        if self.server is not None:
+            self.server.register_controller(controller)
+
+    def hang_up_on_strangers(self) -> None:
+        """Close all connections by a secret that is valid no longer."""
+        self.acceptor.hang_up_on_strangers()
+        if self._voting is not None:
+            self._voting.hang_up_on_strangers()
+
+    def close(self) -> None:
+        """Stop listening, close all connections, and give up the log."""
+        self._closed = True
+        if self.server is not None:
+            self.server.close()
+        if self._voting is not None:
+            self._voting.close()
+        self.acceptor.close()
+        self.log.close()
+
+    def _speaker_with(self, protocol: ControlProtocol) -> Speaker | None:
+        return self._voting if protocol.peer == "voter" else self.server
+
+
+def alone(
+    metadata_log: Log,
+    in_force: InForce,
+    launcher: Launcher,
+    loop: asyncio.AbstractEventLoop,
+    environment: Environment = REAL,
+    **options: Any,
+) -> ControllerNode:
+    """The only controller of a cluster. `options` are those of a ControllerServer."""
+
+    def serve() -> ControllerServer:
+        return ControllerServer(metadata_log, in_force, launcher, loop, environment, **options)
+
+    return ControllerNode(metadata_log, in_force, loop, serve, chance=environment.chance)
