@@ -77,6 +77,7 @@ class Acceptor:
         """Stop listening, and close all connections."""
         if self.listening is not None:
             self.listening.close()
+        self._unproved.close()
         for protocol in list(self._speakers):
             protocol.close()
 

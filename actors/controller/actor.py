@@ -1,4 +1,4 @@
-"""Controller: the Ray actor around a ControllerServer.
+"""Controller: the Ray actor around a ActiveController.
 
 Its metadata log survives it. When Ray restarts it, it has the same arguments and finds the same log. The brokers, which
 have gone on serving, register again.
@@ -54,7 +54,7 @@ from placement.nodes import Node, alive_nodes, place_brokers, with_disk_of
 from placement.records import Record
 
 if TYPE_CHECKING:  # drivers do not import what a controller works with: they would start later
-    from actors.controller.server import ControllerServer
+    from actors.controller.active import ActiveController
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -162,11 +162,16 @@ def _told(plans: tuple[DoorPlan, ...], spec: ControllerSpec, broker: BrokerSpec,
     return replace(broker, doors=doors_of(plans, broker.broker_id, node.address, present), config=spec.effective)
 
 
+def _home(address: str, _port: int, name: str = "", *_: Any) -> Node:
+    """A line of homes.json, for controllers that earlier builds have started (see `actors.controller.server`)."""
+    return Node("", address, 0.0, name=name)
+
+
 def _monitor_of(spec: ControllerSpec) -> MonitorSpec:
     return MonitorSpec(spec.name, spec.namespace, spec.data_dir, spec.secret_file, spec.effective)
 
 
-async def _close_broker(server: ControllerServer, broker_id: int) -> None:
+async def _close_broker(server: ActiveController, broker_id: int) -> None:
     session = server.brokers.get(broker_id)
     if session is None:
         raise ConnectionError("it does not run")
@@ -174,7 +179,7 @@ async def _close_broker(server: ControllerServer, broker_id: int) -> None:
     session.protocol.send(Stop())
 
 
-async def _look(server: ControllerServer) -> ClusterStatus:
+async def _look(server: ActiveController) -> ClusterStatus:
     from actors.controller.reports import with_shards
     from actors.controller.sessions import shards_of
 
@@ -182,7 +187,7 @@ async def _look(server: ControllerServer) -> ClusterStatus:
     return with_shards(server.status(), server.metadata, shards, server.absence)
 
 
-async def _look_at_group(server: ControllerServer, broker_id: int, group_id: str) -> GroupStatus | None:
+async def _look_at_group(server: ActiveController, broker_id: int, group_id: str) -> GroupStatus | None:
     session = server.brokers.get(broker_id)
     if session is not None:
         with suppress(OSError, TimeoutError):
@@ -257,9 +262,9 @@ class Controller:
         self._launcher.may_move = self._may_move
         self._launcher.place_elsewhere = self._place_elsewhere
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
-        self._port = self._thread.call(self._node.listen(self._address))
         noted = partial(self._ask, lambda: noted_in(metadata_log.decided))
         self._homes = Homes(spec.homes_file, noted, self._commit)
+        self._port = self._thread.call(self._node.listen(self._address))
         self._pool_seals = PoolSeals(folder, lambda: metadata_log.decided.pools, self._server.publisher.commit)
         self._drain_look = DrainLook(self._launcher.nodes, told_draining_nodes, self._tell_drained)
         self._drain_look.start()
@@ -269,7 +274,7 @@ class Controller:
             self._on_loop(self._server.expect, self._place_brokers(spec.brokers, may_be_away=True))
 
     @property
-    def _server(self) -> ControllerServer:
+    def _server(self) -> ActiveController:
         assert self._node.server is not None, "this node is the only controller"
         return self._node.server
 
@@ -367,6 +372,7 @@ class Controller:
             leaving=leaving,
             removed=self._server.decided.removed,
         )
+        self._homes.keep(nodes, spec.port)
         for broker_id, node in nodes.items():
             if only is not None and broker_id not in only:
                 continue
@@ -381,7 +387,6 @@ class Controller:
                 ),
                 node,
             )
-        self._homes.keep(nodes, spec.port)
         return sorted(nodes)
 
     def _present_ports(self, broker_id: int) -> dict[str, int]:

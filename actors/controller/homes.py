@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,7 +51,8 @@ class Homes:
         records = [BrokerHomeRecord(*each) for each in homes.items() if before.get(each[0]) != each[1]]
         if records:
             self._commit(records)
-        self._file.unlink(missing_ok=True)
+        with suppress(OSError):  # the records count from now on, also beside it
+            self._file.unlink(missing_ok=True)
 
     def _in_file(self) -> dict[int, Node]:
         if not self._file.exists():

@@ -18,7 +18,7 @@ from actors.log.files import REAL_WRITER
 from actors.runtime.environment import REAL, Chance
 
 if TYPE_CHECKING:  # drivers import this with the controller's actor, and would start later
-    from actors.controller.server import ControllerServer
+    from actors.controller.active import ActiveController
     from actors.controller.sessions import Session
 
 _LEARN_SECONDS = 15.0
@@ -28,7 +28,7 @@ class NewSecretError(CoterieError):
     """A secret cannot be changed now; the text says why and what to do."""
 
 
-async def begin(server: ControllerServer, path: Path, *, make: bool = True, chance: Chance = REAL.chance) -> None:
+async def begin(server: ActiveController, path: Path, *, make: bool = True, chance: Chance = REAL.chance) -> None:
     """Have all brokers know the secret that is to follow the one in `path`; to `make` it, if it is not there, is ours.
 
     Raises NewSecretError, OSError.
@@ -46,7 +46,7 @@ async def begin(server: ControllerServer, path: Path, *, make: bool = True, chan
     await _believe(server, path)
 
 
-async def use(server: ControllerServer, path: Path) -> None:
+async def use(server: ActiveController, path: Path) -> None:
     """Have the secret that all know be the cluster's. The one before is valid, too. Raises NewSecretError, OSError."""
     REAL_WRITER.write_atomically(previous_of(path), server.secrets.current.hex().encode())
     os.replace(next_of(path), path)
@@ -54,24 +54,30 @@ async def use(server: ControllerServer, path: Path) -> None:
     await _believe(server, path)
 
 
-async def forget(server: ControllerServer, path: Path, hang_up: Callable[[], None]) -> None:
+async def forget(server: ActiveController, path: Path, hang_up: Callable[[], None] | None = None) -> None:
     """Have the secret before be valid no longer. Raises NewSecretError, OSError.
 
-    `hang_up` closes the connections that it has opened.
+    `hang_up` closes the connections that it has opened; None from a controller that an earlier build has started.
     """
     users = [str(broker_id) for broker_id, each in sorted(server.brokers.items()) if _uses_former(server, each)]
     if users:
         raise NewSecretError(f"restart broker(s) {', '.join(users)} first: connected by {previous_of(path)}")
     previous_of(path).unlink(missing_ok=True)
     await _believe(server, path)
-    hang_up()
+    if hang_up is not None:
+        hang_up()
+    else:
+        from actors.controller.server import ControllerServer
+
+        assert isinstance(server, ControllerServer)
+        server.hang_up_on_strangers()
 
 
-def _uses_former(server: ControllerServer, session: Session) -> bool:
+def _uses_former(server: ActiveController, session: Session) -> bool:
     return session.protocol.proved_by not in (None, server.secrets.current)
 
 
-async def _believe(server: ControllerServer, path: Path) -> None:
+async def _believe(server: ActiveController, path: Path) -> None:
     """Take over the secrets that stand in the files now, and have the living brokers do so."""
     try:
         server.in_force.secrets = secrets = read_secrets(path)

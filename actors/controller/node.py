@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.controller.acceptor import Acceptor, InForce, Speaker
+from actors.controller.active import ActiveController
 from actors.controller.metadata.commits import NotControllerError
-from actors.controller.metadata.log import Failure, Log
-from actors.controller.server import ControllerServer
+from actors.controller.metadata.log import Log
 from actors.controller.sessions import Launcher
 from actors.controller.voting import Voting
 from actors.links.connection import ControlProtocol
@@ -25,16 +25,17 @@ from placement.metadata import ControllerInfo
 log = logging.getLogger(__name__)
 
 
-def logged(error: Failure) -> None:
-    """Say that the metadata log is of no use any more."""
-    log.error("the metadata log has ended: %s", error)
+def logged(error: Exception) -> None:
+    """Say that this node is of no use any more."""
+    log.error("this node has ended as a controller: %s", error)
 
 
 class ControllerNode:
     """Everything runs on one loop. `serve` makes the controller that this node is from now on, in a new epoch.
 
     `voting` speaks with the other voters; None if there are none. `failed` is told when the log has ended, as when its
-    disk has refused a write: the node is of no use then, and another one has to be made of what is on the disk.
+    disk has refused a write, and when this node leads and cannot begin as the controller. It is of no use then: another
+    one has to be made of what is on the disk.
     """
 
     def __init__(
@@ -42,15 +43,15 @@ class ControllerNode:
         metadata_log: Log,
         in_force: InForce,
         loop: asyncio.AbstractEventLoop,
-        serve: Callable[[], ControllerServer],
+        serve: Callable[[], ActiveController],
         voting: Voting | None = None,
         chance: Chance = REAL.chance,
-        failed: Callable[[Failure], None] = logged,
+        failed: Callable[[Exception], None] = logged,
     ) -> None:
         self.log = metadata_log
         self.in_force = in_force
         self.address: tuple[str, int] = ("", 0)
-        self.server: ControllerServer | None = None
+        self.server: ActiveController | None = None
         """The controller, while it is this node."""
         self._serve = serve
         self._voting = voting
@@ -83,11 +84,17 @@ class ControllerNode:
         if self.server is None and self.log.leads:
             try:
                 self._begin()
-            except (OSError, NotControllerError) as error:
-                log.warning("this node cannot begin as the controller: %s", error)
+            except NotControllerError:
+                pass  # it has ceased to lead meanwhile
+            except Exception as error:  # whatever it is: one that leads and serves nobody keeps others from leading
+                self._end(self.log.failure or error)
+                return
         if self.log.failure is not None:
-            self.close()
-            self._failed(self.log.failure)
+            self._end(self.log.failure)
+
+    def _end(self, error: Exception) -> None:
+        self.close()
+        self._failed(error)
 
     def _begin(self) -> None:
         self.server = server = self._serve()
@@ -117,6 +124,8 @@ class ControllerNode:
         self.log.close()
 
     def _speaker_with(self, protocol: ControlProtocol) -> Speaker | None:
+        if self._closed:
+            return None
         return self._voting if protocol.peer == "voter" else self.server
 
 
@@ -128,9 +137,9 @@ def alone(
     environment: Environment = REAL,
     **options: Any,
 ) -> ControllerNode:
-    """The only controller of a cluster. `options` are those of a ControllerServer."""
+    """The only controller of a cluster. `options` are those of a ActiveController."""
 
-    def serve() -> ControllerServer:
-        return ControllerServer(metadata_log, in_force, launcher, loop, environment, **options)
+    def serve() -> ActiveController:
+        return ActiveController(metadata_log, in_force, launcher, loop, environment, **options)
 
     return ControllerNode(metadata_log, in_force, loop, serve, chance=environment.chance)

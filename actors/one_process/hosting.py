@@ -14,9 +14,9 @@ from actors.broker.front_door import Before
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller.acceptor import InForce
+from actors.controller.active import ActiveController
 from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.node import alone
-from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import SECRET_BYTES, Secrets
 from actors.log.compaction import CompactionPlan, CompactionResult, compact
@@ -137,7 +137,7 @@ class Cluster:
         return self.bootstrap_servers
 
     @property
-    def controller(self) -> ControllerServer:
+    def controller(self) -> ActiveController:
         """The controller, which there is from the start on."""
         assert self._node.server is not None
         return self._node.server

@@ -12,7 +12,7 @@ import pytest
 from actors.broker.controller_link import ControllerLink
 from actors.broker.server import BrokerServer
 from actors.broker.spec import StartError
-from actors.controller.server import ControllerServer
+from actors.controller.active import ActiveController
 from actors.links.connection import ControlProtocol, Message
 from actors.links.control import Confirmed, Heartbeat, Stop
 from actors.links.status import Load
@@ -158,9 +158,9 @@ async def test_a_controller_that_was_given_up_may_stop_the_broker_and_show_it_no
 async def test_a_welcome_is_no_lease_only_what_comes_after_the_image_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on_message = ControllerServer.heard
+    on_message = ActiveController.heard
 
-    def without_heartbeats(server: ControllerServer, protocol: ControlProtocol, message: Message) -> None:
+    def without_heartbeats(server: ActiveController, protocol: ControlProtocol, message: Message) -> None:
         if not isinstance(message, Heartbeat):
             on_message(server, protocol, message)
 
@@ -169,7 +169,7 @@ async def test_a_welcome_is_no_lease_only_what_comes_after_the_image_is(
         await until(lambda: not w.server.registration.link.connected)
         confirmed = w.server.registration.link.last_confirmed
         with monkeypatch.context() as patch:
-            patch.setattr(ControllerServer, "heard", without_heartbeats)
+            patch.setattr(ActiveController, "heard", without_heartbeats)
             controller = await w.start_controller()
             await until(lambda: controller.ready() and not w.server.registration.rejoining, what="registered again")
             assert w.server.registration.link.last_confirmed == confirmed

@@ -18,9 +18,9 @@ import pytest
 from actors.broker.spec import BrokerSpec, BrokerStart, Door
 from actors.controller import actor as module
 from actors.controller import settings_in_force
+from actors.controller.active import ActiveController
 from actors.controller.actor import Controller, ControllerSpec, ControllerStart
 from actors.controller.launcher import RayLauncher
-from actors.controller.server import ControllerServer
 from actors.controller.settings_in_force import Changed
 from actors.links.secret import Secrets
 from actors.links.versions import OWN, Spoken, VersionError
@@ -612,7 +612,7 @@ def test_a_broker_that_was_removed_is_in_no_later_start_and_its_id_is_not_used_a
     controller._ask(commit, [UnregisterBrokerRecord(2)])
     assert controller.removal(2).removed
     end(controller)
-    monkeypatch.setattr(ControllerServer, "ready", lambda *_: True)
+    monkeypatch.setattr(ActiveController, "ready", lambda *_: True)
     controller = made()
     controller._spec = replace(controller._spec, brokers=3)
     controller.start_brokers(1.0)
@@ -693,13 +693,13 @@ def test_what_the_loop_changes_is_read_on_the_loop(
     controller = made()
     readers = []
     for name in ("ready", "status", "in_sync_everywhere"):
-        real = getattr(ControllerServer, name)
+        real = getattr(ActiveController, name)
 
-        def read(server: ControllerServer, *arguments: Any, real: Any = real) -> Any:
+        def read(server: ActiveController, *arguments: Any, real: Any = real) -> Any:
             readers.append((real.__name__, threading.current_thread().name))
             return real(server, *arguments) or True
 
-        monkeypatch.setattr(ControllerServer, name, read)
+        monkeypatch.setattr(ActiveController, name, read)
 
     def registered(epoch: int) -> None:
         controller._server.publisher.commit([BrokerRecord(BrokerInfo(0, "h", 1, None, epoch))])
@@ -708,7 +708,7 @@ def test_what_the_loop_changes_is_read_on_the_loop(
     assert controller.status().brokers[0].id == 0
     controller._wait_for_brokers(1.0, [0])
 
-    async def closed(server: ControllerServer, broker_id: int) -> None:
+    async def closed(server: ActiveController, broker_id: int) -> None:
         registered(1)
 
     exchange(monkeypatch, "_close_broker", closed)
@@ -785,12 +785,12 @@ def test_a_broker_that_was_cut_off_and_comes_back_as_it_was_is_restarted_all_the
     controller._ask(commit, replace(of_before, alive=False))
     closed: list[int] = []
 
-    async def close(server: ControllerServer, broker_id: int) -> None:
+    async def close(server: ActiveController, broker_id: int) -> None:
         closed.append(broker_id)
         commit(replace(of_before, epoch=2, pid=8))
 
     exchange(monkeypatch, "_close_broker", close)
-    monkeypatch.setattr(ControllerServer, "start_again", lambda *_: commit(replace(of_before, epoch=1)))
+    monkeypatch.setattr(ActiveController, "start_again", lambda *_: commit(replace(of_before, epoch=1)))
     controller.restart_broker(0, 60.0)
     assert closed == [0]
     end(controller)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from actors.controller.active import ACK_WAIT_SECONDS
 from actors.controller.decisions import operations
-from actors.controller.server import ACK_WAIT_SECONDS
 from actors.links.control import (
     Answer,
     Applied,

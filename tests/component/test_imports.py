@@ -47,7 +47,7 @@ def test_importing_it_does_not_import_ray_or_spark(package: str) -> None:
     [
         "actors.offsets_partition.process",
         "actors.broker.server",
-        "actors.controller.server",
+        "actors.controller.active",
         "actors.members.handler_member",
         "actors.members.range_member",
     ],
@@ -68,7 +68,7 @@ def test_a_process_imports_nothing_that_only_columns_and_terminals_need(module: 
         "actors.offsets_partition.actor",
         "actors.offsets_partition.process",
         "actors.controller.actor",
-        "actors.controller.server",
+        "actors.controller.active",
         "actors.members.handler_member",
         "actors.members.range_member",
         "actors.client",
@@ -105,7 +105,7 @@ def test_a_monitor_that_nobody_scrapes_does_not_import_what_serves_metrics() -> 
 
 def test_a_driver_does_not_import_what_brokers_and_controllers_work_with() -> None:
     """It took a sixth of a second of each start."""
-    probe = "import sys, actors.cluster; print({'actors.controller.server', 'aiokafka'} & sys.modules.keys())"
+    probe = "import sys, actors.cluster; print({'actors.controller.active', 'aiokafka'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.strip(), done.stderr) == ("set()", "")
 

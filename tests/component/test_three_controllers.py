@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.controller.server import ControllerServer
+from actors.controller.active import ActiveController
 from actors.links.connection import ControlProtocol, dial
 from actors.runtime.environment import REAL
 from placement.records import BrokerConfigsRecord
@@ -15,7 +15,7 @@ from tests.support.runtime_helpers import SECRET, until
 from tests.support.three_controllers import Controllers, controllers
 
 
-def server_of(world: Controllers, number: int) -> ControllerServer:
+def server_of(world: Controllers, number: int) -> ActiveController:
     server = world.nodes[number].server
     assert server is not None
     return server

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from actors.controller.active import ActiveController
 from actors.controller.metadata.commits import DecidedMetadata
-from actors.controller.server import ControllerServer
 from actors.links.control import Confirmed
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class Agreement:
     def hooks(self) -> list[Change]:
         return [
             (DecidedMetadata, "commit", self._watch_commit(DecidedMetadata.commit)),
-            (ControllerServer, "_confirm", self._watch_confirm(ControllerServer._confirm)),
-            (ControllerServer, "begin", self._watch_begin(ControllerServer.begin)),
+            (ActiveController, "_confirm", self._watch_confirm(ActiveController._confirm)),
+            (ActiveController, "begin", self._watch_begin(ActiveController.begin)),
         ]
 
     def figures(self) -> dict[str, int]:
@@ -61,7 +61,7 @@ class Agreement:
                 self.sim.fail("one-log", text)
 
     def _watch_confirm(self, product: Any) -> Any:
-        def _confirm(server: ControllerServer, protocol: Any, sent: float) -> None:
+        def _confirm(server: ActiveController, protocol: Any, sent: float) -> None:
             sends = protocol.send
 
             def send(message: Any) -> None:
@@ -77,7 +77,7 @@ class Agreement:
 
         return _confirm
 
-    def _judge_confirmed(self, server: ControllerServer) -> None:
+    def _judge_confirmed(self, server: ActiveController) -> None:
         """A lease is extended: no other controller may have begun, or be able to extend one."""
         newest = max(self._epochs, default=0)
         if server.epoch < newest:
@@ -87,7 +87,7 @@ class Agreement:
                 self.sim.fail("one-controller", f"{each.host} may extend leases, and another does")
 
     def _watch_begin(self, product: Any) -> Any:
-        def begin(server: ControllerServer, address: tuple[str, int]) -> None:
+        def begin(server: ActiveController, address: tuple[str, int]) -> None:
             if server.epoch in self._epochs:
                 self.sim.fail("one-controller", f"a second controller begins in epoch {server.epoch}")
             self._epochs.add(server.epoch)

@@ -14,10 +14,10 @@ from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller.acceptor import InForce
+from actors.controller.active import ActiveController
 from actors.controller.metadata.log import Log, MetadataLog
 from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.node import alone
-from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets
 from actors.log.partition_log import PartitionLog
@@ -255,7 +255,7 @@ class Cluster:
         self.raises = raises
         self._machine = Machine(sim, _CONTROLLER_HOST)
         self._machine.disk = Disk(sim, folder / _CONTROLLER_HOST)
-        self._controller: ControllerServer | None = None
+        self._controller: ActiveController | None = None
         self._controller_process: Process | None = None
         self.controllers = (
             [SimController(self, number, SECRET) for number in range(controllers)] if controllers > 1 else []
@@ -294,7 +294,7 @@ class Cluster:
         return leader.machine if leader is not None else self.machines[0]
 
     @property
-    def controller(self) -> ControllerServer | None:
+    def controller(self) -> ActiveController | None:
         leader = self.leader
         return leader.server if leader is not None else self._controller
 
@@ -318,7 +318,7 @@ class Cluster:
     def address_of(self, number: int) -> tuple[str, int] | None:
         return self.controllers[number].address
 
-    def begins(self, server: ControllerServer) -> None:
+    def begins(self, server: ActiveController) -> None:
         """A node is the controller now."""
         if self._started:
             server.expect([broker.id for broker in self.brokers])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.controller.acceptor import InForce
+from actors.controller.active import ActiveController
 from actors.controller.metadata.quorum_log import QuorumLog, found, new_cluster
 from actors.controller.metadata.voter_file import open_voter_file
 from actors.controller.node import ControllerNode
-from actors.controller.server import ControllerServer
 from actors.controller.voting import Voting
 from actors.links.secret import Secrets
 from actors.quorum.elections import Tuning
@@ -45,7 +45,7 @@ class SimController:
         return self.process is not None and self.process.alive
 
     @property
-    def server(self) -> ControllerServer | None:
+    def server(self) -> ActiveController | None:
         """The controller, if this node is it, or does not know yet that it is not."""
         return self.node.server if self.node is not None and self.running else None
 
@@ -83,9 +83,9 @@ class SimController:
             snapshot_every=_SNAPSHOT_EVERY,
         )
 
-        def serve() -> ControllerServer:
+        def serve() -> ActiveController:
             cluster.sim.say(f"{process.name} leads in epoch {log.next_epoch}")
-            server = ControllerServer(
+            server = ActiveController(
                 log, in_force, cluster, process.loop, environment, faults=cluster.bug_of_the_controller
             )
             cluster.begins(server)
@@ -95,8 +95,8 @@ class SimController:
         self.log, self.node = log, node
         await node.listen(self.host)
 
-    def _failed(self, error: OSError) -> None:
-        self.cluster.sim.say(f"{self.host}'s disk has refused a write: it ends")
+    def _failed(self, error: Exception) -> None:
+        self.cluster.sim.say(f"{self.host} ends: {error}")
         self.cluster.sim.after(0, self.kill)
         self.cluster.sim.after(SECOND, self.start)
 

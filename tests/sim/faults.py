@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from actors.controller.server import ControllerServer
+from actors.controller.active import ActiveController
 from actors.links.operations import AlterReassignments, Reassignment
 from tests.sim.cluster import SimBroker
 from tests.sim.engine import MS, SECOND, Machine, Process
@@ -213,7 +213,7 @@ class Faults:
         return True
 
     @staticmethod
-    def _move(server: ControllerServer, move: Reassignment) -> None:
+    def _move(server: ActiveController, move: Reassignment) -> None:
         _, records = server._decide(AlterReassignments((move,), allow_factor_change=True))
         server.publisher.commit(records)
 

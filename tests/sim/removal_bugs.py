@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import actors.controller.decisions.removal
-from actors.controller.server import ControllerServer
+from actors.controller.active import ActiveController
 from placement.metadata import ClusterMetadata
 
 Changes = list[tuple[Any, str, Any]]
@@ -33,7 +33,7 @@ def removal_with_replicas_left() -> Changes:
 def id_used_again() -> Changes:
     """The next broker has the id after the highest there is, which a removed one may have had."""
 
-    def next_id(self: ControllerServer) -> int:
+    def next_id(self: ActiveController) -> int:
         return max(self._starts.wanted | self.decided.brokers.keys(), default=-1) + 1
 
-    return [(ControllerServer, "next_id", next_id)]
+    return [(ActiveController, "next_id", next_id)]

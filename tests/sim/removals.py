@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import actors.controller.decisions.removal
+from actors.controller.active import ActiveController
 from actors.controller.metadata.publisher import Publisher
 from actors.controller.removing import CannotRemoveError
-from actors.controller.server import ControllerServer
 from placement.metadata import ClusterMetadata
 from placement.records import BrokerRecord, Record, UnregisterBrokerRecord
 from tests.sim.engine import MS
@@ -51,7 +51,7 @@ class Removals:
         throttle = self.sim.random.choice(_THROTTLES)
         return self._at_the_controller(lambda server: self._begin(server, broker.id, throttle))
 
-    def _begin(self, server: ControllerServer, broker_id: int, throttle: int | None) -> None:
+    def _begin(self, server: ActiveController, broker_id: int, throttle: int | None) -> None:
         try:
             server.removing.begin(broker_id, throttle)
         except CannotRemoveError as error:
@@ -65,7 +65,7 @@ class Removals:
     def _removal_is_called_off(self, broker_id: int) -> None:
         self._at_the_controller(lambda server: self._call_off(server, broker_id))
 
-    def _call_off(self, server: ControllerServer, broker_id: int) -> None:
+    def _call_off(self, server: ActiveController, broker_id: int) -> None:
         try:
             server.removing.call_off(broker_id)
         except CannotRemoveError as error:
@@ -79,7 +79,7 @@ class Removals:
             return False
         return self._at_the_controller(self._add)
 
-    def _add(self, server: ControllerServer) -> None:
+    def _add(self, server: ActiveController) -> None:
         broker_id = server.next_id()
         if broker_id < len(self.cluster.brokers):
             self.sim.fail("removed-stays-out", f"the id {broker_id} is given out again")

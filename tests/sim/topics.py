@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.controller.server import ControllerServer
+from actors.controller.active import ActiveController
 from actors.links.operations import (
     CreatePartitions,
     CreateTopics,
@@ -52,6 +52,6 @@ class Topics:
         return True
 
     @staticmethod
-    def _decide(server: ControllerServer, operation: Operation[Result]) -> None:
+    def _decide(server: ActiveController, operation: Operation[Result]) -> None:
         _, records = server._decide(operation)
         server.publisher.commit(records)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from actors.controller.active import ActiveController
 from actors.controller.metadata.commits import Commit
 from actors.controller.metadata.quorum_log import QuorumLog
-from actors.controller.server import ControllerServer
 from actors.links.control import Confirmed
 from placement.records import Record
 
@@ -25,22 +25,22 @@ def bug(make: Callable[[], Changes]) -> Callable[[], Changes]:
 def lease_of_a_former_controller() -> Changes:
     """A controller extends leases when another one may have been elected."""
 
-    def _confirm(server: ControllerServer, protocol: Any, sent: float) -> None:
+    def _confirm(server: ActiveController, protocol: Any, sent: float) -> None:
         protocol.send(Confirmed(sent))
 
-    return [(ControllerServer, "_confirm", _confirm)]
+    return [(ActiveController, "_confirm", _confirm)]
 
 
 @bug
 def next_controller_gives_no_lease() -> Changes:
     """A controller takes brokers for dead that it has not heard of yet. They may have a lease of the one before."""
-    product = ControllerServer.begin
+    product = ActiveController.begin
 
-    def begin(server: ControllerServer, address: tuple[str, int]) -> None:
+    def begin(server: ActiveController, address: tuple[str, int]) -> None:
         product(server, address)
         server._started -= server._lease
 
-    return [(ControllerServer, "begin", begin)]
+    return [(ActiveController, "begin", begin)]
 
 
 @bug

@@ -24,8 +24,8 @@ from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
 from actors.broker.slots import Slot
 from actors.client.net.connection import Connection
+from actors.controller.active import ActiveController
 from actors.controller.metadata.publisher import Publisher
-from actors.controller.server import ControllerServer
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.member import Member
 from actors.coordinator.classic.rebalance import Rebalancer
@@ -98,7 +98,7 @@ class Witness(Inspector):
             (Connection, "_timed_out", self._watch_timeout(Connection._timed_out)),
             (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
             (ReplicaManager, "ponged", self._watch_pongs(ReplicaManager.ponged)),
-            (ControllerServer, "heard", self._watch_controller(ControllerServer.heard)),
+            (ActiveController, "heard", self._watch_controller(ActiveController.heard)),
             (Publisher, "commit", self._watch_moves(Publisher.commit)),
             (Images, "apply", self._watch_images(Images.apply)),
             (FollowerListener, "_on_message", self._watch_pushes(FollowerListener._on_message)),
@@ -313,7 +313,7 @@ class Witness(Inspector):
         return ponged
 
     def _watch_controller(self, product: Any) -> Any:
-        def heard(server: ControllerServer, protocol: Any, message: Message) -> None:
+        def heard(server: ActiveController, protocol: Any, message: Message) -> None:
             product(server, protocol, message)
             endpoint = protocol.transport
             if endpoint is not None and isinstance(message, Heartbeat | Hello):

@@ -102,24 +102,11 @@ def opened_log(path: Path) -> Any:
     return MetadataLog(path)
 
 
-async def serving(log: Any, config: BrokerConfig, launcher: Launcher, *, restarted: bool) -> Any:
-    """A controller that listens, its port, and what closes it, however a build makes one."""
-    loop = asyncio.get_running_loop()
-    try:
-        from actors.controller.acceptor import InForce
-        from actors.controller.node import alone
-    except ImportError:
-        server: Any = ControllerServer(log, config, SECRET, launcher, loop, restarted=restarted)  # type: ignore[call-arg, arg-type]
-        return server, await server.listen("127.0.0.1"), server.close
-    node = alone(log, InForce(config, SECRET), launcher, loop, restarted=restarted)
-    port = await node.listen("127.0.0.1")
-    return node.server, port, node.close
-
-
 async def control(folder: Path, restarted: str) -> None:
     loop, log = asyncio.get_running_loop(), opened_log(folder / "controller" / "metadata.log")
     config = BrokerConfig.from_mapping(SETTINGS)
-    server, port, close = await serving(log, config, Launcher(folder), restarted=bool(int(restarted)))
+    server = ControllerServer(log, config, SECRET, Launcher(folder), loop, restarted=bool(int(restarted)))
+    port = await server.listen("127.0.0.1")
     (folder / "controller.new").write_text(str(port))
     os.replace(folder / "controller.new", folder / "controller.port")
     ids = list(range(BROKERS))
@@ -143,7 +130,7 @@ async def control(folder: Path, restarted: str) -> None:
                 for session in list(server.brokers.values()):
                     session.protocol.send(Stop())
                     await session.ended.wait()
-                close()
+                server.close()
                 return
 
 

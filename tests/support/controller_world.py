@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from actors.controller.acceptor import InForce
+from actors.controller.active import ACK_WAIT_SECONDS, ActiveController
 from actors.controller.faults import Faults
 from actors.controller.metadata.frames import Format, encode
 from actors.controller.metadata.log import Log, MetadataLog
 from actors.controller.node import alone
-from actors.controller.server import ACK_WAIT_SECONDS, ControllerServer
 from actors.runtime.environment import REAL, Environment
 from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
@@ -74,7 +74,7 @@ class Launcher:
 
 
 class Controller:
-    def __init__(self, server: ControllerServer, launcher: Launcher, port: int, clock: Clock) -> None:
+    def __init__(self, server: ActiveController, launcher: Launcher, port: int, clock: Clock) -> None:
         self.server = server
         self.launcher = launcher
         self.port = port

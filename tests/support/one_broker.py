@@ -11,9 +11,9 @@ from typing import Any
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.controller.acceptor import InForce
+from actors.controller.active import ActiveController
 from actors.controller.metadata.log import MetadataLog
 from actors.controller.node import ControllerNode, alone
-from actors.controller.server import ControllerServer
 from actors.links.secret import Secrets
 from actors.settings import BrokerConfig
 from actors.wire import messages
@@ -66,7 +66,7 @@ class World:
         self.secrets = SECRET
         self.server: BrokerServer
 
-    async def start_controller(self) -> ControllerServer:
+    async def start_controller(self) -> ActiveController:
         log = MetadataLog(self.path / "metadata.log")
         config = BrokerConfig.from_mapping(self.settings)
         in_force = InForce(config, self.secrets)
@@ -77,7 +77,7 @@ class World:
         return self.controller
 
     @property
-    def controller(self) -> ControllerServer | None:
+    def controller(self) -> ActiveController | None:
         return self.node.server if self.node is not None else None
 
     def stop_controller(self) -> None:

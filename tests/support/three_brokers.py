@@ -12,9 +12,9 @@ from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller.acceptor import InForce
+from actors.controller.active import ActiveController
 from actors.controller.metadata.log import MetadataLog
 from actors.controller.node import ControllerNode, alone
-from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets, found_at
 from actors.offsets_partition.process import ShardProcess
@@ -98,7 +98,7 @@ class World:
         self.port = await self.node.listen("127.0.0.1")
 
     @property
-    def controller(self) -> ControllerServer:
+    def controller(self) -> ActiveController:
         assert self.node.server is not None
         return self.node.server
 

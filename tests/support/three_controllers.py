@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from actors.controller.acceptor import InForce
+from actors.controller.active import ActiveController
 from actors.controller.metadata.quorum_log import QuorumLog, found, new_cluster
 from actors.controller.metadata.voter_file import open_voter_file
 from actors.controller.node import ControllerNode
-from actors.controller.server import ControllerServer
 from actors.controller.voting import Voting
 from actors.quorum.elections import Tuning
 from actors.runtime.environment import REAL, new_uuid
@@ -56,7 +56,7 @@ class Controllers:
             peers=self.numbers,
         )
         launcher = Launcher()
-        node = ControllerNode(log, in_force, loop, lambda: ControllerServer(log, in_force, launcher, loop), voting)
+        node = ControllerNode(log, in_force, loop, lambda: ActiveController(log, in_force, launcher, loop), voting)
         await node.listen("127.0.0.1")
         self.nodes[number], self.logs[number] = node, log
 
