@@ -234,8 +234,6 @@ class _Opening:
             end=self._end,
         )
         _tell_of_damage(segment)
-        for epoch, offset in seen.epochs.items():
-            self._epochs.assign(epoch, offset)
         if segment.size_bytes == length:
             return False
         logger.warning(
@@ -278,10 +276,19 @@ class _Opening:
             active.first_append_ms = min(written, self._now_ms) if written >= 0 else self._now_ms
 
     def _settle_epochs(self, segments: list[Segment], start: int, end: int) -> None:
-        if not self._epochs_known and not self._seen.keys() >= set(segments):
-            for segment in segments:
+        """Have the epochs of the file, and of the batches that were read; of all batches if there is no such file."""
+        begins: dict[int, int] = {}
+        for segment in segments:
+            if (seen := self._seen.get(segment)) is not None:
+                begins = {**seen.epochs, **begins}
+            elif not self._epochs_known:
                 for header in segment.headers_from(segment.base_offset, past_damage=True):
-                    self._epochs.assign(header.leader_epoch, header.base_offset)
+                    begins.setdefault(header.leader_epoch, header.base_offset)
+        begins.update(self._epochs.entries())
+        found = LeaderEpochs(self._directory / EPOCHS_FILE)
+        for epoch, offset in sorted(begins.items()):
+            found.assign(epoch, offset)
+        self._epochs.replace(found.entries())
         self._epochs.truncate_end(end + 1)
         self._epochs.truncate_start(start)
 
