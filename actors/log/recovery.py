@@ -139,15 +139,13 @@ class _Opening:
         self._checkpoint = self._written = load_checkpoint(directory)
         self._epochs = LeaderEpochs(directory / EPOCHS_FILE)
         self._epochs_known = self._epochs.load()
+        self._closed = closed
         self._end: int | None = None  # of all of it, if that is known
-        if closed is not None:
-            self._checkpoint, self._end = closed.checkpoint, closed.checkpoint.recovery_point
-            self._epochs.replace(closed.epochs)
-            self._epochs_known = True
 
     def run(self) -> OpenedLog:
         names = self._settle_folder()
         segments = self._segments(names)
+        self._believe_mark(segments[-1])
         self._remove_orphans(segments, names)
         segments = self._load(segments)
         end = self._end_offset(segments[-1], self._seen.get(segments[-1]))
@@ -174,6 +172,20 @@ class _Opening:
             recovery_point=min(self._checkpoint.recovery_point, end),
         )
         return OpenedLog(segments, checkpoint, self._written, self._epochs, producers, end, is_short)
+
+    def _believe_mark(self, last: Segment) -> None:
+        """Go by what the mark of the clean stop says. If it speaks of another log, this one is checked."""
+        if self._closed is None:
+            return
+        size = last.path.stat().st_size if last.path.exists() else 0
+        if not self._closed.speaks_of(last.base_offset, size):
+            logger.warning("%s is not the log that was closed here: it is checked", self._directory)
+            self._clean = False
+            return
+        self._checkpoint = self._closed.checkpoint
+        self._end = self._checkpoint.recovery_point
+        self._epochs.replace(self._closed.epochs)
+        self._epochs_known = True
 
     def _settle_folder(self) -> list[str]:
         """Remove leftovers, and settle a compaction's swap that was interrupted. The names of the files that stay."""
