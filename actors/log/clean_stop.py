@@ -4,23 +4,34 @@ A checkpoint and the leader epochs are small files that are replaced often, so t
 machine loses power after a clean stop, their former contents may be there again.
 """
 
+import contextlib
 import json
+import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from actors.log.checkpoint import Checkpoint, checkpoint_of
 from actors.log.files import FileWriter
 
+logger = logging.getLogger(__name__)
+
 CLEAN_NAME: Final = ".clean_shutdown"
+_FIELDS: Final = {field.name for field in fields(Checkpoint)}
 
 
 class Closed(NamedTuple):
-    """A log as it was closed: its checkpoint, and the offset at which each leader epoch begins."""
+    """A log as it was closed: its last segment and the bytes of that, its checkpoint, and where each epoch begins."""
 
+    base_offset: int
+    size_bytes: int
     checkpoint: Checkpoint
     epochs: tuple[tuple[int, int], ...]
+
+    def speaks_of(self, base_offset: int, size_bytes: int) -> bool:
+        """True if this may be the log that a folder has, by the last segment there: it may have lost its end since."""
+        return base_offset == self.base_offset and size_bytes <= self.size_bytes
 
 
 @dataclass(slots=True)
@@ -32,26 +43,37 @@ class CleanMark:
 
 def write_mark(directory: Path, logs: Mapping[str, Closed], writer: FileWriter) -> None:
     """Mark the stop of a data directory as clean. Raises OSError."""
-    content = {name: {"checkpoint": asdict(each.checkpoint), "epochs": each.epochs} for name, each in logs.items()}
+    content = {name: {**each._asdict(), "checkpoint": asdict(each.checkpoint)} for name, each in logs.items()}
     writer.write_atomically(directory / CLEAN_NAME, json.dumps({"logs": content}).encode())
 
 
 def take_mark(directory: Path, writer: FileWriter) -> CleanMark | None:
-    """The mark, if the last stop was clean; from now on there is none. Raises OSError."""
+    """The mark, if the last stop was clean; from now on there is none. Raises OSError.
+
+    One that cannot be read is none. If it does not say how a log was closed, that log is checked.
+    """
     path = directory / CLEAN_NAME
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
+    if not path.exists():
         return None
+    content: bytes | None = None
+    with contextlib.suppress(OSError):
+        content = path.read_bytes()
     path.unlink()
     writer.fsync_directory(directory)
+    if content == b"":
+        return CleanMark(None)
     try:
-        logs = json.loads(content)["logs"] if content else None
-        return CleanMark({name: _closed(each) for name, each in logs.items()} if logs is not None else None)
+        return CleanMark(_logs(json.loads(content or b"")["logs"]))
     except (ValueError, TypeError, KeyError, AttributeError):
-        return None  # it is damaged: all logs are checked
+        logger.warning("%s cannot be read: all logs are checked", path)
+        return None
 
 
-def _closed(fields: dict[str, Any]) -> Closed:
-    epochs = tuple((int(epoch), int(start)) for epoch, start in fields["epochs"])
-    return Closed(checkpoint_of(fields["checkpoint"]), epochs)
+def _logs(found: dict[str, dict[str, Any]]) -> dict[str, Closed]:
+    logs = {}
+    for name, each in found.items():
+        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
+            epochs = tuple((int(epoch), int(start)) for epoch, start in each["epochs"])
+            known = {field: value for field, value in each["checkpoint"].items() if field in _FIELDS}
+            logs[name] = Closed(int(each["base_offset"]), int(each["size_bytes"]), checkpoint_of(known), epochs)
+    return logs

@@ -131,6 +131,13 @@ class DataDir:
         except (OSError, LogError) as error:
             logger.warning("%s: cannot note that records are lost: %s", self.path, error)
 
+    def _write_down(self, log: PartitionLog) -> None:
+        """The mark of the clean stop, which is gone now, may have known more of a log than its folder does."""
+        try:
+            log.write_checkpoint()
+        except LogError as error:
+            logger.warning("%s: %s; it is written with the next flush", self.path, error)
+
     # -- logs
 
     def load(self, config_of: Callable[[str], LogConfig], now_ms: int) -> list[str]:
@@ -157,6 +164,7 @@ class DataDir:
                 log = self._open(folder, (topic, partition), config_of(topic), now_ms)
                 if log.is_short:
                     self._note_loss(log)
+                self._write_down(log)
             except LogError as error:
                 logger.error("%s", error)
                 odd.append(name)
@@ -246,7 +254,9 @@ class DataDir:
         for log in self.logs.values():
             try:
                 clean = clean and log.failure is None
-                closed[log.directory.name] = log.close()
+                how = log.close()
+                if how is not None:
+                    closed[log.directory.name] = how
             except LogError as error:
                 clean = False
                 logger.error("%s", error)

@@ -405,13 +405,14 @@ class PartitionLog:
 
     # -- the end
 
-    def close(self) -> Closed:
-        """Flush, write what an opening after a clean stop reads, and close; how it is closed.
+    def close(self) -> Closed | None:
+        """Flush, write what an opening after a clean stop reads, and close; how it is closed, None if it was before.
 
         After StorageError it was not clean.
         """
-        if self._state.segments.active.fd < 0:
-            return self._closed()
+        active = self._state.segments.active
+        if active.fd < 0:
+            return None
         try:
             if self.failure is not None:
                 raise StorageError(f"{self.directory} is not closed cleanly: {self.failure}")
@@ -420,10 +421,8 @@ class PartitionLog:
             raise StorageError(f"cannot close {self.directory}: {error}") from error
         finally:
             self._state.abandon()
-        return self._closed()
-
-    def _closed(self) -> Closed:
-        return Closed(self._state.checkpoint, tuple(self._state.epochs.entries()))
+        epochs = tuple(self._state.epochs.entries())
+        return Closed(active.base_offset, active.size_bytes, self._state.checkpoint, epochs)
 
     def abandon(self) -> None:
         """Leave the files as they are, as a crash would. From now on nothing in the folder is changed."""

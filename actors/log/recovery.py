@@ -139,15 +139,13 @@ class _Opening:
         self._checkpoint = self._written = load_checkpoint(directory)
         self._epochs = LeaderEpochs(directory / EPOCHS_FILE)
         self._epochs_known = self._epochs.load()
+        self._closed = closed
         self._end: int | None = None  # of all of it, if that is known
-        if closed is not None:
-            self._checkpoint, self._end = closed.checkpoint, closed.checkpoint.recovery_point
-            self._epochs.replace(closed.epochs)
-            self._epochs_known = True
 
     def run(self) -> OpenedLog:
         names = self._settle_folder()
         segments = self._segments(names)
+        self._believe_mark(segments[-1])
         self._remove_orphans(segments, names)
         segments = self._load(segments)
         end = self._end_offset(segments[-1], self._seen.get(segments[-1]))
@@ -174,6 +172,20 @@ class _Opening:
             recovery_point=min(self._checkpoint.recovery_point, end),
         )
         return OpenedLog(segments, checkpoint, self._written, self._epochs, producers, end, is_short)
+
+    def _believe_mark(self, last: Segment) -> None:
+        """Go by what the mark of the clean stop says. If it speaks of another log, this one is checked."""
+        if self._closed is None:
+            return
+        size = last.path.stat().st_size if last.path.exists() else 0
+        if not self._closed.speaks_of(last.base_offset, size):
+            logger.warning("%s is not the log that was closed here: it is checked", self._directory)
+            self._clean = False
+            return
+        self._checkpoint = self._closed.checkpoint
+        self._end = self._checkpoint.recovery_point
+        self._epochs.replace(self._closed.epochs)
+        self._epochs_known = True
 
     def _settle_folder(self) -> list[str]:
         """Remove leftovers, and settle a compaction's swap that was interrupted. The names of the files that stay."""
@@ -234,8 +246,6 @@ class _Opening:
             end=self._end,
         )
         _tell_of_damage(segment)
-        for epoch, offset in seen.epochs.items():
-            self._epochs.assign(epoch, offset)
         if segment.size_bytes == length:
             return False
         logger.warning(
@@ -278,10 +288,19 @@ class _Opening:
             active.first_append_ms = min(written, self._now_ms) if written >= 0 else self._now_ms
 
     def _settle_epochs(self, segments: list[Segment], start: int, end: int) -> None:
-        if not self._epochs_known and not self._seen.keys() >= set(segments):
-            for segment in segments:
+        """Have the epochs of the file, and of the batches that were read; of all batches if there is no such file."""
+        begins: dict[int, int] = {}
+        for segment in segments:
+            if (seen := self._seen.get(segment)) is not None:
+                begins = {**seen.epochs, **begins}
+            elif not self._epochs_known:
                 for header in segment.headers_from(segment.base_offset, past_damage=True):
-                    self._epochs.assign(header.leader_epoch, header.base_offset)
+                    begins.setdefault(header.leader_epoch, header.base_offset)
+        begins.update(self._epochs.entries())
+        found = LeaderEpochs(self._directory / EPOCHS_FILE)
+        for epoch, offset in sorted(begins.items()):
+            found.assign(epoch, offset)
+        self._epochs.replace(found.entries())
         self._epochs.truncate_end(end + 1)
         self._epochs.truncate_start(start)
 

@@ -1,7 +1,8 @@
-"""The mark of a clean stop: the machine may lose power after it, and nothing is lost that had been on disk."""
+"""The machine loses power: after a clean stop nothing is lost that had been on disk, and epochs are known again."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from actors.log.clean_stop import CLEAN_NAME
 from actors.log.config import LogConfig
 from actors.log.data_dir import DataDir
 from tests.support.left_open import LEFT_OPEN
-from tests.support.log_helpers import NOW_MS, append, content, machine, values
+from tests.support.log_helpers import NOW_MS, append, content, machine, open_log, values
 
 TOPIC_ID = bytes(range(16))
-SMALL_FILES = ("log.checkpoint", "leader-epoch-checkpoint")
+EPOCHS = "leader-epoch-checkpoint"
+SMALL_FILES = ("log.checkpoint", EPOCHS)
 
 
 def opened(path: Path) -> DataDir:
@@ -53,6 +55,8 @@ def test_all_records_are_there_although_the_checkpoint_is_an_older_one(tmp_path:
     assert log.epoch_entries() == [(1, 0), (7, 1)]
     assert (log.high_watermark, directory.intact) == (5, True)
     directory.abandon()
+    checkpoint = (tmp_path / "t-0" / "log.checkpoint").read_text()
+    assert '"recovery_point": 5' in checkpoint, "the mark has gone"
     log = opened(tmp_path).logs["t", 0]
     assert (log.log_end_offset, log.epoch_entries()) == (5, [(1, 0), (7, 1)]), "also after a crash that follows"
 
@@ -68,7 +72,11 @@ def earlier(mark: Path) -> None:
     mark.write_bytes(b"")
 
 
-def damaged(mark: Path) -> None:
+def cut_off(mark: Path) -> None:
+    mark.write_bytes(mark.read_bytes()[:-5])
+
+
+def odd(mark: Path) -> None:
     mark.write_bytes(mark.read_bytes().replace(b"epochs", b"epoch!"))
 
 
@@ -76,16 +84,37 @@ def another(mark: Path) -> None:
     mark.write_bytes(b'{"logs": {}}')
 
 
-@pytest.mark.parametrize("change", [earlier, damaged, another])
+@pytest.mark.parametrize("change", [earlier, cut_off, odd, another])
 def test_a_mark_that_does_not_say_how_a_log_was_closed_loses_none_of_it(
     tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
     closed_with_former_files(tmp_path)
     change(tmp_path / CLEAN_NAME)
     directory = opened(tmp_path)
-    assert directory.was_clean == (change is not damaged)
+    assert directory.was_clean == (change is not cut_off)
     log = directory.logs["t", 0]
     assert (log.log_end_offset, log.epoch_entries()) == (5, [(1, 0), (7, 1)])
+
+
+def test_fields_that_a_later_release_has_in_the_mark_are_passed_over(tmp_path: Path) -> None:
+    closed_with_former_files(tmp_path, start=3)
+    mark = tmp_path / CLEAN_NAME
+    mark.write_bytes(mark.read_bytes().replace(b'"cleaned_to"', b'"newer": {}, "cleaned_to"'))
+    assert opened(tmp_path).logs["t", 0].log_start_offset == 3
+
+
+def test_a_folder_that_somebody_has_put_in_the_place_of_a_log_is_not_cut_to_its_end(tmp_path: Path) -> None:
+    """As from a backup, or of another broker."""
+    other = opened(tmp_path / "other")
+    log = other.create("t", 0, TOPIC_ID, LogConfig(), NOW_MS)
+    for number in range(9):
+        append(log, values(b"%d" % number))
+    other.close()
+    closed_with_former_files(tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / "t-0")
+    shutil.copytree(tmp_path / "other" / "t-0", tmp_path / "data" / "t-0")
+    log = opened(tmp_path / "data").logs["t", 0]
+    assert (log.log_end_offset, log.epoch_entries()) == (9, [(0, 0)])
 
 
 def test_the_mark_speaks_of_a_log_that_the_next_owner_could_not_open(tmp_path: Path) -> None:
@@ -112,3 +141,18 @@ def test_a_log_that_was_made_anew_is_not_the_one_that_the_mark_speaks_of(tmp_pat
     directory = opened(tmp_path)
     log = directory.create("t", 0, TOPIC_ID, LogConfig(), NOW_MS)
     assert (log.log_end_offset, log.is_short, directory.intact) == (0, False, True)
+
+
+def test_without_their_file_epochs_are_found_again_in_all_segments(tmp_path: Path) -> None:
+    """Only the newest ones were found: an older one seemed to end where its followers have other records."""
+    log = open_log(tmp_path, segment_bytes="300")
+    for number in range(12):
+        append(log, values(b"%d" % number * 60), epoch=1 + number // 4)
+    log.flush()
+    log.write_checkpoint()
+    append(log, values(b"x"), epoch=9)
+    log.abandon()
+    (tmp_path / EPOCHS).unlink()
+    log = open_log(tmp_path, segment_bytes="300")
+    assert log.epoch_entries() == [(1, 0), (2, 4), (3, 8), (9, 12)]
+    assert log.end_offset_for_epoch(1) == (1, 4)
