@@ -33,6 +33,10 @@ async def begin(server: ActiveController, path: Path, *, make: bool = True, chan
 
     Raises NewSecretError, OSError.
     """
+    others = len(server.decided.controllers)
+    if others > 1:
+        # Only this one would know the new secret, and none of the others could speak with it.
+        raise NewSecretError(f"the cluster has {others} controllers: take out all but one, and add them again later")
     if server.secrets.previous is not None:
         raise NewSecretError(
             f"{previous_of(path)} is still valid: once all brokers have been restarted since (coterie brokers roll), "
