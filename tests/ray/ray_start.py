@@ -70,11 +70,12 @@ def _start(home: Home, command: str) -> str | None:
 
 
 def _end(folder: str) -> None:
-    family = _with_variable("RAY_TMPDIR", folder)
-    for process in family:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    assert_gone(family)
+    """End them all; also one that another has started while they were looked for."""
+    while family := _with_variable("RAY_TMPDIR", folder):
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        assert_gone(family)
 
 
 def _with_variable(name: str, value: str) -> list[psutil.Process]:
