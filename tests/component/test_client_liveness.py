@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import threading
@@ -271,3 +272,26 @@ def test_each_assignment_starts_the_auto_commits_timer_anew(kafka):
         assert len(kafka.requests(m.OffsetCommitRequest)) == committed, "counted from the assignment before"
         ahead_ms = 19 * hours
         poll_until(reader, lambda: len(kafka.requests(m.OffsetCommitRequest)) == committed + 1)
+
+
+def test_what_a_cancelled_task_starts_is_ended_too() -> None:
+    """A producer that was closed while its broker was gone left a request behind: "Task was destroyed"."""
+    network = Network(NetworkSettings(bootstrap=(("127.0.0.1", 9),)))
+    started: list[asyncio.Task[None]] = []
+
+    async def work(left: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if left:
+                started.append(network.loop.create_task(work(left - 1)))
+
+    async def begin() -> None:
+        started.append(network.loop.create_task(work(2)))
+        await asyncio.sleep(0)
+
+    network.start()
+    network.run(begin()).result(PATIENCE_S)
+    network.close(PATIENCE_S)
+    assert len(started) > 1
+    assert all(task.cancelled() for task in started)

@@ -70,18 +70,20 @@ def _start(home: Home, command: str) -> str | None:
 
 
 def _end(folder: str) -> None:
-    family = _with_variable("RAY_TMPDIR", folder)
-    for process in family:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    assert_gone(family)
+    """End them all; also one that another has started while they were looked for."""
+    while family := _of_ray_in(folder):
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        assert_gone(family)
 
 
-def _with_variable(name: str, value: str) -> list[psutil.Process]:
-    """The processes of this machine that were started with a variable."""
+def _of_ray_in(folder: str) -> list[psutil.Process]:
+    """The processes of the Ray in a folder, by their variable or their logs: a process title overwrites the former."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.environ().get(name) == value:
+            logs = any(each.path.startswith(folder) for each in process.open_files())
+            if logs or process.environ().get("RAY_TMPDIR") == folder:
                 found.append(process)
     return found

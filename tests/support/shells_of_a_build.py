@@ -20,6 +20,7 @@ def dump(file: Path, folder: Path) -> None:
     from actors.broker.actor import Broker
     from actors.broker.spec import BrokerSpec, Door
     from actors.controller.actor import Controller
+    from actors.members.deployment.supervisor_actor import SupervisorSpec
     from actors.monitor.actor import Monitor
     from actors.monitor.spec import MonitorSpec
     from actors.offsets_partition.actor import OffsetsPartition
@@ -36,20 +37,23 @@ def dump(file: Path, folder: Path) -> None:
     ]
     started.append((Controller, ()))
     shells = [(shell.__ray_metadata__.modified_class, told) for shell, told in started]
-    file.write_bytes(cloudpickle.dumps(shells))
+    supervisor = SupervisorSpec("pool", "c", "h:1", {"security_protocol": "SSL"}, "before", True)
+    file.write_bytes(cloudpickle.dumps((shells, supervisor)))
 
 
 def load(file: Path, folder: Path) -> None:
     from actors.broker.spec import BrokerSpec
     from actors.links import versions
 
-    (broker, told), *others, (controller, _) = cloudpickle.loads(file.read_bytes())
+    shells, supervisor = cloudpickle.loads(file.read_bytes())
+    (broker, told), *others, (controller, _) = shells
     made = broker(*told)  # as Ray makes it
     assert type(made._spec) is BrokerSpec
     assert made._spec.at_ports({}).doors[0].advertised_host == "127.0.0.1"
     assert (made._spec.broker_id, made._spec.config, made._namespace) == (2, {"max.connections": "5"}, "coterie-c")
     for shell, arguments in others:
         shell(*arguments)
+    assert (supervisor.security, supervisor.after) == ({"security_protocol": "SSL"}, "before")
     log = unwrap(controller._begin).__globals__["MetadataLog"](folder / "controller" / "metadata.log")
     assert log.metadata is log.decided
     log.close()

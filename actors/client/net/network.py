@@ -142,10 +142,11 @@ class Network:
         try:
             self.loop.run_forever()
             keeper.cancel()
-            open_tasks = asyncio.all_tasks(self.loop)
-            for task in open_tasks:
-                task.cancel()
-            self.loop.run_until_complete(asyncio.gather(*open_tasks, return_exceptions=True))
+            # A task that is cancelled may start another: a producer's request that ends has the next one sent.
+            while open_tasks := asyncio.all_tasks(self.loop):
+                for task in open_tasks:
+                    task.cancel()
+                self.loop.run_until_complete(asyncio.gather(*open_tasks, return_exceptions=True))
         finally:
             self.loop.close()
 

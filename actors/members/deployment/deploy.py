@@ -27,7 +27,7 @@ from actors.members.deployment.records import (
     python_version,
     security_texts,
 )
-from actors.members.deployment.supervisor_actor import SupervisorSpec
+from actors.members.deployment.spec import SupervisorSpec
 from actors.members.plan import PoolError, PoolPlan
 from actors.members.topics_there import check_topics
 from actors.runtime.environment import REAL, new_uuid

@@ -16,16 +16,16 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import ray
 
-from actors.links.versions import OWN, check_starter, decoded, encoded
+from actors.links.versions import OWN, check_starter
 from actors.members.deployment.description import PoolDescription
 from actors.members.deployment.home import Home
 from actors.members.deployment.names import NAMESPACE
 from actors.members.deployment.pools_topic import PoolsTopic
+from actors.members.deployment.spec import SupervisorSpec, SupervisorStart, actor_name
 from actors.members.deployment.steward import Here, Steward
 from actors.members.draining import leave_when_drained
 from actors.members.logs.gathering import Wanted
@@ -42,50 +42,18 @@ _CLOSE_SECONDS: Final = 5.0
 _DRAIN_SECONDS: Final = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class SupervisorSpec:
-    """The arguments of a supervisor: they say where it finds the rest. `security` are settings of a client.
-
-    `after` is the actor that it takes the pool over from, if there was one. `at_home`: whether the brokers are on the
-    same Ray, and versions have to be sealed.
-    """
-
-    name: str
-    cluster_id: str
-    bootstrap_servers: str
-    security: dict[str, Any]
-    after: str = ""
-    at_home: bool = False
-
-    def plain(self) -> dict[str, Any]:
-        """As it goes through Ray: what reads it may be of another build."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
-    @classmethod
-    def of(cls, plain: dict[str, Any]) -> Self:
-        """The inverse of `plain`, without what this build does not know."""
-        return cls(**{each.name: plain[each.name] for each in fields(cls) if each.name in plain})
-
-    @property
-    def actor_name(self) -> str:
-        return _actor_name(self.cluster_id, self.name)
-
-
-def _actor_name(cluster_id: str, name: str) -> str:
-    return f"{cluster_id}/{name}"
-
-
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
 @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, max_concurrency=4)
 class PoolSupervisor:
     """The supervisor of one pool. Its thread works; Ray calls `describe`, `logs` and `close`."""
 
-    def __init__(self, plain: dict[str, Any], starter: bytes) -> None:
-        check_starter(decoded(starter))
-        spec = SupervisorSpec.of(plain)
-        told = logging.StreamHandler()
-        told.setFormatter(formatter(TEXT, {"role": "supervisor"}))
-        logging.basicConfig(level=logging.WARNING, handlers=[told])
+    def __init__(self, told: bytes) -> None:
+        start = SupervisorStart.decoded(told)
+        check_starter(start.starter)
+        spec = start.spec
+        lines = logging.StreamHandler()
+        lines.setFormatter(formatter(TEXT, {"role": "supervisor"}))
+        logging.basicConfig(level=logging.WARNING, handlers=[lines])
         logging.getLogger("actors.members").setLevel(logging.INFO)
         context = ray.get_runtime_context()
         restarted = bool(context.was_current_actor_reconstructed)
@@ -138,7 +106,7 @@ def start(spec: SupervisorSpec) -> None:
         name=spec.actor_name, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
     )
     try:
-        session().call(made.remote, spec.plain(), encoded(OWN))
+        session().call(made.remote, SupervisorStart.of(spec, OWN).encoded())
     except (ValueError, ray.exceptions.RayError) as error:
         raise PoolError(f"Ray does not start a supervisor for pool {spec.name!r}: {last_line(error)}") from None
 
@@ -150,7 +118,7 @@ def is_there(cluster_id: str, name: str) -> bool:
 
 def _found(cluster_id: str, name: str) -> Any:
     try:
-        return session().call(ray.get_actor, _actor_name(cluster_id, name), namespace=NAMESPACE)
+        return session().call(ray.get_actor, actor_name(cluster_id, name), namespace=NAMESPACE)
     except (ValueError, RayAwayError):
         return None
 
@@ -199,7 +167,7 @@ def _close(supervisors: list[Any], timeout_s: float) -> None:
 
 
 def _names(cluster_id: str) -> list[str]:
-    prefix = _actor_name(cluster_id, "")
+    prefix = actor_name(cluster_id, "")
     found = [actor["name"] for actor in _named_actors() if actor["namespace"] == NAMESPACE]
     return [name.removeprefix(prefix) for name in found if name.startswith(prefix)]
 

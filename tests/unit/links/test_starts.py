@@ -12,7 +12,7 @@ from actors.broker.spec import BrokerSpec, BrokerStart, Door
 from actors.controller.actor import ControllerSpec, ControllerStart
 from actors.links.codec import LinkError
 from actors.links.versions import FIRST, LAST, OWN, UNTOLD, Spoken, VersionError, check_starter
-from actors.members.deployment.supervisor_actor import SupervisorSpec
+from actors.members.deployment.spec import SupervisorSpec, SupervisorStart
 from actors.monitor.spec import MonitorSpec, MonitorStart
 from actors.offsets_partition.spec import ShardStart
 from actors.runtime.logs import JSON, LogPlace
@@ -34,6 +34,7 @@ STARTS: list[Any] = [
     ControllerStart(
         NEWER, ControllerSpec("c", "/data", None, 3, 0, "/run", "/data/secret", {"a.b": "c"}, "9.9", {"d": "e"}, False)
     ),
+    SupervisorStart(NEWER, "pool", "cluster", "h:1", {"security_protocol": '"SSL"'}, "actor", True),
 ]
 
 
@@ -69,12 +70,11 @@ def test_a_secret_is_not_sent_to_a_process_that_starts() -> None:
 
 
 @pytest.mark.conformance("N-E-05")
-def test_a_supervisor_is_told_plain_values_of_which_it_takes_those_it_knows() -> None:
-    spec = SupervisorSpec("pool", "cluster", "h:1", {"security_protocol": "SSL"}, "actor", True)
-    assert SupervisorSpec.of(spec.plain()) == spec
-    assert SupervisorSpec.of({**spec.plain(), "of a newer build": 1}) == spec
-    older = {name: value for name, value in spec.plain().items() if name not in ("after", "at_home")}
-    assert SupervisorSpec.of(older) == SupervisorSpec("pool", "cluster", "h:1", {"security_protocol": "SSL"})
+def test_a_supervisor_is_told_its_settings_as_a_record_has_them() -> None:
+    spec = SupervisorSpec("pool", "cluster", "h:1", {"security_protocol": "SSL", "ssl_check_hostname": False})
+    start = SupervisorStart.of(spec, OWN)
+    assert start.settings == {"security_protocol": '"SSL"', "ssl_check_hostname": "false"}
+    assert SupervisorStart.decoded(start.encoded()).spec == spec
 
 
 def test_a_process_is_not_started_by_one_that_it_has_no_version_in_common_with() -> None:
