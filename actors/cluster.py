@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import ray
 
 from actors.controller import first_users, settings_in_force
+from actors.controller.asking import ControllerHandle
 from actors.controller.at_ray import WARM, bring_pools_back, joined
 from actors.controller.by_name import (
     STOP_SECONDS,
     actors_of,
     end_actors,
-    end_controller,
     namespace,
     start_controller,
     why_not,
@@ -61,11 +61,6 @@ __all__ = ["WARM", "Cluster", "ClusterError"]
 R = TypeVar("R", bound=Result)
 
 DEFAULT_NAME = "default"
-_CHECK_SECONDS = 1.0
-_VIEW_SECONDS = 10.0
-_SILENCE_SECONDS = 30.0
-_ANSWER_SECONDS = 10.0
-_DIED_SECONDS = 5.0
 _FOLLOW_SECONDS = 1.0  # between two looks how far the controller is
 
 
@@ -95,15 +90,13 @@ class Cluster:
         self.name = name
         self.notes = tuple(notes)
         """Settings that were changed to fit a cluster of this size, and settings without effect, in sentences."""
-        self._controller = controller
+        self._controller = ControllerHandle(name, controller, clock)
         self._addresses = addresses
         self._owns_ray = owns_ray
         self._owner = owner
         self._homecoming: Homecoming | None = None
         self._data: HeldData | None = None
-        self._asked: Any = None
         self._clock = clock
-        self._heard = clock.monotonic()
 
     @classmethod
     def start(
@@ -256,7 +249,7 @@ class Cluster:
         return plain(self._status())
 
     def _status(self) -> ClusterStatus:
-        found: ClusterStatus = ray.get(self._controller.status.remote(), timeout=10)
+        found: ClusterStatus = self._controller.ask("status")
         return found
 
     def view(self, operation: Operation[R]) -> R:
@@ -265,16 +258,14 @@ class Cluster:
         Raises ClusterError if there is no Monitor now, if it has not looked yet, or does not answer.
         """
         try:
-            found: R = ray.get(self._controller.view.remote(operation), timeout=_VIEW_SECONDS)
-        except ray.exceptions.RayTaskError as error:
-            raise ClusterError(last_line(error)) from None
+            found: R = self._controller.ask("view", operation)
         except ray.exceptions.GetTimeoutError:
             raise ClusterError("the cluster's Monitor does not answer") from None
         return found
 
     def group_status(self, group_id: str, broker_id: int) -> GroupStatus | None:
         """A group's awaited members and last rebalances; None if the broker has no such group, or does not answer."""
-        found: GroupStatus | None = ray.get(self._controller.group_status.remote(broker_id, group_id), timeout=10)
+        found: GroupStatus | None = self._controller.ask("group_status", broker_id, group_id)
         return found
 
     def restart_brokers(
@@ -312,26 +303,23 @@ class Cluster:
             roll.forget_old_secret()
         else:
             roll.restart_all()
-        self._addresses = ray.get(self._controller.addresses.remote(), timeout=10)
+        self._addresses = self._controller.ask("addresses")
 
     def _roll(self, timeout_s: float, told: Callable[[int], None]) -> Roll:
-        def ask(method: str, *arguments: Any, timeout_s: float) -> Any:
-            return self._ask(getattr(self._controller, method).remote(*arguments), timeout_s)
-
-        return Roll(ask, told, timeout_s)
+        return Roll(self._controller.ask, told, timeout_s)
 
     def add_brokers(self, count: int = 1, timeout_s: float = 60.0) -> list[int]:
         """Start more brokers, and return their ids once they serve.
 
         New topics use them; partitions that exist have to be reassigned.
         """
-        ids: list[int] = self._ask(self._controller.add_brokers.remote(count, timeout_s), timeout_s + 10)
-        self._addresses = ray.get(self._controller.addresses.remote(), timeout=10)
+        ids: list[int] = self._controller.ask("add_brokers", count, timeout_s, within_s=timeout_s + 10)
+        self._addresses = self._controller.ask("addresses")
         return ids
 
     def replacement(self, broker_id: int, *, node_is_off: bool = False) -> Outlook:
         """The outlook of a broker's replacement: what it alone has, and why it may not be replaced now."""
-        found: Outlook = self._ask(self._controller.outlook.remote(broker_id, node_is_off=node_is_off), 30.0)
+        found: Outlook = self._controller.ask("outlook", broker_id, within_s=30.0, node_is_off=node_is_off)
         return found
 
     def replace_broker(
@@ -348,16 +336,19 @@ class Cluster:
         former process cannot run any more. `accept_data_loss` gives up partitions that it alone had. Raises
         ClusterError.
         """
-        asked = self._controller.replace_broker.remote(
-            broker_id, node_is_off=node_is_off, accept_data_loss=accept_data_loss, timeout_s=timeout_s
+        host, port = self._controller.ask(
+            *("replace_broker", broker_id),
+            within_s=timeout_s + 10,
+            node_is_off=node_is_off,
+            accept_data_loss=accept_data_loss,
+            timeout_s=timeout_s,
         )
-        host, port = self._ask(asked, timeout_s + 10)
-        self._addresses = ray.get(self._controller.addresses.remote(), timeout=10)
+        self._addresses = self._controller.ask("addresses")
         return f"{host}:{port}"
 
     def removal(self, broker_id: int) -> RemovalOutlook:
         """The outlook of a broker's removal: its moves, or why it cannot be; or how far it is."""
-        found: RemovalOutlook = self._insist("removal", broker_id)
+        found: RemovalOutlook = self._controller.insist("removal", broker_id)
         return found
 
     def remove_broker(
@@ -373,7 +364,7 @@ class Cluster:
         `throttle` bounds what each broker sends to followers out of sync meanwhile, in bytes a second (0: no bound).
         `told` hears again and again how far it is. Raises ClusterError if it cannot be, or is called off.
         """
-        self._insist("remove_broker", broker_id, throttle)
+        self._controller.insist("remove_broker", broker_id, throttle)
         while not (found := self.removal(broker_id)).removed:
             if found.status is None:
                 raise ClusterError(
@@ -382,38 +373,11 @@ class Cluster:
             if told is not None:
                 told(found.status)
             self._clock.sleep(_FOLLOW_SECONDS)
-        self._addresses = self._insist("addresses")
+        self._addresses = self._controller.insist("addresses")
 
     def call_off_removal(self, broker_id: int) -> None:
         """Have a broker stay that is being removed, with what it still has. Raises ClusterError if it is not."""
-        self._insist("call_off_removal", broker_id)
-
-    def _insist(self, method: str, *arguments: Any) -> Any:
-        """Ask the controller, and the next one if it dies meanwhile. Asking twice must do no harm."""
-        ask = getattr(self._controller, method, None)
-        if ask is None:  # Ray brings the methods of the process that started it
-            raise ClusterError(
-                f"the controller of cluster {self.name!r} was first started by a release that cannot do this, and its "
-                "commands stay those until the cluster is stopped and started"
-            )
-        begun = self._clock.monotonic()
-        while True:
-            try:
-                return self._ask(ask.remote(*arguments), _ANSWER_SECONDS)
-            except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
-                died = isinstance(error, ray.exceptions.ActorDiedError)  # for good, if it is said again
-                if self._clock.monotonic() - begun > (_DIED_SECONDS if died else _SILENCE_SECONDS):
-                    raise ClusterError(
-                        f"the controller of cluster {self.name!r} does not answer ({type(error).__name__}): what has "
-                        "begun goes on when it is there again"
-                    ) from None
-            self._clock.sleep(_FOLLOW_SECONDS)
-
-    def _ask(self, ref: Any, timeout_s: float) -> Any:
-        try:
-            return ray.get(ref, timeout=timeout_s)
-        except ray.exceptions.RayTaskError as error:
-            raise ClusterError(last_line(error)) from None
+        self._controller.insist("call_off_removal", broker_id)
 
     def broker_pids(self) -> dict[int, int]:
         """Process id of each living broker."""
@@ -426,37 +390,16 @@ class Cluster:
 
     def check(self) -> None:
         """Raise ClusterError if the controller is gone for good. Takes at most a second."""
-        if self._asked is None:
-            self._asked = self._controller.addresses.remote()
-        done, _ = ray.wait([self._asked], timeout=_CHECK_SECONDS)
-        if not done:
-            if self._clock.monotonic() - self._heard > _SILENCE_SECONDS:
-                raise ClusterError(
-                    f"the controller of cluster {self.name!r} has not answered for {_SILENCE_SECONDS:.0f} s: see "
-                    "`ray status`, and logs/controller.log in its data directory"
-                )
-            return
-        answer, self._asked, self._heard = self._asked, None, self._clock.monotonic()
-        try:
-            ray.get(answer)
-        except ray.exceptions.ActorDiedError:
-            self._controller = None
-            raise ClusterError(
-                f"cluster {self.name!r} has been ended by `coterie down`, or its controller's node is gone"
-            ) from None
-        except ray.exceptions.RayError:
-            return  # it is being restarted
+        self._controller.check()
 
     def stop(self) -> None:
         """Close the logs and end all processes of the cluster. Stopping twice is harmless."""
         self._release()
         try:
             self._await_pools()
-            if self._controller is not None:
+            if self._controller.is_known:
                 self._close_pools()
-            controller, self._controller = self._controller, None
-            if controller is not None:
-                end_controller(controller)
+                self._controller.end()
         except ray.exceptions.GetTimeoutError:
             warnings.warn(f"the cluster did not stop in order within {STOP_SECONDS:.0f} s", stacklevel=2)
         except ray.exceptions.RayError as error:
@@ -470,7 +413,7 @@ class Cluster:
         """Disconnect from Ray and leave the cluster running."""
         self._release()
         self._await_pools()
-        self._controller = None
+        self._controller.leave()
         if self._owns_ray:
             self._owns_ray = False
             ray_runtime.end()
@@ -482,7 +425,8 @@ class Cluster:
 
     def _close_pools(self) -> None:
         """Have the members of the pools that were deployed here finish; their supervisors end with the cluster."""
-        with contextlib.suppress(ray.exceptions.RayError):  # the pools left end with their Ray, or wait for the brokers
+        # The pools that are left end with their Ray, or wait for the brokers.
+        with contextlib.suppress(ray.exceptions.RayError, ClusterError):
             found = ray.util.list_named_actors(all_namespaces=True)
             if any(actor["namespace"] == pools.NAMESPACE for actor in found):
                 from actors.members.deployment.supervisor_actor import close_all  # most clusters have no pools

@@ -37,7 +37,7 @@ _LEARN_SECONDS: Final = 120.0
 class Ask(Protocol):
     """Has the controller's actor carry out a method of this name, for so long at most. Raises ClusterError."""
 
-    def __call__(self, method: str, *arguments: Any, timeout_s: float) -> Any: ...
+    def __call__(self, method: str, *arguments: Any, within_s: float) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,48 +120,48 @@ class Roll:
         self, changes: Mapping[str, str | None], node_addresses: Collection[str], *, insecure: bool
     ) -> tuple[str, ...]:
         """Have brokers take these settings at their next start; notes for the user. Raises as `planned` does."""
-        spec, brokers = self._ask("in_force", timeout_s=_ANSWER_SECONDS)
+        spec, brokers = self._ask("in_force", within_s=_ANSWER_SECONDS)
         plan = planned(spec, brokers, changes, node_addresses, insecure=insecure)
-        self._ask("reconfigure", plan.changed, timeout_s=_ANSWER_SECONDS)
+        self._ask("reconfigure", plan.changed, within_s=_ANSWER_SECONDS)
         return plan.notes
 
     def restart(self, *broker_ids: int) -> None:
         """Restart brokers, or all that run if none is named. Raises ClusterError."""
         for broker_id in broker_ids or [broker_id for alive, broker_id in self._brokers() if alive]:
-            self._ask("restart_broker", broker_id, self._timeout_s, timeout_s=self._timeout_s + _SLACK_SECONDS)
+            self._ask("restart_broker", broker_id, self._timeout_s, within_s=self._timeout_s + _SLACK_SECONDS)
             self._told(broker_id)
-        self._ask("elect_preferred", timeout_s=_ANSWER_SECONDS)
+        self._ask("elect_preferred", within_s=_ANSWER_SECONDS)
 
     def restart_all(self) -> None:
         """Restart all brokers: first those that do not run. Raises ClusterError."""
         self.restart(*(broker_id for _, broker_id in self._brokers()))
-        self._ask("restarted_all", timeout_s=_ANSWER_SECONDS)
+        self._ask("restarted_all", within_s=_ANSWER_SECONDS)
 
     def _brokers(self) -> list[tuple[bool, int]]:
         """(alive, id) of each broker, those first that do not run. One look, so that none is missed that dies now."""
-        status: ClusterStatus = self._ask("status", timeout_s=_ANSWER_SECONDS)
+        status: ClusterStatus = self._ask("status", within_s=_ANSWER_SECONDS)
         return sorted((broker.alive, broker.id) for broker in status.brokers)
 
     def new_secret(self) -> tuple[str, ...]:
         """Have the cluster prove itself by a new secret; notes for the user. Raises ClusterError."""
-        self._ask("begin_new_secret", timeout_s=_LEARN_SECONDS)
-        self._ask("use_new_secret", timeout_s=_LEARN_SECONDS)
+        self._ask("begin_new_secret", within_s=_LEARN_SECONDS)
+        self._ask("use_new_secret", within_s=_LEARN_SECONDS)
         self.restart_all()
         if self._makes_certificates():
             return (
                 "brokers still have certificates that follow from the former secret: give clients the new ca.pem, and "
                 "then run coterie brokers roll --forget-old-secret",
             )
-        self._ask("forget_old_secret", timeout_s=_LEARN_SECONDS)
+        self._ask("forget_old_secret", within_s=_LEARN_SECONDS)
         return ()
 
     def forget_old_secret(self) -> None:
         """Have the former secret forgotten, and no certificate follow from it any more. Raises ClusterError."""
-        self._ask("forget_old_secret", timeout_s=_LEARN_SECONDS)
+        self._ask("forget_old_secret", within_s=_LEARN_SECONDS)
         if self._makes_certificates():
             self.restart_all()
-            self._ask("write_authority", timeout_s=_ANSWER_SECONDS)
+            self._ask("write_authority", within_s=_ANSWER_SECONDS)
 
     def _makes_certificates(self) -> bool:
-        spec, _ = self._ask("in_force", timeout_s=_ANSWER_SECONDS)
+        spec, _ = self._ask("in_force", within_s=_ANSWER_SECONDS)
         return BrokerConfig.from_mapping(spec.effective).boolean("coterie.ssl.own.certificates")

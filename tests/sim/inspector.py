@@ -128,10 +128,11 @@ class Inspector:
         held = sorted(tp.partition for member in members for tp in member.positions)
         if held != list(range(PARTITIONS)):
             return f"group {group_id} reads {held}"
-        found = group.state.resolved.values() if isinstance(group, ConsumerGroup) else ()
         there = members[0].plan.wish.topics & self.cluster.truth.topics.keys()
-        if any(each.topics != there for each in found):
-            return f"group {group_id} has yet to find that {sorted(there)} match its expressions"
+        if isinstance(group, ConsumerGroup):
+            resolved, asked = group.state.resolved, group.state.regexes
+            if asked.keys() - resolved.keys() or any(each.topics != there for each in resolved.values()):
+                return f"group {group_id} has yet to find that {sorted(there)} match its expressions"
         return self._unowned(group_id, members)
 
     @staticmethod

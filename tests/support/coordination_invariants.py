@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.history import ClassicRebalance, RebalancePhase
 from actors.coordinator.classic.messages import SyncGroupResponse
 from actors.coordinator.classic.records import GroupDeleted, GroupPut
+from actors.coordinator.classic.states import GroupState
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.leaving import EndOfRebalance, EndOfSession
 from actors.coordinator.consumer.records import GroupRecord

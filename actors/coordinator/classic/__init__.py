@@ -9,7 +9,7 @@ the last generation have come, or their rebalance timeout is over. Then everybod
 has a new number, one protocol that all support, and a leader, who alone is told of all members. Members then send
 SyncGroup, the leader with the assignment; it is written to the log, and once that has it, each is answered with its
 share. In between, requests with an older generation are refused, so that a member that was away too long can no longer
-commit for partitions that others have now. `GroupState` (group.py) has the states and what moves a group from one to
+commit for partitions that others have now. `GroupState` (states.py) has the states and what moves a group from one to
 the next; rebalance.py drives it, join.py and sync.py have the requests, membership.py the heartbeats by which a member
 lives, and leaving.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.member import Member
 from actors.coordinator.classic.messages import (
     DescribedGroup,
@@ -10,6 +10,7 @@ from actors.coordinator.classic.messages import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from actors.coordinator.classic.states import GroupState
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.turn import Now, Token

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import StrEnum
 from typing import ClassVar
 
 from actors.coordinator.classic.member import Member, ParkedJoin, Protocols
@@ -17,6 +16,8 @@ from actors.coordinator.classic.messages import JoinGroupRequest, JoinGroupRespo
 from actors.coordinator.classic.records import CLASSIC, NO_TIMESTAMP, GroupDeleted, GroupMetadata, GroupPut
 from actors.coordinator.classic.reports import ClassicStatus
 from actors.coordinator.classic.roster import Roster
+from actors.coordinator.classic.states import TRANSITIONS, GroupState
+from actors.coordinator.classic.waits import InitialDelay, Replacement
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.config import HISTORY_LENGTH
 from actors.coordinator.groups.group import IllegalTransitionError, RetentionBase
@@ -26,103 +27,6 @@ from actors.coordinator.timers import Timer, Timers, nothing
 from actors.coordinator.turn import Now
 
 MAX_GENERATION = 2_147_483_647
-
-
-class GroupState(StrEnum):
-    """A group's state. The third column names the method of `ClassicGroup` that moves it on.
-
-    ====================  ==========================================  ====================  =======================
-    state                 what ends it                                transition            who may make it
-    ====================  ==========================================  ====================  =======================
-    Empty                 a member joins                              begin_rebalance       rebalance.py
-    (no members)          it is deleted, or has expired               begin_deletion        admin.py, expiry.py
-    PreparingRebalance    all members have joined again, or the       begin_generation      rebalance.py
-    (members are asked    time they had is over
-    to join again)        the same, and nobody is left                become_empty          rebalance.py
-    CompletingRebalance   the leader's assignment is durable          complete_assignment   sync.py, once it is
-    (the assignment is    somebody comes, changes or goes; or the     begin_rebalance       rebalance.py, and
-    awaited)              assignment could not be written                                   sync.py for the latter
-    Stable                somebody comes, changes or goes             begin_rebalance       rebalance.py
-    Dead                  the tombstone has committed: the object     (none)                admin.py, expiry.py
-    (a tombstone is       is dropped. It could not be written:        `reborn` makes an
-    on its way)           another group takes its place               Empty one
-    ====================  ==========================================  ====================  =======================
-
-    A group begins Empty, or Stable if it is loaded with members. A shard that is unloaded drops its groups in whatever
-    state they are.
-    """
-
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
-TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
-    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
-    GroupState.PREPARING_REBALANCE: frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE}),
-    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.STABLE}),
-    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE}),
-    GroupState.DEAD: frozenset(),
-}
-"""The states that may follow each."""
-
-
-class InitialDelay:
-    """The time for which the first rebalance of an empty group waits for more members (KIP-134).
-
-    It grows while some come.
-    """
-
-    __slots__ = ("left_ms", "member_came", "step_ms", "wait_ms")
-
-    def __init__(self, step_ms: int, rebalance_timeout_ms: int) -> None:
-        self.step_ms = step_ms
-        self.wait_ms = step_ms
-        """The present wait, from its beginning or from when it was last prolonged."""
-        self.left_ms = max(rebalance_timeout_ms - step_ms, 0)
-        """The time by which it may still become longer, at most."""
-        self.member_came = False
-
-    def prolong(self) -> bool:
-        """To be called when `wait_ms` is over.
-
-        Returns True to wait once more: a member came meanwhile, and time is left.
-        """
-        if not self.member_came or not self.left_ms:
-            return False
-        self.member_came = False
-        waited_ms, self.wait_ms = self.wait_ms, min(self.step_ms, self.left_ms)
-        self.left_ms = max(self.left_ms - waited_ms, 0)
-        return True
-
-
-class Replacement:
-    """A static member's next incarnation in a Stable group (KIP-345), while its record is on the way to the log.
-
-    Only one is under way at a time, for the next record is made from what this one leaves. Later requests wait here.
-    """
-
-    __slots__ = ("in_flight", "waiting")
-
-    def __init__(self) -> None:
-        self.in_flight = False
-        self.waiting: list[ParkedJoin] = []
-
-    def begin(self) -> None:
-        """A replacement's record was handed to the log."""
-        self.in_flight = True
-
-    def wait(self, parked: ParkedJoin) -> None:
-        """Keep a request for another replacement until `end`."""
-        self.waiting.append(parked)
-
-    def end(self) -> list[ParkedJoin]:
-        """The record's outcome is known. The requests that have waited: they are to be handled anew."""
-        self.in_flight = False
-        waiting, self.waiting = self.waiting, []
-        return waiting
 
 
 _DEAD, _EMPTY, _COMPLETING = GroupState.DEAD, GroupState.EMPTY, GroupState.COMPLETING_REBALANCE

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.member import Member, ParkedJoin
 from actors.coordinator.classic.messages import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse, join_error
 from actors.coordinator.classic.rebalance import Rebalancer
 from actors.coordinator.classic.records import GroupPut
+from actors.coordinator.classic.states import GroupState
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.record_fields import fits

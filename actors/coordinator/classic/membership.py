@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -13,6 +13,7 @@ from actors.coordinator.classic.messages import (
     leave_response,
 )
 from actors.coordinator.classic.rebalance import Rebalancer
+from actors.coordinator.classic.states import GroupState
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.group import Group
 from actors.coordinator.groups.runtime import GroupRuntime

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.coordinator.classic.group import ClassicGroup, GroupState, InitialDelay
+from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.history import ClassicHistory, RebalancePhase
 from actors.coordinator.classic.member import Member, ParkedJoin, ParkedSync
 from actors.coordinator.classic.messages import SyncGroupResponse, join_error
 from actors.coordinator.classic.records import GroupPut
+from actors.coordinator.classic.states import GroupState
+from actors.coordinator.classic.waits import InitialDelay
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.config import ANNOUNCED_WAIT_MS, NEW_MEMBER_JOIN_TIMEOUT_MS
 from actors.coordinator.groups.runtime import GroupRuntime

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.member import Member, ParkedSync
 from actors.coordinator.classic.messages import SyncGroupRequest, SyncGroupResponse
 from actors.coordinator.classic.rebalance import Rebalancer
 from actors.coordinator.classic.records import GroupPut
+from actors.coordinator.classic.states import GroupState
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.turn import Now, Token

@@ -17,12 +17,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.member import Member
 from actors.coordinator.classic.messages import JoinGroupRequest
 from actors.coordinator.classic.rebalance import Rebalancer
 from actors.coordinator.classic.records import GroupMetadata, GroupPut
 from actors.coordinator.classic.roster import Roster
+from actors.coordinator.classic.states import GroupState
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.consumer.messages import Refusal
 from actors.coordinator.consumer.operations import Draft

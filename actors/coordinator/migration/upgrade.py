@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from actors.coordinator.classic.group import ClassicGroup, GroupState
+from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.member import Member
 from actors.coordinator.classic.messages import SyncGroupResponse, join_error
+from actors.coordinator.classic.states import GroupState
 from actors.coordinator.consumer.messages import Refusal
 from actors.coordinator.consumer.operations import Cluster, Drafted
 from actors.coordinator.consumer.records import (

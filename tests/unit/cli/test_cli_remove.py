@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from actors.cli.brokers import Told
 from actors.cli.main import cli
-from actors.cluster import Cluster, ClusterError
+from actors.cluster import Cluster
 from actors.links.removals import PlannedMove, RemovalOutlook, RemovalStatus
 
 MOVES = (PlannedMove("t", 0, (0, 3), (0, 1)), PlannedMove("t", 4, (3,), (2,)))
@@ -121,10 +120,3 @@ def test_progress_is_said_every_few_seconds_and_what_it_waits_for_at_once(capsys
     now[0] = 10.0
     told(UNDER_WAY)
     assert capsys.readouterr().err != ""
-
-
-def test_a_controller_without_the_command_is_named_for_what_it_is() -> None:
-    """Ray keeps the methods of the process that first started it."""
-    cluster = Cluster("c", SimpleNamespace(), [], owns_ray=False, owner=False)
-    with pytest.raises(ClusterError, match="the controller of cluster 'c' was first started by a release that cannot"):
-        cluster.removal(3)

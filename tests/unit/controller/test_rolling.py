@@ -165,7 +165,7 @@ class Asked:
         self.done: list[Any] = []
         self.spec = spec(**config)
 
-    def __call__(self, method: str, *arguments: Any, timeout_s: float) -> Any:
+    def __call__(self, method: str, *arguments: Any, within_s: float) -> Any:
         if method == "in_force":
             return self.spec, 3
         if method == "status":
@@ -199,8 +199,8 @@ def test_a_broker_that_dies_while_the_order_is_made_is_restarted_too() -> None:
     class Dying(Asked):
         looks = 0
 
-        def __call__(self, method: str, *arguments: Any, timeout_s: float) -> Any:
-            found = super().__call__(method, *arguments, timeout_s=timeout_s)
+        def __call__(self, method: str, *arguments: Any, within_s: float) -> Any:
+            found = super().__call__(method, *arguments, within_s=within_s)
             if method != "status":
                 return found
             self.looks += 1

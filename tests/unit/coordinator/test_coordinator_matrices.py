@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from actors.coordinator.classic.group import TRANSITIONS, ClassicGroup, GroupState
+from actors.coordinator.classic.group import ClassicGroup
+from actors.coordinator.classic.states import TRANSITIONS, GroupState
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.group import IllegalTransitionError
 from actors.coordinator.turn import Now

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator.classic.group import GroupState
 from actors.coordinator.classic.messages import JoinGroupResponse
 from actors.coordinator.classic.records import GroupMetadata, GroupPut
+from actors.coordinator.classic.states import GroupState
 from actors.coordinator.group_types import GROUP_RECORDS, group_shard
 from actors.coordinator.groups.config import CoordinatorConfig
 from actors.coordinator.groups.messages import DeleteTopicOffsetsRequest, OffsetDeleteRequest
