@@ -371,6 +371,8 @@ class ActiveController:
 
     def _broker_lost(self, broker_id: int) -> None:
         lost = self._changes.lost(broker_id)
+        if lost is None and self.over:  # the log has ended with it, and the broker may be with the next controller
+            return
         self._operations.release_acked()
         if broker_id in self.decided.removed:
             self._launcher.kill_broker(broker_id)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OBJECT_STORE_BYTES = 80 << 20
 WARM = (
     "actors.broker.server",
-    "actors.controller.active",
+    "actors.controller.node",
     "actors.offsets_partition.process",
     "actors.members.handler_member",
     "actors.members.range_member",

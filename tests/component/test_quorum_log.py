@@ -21,7 +21,7 @@ from actors.log.files import FileWriter
 from actors.quorum.durable import State
 from actors.quorum.elections import Tuning
 from actors.quorum.log import Entry as QuorumEntry
-from actors.quorum.messages import InstallSnapshot
+from actors.quorum.messages import Append, InstallSnapshot
 from placement.metadata import ClusterMetadata
 from placement.records import ClusterRecord, ControllerEpochRecord, FeatureLevelRecord, RemoveTopicRecord
 from tests.support.controller_world import controller
@@ -250,6 +250,19 @@ def test_an_entry_that_a_follower_cannot_read_ends_its_log(
         assert "'nothing_here'" in str(each.failure)
         assert (each.committed.next_producer_id, each.deadline()) == (0, math.inf)
     assert followers.keys() <= {node for node, _, _ in w.changes}, "their nodes are told"
+
+
+def test_a_voter_that_sees_what_the_rules_exclude_votes_no_more(world: Callable[..., QuorumWorld]) -> None:
+    """Its log, or another one's, is not what was said to be on disk."""
+    w = world(3)
+    log = w.elected()
+    other = next(each.me for each in w.logs.values() if each is not log)
+    w.changes.clear()
+    log.on_message(other, log.me, Append(log.next_epoch, 1, (0, 1), (), 1))
+    assert isinstance(log.failure, MetadataLogError)
+    assert "lead in one epoch" in str(log.failure)
+    assert (log.leads, log.deadline()) == (False, math.inf)
+    assert [node for node, _, _ in w.changes] == [log.me.id], "its node is told"
 
 
 def test_a_change_that_is_decided_when_another_has_committed_comes_after_it(world: Callable[..., QuorumWorld]) -> None:

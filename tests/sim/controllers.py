@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.controller.acceptor import InForce
 from actors.controller.active import ActiveController
+from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.quorum_log import QuorumLog, found, new_cluster
 from actors.controller.metadata.voter_file import open_voter_file
 from actors.controller.node import ControllerNode
@@ -96,6 +97,8 @@ class SimController:
         await node.listen(self.host)
 
     def _failed(self, error: Exception) -> None:
+        if isinstance(error, MetadataLogError):
+            self.cluster.sim.fail("agreement", f"{self.host}: {error}")
         self.cluster.sim.say(f"{self.host} ends: {error}")
         self.cluster.sim.after(0, self.kill)
         self.cluster.sim.after(SECOND, self.start)

@@ -17,6 +17,7 @@ from actors.controller.metadata.voter_file import VoterFile
 from actors.quorum.durable import Piece, State
 from actors.quorum.effects import BecameLeader, Committed, Effect, Persist, Resigned, Restored, Send
 from actors.quorum.elections import Tuning
+from actors.quorum.errors import QuorumError
 from actors.quorum.log import Entry, Snapshot, VoterId, Voters
 from actors.quorum.messages import Message
 from actors.quorum.voter import Voter
@@ -174,8 +175,7 @@ class QuorumLog:
 
     def change(self, after: Voters) -> None:
         """Have other voters, as the leader. Raises NotLeaderError, ChangeRefusedError."""
-        self._voter.change(after, self._clock())
-        self._drive()
+        self._have(lambda now: self._voter.change(after, now))
 
     def deadline(self) -> float:
         """The time at which `on_time` is due, by `clock`; infinite for one voter alone, and once the log has ended."""
@@ -201,19 +201,25 @@ class QuorumLog:
     def on_message(self, sender: VoterId, to: VoterId, message: Message) -> None:
         """Another voter has said this to `to`."""
         if self._failure is None:
-            self._voter.on_message(sender, to, message, self._clock())
-            self._drive()
+            self._have(lambda now: self._voter.on_message(sender, to, message, now))
 
     def on_time(self) -> None:
         """The deadline may have come."""
         if self._failure is None:
-            self._voter.on_time(self._clock())
-            self._drive()
+            self._have(self._voter.on_time)
 
     def close(self) -> None:
         self._file.close()
 
     # --- what the voter wants done ---
+
+    def _have(self, happen: Callable[[float], object]) -> None:
+        """Have the voter hear of something, and do what it wants done then. One whose log is wrong is none any more."""
+        try:
+            happen(self._clock())
+        except QuorumError as error:
+            self._fail(self._wrong(error))
+        self._drive()
 
     def _drive(self) -> None:
         """Do all of it, in its order. Whoever is told of a commit may append: that comes after what is here already."""
@@ -223,7 +229,12 @@ class QuorumLog:
                 self._do(self._effects.popleft())
             except MetadataLogError as error:
                 self._fail(error)
+            except QuorumError as error:
+                self._fail(self._wrong(error))
             self._effects.extend(self._voter.take())
+
+    def _wrong(self, error: QuorumError) -> MetadataLogError:
+        return MetadataLogError(f"{self._file.path}: {error}. This node must not vote with it any more")
 
     def _do(self, effect: Effect) -> None:
         match effect:
