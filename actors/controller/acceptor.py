@@ -56,7 +56,8 @@ class Acceptor:
         self._chance = chance
         self._spoken = spoken
         self._speaker = speaker
-        self._unproved = Unproved(loop)
+        self.unproved = Unproved(loop)
+        """The connections whose other ends have yet to prove themselves."""
         self._speakers: dict[ControlProtocol, Speaker] = {}
         self.listening: asyncio.AbstractServer | None = None
 
@@ -77,7 +78,7 @@ class Acceptor:
         """Stop listening, and close all connections."""
         if self.listening is not None:
             self.listening.close()
-        self._unproved.close()
+        self.unproved.close()
         for protocol in list(self._speakers):
             protocol.close()
 
@@ -95,7 +96,7 @@ class Acceptor:
             self._on_ready,
             self._on_message,
             self._on_lost,
-            self._unproved,
+            self.unproved,
             spoken=self._spoken(),
         )
 

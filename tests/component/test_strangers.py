@@ -137,7 +137,7 @@ async def test_a_flood_of_unproved_connections_ends_no_link_and_stops_no_push(tm
     async with three_brokers(tmp_path) as w:
         await w.create("t", min_insync_replicas="3")
         listeners = [server.replicas._listener for server in w.servers.values()]
-        unproved: list[Any] = [w.controller._unproved, *(each._unproved for each in listeners)]
+        unproved: list[Any] = [w.node.acceptor.unproved, *(each._unproved for each in listeners)]
         ports = [w.port, *(each._server.sockets[0].getsockname()[1] for each in listeners)]  # type: ignore[union-attr]
         sessions: list[ControlProtocol] = list(w.controller._sessions)
         heard = [session.last_heard for session in w.controller.brokers.values()]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from actors.controller.acceptor import InForce
-from actors.controller.active import ACK_WAIT_SECONDS, ActiveController
+from actors.controller.active import ACK_WAIT_SECONDS
 from actors.controller.faults import Faults
 from actors.controller.metadata.frames import Format, encode
 from actors.controller.metadata.log import Log, MetadataLog
-from actors.controller.node import alone
+from actors.controller.node import ControllerNode, alone
 from actors.runtime.environment import REAL, Environment
 from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
@@ -74,8 +74,10 @@ class Launcher:
 
 
 class Controller:
-    def __init__(self, server: ActiveController, launcher: Launcher, port: int, clock: Clock) -> None:
-        self.server = server
+    def __init__(self, node: ControllerNode, launcher: Launcher, port: int, clock: Clock) -> None:
+        assert node.server is not None
+        self.server = node.server
+        self.unproved = node.acceptor.unproved
         self.launcher = launcher
         self.port = port
         self.clock = clock
@@ -124,9 +126,8 @@ async def controller(
         faults=faults or (lambda what, error: met.append(error)),
     )
     port = await node.listen("127.0.0.1")
-    assert node.server is not None
     try:
-        yield Controller(node.server, launcher, port, clock)
+        yield Controller(node, launcher, port, clock)
         for error in met:
             raise error
     finally:
