@@ -22,7 +22,7 @@ from benchmarks import page
 from benchmarks.common import note
 from benchmarks.figures import QUICK, Figures, Pace, Spec
 from benchmarks.model import Part, Report
-from tests.compat.peers import KAFKA_VERSION
+from tests.compat.apache_kafka import KAFKA_VERSION
 
 ALL = (
     "commit_core",

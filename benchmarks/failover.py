@@ -22,7 +22,8 @@ from benchmarks.model import Better, Budget
 from benchmarks.servers import THREE_REPLICAS, Cluster, Plan
 from tests.chaos.light import Members
 from tests.chaos.run import free_base_port
-from tests.compat.peers import ApacheKafka, Coterie
+from tests.compat.apache_kafka import ApacheKafka
+from tests.compat.peers import Coterie
 from tests.compat.raw import create_topics
 
 GROUPS = 50

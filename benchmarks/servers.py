@@ -14,7 +14,7 @@ import psutil
 from actors.wire.messages import MetadataRequest
 from benchmarks.common import Entry, Load, run_load, temporary_folder
 from benchmarks.figures import OURS, PEER
-from tests.compat import peers
+from tests.compat import apache_kafka, peers
 from tests.compat.peers import UnavailableError
 from tests.compat.processes import end_family
 from tests.compat.raw import Raw
@@ -87,7 +87,7 @@ class Plan:
         return peers.Coterie(folder / "coterie-data", self.brokers, self.port, config)
 
     def _kafka(self, folder: Path) -> Cluster:
-        kafka = peers.ApacheKafka(folder, self.nodes, self.config)
+        kafka = apache_kafka.ApacheKafka(folder, self.nodes, self.config)
         kafka.format()
         return kafka
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.common import fill, note, temporary_folder
 from benchmarks.figures import OURS, PEER, Figures, Pace, Spec
 from benchmarks.model import Better, Budget
-from tests.compat.peers import UnavailableError, spark_connector_settings
+from tests.compat.apache_kafka import spark_connector_settings
+from tests.compat.peers import UnavailableError
 from tests.compat.raw import create_topics
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from benchmarks.figures import OURS, PEER, Figures, Pace, Spec
 from benchmarks.groups import Formed
 from benchmarks.model import Better, Budget
 from benchmarks.servers import ONE_REPLICA, Cluster, cpu_s, loaded
-from tests.compat import peers
+from tests.compat import apache_kafka, peers
 from tests.compat.peers import UnavailableError, free_ports
 from tests.compat.raw import create_topics
 from tests.support.authority import Authority
@@ -161,7 +161,7 @@ def _ours(stack: contextlib.ExitStack, folder: Path, store: dict[str, str], cafi
 def _kafka(stack: contextlib.ExitStack, store: dict[str, str], cafile: str) -> _Side:
     protocols = "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT"  # beside SSL, the controller's has no default
     config = {**store, "listener.security.protocol.map": protocols}
-    kafka = peers.ApacheKafka(stack.enter_context(temporary_folder()), config=config, listeners=("SSL",))
+    kafka = apache_kafka.ApacheKafka(stack.enter_context(temporary_folder()), config=config, listeners=("SSL",))
     kafka.format()
     stack.callback(kafka.stop)
     kafka.start()

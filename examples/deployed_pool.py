@@ -8,7 +8,7 @@ With a cluster that `coterie up` runs:
     python examples/deployed_pool.py stop
 
 Kill what you like meanwhile: a member, the pool's supervisor, a broker, or all of it at once and `coterie up` again.
-`deploy` once more, with another `handle`, has the new version go through the members one at a time.
+Run `deploy` once more with another `handle`: the new version replaces the members one at a time.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 Every flight that left New York in 2013 becomes a record of a 12-partition topic, keyed by carrier and tail number. A
 ConsumerPool of three computes departure delays per carrier while a fourth member joins and one is killed with SIGKILL.
 A confluent-kafka client reads the same topic as a group of its own. Then the cluster is stopped, started on the same
-data, and goes on from the committed offsets. At last a Spark job reads the flights as a third group, and loses an
+data, and goes on from the committed offsets. Finally a Spark job reads the flights as a third group, and loses an
 executor on the way; where Spark is not installed, a line says so instead. All results are compared with what pandas
 computes; the exit code is 1 if anything is missing.
 """

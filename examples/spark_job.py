@@ -3,7 +3,7 @@ r"""A Spark job for `ray job submit`: reads a topic as a consumer group, and kee
     ray job submit --address http://HEAD:8265 --working-dir examples -- \
         python spark_job.py --topic orders --group archive --output /shared/orders
 
-It finds Coterie's cluster on the Ray it runs on. It reads to the end of what is there; submitted again, it goes on from
+It finds Coterie's cluster on the Ray it runs on, and reads to the end of the topic. Submitted again, it goes on from
 there. With --every "10 seconds" it goes on until `ray job stop`. Every Ray node needs Coterie installed; --working-dir
 must not have a package called `actors`.
 """

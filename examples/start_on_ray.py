@@ -2,9 +2,9 @@
 
     python start_on_ray.py --nodes 3 --data-dir /var/lib/coterie --security secure --secret-file /etc/coterie/secret
 
-For clusters whose nodes join one after the other, as with `ray up` and KubeRay. Run it on the head node: the metadata
-is where it runs, and so is the first broker, if the head gets one. It ends when clients can connect; `coterie down`
-ends what it started.
+It is for clusters whose nodes join one after the other, as with `ray up` and KubeRay. Run it on the head node: the
+metadata is kept on the node where it runs, and the first broker is there, too, if the head gets one. It ends when
+clients can connect; `coterie down` ends what it started.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The placement of a group on a partition, a partition on brokers, a broker on a Ray node."""
+"""The placement of groups on partitions, of partitions on brokers, and of brokers on Ray nodes."""

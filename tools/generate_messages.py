@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.compat.peers import kafka_clients_jar
+from tests.compat.apache_kafka import kafka_clients_jar
 
 WIRE = Path(__file__).resolve().parent.parent / "actors" / "wire"
 

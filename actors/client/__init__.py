@@ -1,4 +1,4 @@
-"""Kafka clients for any broker: Consumer, Producer, Admin. Nothing here imports ray or knows our own brokers."""
+"""Kafka clients for any broker: Consumer, Producer, Admin. Nothing here imports ray or our own brokers."""
 
 from actors.client.admin.admin import Admin
 from actors.client.consumer.consumer import Consumer

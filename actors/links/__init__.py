@@ -1,6 +1,7 @@
-"""Our own protocols.
+"""The protocols between our own processes.
 
-Broker and shard speak `relay`, controller and broker `control`, leader and follower `replication`.
-Each has its messages as frozen dataclasses, and one table that encodes and decodes them (`codec`). `operations` are
-what brokers have the controller do; `connection` carries the last two links, once both ends have proved themselves.
+Broker and shard speak `relay`, controller and broker `control`, leader and follower `replication`, a pool and its
+members `member`. The messages of each are frozen dataclasses, with one table that encodes and decodes them (`codec`).
+`operations` are the requests of brokers to the controller. `connection` carries `control` and `replication`, after both
+ends have proved that they know the cluster's secret (`proof`).
 """

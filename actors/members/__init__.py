@@ -1,1 +1,1 @@
-"""Members of groups in Ray actors: pools, which call a handler, and members that hold ranges for Spark and Ray Data."""
+"""Members of groups in Ray actors: pools, which call a handler, and members for Spark and Ray Data."""

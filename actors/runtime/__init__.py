@@ -1,1 +1,1 @@
-"""The common parts of all actor processes, and all that is known of Ray's start, connection and processes."""
+"""The common parts of all actor processes, and the code that starts Ray, connects to it and knows its processes."""

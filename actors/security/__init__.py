@@ -1,1 +1,1 @@
-"""Authentication and authorization: pure rules, without clock, chance, socket or file."""
+"""Authentication and authorization: pure rules, without clock, randomness, sockets or files."""

@@ -1,6 +1,6 @@
 """Settings: one table with type, default, range and meaning, from which checks, `--help` and the docs are made.
 
-Nothing here knows of brokers, files or messages; nothing of Coterie is imported.
+This package knows nothing of brokers, files or messages, and imports nothing else of Coterie.
 """
 
 from actors.settings.broker import SECTION_OF, SECTIONS, SETTINGS

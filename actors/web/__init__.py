@@ -1,9 +1,9 @@
-"""HTTP ports of ours, for browsers and for Prometheus: how many may ask, for how long, and by which names.
+"""Our HTTP ports, for browsers and Prometheus: limits on connections and time, and the allowed host names.
 
-    serving     an ASGI app on a socket, in the loop that runs
-    callers     the connections of one port: bounds, and deadlines for requests and for unread answers
-    hosts       by which names we may be called
-    proxies     whose word is taken for the address of who asks
+    serving     an ASGI app on a socket, in the running loop
+    callers     the connections of one port: limits, and deadlines for requests and for unread answers
+    hosts       the host names by which requests may address us
+    proxies     the proxies that are trusted to name a client's address
 
-The app's answers are not this room's affair (`console`, `monitor/exposition`).
+The apps themselves are elsewhere (`console`, `monitor/exposition`).
 """

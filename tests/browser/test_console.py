@@ -21,7 +21,8 @@ from actors.runtime.environment import REAL, Clock
 from tests.browser.conftest import Window, Windows
 from tests.support.console_users import Users
 from tests.support.served_console import served_console
-from tests.support.synthetic_source import SyntheticDesk, SyntheticSource
+from tests.support.synthetic_desk import SyntheticDesk
+from tests.support.synthetic_source import SyntheticSource
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "console"
 NOON = 1_795_003_200_000

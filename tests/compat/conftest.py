@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from tests.compat import peers as peer_module
+from tests.compat import named_peers
 from tests.compat.peers import Peer, UnavailableError
 from tests.compat.remote import Remote, start_remote
 from tests.compat.secure import SecurePeer, secure_peer
@@ -82,7 +82,7 @@ class Running(Generic[T]):
 
 def _peer(kind: str, folder: Path) -> contextlib.AbstractContextManager[Peer]:
     config = {**PATIENT, "coterie.log.format": "json"} if kind == "coterie" else None
-    return peer_module.start(kind, folder, config)
+    return named_peers.start(kind, folder, config)
 
 
 @pytest.fixture(scope="package")

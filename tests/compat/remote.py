@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.compat.apache_kafka import QUICK_JAVA, kafka_jars, kafka_tools_jars
 from tests.compat.driving import OPERATION_TIMEOUT_S, Member, Records
-from tests.compat.peers import HERE, QUICK_JAVA, built, kafka_jars, kafka_tools_jars
+from tests.compat.peers import HERE, built
 from tests.compat.processes import end_process, spawn
 from tests.compat.raw import await_topics
 from tests.compat.secure import ALLOWED_URLS

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from actors.client import Admin
 from actors.security.acl import AclOperation, PatternType
-from tests.compat.peers import QUICK_JAVA, ApacheKafka, coterie, free_ports
+from tests.compat.apache_kafka import QUICK_JAVA, ApacheKafka
+from tests.compat.peers import coterie, free_ports
 from tests.support.acls import GROUP, TOPIC, allowed
 from tests.support.authority import Authority, Pem
 from tests.support.tokens import AUDIENCE, ISSUER, everything

@@ -30,7 +30,7 @@ from actors.security import acl as ours
 from actors.security.acl import Acl, AclFilter
 from actors.wire.api_keys import ApiKey
 from actors.wire.messages import OffsetCommitRequest, OffsetFetchRequest
-from tests.compat import peers as peer_module
+from tests.compat import named_peers
 from tests.compat.peers import Peer, UnavailableError
 from tests.compat.raw import Raw, api_versions, serving_coordinator
 from tests.compat.remote import TOOLS, Remote, run_tools
@@ -60,7 +60,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder: Path = tmp_path_factory.mktemp(f"acls-{request.param}")
     more = PATIENT if request.param == "coterie" else {}
     try:
-        with peer_module.start(request.param, folder, CONFIG | more) as peer:
+        with named_peers.start(request.param, folder, CONFIG | more) as peer:
             yield peer
     except UnavailableError as reason:
         pytest.skip(f"{request.param} cannot run here: {reason}")

@@ -11,7 +11,8 @@ from actors.wire.api_keys import ApiKey
 from actors.wire.codec import ApiMessage
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import _schema, message_class
-from tests.compat.peers import ROOT, UnavailableError, kafka_clients_jar, kafka_jars
+from tests.compat.apache_kafka import kafka_clients_jar, kafka_jars
+from tests.compat.peers import ROOT, UnavailableError
 from tests.compat.remote import Remote
 from tests.support.random_messages import random_message
 from tools.generate_messages import Schema, build

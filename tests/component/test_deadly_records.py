@@ -21,8 +21,8 @@ from actors.links.member_deaths import Committed, InHand, Span
 from actors.members.deaths import Deaths
 from actors.members.handler_member import MemberSpec
 from actors.members.slots import Slot, Together, Version
-from tests.component.test_pool_supervision import Actors
 from tests.support.member import T0, Member, arrow, record
+from tests.support.pool_slots import Actors
 
 COUNT = 40
 IN_HAND = Span("t", 0, 5, 6)

@@ -16,10 +16,10 @@ from actors.members.hindered import Hindered
 from actors.members.logs.journal import Journal
 from actors.members.slots import Slot, Together, Version
 from actors.runtime.environment import REAL, Clock, Environment
-from tests.component.test_pool_supervision import Actors
 from tests.support.client_broker import ScriptedBroker, broker
 from tests.support.consuming import wait_for
 from tests.support.member import T0, Flaky, Member, record
+from tests.support.pool_slots import Actors
 
 SPEC = MemberSpec(("t",), "g", "host:1")
 

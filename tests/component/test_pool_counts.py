@@ -11,7 +11,7 @@ from actors.links.member_counts import Committing, Done
 from actors.links.member_deaths import InHand
 from actors.members.handler_member import MemberSpec
 from tests.component.test_pool_deaths import Dying
-from tests.component.test_pool_supervision import Actor, Actors, Renewed, until
+from tests.support.pool_slots import Actor, Actors, Renewed, until
 
 FIRST = 7
 """The records that each member has handled by its first report."""

@@ -11,7 +11,7 @@ from actors.links.member import MemberReport
 from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand, Notes, Span
 from actors.members.member_link import LEASH_SECONDS
-from tests.component.test_pool_supervision import Actors, Renewed, until
+from tests.support.pool_slots import Actors, Renewed, until
 
 SPAN = Span("t", 0, 5, 9)
 HAS_RECORDS = InHand((SPAN,))

@@ -27,7 +27,8 @@ from actors.web.callers import Bounds
 from actors.web.serving import Certificate, Served, listen, serve
 from tests.support.authority import Authority
 from tests.support.runtime_helpers import until
-from tests.support.synthetic_source import SyntheticDesk, SyntheticSource
+from tests.support.synthetic_desk import SyntheticDesk
+from tests.support.synthetic_source import SyntheticSource
 
 SILENT = 300
 """Connections of an attacker: more than a port had places for."""

@@ -12,7 +12,8 @@ import pytest
 from actors.cluster import Cluster
 from actors.members.deployment.deployed import DeployedPool
 from actors.members.deployment.description import PoolState
-from tests.compat.peers import UnavailableError, apache_kafka
+from tests.compat.apache_kafka import apache_kafka
+from tests.compat.peers import UnavailableError
 from tests.ray.fed import SIZE, Fed, Stopping, all_at_work, deploy, kill_supervisor, members_of, newer
 from tests.ray.handlers import Newer
 from tests.ray.support import assert_gone, wait_until

@@ -22,8 +22,9 @@ from actors.client import Admin
 from actors.cluster import WARM, Cluster
 from actors.runtime import ray_runtime
 from spark_bridge.spark_config import UI
-from tests.compat.peers import UnavailableError, spark_connector_settings
-from tests.compat.peers import start as start_peer
+from tests.compat.apache_kafka import spark_connector_settings
+from tests.compat.named_peers import start as start_peer
+from tests.compat.peers import UnavailableError
 from tests.spark.support import FAST, FAST_SPARK, JOB_SERVER, SMALL, assert_gone, jvms
 
 if TYPE_CHECKING:

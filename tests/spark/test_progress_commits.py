@@ -19,7 +19,7 @@ from spark_bridge import commit_progress, lag
 from spark_bridge.java import java_environment
 from spark_bridge.progress import GroupOffsets
 from spark_bridge.publishing import Publisher
-from tests.compat.peers import spark_connector_settings
+from tests.compat.apache_kafka import spark_connector_settings
 from tests.spark.history import read_history
 from tests.spark.streams import PARTITIONS, committed, ends, make_topic, send
 from tests.spark.support import FAST_JVM, ROOT, assert_gone, descendants, wait_until

@@ -197,3 +197,14 @@ def _share(data: bytes, topics: Sequence[Topic]) -> str:
     found = by_id(read_assignment(data).partitions, image)
     assert by_name(found, image) == dict(read_assignment(data).partitions)
     return shown(found)
+
+
+def mixed(**fields: object) -> MixedDriver:
+    """C1 (classic, static as i-1) has 0-2 and A has 3-5, all stable at 6."""
+    driver = MixedDriver(Classic("C1", "0-5", group_instance_id="i-1"), **fields)  # type: ignore[arg-type]
+    assert driver.told("A e0 join") == "e6 asg -"
+    assert driver.classic("C1 join") == "g6"
+    assert driver.classic("C1 sync g6") == "0-2"
+    assert driver.told("A e6") == "e6 asg 3-5"
+    driver.advance(1_100)
+    return driver

@@ -7,7 +7,8 @@ from actors.console.rights import Entitled
 from actors.console.sessions import Visitor
 from actors.runtime.environment import REAL, Clock
 from actors.settings.secret import Secret
-from tests.support.synthetic_source import SyntheticDesk, SyntheticSource
+from tests.support.synthetic_desk import SyntheticDesk
+from tests.support.synthetic_source import SyntheticSource
 
 
 class Users:

@@ -1,15 +1,11 @@
-"""A cluster that does not exist, for the console: everything it can show, moving with the clock that is handed in."""
+"""A cluster that does not exist answers the console, and moves with the clock that is handed in. Holds no tests."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-from actors.client.admin.offset_plans import Log, to_earliest, to_latest
-from actors.client.records import ConsumerRecord, TopicPartition
-from actors.console.desk import DeskError, LoggedOutError, Preview, Records, Rights, Wish
 from actors.links.operations import Operation, Result
 from actors.links.views import (
     BrokerView,
@@ -36,58 +32,12 @@ from actors.links.views import (
     TopicRow,
     TopicRows,
     TopicView,
-    Waited,
 )
 from actors.runtime.environment import REAL, Clock
+from tests.support.synthetic_rebalances import rebalances
+from tests.support.synthetic_world import GROUPS, HOSTS, HOUR, MINUTE, NODES, TOPICS, Made, client_id, member_id
 
 R = TypeVar("R", bound=Result)
-
-NODES = ("3f2a9c41d07be55a", "b81e04f6aa2c9913", "07c5d2e8814fbb60")
-HOSTS = ("10.0.0.11", "10.0.0.12", "10.0.0.13")
-MINUTE = 60_000
-HOUR = 60 * MINUTE
-
-
-@dataclass(frozen=True)
-class Made:
-    """A group that is made up."""
-
-    name: str
-    state: str
-    kind: str
-    members: int
-    topics: tuple[str, ...]
-    lag: int
-    rate: float
-    """Records in a second, from which the lag in seconds follows."""
-    swing: float = 0.3
-    rebalances: int = 0
-
-
-GROUPS = (
-    Made("billing", "Stable", "consumer", 4, ("orders", "payments"), 18_420, 210.0, 0.6, 3),
-    Made("shipping", "PreparingRebalance", "pool", 5, ("orders",), 3_180, 160.0, 0.5, 4),
-    Made("archive", "Stable", "spark", 3, ("orders", "payments", "clicks"), 96_300, 1400.0, 0.8, 1),
-    Made("fraud-scores", "Stable", "pool", 8, ("payments",), 42, 310.0, 0.9, 0),
-    Made("recommendations", "Stable", "pool", 6, ("clicks",), 1_260_400, 2300.0, 0.2, 2),
-    Made("search-index", "Stable", "consumer", 2, ("products",), 0, 12.0, 0.0, 0),
-    Made("emails", "Stable", "consumer", 3, ("orders",), 15, 80.0, 0.7, 1),
-    Made("warehouse-sync", "CompletingRebalance", "consumer", 2, ("stock",), 730, 25.0, 0.4, 6),
-    Made("nightly-report", "Empty", "spark", 0, ("payments",), 512_000, 0.0, 0.1, 0),
-    Made("audit", "Empty", "simple", 0, ("logins",), 88, 0.0, 0.0, 0),
-    Made("experiments", "Empty", "consumer", 0, ("clicks",), 4_020_113, 0.0, 0.05, 0),
-    Made("gps-smoothing", "Stable", "pool", 12, ("positions",), 5_900, 4200.0, 0.5, 1),
-)
-TOPICS = {
-    "clicks": (24, 3, 48_200_114, 230),
-    "logins": (3, 3, 901_233, 140),
-    "orders": (6, 3, 2_812_007, 410),
-    "payments": (6, 3, 1_904_551, 350),
-    "positions": (48, 1, 310_882_910, 96),
-    "products": (3, 3, 88_120, 1800),
-    "stock": (4, 3, 402_913, 220),
-}
-"""Partitions, replicas, records and bytes of a record."""
 
 
 @dataclass
@@ -205,7 +155,7 @@ class SyntheticSource:
             "spark": f"executor {n + 1}, pid {52_010 + n} on node {NODES[n % 3][:6]}",
         }.get(made.kind, "")
         return MemberView(
-            _member_id(made, n), None, self.hostile or _client(made, n), f"/{HOSTS[n % 3]}", assignment, process
+            member_id(made, n), None, self.hostile or client_id(made, n), f"/{HOSTS[n % 3]}", assignment, process
         )
 
     def _group(self, name: str, now: int) -> GroupView:
@@ -252,107 +202,7 @@ class SyntheticSource:
         return tuple(found)
 
     def _rebalances(self, made: Made, now: int) -> tuple[ClassicRebalanceView, ...]:
-        base = self.began_ms or now
-        found = []
-        if made.rebalances:
-            found += [
-                ClassicRebalanceView(
-                    made.name,
-                    base - 52 * MINUTE,
-                    11,
-                    "a member joined",
-                    _member_id(made, 0),
-                    _client(made, 0),
-                    "/10.0.0.11",
-                    base - 52 * MINUTE + 3_020,
-                    base - 52 * MINUTE + 3_190,
-                    3,
-                    came=tuple(_member_id(made, n) for n in range(3)),
-                    waited=(Waited(_member_id(made, 2), "join", 2_980, _client(made, 2), "/10.0.0.13"),),
-                ),
-                ClassicRebalanceView(
-                    made.name,
-                    base - 26 * MINUTE,
-                    12,
-                    "a session ended: no heartbeat for 45 s",
-                    _member_id(made, 21),
-                    _client(made, 21),
-                    "/10.0.0.12",
-                    base - 26 * MINUTE + 8_400,
-                    base - 26 * MINUTE + 9_020,
-                    3,
-                    expelled=(_member_id(made, 21),),
-                    waited=(
-                        Waited(_member_id(made, 1), "join", 8_350, _client(made, 1), "/10.0.0.12"),
-                        Waited(_member_id(made, 0), "join", 1_200, _client(made, 0), "/10.0.0.11"),
-                    ),
-                ),
-                ClassicRebalanceView(
-                    made.name,
-                    base - 19 * MINUTE,
-                    13,
-                    "a member joined",
-                    _member_id(made, 3),
-                    _client(made, 3),
-                    "/10.0.0.11",
-                    base - 19 * MINUTE + 1_450,
-                    base - 19 * MINUTE + 1_700,
-                    4,
-                    came=(_member_id(made, 3),),
-                    left=(),
-                    waited=(Waited(_member_id(made, 0), "join", 1_410, _client(made, 0), "/10.0.0.11"),),
-                ),
-            ]
-        if made.rebalances > 3:
-            found.append(
-                ClassicRebalanceView(
-                    made.name,
-                    base - 4 * MINUTE,
-                    14,
-                    "a member left",
-                    _member_id(made, 22),
-                    _client(made, 22),
-                    "/10.0.0.13",
-                    base - 4 * MINUTE + 700,
-                    base - 4 * MINUTE + 910,
-                    4,
-                    left=(_member_id(made, 22),),
-                )
-            )
-        if made.state == "PreparingRebalance":
-            found.append(
-                ClassicRebalanceView(
-                    made.name,
-                    now - 8_000 - now % 18_000,
-                    15,
-                    "a member joined",
-                    _member_id(made, 4),
-                    _client(made, 4),
-                    "/10.0.0.12",
-                    waited=(
-                        Waited(_member_id(made, 1), "join", 8_000 + now % 18_000, _client(made, 1), "/10.0.0.12"),
-                        Waited(_member_id(made, 3), "join", 8_000 + now % 18_000, _client(made, 3), "/10.0.0.11"),
-                    ),
-                    members=5,
-                    came=(_member_id(made, 4),),
-                )
-            )
-        if self.killed_ms is not None and made.name == "billing":
-            found.append(
-                ClassicRebalanceView(
-                    made.name,
-                    self.killed_ms,
-                    14,
-                    "a session ended: no heartbeat for 45 s",
-                    "killed-77e1",
-                    "billing-api",
-                    "/10.0.0.13",
-                    self.killed_ms + 2_100,
-                    self.killed_ms + 2_300,
-                    3,
-                    expelled=("killed-77e1",),
-                )
-            )
+        found = rebalances(made, self.began_ms or now, now, self.killed_ms)
         if self.hostile:
             found = [replace(each, reason=self.hostile, client_id=self.hostile) for each in found]
         return tuple(found)
@@ -494,75 +344,3 @@ class SyntheticSource:
 
 def _group_id(row: GroupRow) -> str:
     return row.group_id
-
-
-def _member_id(made: Made, n: int) -> str:
-    return f"{_client(made, n)}-{(n * 0x9E3779B1 + 0x3F21C07A) % 2**32:08x}-1a41-441d-831e-85f266afbc{n:02x}"
-
-
-def _client(made: Made, n: int) -> str:
-    return {"pool": f"{made.name}-{n}", "spark": f"spark-{made.name}-{n}"}.get(made.kind, f"{made.name}-api")
-
-
-@dataclass
-class SyntheticDesk:
-    """Records and resets of that cluster. `moved` keeps the offsets that were reset."""
-
-    may: Rights = field(default_factory=Rights)
-    settings: bool = True
-    """True if the owner may describe settings."""
-    logged_out: bool = False
-    moved: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
-    active: tuple[str, ...] = ("billing",)
-    closed: bool = False
-    value: bytes | None = None
-    now_ms: int = 1_769_867_100_000
-    """The time of the last records."""
-
-    async def rights(self) -> Rights:
-        if self.logged_out:
-            raise LoggedOutError("The brokers do not know you any more: please log in again.")
-        return self.may
-
-    async def sees_settings(self, topic: str) -> bool:
-        return self.settings
-
-    async def records(self, partition: TopicPartition, start: int | None, count: int) -> Records:
-        if partition.partition > 47:
-            raise DeskError(f"there is no partition {partition.topic}-{partition.partition}")
-        log = Log(46_866, 468_667)
-        first = max(log.latest - count if start is None else start, log.earliest)
-        return Records(log, tuple(self._record(partition, at) for at in range(first, min(first + count, log.latest))))
-
-    def _record(self, tp: TopicPartition, offset: int) -> ConsumerRecord:
-        order = {"order": offset, "customer": f"customer-{offset % 97}", "items": [{"sku": f"K-{offset % 31}", "n": 2}]}
-        values = (
-            json.dumps(order).encode(),
-            f"order {offset} shipped".encode(),
-            bytes([0, 255, 17, 34]) * 9,
-            None,
-        )
-        value = self.value if self.value is not None else values[(0, 0, 1, 0, 2, 0, 1, 3)[offset % 8]]
-        headers = [("trace", b"4bf92f3577b34da6")] if offset % 3 == 0 else []
-        key = f"customer-{offset % 97}".encode()
-        return ConsumerRecord(
-            tp.topic, tp.partition, 3, offset, self.now_ms - (468_668 - offset) * 350, 0, key, value, headers, 10, 10
-        )
-
-    async def preview(self, wish: Wish) -> Preview:
-        topics = wish.topics or next(each.topics for each in GROUPS if each.name == wish.group_id)
-        logs = {
-            TopicPartition(topic, n): Log(100 * n, 5000 + 100 * n) for topic in topics for n in range(TOPICS[topic][0])
-        }
-        committed = {tp: log.latest - 1200 for tp, log in logs.items()}
-        if wish.aim == "time" and "T" not in wish.value:
-            raise DeskError(f"{wish.value!r} is not a time such as 2026-01-31T13:45:00.000")
-        plan = to_latest(logs) if wish.aim == "latest" else to_earliest(logs)
-        refusal = f"{wish.group_id} has members. Stop them first." if wish.group_id in self.active else ""
-        return Preview(wish, plan.offsets, committed, logs, (), refusal)
-
-    async def reset(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:
-        self.moved[group_id] = offsets
-
-    async def close(self) -> None:
-        self.closed = True

@@ -1,4 +1,5 @@
-"""Damaged batches of this broker's logs: reports of them, and their mending.
+"""Damaged batches in this broker's logs: reports of them, and their repair.
 
-`actors/log/checking` finds them when they are read. Nothing is given out that was found damaged.
+`actors/log/checking` finds them when they are read; `scrubbing` reads the logs that nobody else reads. A damaged batch
+is never sent.
 """

@@ -1,6 +1,6 @@
-"""Replication at work in a broker: links to other brokers, and the replicas of partitions driven over them.
+"""Replication in a broker: links to other brokers, and the replicas of partitions that exchange messages over them.
 
-The rules are in actors/log/replication; here are the sockets, the clock and what the controller says. No Ray.
+The rules are in actors/log/replication; this package has the sockets, the clock and the controller's images. No Ray.
 """
 
 from actors.broker.replication.manager import ReplicaManager

@@ -1,1 +1,1 @@
-"""The consumer: fetches, positions and commits of a member, and `ranges`, which reads without a group."""
+"""The consumer: fetches, positions and commits. `ranges` reads without a group."""

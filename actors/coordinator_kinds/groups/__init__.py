@@ -1,7 +1,8 @@
-"""The kind of coordinator that consumer groups have: `__consumer_offsets`, whose partitions are coordinated by a shard.
+"""The coordinator of groups: each partition of `__consumer_offsets` has a shard.
 
-`service` stands before the shard in its process, `rebalances` is what it tells the broker of them, and
-`record_codec` how the log becomes state and changes of the state records. `actors.group_api` reads the requests.
+In a shard's process, `service` stands in front of the shard, `rebalances` reports rebalances to the broker, and
+`record_codec` turns records of the log into state, and changes of the state into records. `actors.group_api` reads the
+requests.
 """
 
 from __future__ import annotations

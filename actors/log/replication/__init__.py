@@ -1,15 +1,15 @@
 """Replication of one partition's log: the rules by which a leader and its followers keep the same records.
 
-Of a partition's replicas one leads: the controller names it, under a leader epoch that grows with each election. The
-leader appends what clients write and pushes it to the followers, which keep the same records at the same offsets. The
-aim: what has been acknowledged with acks=all survives the loss of min.insync.replicas - 1 brokers, and no reader ever
-sees it change.
+One of a partition's replicas leads: the controller names it, under a leader epoch that grows with each election. The
+leader appends the records of clients and pushes them to the followers, which keep the same records at the same offsets.
+The aim: a record that was acknowledged with acks=all survives the loss of min.insync.replicas - 1 brokers, and no
+reader ever sees it change.
 
-**The high watermark.** Records below it are committed: consumers may read them, and no replica will ever cut them off.
-It is the least log end over the in-sync set, the replicas that keep up and may lead next; each member's log end is what
-it has acknowledged. A new leader first waits until all members have acknowledged, under its own epoch, everything
-that stood in its log when the epoch began. Until then its watermark may be behind one that clients have seen (KIP-207).
-It also stands still while the set has fewer members than min.insync.replicas (KIP-966).
+**The high watermark.** Records below it are committed: consumers may read them, and no replica will ever truncate them.
+It is the least log end over the in-sync set, which are the replicas that keep up and may lead next; a member's log end
+is the one that it has acknowledged. A new leader first waits until all members have acknowledged, under its own epoch,
+everything that stood in its log when the epoch began. Until then its watermark may be behind one that clients have seen
+(KIP-207). The watermark also stands still while the set has fewer members than min.insync.replicas (KIP-966).
 
 **The in-sync set.** It is recorded by the controller; the leader proposes changes (KIP-497). It drops a follower that
 has not been caught up for replica.lag.time.max.ms, so that a dead one holds nobody up, and takes in one that has
@@ -23,21 +23,21 @@ the follower has there, the logs are the same up to it, because each epoch had o
 offset once (KIP-101). The follower then appends what is new, takes over watermark and log start, and answers MATCHED
 with its log end. Otherwise it answers MISMATCHED and says where each of its epochs ends. The leader finds the largest
 epoch they share, and pushes again from where that ends in the shorter log; so the two come together in few steps. The
-follower cuts off its records beyond that, never below its own watermark, unless the election was unclean. Epochs travel
-along with the records: compaction may have left none of an epoch's, and it counts all the same.
+follower cuts off its records beyond that, never below its own watermark, unless the election was unclean. A push also
+carries the epochs themselves, because an epoch counts even if compaction has left none of its records.
 
 **A leader that is no longer one** cannot do harm. Followers answer FENCED to any epoch older than one they know, which
-deposes it; without its followers its watermark does not move; and whether it may still serve at all is a question of
-its lease, which is the broker's business (actors/broker/replication). An acknowledgement counts only for the connection
-and the log it was given for: when either may be another one, the leader forgets what it knew of the follower and asks
-anew. `Push` says which numbers keep late messages off.
+deposes that leader. Without its followers its watermark does not advance. Its lease says whether it may still serve at
+all; leases belong to the broker (actors/broker/replication). An acknowledgement counts only for the connection and the
+log it was given for: when either may be a new one, the leader drops what it knew of the follower and asks again. `Push`
+names the numbers by which late messages are ignored.
 
-**Unlike here**, followers fetch in Kafka. The page docs/decisions tells why leaders push here. The rules are the same,
-and so is what they prevent.
+**In Kafka** followers fetch; here leaders push, for reasons that docs/decisions gives. The rules are the same, and so
+are the faults that they prevent.
 
-`leader` and `follower` are the two sides, `messages` has what they send and what they need of a log. All is sans-IO: no
-clock, no socket, no metadata. Times are arguments (monotonic ms), messages are values, and what the controller says is
-passed in by the driver. So a simulation can take the rules through thousands of failures
+`leader` and `follower` are the two sides, `messages` has their messages, and the interface of a log for them. All is
+sans-IO: no clock, no socket, no metadata. Times are arguments (monotonic ms), messages are values, and the driver
+passes in the controller's decisions. So a simulation can test the rules with thousands of failures
 (tests/support/replication_simulator.py).
 
 Sources: KIP-101 and KIP-279 (truncation by leader epoch), KIP-207 (offsets after an election), KIP-497

@@ -24,7 +24,8 @@ from actors.links.operations import Operation
 from actors.links.views import GetOverview, Overview
 from actors.runtime.environment import Clock
 from tests.support.asgi import Browser
-from tests.support.synthetic_source import R, SyntheticDesk, SyntheticSource
+from tests.support.synthetic_desk import SyntheticDesk
+from tests.support.synthetic_source import R, SyntheticSource
 
 NOW = 1_795_000_000_000
 WINDOW = Window(0, 60_000)

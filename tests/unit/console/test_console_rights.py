@@ -31,7 +31,8 @@ from actors.links.views import (
     TopicView,
 )
 from actors.runtime.environment import Clock
-from tests.support.synthetic_source import R, SyntheticDesk, SyntheticSource
+from tests.support.synthetic_desk import SyntheticDesk
+from tests.support.synthetic_source import R, SyntheticSource
 
 HIDDEN_TOPIC, HIDDEN_GROUP = "payments", "shipping"
 SEEN_GROUP, SEEN_TOPIC = "billing", "orders"

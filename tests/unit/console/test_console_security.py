@@ -18,7 +18,8 @@ from actors.runtime.environment import Clock, Environment
 from tests.support.asgi import Answer, Browser
 from tests.support.console_users import Users
 from tests.support.runtime_helpers import until
-from tests.support.synthetic_source import SyntheticDesk, SyntheticSource
+from tests.support.synthetic_desk import SyntheticDesk
+from tests.support.synthetic_source import SyntheticSource
 
 CHANGE = "/group/reset?id=audit&to=earliest"
 

@@ -36,7 +36,8 @@ from actors.runtime.environment import Clock
 from tests.support.asgi import Browser
 from tests.support.fake_admin import HOST, FakeAdmin
 from tests.support.fake_views import group_row
-from tests.support.synthetic_source import R, SyntheticDesk, SyntheticSource
+from tests.support.synthetic_desk import SyntheticDesk
+from tests.support.synthetic_source import R, SyntheticSource
 
 NOW = 1_795_003_200_000
 CLOCK = Clock(wall_ms=lambda: NOW)

@@ -62,7 +62,7 @@ def test_what_an_end_speaks_fits_into_a_challenge_that_old_builds_take(spoken: S
 @pytest.mark.conformance("N-E-01")
 @pytest.mark.parametrize("role", [role for role in PEERS if role not in ("pool", "member")])
 def test_two_ends_of_any_link_know_what_the_other_speaks(role: Role) -> None:
-    """A member's links have blocking sockets: tests/component/test_member_link.py."""
+    """A member's links have blocking sockets: tests/component/test_member_link_proof.py."""
     one, other = End(role, spoken=NEW), End(PEERS[role][0], spoken=NEWER)
     talk(one, other)
     assert (one.ready, other.ready) == (1, 1)

@@ -29,7 +29,7 @@ from actors.monitor.looks import estimate_of, time_of
 from actors.monitor.metric_rows import group_families, topic_families
 from actors.monitor.offsets_log import FollowedGroup, OffsetsPartition
 from tests.support.examples import examples
-from tests.support.synthetic_source import SyntheticDesk
+from tests.support.synthetic_desk import SyntheticDesk
 from tests.unit.monitor.test_views_made import NOW_MS, ORDERS, picture
 
 LARGEST = 2**63 - 1
