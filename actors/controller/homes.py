@@ -1,7 +1,7 @@
 """The nodes that have the brokers' data: they stand in the metadata, where each controller of a quorum finds them.
 
 Before level QUORUM they are in a file beside the metadata log. The first to keep homes at that level takes over what is
-in the file, and removes it.
+in the file, and removes it. So a person can correct them: what such a file says takes precedence.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from actors.log.files import REAL_WRITER
 from placement.metadata import ClusterMetadata, Home
-from placement.nodes import Node
+from placement.nodes import Node, PlacementError
 from placement.records import QUORUM, BrokerHomeRecord, Record
 
 
@@ -34,8 +34,8 @@ class Homes:
         self._commit = commit
 
     def known(self) -> dict[int, Node]:
-        """The node of each broker's data as it was noted, by broker id. Raises OSError."""
-        return self._in_file() | {broker_id: _node(home) for broker_id, home in self._noted().homes.items()}
+        """The node of each broker's data as it was noted, by broker id. Raises OSError, PlacementError."""
+        return {broker_id: _node(home) for broker_id, home in self._noted().homes.items()} | self._in_file()
 
     def keep(self, nodes: Mapping[int, Node], port: int | None) -> None:
         """Note the nodes of all brokers before they are started there. Raises OSError; then nothing has changed.
@@ -57,8 +57,14 @@ class Homes:
     def _in_file(self) -> dict[int, Node]:
         if not self._file.exists():
             return {}
-        noted: dict[str, list[Any]] = json.loads(self._file.read_text())
-        return {int(broker_id): _node_in_file(*values) for broker_id, values in noted.items()}
+        try:
+            noted: dict[str, list[Any]] = json.loads(self._file.read_text())
+            return {int(broker_id): _node_in_file(values) for broker_id, values in noted.items()}
+        except (ValueError, TypeError, AttributeError) as error:
+            form = '{"0": ["10.0.0.7", null, "label"], "1": ...}'
+            raise PlacementError(
+                f"{self._file} does not say where brokers' data is, as {form} would: {error}"
+            ) from None
 
 
 def noted_in(metadata: ClusterMetadata) -> Noted:
@@ -70,6 +76,12 @@ def _node(home: Home) -> Node:
     return Node("", home.address, 0.0, name=home.name)
 
 
-def _node_in_file(address: str, _port: int, name: str = "", *_: Any) -> Node:
-    """Earlier builds noted no label."""
-    return Node("", address, 0.0, name=name)
+def _node_in_file(values: list[Any]) -> Node:
+    """Earlier builds noted no label. Later values are none of ours."""
+    match values:
+        case [str(address), _, str(name), *_]:
+            return Node("", address, 0.0, name=name)
+        case [str(address), _]:
+            return Node("", address, 0.0)
+        case _:
+            raise ValueError(f"{values!r} is none of these")
