@@ -63,10 +63,11 @@ _METRICS = """\
 
 Generated from the table in `actors/monitor/metric_table.py` by `python -m tools.generate_docs`; do not edit.
 
-What a cluster's Monitor exposes at `/metrics`; [Monitoring](monitoring.md) says how to have it scraped and what to look
-at. Names are Kafka's where Kafka has the figure, as the usual rules of the JMX exporter spell them. Kafka has an
+A cluster's Monitor exposes these metrics at `/metrics`; [Monitoring](monitoring.md) says how to scrape them and what to
+look at. Metrics that Kafka has, too, have the names that the usual rules of the JMX exporter give them. Kafka has an
 endpoint for each broker; here the label `broker` takes its place. Lag and partitions have kafka_exporter's names and
-labels. What begins with `coterie_` nobody else has. What is not known is left out: it is never shown as 0.
+labels. Names that begin with `coterie_` are Coterie's own. A value that is not known is left out; it is never shown as
+0.
 """
 _PROTOCOL = """\
 # Protocol
