@@ -191,7 +191,7 @@ def expected_totals(frame: pd.DataFrame) -> Totals:
 
 
 def first_part(console: Console, servers: str, records: list[tuple[bytes, bytes]]) -> OtherGroup:
-    """Three members handle the flights, a fourth joins, one is killed. Returns the other client, which read them too."""
+    """Three members handle the flights, a fourth joins, one is killed. Returns the other client."""
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics(
             [

@@ -92,7 +92,7 @@ _PROTOCOL_NOTES = """\
 - **Produce** is advertised from version 0 but served from version 3, the first with today's record batches. Older
   librdkafka takes a higher first version as a sign that the broker cannot take lz4, gzip or snappy.
 - **Produce** names each record that the topic does not take, with the reason (KIP-467, from version 8 on): nothing of
-  such a batch is written. At most 10,000 are named.
+  such a batch is written. At most 100 records of a batch are named, and 1,000 in an answer.
 - **Produce** refuses whatever is wrong with a batch behind a checksum that is right as INVALID_RECORD (87), which no
   client tries again. Offset deltas other than 0, 1, 2 and so on are wrong in every codec, and so is data behind a
   compressed frame. Several gzip members or zstd frames are taken, and become one frame.
