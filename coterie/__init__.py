@@ -7,8 +7,8 @@
             admin.create_topics([coterie.NewTopic("orders", num_partitions=12)])
 
 A name is imported when it is first used (PEP 562): a program that only produces imports neither Ray nor Spark.
-`coterie.spark` is the package for Spark jobs, `coterie.errors` has all errors of the clients, `coterie.testing` starts
-a Kafka for a test.
+`coterie.spark` is the package for Spark jobs, `coterie.errors` has all errors of the clients, and `coterie.testing`
+starts a Kafka for a test.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ With a cluster that `coterie up` runs:
     python examples/deployed_pool.py scale 4
     python examples/deployed_pool.py stop
 
-Kill what you like meanwhile: a member, the pool's supervisor, a broker, or all of it at once and `coterie up` again.
-Run `deploy` once more with another `handle`: the new version replaces the members one at a time.
+Kill what you like meanwhile: a member, the pool's supervisor or a broker. Or kill everything at once, and run
+`coterie up` again. Run `deploy` once more with another `handle`: the new version replaces the members one at a time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def deploy(servers: str) -> None:
 
 
 def main() -> None:
-    """Do one of the four."""
+    """Run one of the four commands."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["deploy", "look", "scale", "stop"])
     parser.add_argument("size", type=int, nargs="?", default=2)

@@ -49,8 +49,8 @@ Totals = dict[str, list[int]]  # carrier -> [flights, flights with a delay, sum 
 class DelayTotals:
     """The handler: adds up delays and stores the totals of each partition with the offset they include.
 
-    Totals and offset are one record of a compacted topic. So whoever takes a partition over begins with exactly what
-    was added up before, and drops records it is given again: at-least-once delivery, counted once.
+    Totals and offset are one record of a compacted topic. So a member that takes a partition over begins with exactly
+    what was added up before, and drops records that it is given again: delivered at least once, counted once.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -86,7 +86,7 @@ class DelayTotals:
         self._next[partition], self._totals[partition] = state["next"], totals
 
     def close(self) -> None:
-        """Nothing is held back; only the connection ends."""
+        """End the connection. No record is left to be sent."""
         self._producer.close()
 
 
@@ -119,7 +119,7 @@ def load_flights() -> pd.DataFrame:
 
 
 def as_records(frame: pd.DataFrame) -> Iterator[tuple[bytes, bytes]]:
-    """(key, value) of each flight: carrier and tail number; the columns as JSON."""
+    """The key and the value of each flight: carrier and tail number, and the columns as JSON."""
     columns = ["carrier", "tailnum", "flight", "origin", "dest", "time_hour", "dep_delay", "arr_delay"]
     for row in frame[columns].itertuples(index=False):
         values: dict[str, Any] = {
@@ -185,13 +185,13 @@ class OtherGroup(threading.Thread):
 
 
 def expected_totals(frame: pd.DataFrame) -> Totals:
-    """The same by pandas."""
+    """The same totals, computed by pandas."""
     grouped = frame.groupby("carrier")["dep_delay"].agg(["size", "count", "sum"])
     return {str(carrier): [int(row["size"]), int(row["count"]), int(row["sum"])] for carrier, row in grouped.iterrows()}
 
 
 def first_part(console: Console, servers: str, records: list[tuple[bytes, bytes]]) -> OtherGroup:
-    """Three members, a fourth, a kill; returns the other client, which has seen everything too."""
+    """Three members handle the flights, a fourth joins, one is killed. Returns the other client."""
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics(
             [
@@ -249,7 +249,7 @@ def spark_part(console: Console, servers: str, folder: Path) -> flights_spark.De
 
 
 def pool_options(servers: str) -> dict[str, Any]:
-    """Batches of records of one partition."""
+    """The options of the pool: its handler gets batches of records of one partition."""
     return {
         "bootstrap_servers": servers,
         "handler_args": (servers,),
@@ -300,7 +300,7 @@ def report(console: Console, computed: Totals, expected: Totals, again: int, res
 
 
 def report_spark(console: Console, computed: flights_spark.Delays, expected: flights_spark.Delays) -> bool:
-    """The same for the Spark job."""
+    """Print the same for the Spark job."""
     console.print(flights_spark.table(computed))
     good = computed == expected
     text = f"Spark's totals per origin and hour equal pandas's, {len(expected)} of them"

@@ -88,7 +88,7 @@ def add_up(new: DataFrame) -> DataFrame:
 
 
 def expected(frame: pd.DataFrame) -> Delays:
-    """The same by pandas."""
+    """The same totals, computed by pandas."""
     grouped = frame.groupby(["origin", frame["time_hour"].str[11:13]])["dep_delay"].agg(["size", "count", "sum"])
     return {
         (str(origin), str(hour)): [int(row["size"]), int(row["count"]), int(row["sum"])]

@@ -26,9 +26,9 @@ _COLUMNS = ("member", "pid", "state", "generation", "partitions", "handled", "re
 
 @contextmanager
 def terminal_of_our_own(log: Path) -> Iterator[Console]:
-    """A console on standard output; whatever else is written there or to standard error, or logged, goes to a file.
+    """A console on standard output. All else that is written there or to standard error, or logged, goes to a file.
 
-    Among it is what Ray tells each of its programs of every process that dies, here of one that is killed on purpose.
+    So do Ray's messages about processes that die: the demo kills one on purpose.
     """
     console = Console(file=sys.stdout)
     logging.basicConfig(filename=log, level=logging.INFO)

@@ -1,4 +1,4 @@
-"""A Spark job as a consumer group, in one script: a cluster, a topic with orders, and what each customer ordered.
+"""A Spark job as a consumer group, in one script: a cluster, a topic with orders, and the sum of each customer.
 
     python -m examples.spark_driver [--orders 10000]
 
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def produce(servers: str, count: int) -> Counter[str]:
-    """Orders of ten customers; what each ordered, in cents."""
+    """Produce orders of ten customers. Returns the sum of each customer, in cents."""
     sums: Counter[str] = Counter()
     with Admin(bootstrap_servers=servers) as admin:
         if TOPIC not in admin.list_topics():
@@ -58,7 +58,7 @@ def produce(servers: str, count: int) -> Counter[str]:
 
 
 def bill(servers: str) -> Counter[str]:
-    """The orders of each customer that the group has not seen yet."""
+    """Read the orders that the group has not committed yet. Returns the sum of each customer, in cents."""
     sums: Counter[str] = Counter()
 
     def add(df: DataFrame, batch: Batch) -> None:

@@ -4,7 +4,7 @@ r"""A Spark job for `ray job submit`: reads a topic as a consumer group, and kee
         python spark_job.py --topic orders --group archive --output /shared/orders
 
 It finds Coterie's cluster on the Ray it runs on, and reads to the end of the topic. Submitted again, it goes on from
-there. With --every "10 seconds" it goes on until `ray job stop`. Every Ray node needs Coterie installed; --working-dir
+there. With --every "10 seconds" it reads on until `ray job stop`. Every Ray node needs Coterie installed; --working-dir
 must not have a package called `actors`.
 """
 
@@ -22,7 +22,7 @@ from coterie import Batch, Cluster, GroupStream, OnceFiles
 
 
 def main() -> None:
-    """Read the topic, say how much there is now."""
+    """Read the topic, and print how many records the files have now."""
     options = arguments()
     sink = OnceFiles(options.output)  # a folder that all Ray nodes share
 

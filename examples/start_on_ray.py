@@ -35,7 +35,7 @@ def main() -> None:
         "--security",
         choices=("secure", "insecure"),
         required=True,
-        help="TLS, logins and ACLs, as `coterie up --secure` has them; or nobody is asked who he is",
+        help="secure: TLS, logins and ACLs, as with `coterie up --secure`; insecure: no logins at all",
     )
     parser.add_argument(
         "--config",
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def wait_for_nodes(wanted: int, timeout_s: float) -> None:
-    """Return when so many Ray nodes are alive; ends the program if they are not in time."""
+    """Wait until so many Ray nodes are alive. Ends the program if that takes too long."""
     deadline = time.monotonic() + timeout_s
     while (alive := sum(node["Alive"] for node in ray.nodes())) < wanted:
         if time.monotonic() > deadline:

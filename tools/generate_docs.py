@@ -63,10 +63,11 @@ _METRICS = """\
 
 Generated from the table in `actors/monitor/metric_table.py` by `python -m tools.generate_docs`; do not edit.
 
-What a cluster's Monitor exposes at `/metrics`; [Monitoring](monitoring.md) says how to have it scraped and what to look
-at. Names are Kafka's where Kafka has the figure, as the usual rules of the JMX exporter spell them. Kafka has an
+A cluster's Monitor exposes these metrics at `/metrics`; [Monitoring](monitoring.md) says how to scrape them and what to
+look at. Metrics that Kafka has, too, have the names that the usual rules of the JMX exporter give them. Kafka has an
 endpoint for each broker; here the label `broker` takes its place. Lag and partitions have kafka_exporter's names and
-labels. What begins with `coterie_` nobody else has. What is not known is left out: it is never shown as 0.
+labels. Names that begin with `coterie_` are Coterie's own. A value that is not known is left out; it is never shown as
+0.
 """
 _PROTOCOL = """\
 # Protocol
@@ -91,7 +92,7 @@ _PROTOCOL_NOTES = """\
 - **Produce** is advertised from version 0 but served from version 3, the first with today's record batches. Older
   librdkafka takes a higher first version as a sign that the broker cannot take lz4, gzip or snappy.
 - **Produce** names each record that the topic does not take, with the reason (KIP-467, from version 8 on): nothing of
-  such a batch is written. At most 10,000 are named.
+  such a batch is written. At most 100 records of a batch are named, and 1,000 in an answer.
 - **Produce** refuses whatever is wrong with a batch behind a checksum that is right as INVALID_RECORD (87), which no
   client tries again. Offset deltas other than 0, 1, 2 and so on are wrong in every codec, and so is data behind a
   compressed frame. Several gzip members or zstd frames are taken, and become one frame.

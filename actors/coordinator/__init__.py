@@ -6,7 +6,8 @@ it coordinates; `Coordinator` is the interface that it needs. Groups are the onl
 - this folder is the host: the shard, the writer (writer.py), loading (loading.py) with a registry of record types
   (records.py), timers (timers.py), and the decision whether a process is needed (sleep.py);
 - `groups` has what groups of all types share, and puts the group coordinator together;
-- `classic` and `consumer` are types of groups. group_types.py has the table of types;
+- `classic` and `consumer` are types of groups, and `migration` changes a group from one to the other. group_types.py
+  has the table of types;
 - `assignors` divides the partitions among the members, for types whose members do not divide them themselves.
 
 **Durable state.** A shard's log holds records of types that the coordinator registers. Their contents up to the high

@@ -5,10 +5,11 @@ groups and partitions. A broker cannot spend that time, because its loop answers
 count, and keep a bounded number of events; the Monitor does the rest. A page is made from the Monitor's memory, without
 a request to a broker. If the Monitor is slow or dies, no client notices.
 
-**Its start.** The controller's launcher starts it on the controller's node, once all brokers serve. It owns nothing
-that would need an epoch. If its process ends, its link ends, too, and the controller starts another Monitor; if that
-dies at once, the pauses between starts grow. A restarted controller waits for the Monitor of its predecessor. A Monitor
-that finds no controller for half a minute ends. With `coterie.monitor=false` there is none.
+**Its start.** The controller's launcher starts it on the controller's node, once all brokers serve, or half a minute
+after the controller. It owns nothing that would need an epoch. If its process ends, its link ends, too, and the
+controller starts another Monitor; if that dies at once, the pauses between starts grow. A restarted controller waits
+for the Monitor of its predecessor. A Monitor that finds no controller for half a minute ends. With
+`coterie.monitor=false` there is none.
 
 **Requests of the Monitor.** It has one link, to the controller, in the role `monitor`. It proves that it knows the
 cluster's secret, over TLS if brokers use TLS. It needs no listener, no user and no ACL. `LookAround` returns the counts

@@ -18,14 +18,14 @@ So nothing outside `classic` knows of leaders and rounds. All protocols have in 
 - *commits* (`offsets`): a member says with which identity a commit is made and sent, and what a refusal means. A read
   of offsets waits for open transactions (KIP-447).
 
-The next poll raises errors.
+Errors that a member meets are raised by the program's next poll.
 
 **The parts.** A protocol is made of its own parts and of these:
 
     lookup      who is the coordinator             outbox      requests in flight, effects
     holdings    topics wanted, partitions owned    actions     the queue for the user's thread
-    liveness    the clocks                         stats       counts; `sensors`: times
+    liveness    the clocks                         stats       counts (times: `sensors`)
     callbacks   errors of the program's callbacks  topic_ids   which topic an offset belongs to
 
-`tests/support/lone_member.py` is a third, minimal protocol.
+`auto` is a member that becomes one of either protocol. `tests/support/lone_member.py` is a third, minimal protocol.
 """

@@ -1,4 +1,4 @@
-"""The common ground of groups of all types: their offsets, and how they are listed, expire and are deleted.
+"""The parts that groups of all types share: their offsets, and how groups are listed, expire and are deleted.
 
 A *group* is known by its id. Its *type* defines how members join and leave and how partitions are divided. `Group`
 (group.py) is the interface of a group for this room, `GroupType` (types.py) has the parts of a type, and

@@ -6,13 +6,13 @@ The aim: a record that was acknowledged with acks=all survives the loss of min.i
 reader ever sees it change.
 
 **The high watermark.** Records below it are committed: consumers may read them, and no replica will ever truncate them.
-It is the least log end over the in-sync set, which are the replicas that keep up and may lead next; a member's log end
+It is the least log end over the in-sync set, that is, the replicas that keep up and may lead next; a member's log end
 is the one that it has acknowledged. A new leader first waits until all members have acknowledged, under its own epoch,
 everything that stood in its log when the epoch began. Until then its watermark may be behind one that clients have seen
 (KIP-207). The watermark also stands still while the set has fewer members than min.insync.replicas (KIP-966).
 
 **The in-sync set.** It is recorded by the controller; the leader proposes changes (KIP-497). It drops a follower that
-has not been caught up for replica.lag.time.max.ms, so that a dead one holds nobody up, and takes in one that has
+has not been caught up for replica.lag.time.max.ms, so that a dead one delays nobody, and adds one that has
 reached the watermark and has everything from before the epoch. While the controller decides, either set may be in
 force, so the watermark waits for the members of both: a removal counts once it is recorded, a joiner as soon as it is
 proposed. A proposal names the partition epoch it starts from and the broker epoch of each member. If either is no

@@ -11,6 +11,10 @@ Offsets are committed only up to the first piece of a partition that is not done
 its handler has returned and the records that it produced are acknowledged (`output`). So a crash can repeat work, but
 never loses a record.
 
+    hands        the threads or tasks that work side by side
+    in_hand      tells the pool which records are in hand, before the handler begins them
+    doubts       records that were in hand when processes died, and how they are handled
+    topics       the ids of the records' topics
     spec         how a member consumes, and its errors
     handler      the user's handler: its kinds, its hooks, its event loop
     context      the handler's view of its records, and its output

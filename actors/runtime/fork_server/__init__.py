@@ -7,7 +7,7 @@ Ray starts its workers with the `sys.executable` it finds when it is initialized
 ours there (`executable`). It runs a worker by `client`, and nearly everything else by the real Python. It does not
 start three helpers that an embedded Ray does not need: the log monitor copies workers' output to drivers, which
 `start_embedded` switches off; the autoscaler's monitor adds nodes to a cluster of one; and a dashboard that Ray itself
-calls minimal, which serves nothing but only counts usage. They would take 140 MiB, 1.6 s of CPU at the start, and a
+calls minimal only counts usage. They would take 140 MiB, 1.6 s of CPU at the start, and a
 fifth of what an idle cluster uses. For the dashboard ray.init would wait half a second.
 
 The client
@@ -17,7 +17,7 @@ The client
    imported;
 2. sends the worker's arguments, environment, working directory, process group and three open files;
 3. ends when the server's child has answered, which from then on is the worker: it runs Ray's `default_worker.py`,
-   registers with the raylet under its own process id, and is killed and missed as any other.
+   registers with the raylet under its own process id, and is killed, and found dead, as any other.
 
 The child itself answers the client, and a child that cannot answer ends. So a worker is started once, whichever process
 is killed and when. The server refuses, or ends, if forking would be unsound: when imports have left it a second thread;
@@ -26,7 +26,7 @@ another environment. Then, and when the server is gone, the client starts the wo
 says why in the log.
 
 A module that has an actor class (`@ray.remote`) draws such an id when it is imported, so only the modules below it are
-imported in advance. The server ends with its raylet, and takes the folder with it.
+imported in advance. The server ends with its raylet, and removes its folder.
 
 Workers with a runtime environment are started plainly: Ray runs them by `setup_worker.py`, which has imported ray
 before it comes to the worker.

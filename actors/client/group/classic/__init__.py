@@ -44,11 +44,13 @@ commit for partitions that it has lost.
 events: the time, an answer, a call of the user. It returns effects (requests to send) and actions (for the user's
 thread).
 
-    standing    state and generation, moved in one place     answers    what each error code means, row by row
-    joining     JoinGroup, SyncGroup, when to try again      leader     whose topics, when to divide, does it still fit
-    handover    what the user's thread has to do             heartbeats what is due by the clocks
-    fencing     as whom it commits                           round      one round, and the kinds of requests
-    requests    how requests are made                        config     the settings of a member
+    standing    state and generation, changed only here      answers     the meaning of each error code
+    joining     JoinGroup, SyncGroup, and their repetition   leader      the leader's topics, and when it divides
+    handover    the steps of the user's thread               heartbeats  the requests that the clocks ask for
+    fencing     the identity with which a member commits     round       one round, and the kinds of requests
+    requests    makes requests                               config      the settings of a member
+
+    leader_assignment   runs the assignor over the subscriptions of all members
 
 `tests/unit/client/test_client_histories.py` puts a member through random histories, and the simulator runs it
 with the product's coordinator.

@@ -9,8 +9,8 @@ them up. Its *epoch* grows with each assignment that it reaches.
                             ▲                       ▲                                                  │
                             │                       └───────────────── another assignment ─────────────┤
                             ├── FENCED: expelled; joins again once the listener has been called ◀──────┤
-                            ├── STALE: it left for want of polls; the next poll joins again ◀──────────┤
-                            │   FATAL: the group will not have it ◀────────────────────────────────────┤
+                            ├── STALE: it left after too long without a poll; the next joins again ◀───┤
+                            │   FATAL: the group refuses it ◀──────────────────────────────────────────┤
                             └─poll── UNSUBSCRIBED ◀── LEAVING ◀── PREPARE_LEAVING ◀────────────────────┘
 
 `standing.TABLE` has each state and each event.
@@ -37,7 +37,7 @@ partition.
 partition.
 
 **Static members** (KIP-345). With a `group_instance_id` a member that closes leaves for a while (epoch -2), and its
-partitions wait for it. A second member of that name is refused while the first one is there (111). So is a member whose
+partitions wait for it. A second member with that id is refused while the first one is there (111). So is a member whose
 own earlier join was not answered, or whose leave was lost: unlike Kafka's client, it then leaves for a while and joins
 once more, before it accepts the refusal as final. With `group_instance_takeover` a new member does not wait for the
 other one, but takes its place at once (`takeover`).
@@ -48,13 +48,13 @@ decides on the protocol.
 
 **The parts.** `membership.Membership` is made of those below, and of those that members of all protocols use.
 
-    standing     state and epoch, and the table        heartbeats   when one is sent, and what its answer leads to
+    standing     state and epoch, and the table        heartbeats   the sending of heartbeats, and their answers
     beats        the content of heartbeats             answers      the meaning of each error code
-    assignments  what was received and what is owned   reconciling  ids become names, and are taken over
+    assignments  partitions received and owned         reconciling  ids become names, and are taken over
     handover     the steps of the user's thread        endings      left, expelled, refused, or not polled
     wishes       the subscription                      rhythm       the clocks
     takeover     a static member has its place at once
-    fencing      as whom it commits                    config       the settings of a member
+    fencing      the identity of its commits           config       the settings of a member
 
 KIP-848: the protocol. KIP-1082: the member makes its id. KIP-1092: leave or stay when a consumer closes.
 """
