@@ -388,9 +388,9 @@ class Cluster:
         shards = (shard for broker in self._status().brokers for shard in broker.shards)
         return {shard.partition: shard.pid for shard in shards if shard.partition >= 0 and shard.pid is not None}
 
-    def check(self) -> None:
-        """Raise ClusterError if the controller is gone for good. Takes at most a second."""
-        self._controller.check()
+    def check(self) -> bool:
+        """True if the controller has answered, within a second. Raises ClusterError if it is gone for good."""
+        return self._controller.check()
 
     def stop(self) -> None:
         """Close the logs and end all processes of the cluster. Stopping twice is harmless."""

@@ -56,8 +56,8 @@ class ControllerHandle:
                     ) from None
             self._clock.sleep(_AGAIN_SECONDS)
 
-    def check(self) -> None:
-        """Raise ClusterError if it is gone for good. Takes at most a second."""
+    def check(self) -> bool:
+        """True if it has answered, within a second. Raises ClusterError if it is gone for good."""
         if self._checking is None:
             self._checking = self._method("addresses").remote()
         done, _ = ray.wait([self._checking], timeout=_CHECK_SECONDS)
@@ -67,17 +67,18 @@ class ControllerHandle:
                     f"the controller of cluster {self._cluster!r} has not answered for {_SILENCE_SECONDS:.0f} s: see "
                     "`ray status`, and logs/controller.log in its data directory"
                 )
-            return
+            return False
         answer, self._checking, self._heard = self._checking, None, self._clock.monotonic()
         try:
             ray.get(answer)
+            return True
         except ray.exceptions.ActorDiedError:
             self._actor = None
             raise ClusterError(
                 f"cluster {self._cluster!r} has been ended by `coterie down`, or its controller's node is gone"
             ) from None
         except ray.exceptions.RayError:
-            return  # it is being restarted
+            return False  # it is being restarted
 
     def leave(self) -> None:
         """Ask nothing more. The controller goes on."""

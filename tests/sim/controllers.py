@@ -98,7 +98,7 @@ class SimController:
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, MetadataLogError):
-            self.cluster.sim.fail("agreement", f"{self.host}: {error}")
+            self.cluster.sim.fail("one-log", f"{self.host}: {error}")
         self.cluster.sim.say(f"{self.host} ends: {error}")
         self.cluster.sim.after(0, self.kill)
         self.cluster.sim.after(SECOND, self.start)

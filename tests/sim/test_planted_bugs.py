@@ -26,7 +26,8 @@ def found() -> dict[str, str]:
 @pytest.mark.conformance("N-F-46", "N-F-47", "N-F-48", "N-F-49", "N-F-50", "N-F-51", "N-F-52", "N-F-53", "N-F-54")
 @pytest.mark.conformance("N-F-55", "N-F-56", "N-F-57", "N-F-58", "N-F-59", "N-F-60", "N-F-61", "N-F-62", "N-F-63")
 @pytest.mark.conformance("N-F-64", "N-F-65", "N-F-66", "N-F-67", "N-F-68", "N-F-69", "N-F-70", "N-F-71", "N-F-72")
-@pytest.mark.conformance("N-F-73", "N-F-74", "N-F-75", "N-F-76", "N-F-77", "N-F-78", "N-F-79", "N-F-80")
+@pytest.mark.conformance("N-F-73", "N-F-74", "N-F-75", "N-F-76", "N-F-77", "N-F-78", "N-F-79", "N-F-80", "N-F-104")
+@pytest.mark.conformance("N-F-105", "N-F-106", "N-F-107")
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(bug: str, found: dict[str, str]) -> None:
     assert re.search(r"\d+ seeds  [a-z-]+: ", found[bug]), found[bug]

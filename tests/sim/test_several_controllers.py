@@ -13,7 +13,7 @@ _SEEDS = 15
 pytestmark = pytest.mark.timeout(1200)  # all of it is computing: on a busy machine that takes minutes
 
 
-@pytest.mark.conformance("N-C-03", "N-C-04")
+@pytest.mark.conformance("N-C-03", "N-C-04", "N-F-102", "N-F-103")
 def test_one_controller_leads_at_a_time_and_nothing_acknowledged_is_lost() -> None:
     done = simulate("--seeds", f"0-{_SEEDS - 1}", "--voters")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -24,6 +24,7 @@ from actors.links import control, member, proof, relay, replication, versions
 from actors.links.codec import Codec, NotSpokenError
 from actors.links.group_status import WITHOUT_TAG
 from actors.members.deployment import records
+from actors.members.deployment.spec import SupervisorStart
 from actors.monitor.spec import MonitorStart
 from actors.offsets_partition.spec import ShardStart
 from actors.one_process import orders
@@ -43,6 +44,7 @@ LINKS: Final[dict[str, Codec[Any]]] = {
 STARTS: Final[dict[str, Any]] = {
     "actors/broker/spec.py": BrokerStart,
     "actors/controller/actor.py": ControllerStart,
+    "actors/members/deployment/spec.py": SupervisorStart,
     "actors/monitor/spec.py": MonitorStart,
     "actors/offsets_partition/spec.py": ShardStart,
 }
