@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 MAX_INT: Final = 2_147_483_647
@@ -78,12 +79,17 @@ class ConsumerSettings:
     def of_group(self, group_id: str) -> GroupSettings:
         """The settings that hold for a group. A key that it does not have follows the broker's."""
         own = self.overrides.get(group_id)
-        return GroupSettings(*(self._value(name, own) for name in OVERRIDES))
+        if own is None:  # nearly always, and each heartbeat asks
+            return _kept(self.session_timeout_ms, self.heartbeat_interval_ms, self.assignment_interval_ms)
+        return _kept(*(self._value(name, own) for name in OVERRIDES))
 
-    def _value(self, name: str, own: Mapping[str, int] | None) -> int:
+    def _value(self, name: str, own: Mapping[str, int]) -> int:
         value: int = getattr(self, name)
-        if own is None or name not in own:
+        if name not in own:
             return value
         low: int = getattr(self, f"min_{name}")
         high: int = getattr(self, f"max_{name}")
         return max(low, min(own[name], high))
+
+
+_kept = lru_cache(maxsize=256)(GroupSettings)

@@ -26,7 +26,15 @@ from actors.coordinator.turn import Now, Request
 from actors.coordinator_kinds.groups.rebalances import RebalanceNews, log_rebalances
 from actors.coordinator_kinds.groups.resolving import Resolving
 from actors.coordinator_kinds.kind import Surroundings, Tell
-from actors.group_api import MODULES, Topics, consumer_group_describe, decode, heartbeat, offset_commit
+from actors.group_api import (
+    MODULES,
+    Topics,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    decode,
+    heartbeat,
+    offset_commit,
+)
 from actors.group_api.commits import Commits
 from actors.group_api.heartbeats import KEYS, Heartbeats
 from actors.links.known_topics import DeletedTopics, KnownTopics
@@ -288,6 +296,9 @@ class GroupService:
         elif module is heartbeat:
             error = response.error_code
             body = heartbeat.body(error, version)
+        elif module is consumer_group_heartbeat:
+            body = consumer_group_heartbeat.body(asked.message, response, version, asked.topics)  # type: ignore[arg-type]
+            error = response.error_code
         elif (told := self._told.pop(asked, None)) is not None:
             body, error = told.body(asked.message, response), 0  # type: ignore[arg-type]
         else:
