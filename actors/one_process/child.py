@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import gc
 import logging
 import os
 import shutil
@@ -35,6 +34,7 @@ from actors.one_process.orders import (
     packed,
     parted,
 )
+from actors.runtime.garbage import collect_seldom
 from actors.runtime.logs import TEXT, formatter
 from actors.runtime.private import keep_private
 
@@ -124,7 +124,7 @@ async def _serve(parent: _Parent, folder: Path, time: MovableTime) -> None:
         await parent.answer(number, _failed(error))
         await asyncio.Event().wait()
         return
-    _collect_seldom()
+    collect_seldom()
     faults = Faults(cluster, answers, time)
     while True:
         number, told = parted(await parent.packets.get())
@@ -141,13 +141,6 @@ async def _started(cluster: Cluster, within_s: float) -> str:
         if not deadline.expired():
             raise
         raise OrderError(f"it waited {within_s:g} s for {cluster.waits_for}") from error
-
-
-def _collect_seldom() -> None:
-    """As the processes of a cluster do (`runtime/process.py`). There was nothing to collect so far."""
-    gc.freeze()
-    gc.set_threshold(20_000, 5, 1_000)
-    gc.enable()
 
 
 async def _carried_out(faults: Faults, told: bytes) -> Done | Failed:

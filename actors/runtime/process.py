@@ -18,6 +18,7 @@ import uvloop
 
 from actors import __version__
 from actors.runtime.data_folder import check_own_folder
+from actors.runtime.garbage import collect_seldom
 from actors.runtime.logs import AUDIT, WRITTEN, Fields, LogPlace, formatter
 from actors.runtime.private import FOLDER_MODE
 
@@ -66,15 +67,9 @@ class LoopThread:
 
 
 def settle_memory() -> None:
-    """Have the garbage collector run seldom, and leave out what has been imported.
-
-    A server's requests make and drop many small containers and hardly ever a cycle: at the default thresholds the
-    collector took two thirds of the time of a commit. It looks at new objects a hundred thousand at a time: with a
-    million at a time, a consumer group that grew held up its shard for 0.3 s.
-    """
+    """Have the garbage collector run seldom, and large buffers come from the heap."""
     gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 5, 1_000)
+    collect_seldom()
     # A buffer that is new from the system costs a page fault for each 4 KiB, a third of the CPU of produce and fetch.
     # So those up to 32 MiB, glibc's most, come from the heap, which keeps 16 MiB at its end for the next ones.
     libc = ctypes.CDLL(None)
