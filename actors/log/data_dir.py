@@ -73,6 +73,11 @@ class DataDir:
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self.not_opened: set[TopicPartition] = set()
         """The partitions whose log could not be opened when that was last tried."""
+        self.shortened: set[TopicPartition] = set()
+        """The partitions whose log was opened after the others, and had lost its end.
+
+        That is too late for `intact`: the owner has to tell it of each, and takes it out then.
+        """
         self.damaged: deque[tuple[TopicPartition, Damage]] = deque()
         """Damage that reads have found, in any thread; the owner takes it out and reports it."""
         self._lock = lock
@@ -180,6 +185,9 @@ class DataDir:
         log = self.logs.get(key)
         if log is None:
             log = self._open(folder, key, config, now_ms)
+            if log.is_short:
+                self._note_loss(log)
+                self.shortened.add(key)
         elif topic_id in (self.topic_ids[key], NO_TOPIC_ID):
             return log
         if NO_TOPIC_ID not in (topic_id, self.topic_ids[key]) and topic_id != self.topic_ids[key]:
@@ -234,6 +242,7 @@ class DataDir:
     def _rename_away(self, topic: str, partition: int, suffix: str) -> Path | None:
         log = self.logs.pop((topic, partition), None)
         self.topic_ids.pop((topic, partition), None)
+        self.shortened.discard((topic, partition))
         if log is None:
             return None
         log.abandon()

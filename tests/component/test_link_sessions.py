@@ -182,7 +182,9 @@ def test_a_follower_takes_pushes_of_no_broker_but_the_leader(caplog: pytest.LogC
     context: Any = SimpleNamespace(
         broker_id=1,
         metadata=metadata,
-        data_dir=SimpleNamespace(logs={("t", 0): ours}, topic_ids={("t", 0): topic_id}, get=lambda *key: ours),
+        data_dir=SimpleNamespace(
+            logs={("t", 0): ours}, topic_ids={("t", 0): topic_id}, get=lambda *key: ours, shortened=set()
+        ),
         now_ms=lambda: 0,
     )
     metadata.apply(TopicRecord(TopicInfo("t", topic_id, (PartitionInfo(0, 3, (0, 1, 2), (0, 1, 2), 5),), {})))

@@ -283,3 +283,31 @@ def test_a_directory_is_not_intact_if_a_log_has_lost_what_was_on_disk(
     load(directory)
     assert directory.intact
     directory.close()
+
+
+def test_a_log_that_is_opened_late_and_has_lost_what_was_on_disk_is_named(tmp_path: Path) -> None:
+    """When the directory was loaded, its segment could not be read."""
+    directory = open_dir(tmp_path)
+    log = directory.create("t", 0, T1, LogConfig(), NOW_MS)
+    for number in range(3):
+        append(log, values(b"%d" % number))
+    log.flush()
+    directory.note_boot()
+    path, size = log.segments.active.path, log.size_bytes
+    directory.abandon()
+    kept = path.read_bytes()
+    path.unlink()
+    path.mkdir()
+
+    directory = open_dir(tmp_path)
+    assert load(directory) == ["t-0"]
+    assert (directory.intact, directory.not_opened, directory.shortened) == (True, {("t", 0)}, set())
+    path.rmdir()
+    path.write_bytes(kept[: size * 2 // 3])
+    assert directory.create("t", 0, T1, LogConfig(), NOW_MS).log_end_offset == 2
+    assert (directory.intact, directory.not_opened, directory.shortened) == (False, set(), {("t", 0)})
+    directory.abandon()  # before the controller knew
+
+    directory = open_dir(tmp_path)
+    assert not directory.intact
+    directory.close()

@@ -80,6 +80,11 @@ class Followers:
             log.error("%s-%d cannot be followed: %s", *key, error, extra=at(*key, epoch=push.leader_epoch))
             self._failed(*key)
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)
+        if key in self._context.data_dir.shortened:
+            if me in partition.isr:
+                self._failed(*key)
+                return Ack(push.leader_epoch, push.round, Outcome.FAILED)
+            self._context.data_dir.shortened.remove(key)  # a replica out of sync may lack records
         if replica is None:
             return trivially_matched(push) or Ack(push.leader_epoch, push.round, Outcome.FAILED)
         if me not in partition.isr and self._context.data_dir.logs[key].failure is not None:

@@ -73,7 +73,7 @@ class Leaders:
         return self._topic_ids[key] == topic_id and (led is _NO_LOG or self._context.data_dir.logs.get(key) is led)
 
     def begin(self, key: Key, partition: PartitionInfo) -> LeaderReplica | None:
-        """Begin to lead; None if the log cannot be opened."""
+        """Begin to lead; None if the log cannot be opened, or has lost records that other replicas have."""
         context, now_ms = self._context, self._now_ms()
         try:
             partition_log = self._log(key)
@@ -81,6 +81,11 @@ class Leaders:
             log.error("%s-%d cannot be led: %s", *key, error, extra=at(*key, epoch=partition.leader_epoch))
             context.loop.call_soon(self._failed, *key)
             return None
+        if key in context.data_dir.shortened:
+            if {*partition.isr, *partition.elr} - {context.broker_id}:  # they have what is lost here
+                context.loop.call_soon(self._failed, *key)
+                return None
+            context.data_dir.shortened.remove(key)
         watermark = partition_log.high_watermark
         leader = LeaderReplica(
             context.broker_id,

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from actors.broker.commits import Commits
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.links import FollowerLink, FollowerListener
@@ -34,7 +36,9 @@ def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
         broker_id=1,
         config=BrokerConfig.from_mapping({}),
         metadata=ClusterMetadata(),
-        data_dir=SimpleNamespace(logs={("t", 0): ours}, topic_ids={("t", 0): topic_id}, get=lambda *key: ours),
+        data_dir=SimpleNamespace(
+            logs={("t", 0): ours}, topic_ids={("t", 0): topic_id}, get=lambda *key: ours, shortened=set()
+        ),
         now_ms=lambda: 0,
         environment=REAL,
     )
@@ -73,7 +77,9 @@ def test_a_replica_that_was_dropped_and_added_again_takes_nothing_before_it_know
     push = leader.take_push(1, 1000, 0)
     assert push is not None
     context: Any = SimpleNamespace(
-        broker_id=1, metadata=metadata, data_dir=SimpleNamespace(get=lambda *key: None, not_opened=set())
+        broker_id=1,
+        metadata=metadata,
+        data_dir=SimpleNamespace(get=lambda *key: None, not_opened=set(), shortened=set()),
     )
     followers = Followers(context, lambda *key: None)
 
@@ -101,7 +107,7 @@ def test_a_replica_that_cannot_be_opened_is_in_sync_with_nothing_and_says_so() -
     context: Any = SimpleNamespace(
         broker_id=1,
         metadata=metadata,
-        data_dir=SimpleNamespace(get=lambda *key: None, not_opened={("t", 0)}, create=create),
+        data_dir=SimpleNamespace(get=lambda *key: None, not_opened={("t", 0)}, shortened=set(), create=create),
         topic_log_config=lambda topic: None,
         now_ms=lambda: 0,
         environment=REAL,
@@ -112,6 +118,34 @@ def test_a_replica_that_cannot_be_opened_is_in_sync_with_nothing_and_says_so() -
         is Outcome.FAILED
     )
     assert told == [("t", 0)]
+
+
+def test_a_follower_in_sync_whose_log_was_opened_late_and_short_says_so() -> None:
+    """It would be elected by what it has lost. Once it is out of sync it takes what it lacks."""
+    topic_id, metadata, ours, theirs = bytes(range(16)), ClusterMetadata(), MemoryLog(), MemoryLog()
+    theirs.append([b"a"], 3)
+    leader = leading(0, theirs, leader_epoch=3, replicas=(0, 1), isr=(0, 1), partition_epoch=7, min_insync=1)
+    leader.connect(1, 7, 0)
+    push = leader.take_push(1, 1000, 0)
+    assert push is not None
+    told: list[tuple[str, int]] = []
+    data_dir = SimpleNamespace(
+        logs={("t", 0): SimpleNamespace(failure=None)},
+        topic_ids={("t", 0): topic_id},
+        get=lambda *key: ours,
+        shortened={("t", 0)},
+    )
+    context: Any = SimpleNamespace(broker_id=1, metadata=metadata, data_dir=data_dir, now_ms=lambda: 0)
+    followers = Followers(context, lambda *key: told.append(key))
+
+    def outcome(isr: tuple[int, ...], partition_epoch: int) -> Outcome:
+        info = PartitionInfo(0, 3, (0, 1), isr, partition_epoch)
+        metadata.apply(TopicRecord(TopicInfo("t", topic_id, (info,), {})))
+        return followers.take(("t", 0), topic_id, push, -1, 0).outcome
+
+    assert (outcome((0, 1), 7), told) == (Outcome.FAILED, [("t", 0)])
+    assert (outcome((0,), 8), told) == (Outcome.MISMATCHED, [("t", 0)]), "it says where its log ends"
+    assert data_dir.shortened == set()
 
 
 class _Leading:
@@ -125,11 +159,12 @@ class _Leading:
         self.controller = SimpleNamespace(connected=True, call=lambda asked, done: self.calls.append(asked))
         self._soon: list[tuple[Callable[..., None], Any]] = []
         key = ("t", 0)
+        self.data_dir = SimpleNamespace(logs={key: log}, not_opened=set(), shortened=set())
         context: Any = SimpleNamespace(
             broker_id=0,
             config=BrokerConfig.from_mapping({}),
             metadata=self.metadata,
-            data_dir=SimpleNamespace(logs={key: log}, not_opened=set()),
+            data_dir=self.data_dir,
             log=lambda *key: log,
             loop=SimpleNamespace(time=lambda: 100.0, call_soon=lambda call, *args: self._soon.append((call, args))),
             controller=self.controller,
@@ -243,6 +278,20 @@ def test_followers_are_pinged_once_a_second_and_at_each_tick_while_they_have_to_
     for _ in range(8):
         leading.manager.tick()
     assert leading.pings == 2 + 8
+
+
+@pytest.mark.parametrize(
+    ("isr", "elr", "leads"), [((0, 1), (), False), ((0,), (1,), False), ((0,), (), True)], ids=["isr", "elr", "nobody"]
+)
+def test_a_log_that_was_opened_late_and_short_is_led_only_if_no_other_has_more(
+    isr: tuple[int, ...], elr: tuple[int, ...], leads: bool
+) -> None:
+    leading = _Leading(MemoryLog(), (0, 1))
+    leading.data_dir.shortened.add(("t", 0))
+    pushes = leading.hear(leader_epoch=1, isr=isr, elr=elr)
+    assert ([push.leader_epoch for push in pushes], len(leading.calls)) == (([1], 0) if leads else ([], 1))
+    assert all(isinstance(asked, ReplicaTorn) for asked in leading.calls)
+    assert bool(leading.data_dir.shortened) is not leads
 
 
 def test_a_broker_that_cannot_lead_gives_way_to_an_eligible_one_too() -> None:
