@@ -31,8 +31,8 @@ from actors.coordinator.writer import Write
 
 SLICE_PAUSE_MS = 1
 """A computation goes on in the next turn."""
-TURN_WORK = 2_000
-"""Operations share a write, and a turn, up to about so much work. It takes some milliseconds."""
+TURN_WORK = 1_000
+"""Operations share a write, and a turn, up to about so much work. It takes about ten milliseconds."""
 BYTES_A_PARTITION = 8
 """The size of a partition in a record, about."""
 MANY = 1_000

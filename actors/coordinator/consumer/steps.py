@@ -98,7 +98,8 @@ def move(
         has_changed=has_changed,
         is_free=lambda at: state.is_free(at, member_id),
     )
-    is_large = count_of(current.assigned) + count_of(step.target) > LARGE
+    held = count_of(current.assigned) + count_of(current.pending)
+    is_large = held + count_of(step.target) > LARGE
     if is_large:
         yield
     made = reconcile(current, step)
@@ -106,4 +107,5 @@ def move(
         yield
     if made is not None and made is not current:
         draft.write(CurrentAssignment(draft.group_id, member_id, made))
+        draft.work += held // 2  # what it gives up costs as much as what it gets
     return made
