@@ -18,6 +18,7 @@ from actors.client.errors import (
     KafkaError,
     KafkaTimeoutError,
     NoBrokersAvailable,
+    UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
 from actors.client.net.backoff import Backoff
@@ -25,7 +26,6 @@ from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.client.net.network import Network
 from actors.client.records import Node
 from actors.runtime.environment import Environment
-from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import FindCoordinatorRequest
 
 T = TypeVar("T")
@@ -231,8 +231,9 @@ def outcome(code: int, what: str, detail: str | None = None, topic: str | None =
     return error_for(code, what, detail, [topic] if topic else ()) if code else None
 
 
-def final(error: KafkaError | None) -> KafkaError | None:
-    """Mark an unknown topic as not retriable: whoever changes a topic does not wait for it to appear."""
-    if error is not None and error.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-        error.retriable = False  # type: ignore[misc]
+def outcome_of_change(code: int, what: str, detail: str | None = None, topic: str | None = None) -> KafkaError | None:
+    """As `outcome`. An unknown topic is not retriable: whoever changes one does not wait for it to appear."""
+    error = outcome(code, what, detail, topic)
+    if isinstance(error, UnknownTopicOrPartitionError):
+        return UnknownTopicOrPartitionError(str(error), retriable=False)
     return error
