@@ -13,6 +13,7 @@ from actors.client.net.changes import Changes
 from actors.client.net.leaders import list_offsets
 from actors.client.net.metadata import ClusterMetadata, TopicInfo, metadata_request
 from actors.client.net.network import Network
+from actors.client.net.retries import NEVER_MS
 from actors.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 T = TypeVar("T")
@@ -89,17 +90,12 @@ class Lookups:
 
         async def ask() -> dict[str, TopicInfo]:
             wanted = None if names is None else frozenset(names)
+            request = metadata_request(wanted, create=False)
+            async with asyncio.timeout(timeout_ms / 1000):  # its error says more than that of the last attempt
+                answer = await self._network.retries(NEVER_MS).until_done(lambda: self._network.ask(None, request))
             found = ClusterMetadata()
-            async with asyncio.timeout(timeout_ms / 1000):
-                while True:
-                    try:
-                        request = metadata_request(wanted, create=False)
-                        found.update(await self._network.ask(None, request), wanted)
-                        return found.topics
-                    except KafkaError as error:
-                        if not error.retriable:
-                            raise
-                    await asyncio.sleep(self._config["retry_backoff_ms"] / 1000)
+            found.update(answer, wanted)
+            return found.topics
 
         return self._metadata(ask(), timeout_ms)
 

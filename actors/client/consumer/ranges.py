@@ -27,7 +27,6 @@ from actors.client.errors import (
     DataLossError,
     KafkaTimeoutError,
 )
-from actors.client.net.backoff import Backoff
 from actors.client.net.network import Network
 from actors.client.records import OffsetRange, TopicPartition
 from actors.runtime.environment import REAL, Environment
@@ -85,8 +84,6 @@ class RangeReader:
         self._ids: dict[str, bytes] = {}
         """The topics whose records are being read, where the ranges do not say."""
         self._network = Network(network_settings(self.config), environment=environment)
-        settle = self._network.settings
-        self._backoff = Backoff(settle.retry_backoff_ms, settle.retry_backoff_max_ms, self._network.jitter)
         self._network.start()
 
     def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
@@ -196,7 +193,7 @@ class RangeReader:
         tp, until = TopicPartition(wanted.topic, wanted.partition), wanted.until_offset
         topic_id = wanted.topic_id or self._ids.get(tp.topic, b"")
         look = Look(self._network, self.config, settle_ms, tp, offset, until, topic_id)
-        failures = 0
+        retries = self._network.retries(deadline)
         while True:
             try:
                 async with asyncio.timeout(max(1, deadline - self._network.now_ms()) / 1000):
@@ -207,9 +204,7 @@ class RangeReader:
             if found is not None:
                 self._ids.setdefault(tp.topic, look.topic_id)
                 return found
-            failures += 1
-            left = deadline - self._network.now_ms()
-            if left <= 0:
+            if not await retries.pause_to_deadline():
                 if look.missing is not None:
                     return look.missing
                 raise KafkaTimeoutError(
@@ -217,7 +212,6 @@ class RangeReader:
                     f"poll_timeout_ms={self._timeout_ms} (Spark's option kafkaConsumer.pollTimeoutMs): "
                     f"{look.trouble or 'no broker answered'}"
                 )
-            await asyncio.sleep(min(self._backoff.delay_ms(failures), left) / 1000)
 
 
 def _some_at_once(batches: list[Whole]) -> Iterator[list[Whole]]:

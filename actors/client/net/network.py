@@ -30,6 +30,7 @@ from actors.client.net.connection import Connection
 from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.client.net.nodes import NodeLoad, least_loaded
 from actors.client.net.outage import Outage, unreachable
+from actors.client.net.retries import Retries
 from actors.client.net.settings import NetworkSettings
 from actors.client.records import Node
 from actors.runtime.environment import REAL, Environment
@@ -100,6 +101,11 @@ class Network:
     def jitter(self) -> float:
         """The factor that a pause is multiplied with, so that clients part ways."""
         return self.environment.chance.uniform(0.8, 1.2)
+
+    def retries(self, deadline_ms: int) -> Retries:
+        """The attempts at one thing, with the pauses of retry_backoff_ms, until `deadline_ms` (monotonic)."""
+        backoff = Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms, self.jitter)
+        return Retries(backoff, self.now_ms, deadline_ms)
 
     # --- other threads --------------------------------------------------------------------------------------------
 
