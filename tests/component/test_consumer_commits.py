@@ -55,11 +55,11 @@ def test_commits_refused_while_rebalancing_and_after_being_kicked_out(kafka):
     kafka.append("t", 0, b"a")
     with consumer(kafka, "t", group_id="g", enable_auto_commit=False) as reader:
         read(reader, 1)
-        kafka.script(m.OffsetCommitRequest, lambda request: kafka._on_offsetcommit(request, 27))
+        kafka.script(m.OffsetCommitRequest, lambda request: kafka.on_offsetcommit(request, 27))
         with pytest.raises(RebalanceInProgressError, match="poll"):
             reader.commit()
-        poll_until(reader, lambda: reader.assignment() and reader._member.settled)
-        kafka.script(m.OffsetCommitRequest, lambda request: kafka._on_offsetcommit(request, 25))
+        poll_until(reader, lambda: reader.assignment() and reader.member.settled)
+        kafka.script(m.OffsetCommitRequest, lambda request: kafka.on_offsetcommit(request, 25))
         with pytest.raises(CommitFailedError, match="max_poll_interval_ms"):
             reader.commit({T0: OffsetAndMetadata(1)})
         with pytest.raises(CommitFailedError):
@@ -85,7 +85,7 @@ def test_a_commit_is_tried_again_while_that_may_help(kafka):
     with consumer(kafka, group_id="g", enable_auto_commit=False) as reader:
         reader.assign([T0])
         for code in (14, 16, 3):
-            kafka.script(m.OffsetCommitRequest, lambda request, code=code: kafka._on_offsetcommit(request, code))
+            kafka.script(m.OffsetCommitRequest, lambda request, code=code: kafka.on_offsetcommit(request, code))
         reader.commit({T0: OffsetAndMetadata(7)})
         assert kafka.committed[T0] == 7
         kafka.script(m.OffsetCommitRequest, *[SILENCE] * 5)
@@ -121,7 +121,7 @@ def test_the_callback_of_an_async_commit_runs_in_a_later_poll_in_the_callers_thr
         assert done == []
         reader.poll(0)
         assert done == [(threading.get_ident(), {T0: OffsetAndMetadata(1)}, None)]
-        kafka.script(m.OffsetCommitRequest, lambda request: kafka._on_offsetcommit(request, 14))
+        kafka.script(m.OffsetCommitRequest, lambda request: kafka.on_offsetcommit(request, 14))
         reader.commit_async({T0: OffsetAndMetadata(2)}, lambda *args: done.append(args))
         poll_until(reader, lambda: len(done) == 2)
         assert done[1][1].retriable
@@ -194,7 +194,7 @@ def test_a_commit_before_a_rebalance_that_may_pass_is_repeated_after_the_backoff
     with consumer(kafka, "t", group_id="g", **settings) as reader:
         read(reader, 1)
         joins = len(kafka.requests(m.JoinGroupRequest))
-        kafka.script(m.OffsetCommitRequest, *[lambda request: kafka._on_offsetcommit(request, 14)] * 3)
+        kafka.script(m.OffsetCommitRequest, *[lambda request: kafka.on_offsetcommit(request, 14)] * 3)
         begin = time.monotonic()
         kafka.script(m.HeartbeatRequest, m.HeartbeatResponse(error_code=27))
         poll_until(reader, lambda: len(kafka.requests(m.JoinGroupRequest)) > joins)

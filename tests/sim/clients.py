@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from actors.client.errors import KafkaError
+from actors.client.net.freshness import MetadataUser
 from actors.client.net.network import Network
 from actors.client.net.settings import NetworkSettings
 from actors.client.records import TopicPartition
@@ -24,7 +25,7 @@ TOPIC = "t"
 PARTITIONS = 3
 
 
-class Client:
+class Client(MetadataUser):
     """A process that uses the cluster. It may be killed and started again."""
 
     metadata_max_age_ms = 20_000
@@ -72,9 +73,9 @@ class Client:
             retry_backoff_max_ms=400,
         )
         environment = environment_of(process)
-        self.network = Network(settings, self.wanted, loop=process.loop, environment=environment)
+        self.network = Network(settings, loop=process.loop, environment=environment)
         self.prepare()
-        process.run(self.network._keep_metadata())
+        process.run(self.network.keep_metadata(self))
         await self.live()
 
     def wanted(self) -> frozenset[str] | None:

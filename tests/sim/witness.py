@@ -23,7 +23,7 @@ from actors.broker.images import Images
 from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
 from actors.broker.slots import Slot
-from actors.client.net.connection import Connection
+from actors.client.net.exchange import Exchange
 from actors.controller.active import ActiveController
 from actors.controller.metadata.publisher import Publisher
 from actors.coordinator.classic.group import ClassicGroup
@@ -95,7 +95,7 @@ class Witness(Inspector):
             (ShardHub, "_sleeps", self._watch_sleeps(ShardHub._sleeps)),
             (GroupService, "_answer", self._watch_answer(GroupService._answer)),
             (Slot, "finish", self._watch_slot(Slot.finish)),
-            (Connection, "_timed_out", self._watch_timeout(Connection._timed_out)),
+            (Exchange, "timed_out", self._watch_timeout(Exchange.timed_out)),
             (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
             (ReplicaManager, "ponged", self._watch_pongs(ReplicaManager.ponged)),
             (ActiveController, "heard", self._watch_controller(ActiveController.heard)),
@@ -271,14 +271,12 @@ class Witness(Inspector):
         return finish
 
     def _watch_timeout(self, product: Any) -> Any:
-        def _timed_out(connection: Connection, number: int, timeout_ms: int) -> None:
-            call = connection._calls.get(number)
-            if call is not None and self.healed_us is not None and self.sim.now > self.healed_us + _PATIENCE_US:
-                name = call.response.__name__
-                self.sim.fail("answered-once", f"no {name} within {timeout_ms} ms, long after the last fault")
-            product(connection, number, timeout_ms)
+        def timed_out(exchange: Exchange, name: str, timeout_ms: int) -> None:
+            if self.healed_us is not None and self.sim.now > self.healed_us + _PATIENCE_US:
+                self.sim.fail("answered-once", f"no answer to {name} within {timeout_ms} ms, long after the last fault")
+            product(exchange, name, timeout_ms)
 
-        return _timed_out
+        return timed_out
 
     def _watch_leads(self, product: Any) -> Any:
         def leads(manager: ReplicaManager, topic: str, index: int, partition: PartitionInfo) -> bool:

@@ -54,9 +54,10 @@ from actors.runtime.environment import Chance, Environment
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a consumer. The network is not started yet."""
+    """The parts of a consumer. The network is not started yet: that takes the `watch`."""
 
     network: Network
+    watch: Watch
     changes: Changes
     positions: Positions
     member: Member
@@ -75,7 +76,7 @@ class Parts:
 def assemble(config: Mapping[str, Any], environment: Environment, protocols: Mapping[str, MakeMember]) -> Parts:
     """The parts of a consumer with these settings. Raises ConfigurationError and IllegalStateError."""
     positions = Positions()
-    network = Network(network_settings(config), lambda: interest.wanted(), environment=environment)
+    network = Network(network_settings(config), environment=environment)
     changes = Changes(network.now_ms)
     member = make_member(
         config, environment.kernel.pid(), network.jitter, lambda: _member_id(environment.chance), protocols
@@ -109,11 +110,10 @@ def assemble(config: Mapping[str, Any], environment: Environment, protocols: Map
         recreations,
         without_records=lambda: hindrance.warn(config["group_id"]),
     )
-    network.on_metadata = Watch(network.cluster, interest, fetcher, recreations, driver).on_metadata
-    network.on_denied = fetcher.refuse
     iteration = Iteration(config["max_poll_records"], member, positions, polling, drain, changes)
     return Parts(
         network=network,
+        watch=Watch(network.cluster, interest, fetcher, recreations, driver),
         changes=changes,
         positions=positions,
         member=member,

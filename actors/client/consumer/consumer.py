@@ -69,7 +69,7 @@ class Consumer:
         self._lookups = parts.lookups
         self._seeking = parts.seeking
         self._closing = parts.closing
-        self._network.start()
+        self._network.start(parts.watch)
         if topics:
             self.subscribe(list(topics))
 

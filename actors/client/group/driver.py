@@ -21,7 +21,7 @@ from actors.client.net.changes import Changes
 from actors.client.net.network import Network
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.wire.errors import ErrorCode as Code
-from actors.wire.messages import OffsetCommitResponse
+from actors.wire.messages import ApiMessage, OffsetCommitResponse
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._committing = asyncio.Lock()
-        network.on_coordinator_lost = self._on_lost
+        self._coordinators = network.own_connections(self._on_lost)
 
     def pump(self) -> None:
         """Carry out the machine's effects. Called under the lock, from any thread."""
@@ -73,17 +73,17 @@ class Driver:
             if isinstance(effect, Send):
                 self.network.loop.create_task(self._send(effect))
             elif isinstance(effect, Drop):
-                self.network.drop_coordinator(effect.node)
+                self._coordinators.drop(effect.node, "this broker is not the coordinator any more")
             else:
                 self.network.refresh()
         self._arm()
 
     async def _send(self, send: Send) -> None:
         try:
-            response = await self.network.ask(
+            response = await self._ask(
                 send.node,
                 send.request,
-                coordinator=send.to is To.COORDINATOR,
+                over_own=send.to is To.COORDINATOR,
                 timeout_ms=send.timeout_ms,
                 min_version=send.min_version,
             )
@@ -95,6 +95,12 @@ class Driver:
             with self._surfacing():
                 self.member.on_response(send.id, response, self.network.now_ms())
         self.tell()
+
+    async def _ask(self, node: Node | None, request: ApiMessage, *, over_own: bool, **options: Any) -> Any:
+        """The answer of a node; with `over_own` over the group's own connection to it."""
+        if over_own and node is not None:
+            return await self._coordinators.ask(node, request, **options)
+        return await self.network.ask(node, request, **options)
 
     @contextlib.contextmanager
     def _surfacing(self) -> Iterator[None]:
@@ -226,7 +232,7 @@ class Driver:
             self._committing.release()
 
     async def _send_commit(self, node: Node, commit: Commit) -> Awaitable[OffsetCommitResponse]:
-        connection = await self.network.connection(node, coordinator=True)
+        connection = await self._coordinators.connection(node)
         return connection.call(
             commit.request,
             self.network.settings.request_timeout_ms,
@@ -272,10 +278,10 @@ class Driver:
             aside = self.member.awaits_others
         request = fetch_request(self.member.group_id, wanted, ids, place)
         try:
-            response = await self.network.ask(
+            response = await self._ask(
                 node,
                 request,
-                coordinator=not aside,
+                over_own=not aside,
                 min_version=lowest if place.member_id else 0,
                 max_version=request.max_version if ids else None,
             )

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from actors.client.config import network_settings, producer_config
 from actors.client.errors import (
-    AuthenticationError,
     BufferExhaustedError,
     ClosedError,
     IllegalStateError,
     KafkaTimeoutError,
     MessageTooLargeError,
     SerializationError,
-    TopicAuthorizationError,
 )
 from actors.client.net.metadata import TopicInfo
-from actors.client.net.network import Network, again
+from actors.client.net.network import Network
 from actors.client.producer.accumulator import FutureBatchMetadata, FutureRecordMetadata
 from actors.client.producer.sender import Sender
+from actors.client.producer.topics import Topics
 from actors.client.producer.values import headers_of, time_of
 from actors.client.records import TopicPartition
 from actors.records.batch import RECORD_OVERHEAD_BYTES
 from actors.runtime.environment import REAL, Environment
-from actors.wire.errors import ErrorCode as Code
 from placement.hashing import partition_for_key
 
 if TYPE_CHECKING:
@@ -46,40 +44,15 @@ class Producer:
         self.config = producer_config(settings)
         self._key_of = _serializer(self.config["key_serializer"], "key_serializer")
         self._value_of = _serializer(self.config["value_serializer"], "value_serializer")
-        self._topics: dict[str, int] = {}  # the times at which each was last sent to
         self._sticky: dict[str, tuple[int, int]] = {}
         self._closed = False
         self._now_ms, self._wall_ms = environment.clock.monotonic_ms, environment.clock.wall_ms
-        settled = network_settings(self.config)
-        self._network = Network(settled, self._wanted_topics, create_only_held=True, environment=environment)
+        settings_of_network = replace(network_settings(self.config), create_only_held=True)
+        self._network = Network(settings_of_network, environment=environment)
         self._sender = Sender(self._network, self.config)
-        self._known = threading.Condition()
-        self._denials = 0
-        self._denied: AuthenticationError | None = None
-        self._network.on_metadata = self._on_metadata
-        self._network.on_denied = self._on_denied
-        self._network.start()
-
-    def _wanted_topics(self) -> frozenset[str]:
-        """The topics whose metadata is kept fresh: those sent to lately, and those with queued batches."""
-        idle = self._now_ms() - self.config["metadata_max_idle_ms"]
-        for topic, last in list(self._topics.items()):
-            if last <= idle:
-                self._topics.pop(topic, None)
-        with self._sender.room:
-            queued = {tp.topic for tp, lane in self._sender.lanes.items() if not lane.empty}
-        return frozenset(queued.union(list(self._topics)))
-
-    def _on_metadata(self) -> None:
-        with self._known:
-            self._known.notify_all()
-        self._sender.step()
-
-    def _on_denied(self, error: AuthenticationError) -> None:
-        with self._known:
-            self._denials += 1
-            self._denied = error
-            self._known.notify_all()
+        idle_ms, block_ms = self.config["metadata_max_idle_ms"], self.config["max_block_ms"]
+        self._topics = Topics(self._network, self._sender, idle_ms, block_ms)
+        self._network.start(self._topics)
 
     def send(
         self,
@@ -110,7 +83,7 @@ class Producer:
         for limit in ("max_request_size", "buffer_memory"):
             if size > self.config[limit]:
                 raise MessageTooLargeError(f"a record of {size} bytes is larger than {limit}={self.config[limit]}")
-        info = self._topic(topic, deadline)
+        info = self._topics.find(topic, deadline)
         number = self._partition(topic, info, key_bytes, partition, size)
         sender = self._sender
         with sender.room:
@@ -155,7 +128,7 @@ class Producer:
         # Imported here: a producer of records starts in half the time without Arrow.
         from actors.client.producer.arrow_sending import ArrowSending
 
-        return ArrowSending(self.config, self._sender, self._sticky, self._topic, self._wait_for_room)
+        return ArrowSending(self.config, self._sender, self._sticky, self._topics.find, self._wait_for_room)
 
     def _wait_for_room(self, size: int, deadline: int) -> None:
         sender = self._sender
@@ -167,44 +140,6 @@ class Producer:
                     f"the buffer of buffer_memory={self.config['buffer_memory']} bytes stayed full for max_block_ms; "
                     "the brokers take records more slowly than they are sent"
                 )
-
-    def _topic(self, topic: str, deadline: int) -> TopicInfo:
-        info = self._network.cluster.topics.get(topic)
-        if info is None or not info.partitions:
-            with self._network.holding((topic,)):
-                return self._await_topic(topic, deadline)
-        self._topics[topic] = self._now_ms()
-        return info
-
-    def _await_topic(self, topic: str, deadline: int) -> TopicInfo:
-        denials, version = self._denials, self._network.cluster.version
-        while True:
-            with self._known:
-                info = self._network.cluster.topics.get(topic)
-                if info is not None and info.partitions:
-                    self._topics[topic] = self._now_ms()
-                    return info
-                if self._denied is not None and self._denials != denials:
-                    raise again(self._denied)
-                fresh = self._network.cluster.version != version
-                if fresh and info is not None and info.error_code == Code.TOPIC_AUTHORIZATION_FAILED:
-                    raise TopicAuthorizationError(topics=[topic])
-                self._network.soon(self._network.refresh)
-                left = deadline - self._now_ms()
-                if left <= 0:
-                    self._topics.pop(topic, None)
-                    raise KafkaTimeoutError(
-                        f"topic {topic!r} was not found within max_block_ms={self.config['max_block_ms']}: "
-                        f"{self._why_not_found()}"
-                    )
-                self._known.wait(left / 1000)
-
-    def _why_not_found(self) -> str:
-        if self._network.outage.reason or not self._network.cluster.brokers:
-            return self._network.silence()
-        if self.config["allow_auto_create_topics"]:
-            return "it does not exist, and the brokers do not create it"
-        return "it does not exist, and allow_auto_create_topics=False"
 
     def _partition(self, topic: str, info: TopicInfo, key: bytes | None, asked: int | None, size: int) -> int:
         count = len(info.partitions)
@@ -249,7 +184,7 @@ class Producer:
 
     def partitions_for(self, topic: str) -> set[int]:
         """The partition numbers of a topic. Waits up to max_block_ms for its metadata."""
-        return set(self._topic(topic, self._now_ms() + self.config["max_block_ms"]).partitions)
+        return set(self._topics.find(topic, self._now_ms() + self.config["max_block_ms"]).partitions)
 
     def bootstrap_connected(self) -> bool:
         return bool(self._network.cluster.brokers)
