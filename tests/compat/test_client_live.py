@@ -227,7 +227,7 @@ def test_acks_and_idempotence(kafka: Peer, name: str, acks: int | str) -> None:
     partitions = make_topic(kafka, name, 1)
     leader_of(kafka.bootstrap_servers, name)  # it serves: records without acknowledgement are not sent again
     with Producer(bootstrap_servers=kafka.bootstrap_servers, acks=acks) as producer:
-        assert producer.config["enable_idempotence"] is (acks == "all")
+        assert producer.config.enable_idempotence is (acks == "all")
         futures = [producer.send(name, value) for value in numbered(200)]
         producer.flush(30)
         if acks != 0:

@@ -131,9 +131,9 @@ def test_the_consumers_defaults_are_kafkas():
         "group_instance_id": None,
         "group_protocol": "classic",
     }
-    assert {name: config[name] for name in expected} == expected
-    assert [a.name for a in make_assignors(config["partition_assignment_strategy"])] == ["range", "cooperative-sticky"]
-    assert consumer_config({})["group_id"] is None
+    assert {name: getattr(config, name) for name in expected} == expected
+    assert [a.name for a in make_assignors(config.partition_assignment_strategy)] == ["range", "cooperative-sticky"]
+    assert consumer_config({}).group_id is None
 
 
 @pytest.mark.conformance("G-01")
@@ -182,8 +182,8 @@ def test_settings_that_contradict_each_other():
         consumer_config({"group_instance_id": "i"})
     with pytest.raises(ConfigurationError, match="enable_idempotence"):
         producer_config({"enable_idempotence": True, "acks": 1})
-    assert producer_config({"acks": 1})["enable_idempotence"] is False
-    assert producer_config({})["acks"] == -1
+    assert producer_config({"acks": 1}).enable_idempotence is False
+    assert producer_config({}).acks == -1
     with pytest.raises(ConfigurationError, match="delivery_timeout_ms"):
         producer_config({"delivery_timeout_ms": 10})
 

@@ -24,6 +24,7 @@ from actors.client.errors import (
 from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.client.net.network import Network
 from actors.client.records import Node
+from actors.client.settings import ClientConfig
 from actors.runtime.environment import Environment
 from actors.wire.messages import FindCoordinatorRequest
 
@@ -38,11 +39,11 @@ _HANG_UPS_MAX: Final = 3
 class Brokers:
     """The connections of an `Admin`. Retriable errors are retried until the deadline of the call."""
 
-    def __init__(self, config: Mapping[str, Any], environment: Environment) -> None:
+    def __init__(self, config: ClientConfig, environment: Environment) -> None:
         # Asking about a topic must not create it. Nobody waits for a broker that speaks another protocol.
         settings = replace(network_settings(config), allow_auto_create_topics=False, hang_ups_max=_HANG_UPS_MAX)
         self.network = Network(settings, environment=environment)
-        self._timeout_ms: int = config["default_api_timeout_ms"]
+        self._timeout_ms: int = config.default_api_timeout_ms
         self._closed = False
         self.network.start()
 

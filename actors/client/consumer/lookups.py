@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from actors.client.consumer.user_thread import UserThread
@@ -15,6 +15,7 @@ from actors.client.net.metadata import ClusterMetadata, TopicInfo, metadata_requ
 from actors.client.net.network import Network
 from actors.client.net.retries import NEVER_MS
 from actors.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from actors.client.settings import ConsumerConfig
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ class Lookups:
     """Asks on the event loop and waits for the answers. Times are in milliseconds."""
 
     def __init__(
-        self, config: Mapping[str, Any], network: Network, driver: Driver, thread: UserThread, changes: Changes
+        self, config: ConsumerConfig, network: Network, driver: Driver, thread: UserThread, changes: Changes
     ) -> None:
         self._config = config
         self._network = network
@@ -49,7 +50,7 @@ class Lookups:
         `isolation_level` is 0 (uncommitted) or 1 (committed); None = the consumer's own.
         """
         if isolation_level is None:
-            isolation_level = int(self._config["isolation_level"] == "read_committed")
+            isolation_level = int(self._config.reads_committed)
 
         async def ask() -> dict[TopicPartition, OffsetAndTimestamp | None]:
             with self._network.holding(tp.topic for tp in wanted):

@@ -79,7 +79,7 @@ class RangeReader:
         self._fail = fail_on_data_loss
         self._timeout_ms = poll_timeout_ms
         self._settle_ms = settle_ms
-        self._committed = self.config["isolation_level"] == "read_committed"
+        self._committed = self.config.reads_committed
         self._closed = False
         self._ids: dict[str, bytes] = {}
         """The topics whose records are being read, where the ranges do not say."""
@@ -141,7 +141,7 @@ class RangeReader:
 
     def _whole_batches(self, tp: TopicPartition, chunk: Chunk, position: int, until: int) -> list[Whole]:
         batches: list[Whole] = []
-        check = self.config["check_crcs"]
+        check = self.config.check_crcs
         while (batch := next_batch(tp, chunk, position, committed=self._committed, check=check)) is not None:
             if batch[1].base_offset >= until:
                 break
@@ -189,7 +189,7 @@ class RangeReader:
     async def _next(self, wanted: OffsetRange, offset: int) -> Chunk | Missing | Nothing:
         """Wait for the next batches from `offset` on. Raises KafkaTimeoutError after `poll_timeout_ms`."""
         deadline = self._network.now_ms() + self._timeout_ms
-        settle_ms = min(self._settle_ms, self._timeout_ms // 2, self.config["request_timeout_ms"] // 2)
+        settle_ms = min(self._settle_ms, self._timeout_ms // 2, self.config.request_timeout_ms // 2)
         tp, until = TopicPartition(wanted.topic, wanted.partition), wanted.until_offset
         topic_id = wanted.topic_id or self._ids.get(tp.topic, b"")
         look = Look(self._network, self.config, settle_ms, tp, offset, until, topic_id)

@@ -21,7 +21,7 @@ from actors.client.net.network import Network
 from actors.client.producer.accumulator import FutureBatchMetadata, FutureRecordMetadata
 from actors.client.producer.sender import Sender
 from actors.client.producer.topics import Topics
-from actors.client.producer.values import headers_of, time_of
+from actors.client.producer.values import headers_of, limit_of, time_of
 from actors.client.records import TopicPartition
 from actors.records.batch import RECORD_OVERHEAD_BYTES
 from actors.runtime.environment import REAL, Environment
@@ -42,15 +42,16 @@ class Producer:
 
     def __init__(self, *, environment: Environment = REAL, **settings: Any) -> None:
         self.config = producer_config(settings)
-        self._key_of = _serializer(self.config["key_serializer"], "key_serializer")
-        self._value_of = _serializer(self.config["value_serializer"], "value_serializer")
+        self._key_of = _serializer(self.config.key_serializer, "key_serializer")
+        self._value_of = _serializer(self.config.value_serializer, "value_serializer")
+        self._size_max = min(self.config.max_request_size, self.config.buffer_memory)
         self._sticky: dict[str, tuple[int, int]] = {}
         self._closed = False
         self._now_ms, self._wall_ms = environment.clock.monotonic_ms, environment.clock.wall_ms
         settings_of_network = replace(network_settings(self.config), create_only_held=True)
         self._network = Network(settings_of_network, environment=environment)
         self._sender = Sender(self._network, self.config)
-        idle_ms, block_ms = self.config["metadata_max_idle_ms"], self.config["max_block_ms"]
+        idle_ms, block_ms = self.config.metadata_max_idle_ms, self.config.max_block_ms
         self._topics = Topics(self._network, self._sender, idle_ms, block_ms)
         self._network.start(self._topics)
 
@@ -72,7 +73,7 @@ class Producer:
         """
         if self._closed:
             raise ClosedError
-        deadline = self._now_ms() + self.config["max_block_ms"]
+        deadline = self._now_ms() + self.config.max_block_ms
         key_bytes = _to_bytes(self._key_of, topic, key, "key")
         value_bytes = _to_bytes(self._value_of, topic, value, "value")
         key_size = -1 if key_bytes is None else len(key_bytes)
@@ -80,21 +81,21 @@ class Producer:
         header_list, size = headers_of(headers) if headers else ([], 0)
         size += RECORD_OVERHEAD_BYTES + max(key_size, 0) + max(value_size, 0)
         at = self._wall_ms() if timestamp_ms is None else time_of(timestamp_ms)
-        for limit in ("max_request_size", "buffer_memory"):
-            if size > self.config[limit]:
-                raise MessageTooLargeError(f"a record of {size} bytes is larger than {limit}={self.config[limit]}")
+        if size > self._size_max:
+            name, limit = limit_of(self.config, size)
+            raise MessageTooLargeError(f"a record of {size} bytes is larger than {name}={limit}")
         info = self._topics.find(topic, deadline)
         number = self._partition(topic, info, key_bytes, partition, size)
         sender = self._sender
         with sender.room:
-            if sender.buffered + size > self.config["buffer_memory"]:
+            if sender.buffered + size > self.config.buffer_memory:
                 self._wait_for_room(size, deadline)
             batch, tell = sender.batch_for(TopicPartition(topic, number), size)
             records = batch.records
             before = records.size if records.count else 0
             place = records.append(key_bytes, value_bytes, header_list, at)
             sender.buffered += records.size - before
-            tell = tell or records.size >= self.config["batch_size"]
+            tell = tell or records.size >= self.config.batch_size
         if tell:
             sender.soon()
         return FutureRecordMetadata(batch, place, at, key_size, value_size)
@@ -132,12 +133,12 @@ class Producer:
 
     def _wait_for_room(self, size: int, deadline: int) -> None:
         sender = self._sender
-        while sender.buffered + size > self.config["buffer_memory"]:
+        while sender.buffered + size > self.config.buffer_memory:
             sender.soon()
             left = deadline - self._now_ms()
             if left <= 0 or not sender.room.wait(left / 1000):
                 raise BufferExhaustedError(
-                    f"the buffer of buffer_memory={self.config['buffer_memory']} bytes stayed full for max_block_ms; "
+                    f"the buffer of buffer_memory={self.config.buffer_memory} bytes stayed full for max_block_ms; "
                     "the brokers take records more slowly than they are sent"
                 )
 
@@ -147,7 +148,7 @@ class Producer:
             if asked not in info.partitions:
                 raise IllegalStateError(f"topic {topic} has no partition {asked}; it has {count}")
             return asked
-        custom = self.config["partitioner"]
+        custom = self.config.partitioner
         if custom is not None:
             everything = sorted(info.partitions)
             live = [n for n, p in info.partitions.items() if p.leader >= 0]
@@ -155,7 +156,7 @@ class Producer:
         if key is not None:
             return partition_for_key(key, count)
         number, used = self._sticky.get(topic, (-1, 0))
-        if number < 0 or used >= self.config["batch_size"]:
+        if number < 0 or used >= self.config.batch_size:
             live = [n for n, p in info.partitions.items() if p.leader >= 0 and n != number]
             among = live or list(info.partitions)
             number, used = among[self._network.environment.chance.randrange(len(among))], 0
@@ -184,7 +185,7 @@ class Producer:
 
     def partitions_for(self, topic: str) -> set[int]:
         """The partition numbers of a topic. Waits up to max_block_ms for its metadata."""
-        return set(self._topics.find(topic, self._now_ms() + self.config["max_block_ms"]).partitions)
+        return set(self._topics.find(topic, self._now_ms() + self.config.max_block_ms).partitions)
 
     def bootstrap_connected(self) -> bool:
         return bool(self._network.cluster.brokers)
@@ -204,7 +205,7 @@ class Producer:
         if self._closed:
             return
         self._closed = True
-        limit = self.config["delivery_timeout_ms"] / 1000 + 1 if timeout is None else timeout
+        limit = self.config.delivery_timeout_ms / 1000 + 1 if timeout is None else timeout
         try:
             self.flush(limit)
         finally:

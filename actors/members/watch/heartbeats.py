@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from actors.client.admin.brokers import Brokers
-from actors.client.config import ADMIN_SETTINGS, resolve, security_settings
+from actors.client.config import admin_config, security_settings
 from actors.client.errors import KafkaError
 from actors.members.handling.spec import MemberSpec
 from actors.members.watch.stand_in import Membership, StandIn
@@ -65,7 +65,7 @@ class Heartbeats:
         settings = {"bootstrap_servers": spec.bootstrap_servers, **security_settings(spec.options)}
         if self._brokers is not None and settings == self._settings:
             return self._brokers
-        made = Brokers(resolve(ADMIN_SETTINGS, settings), self._environment)
+        made = Brokers(admin_config(settings), self._environment)
         if self._brokers is not None:
             self._brokers.close()
         self._brokers, self._settings = made, settings

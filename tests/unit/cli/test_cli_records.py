@@ -261,4 +261,4 @@ def test_produce_gives_up_when_its_timeout_says(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr("actors.client.Producer", lambda **settings: given.update(settings))
     _producer("127.0.0.1:1", timeout_ms, "all", "none")
     config = producer_config(given)
-    assert config["delivery_timeout_ms"] == config["max_block_ms"] == timeout_ms
+    assert config.delivery_timeout_ms == config.max_block_ms == timeout_ms
