@@ -7,9 +7,7 @@ import time
 
 import pytest
 
-from actors.client import (
-    Consumer,
-)
+from actors.client import Consumer, OffsetAndMetadata
 from actors.client.errors import (
     ClosedError,
     ConcurrentUseError,
@@ -256,8 +254,10 @@ def test_wakeup_raises_in_the_poll_that_waits(kafka):
 
 
 def test_two_threads_at_once_are_refused(kafka):
-    with consumer(kafka) as reader:
+    polls = threading.Event()
+    with consumer(kafka, group_id="g", enable_auto_commit=False) as reader:
         reader.assign([T0])
+        reader.commit_async({T0: OffsetAndMetadata(0)}, lambda *_: polls.set())
 
         def poll() -> None:
             with pytest.raises(WakeupError):
@@ -265,7 +265,7 @@ def test_two_threads_at_once_are_refused(kafka):
 
         other = threading.Thread(target=poll)
         other.start()
-        wait_for(lambda: reader._thread.busy)
+        assert polls.wait(60)
         with pytest.raises(ConcurrentUseError):
             reader.poll(0)
         reader.wakeup()
@@ -329,7 +329,7 @@ def test_an_offset_out_of_range_goes_where_the_policy_says(kafka, policy):
         reader.assign([T0])
         reader.position(T0)
         reader.seek(T0, 99)
-        read_again = poll_until(reader, lambda: reader._positions.states[T0].position == 2)
+        read_again = poll_until(reader, lambda: reader.position(T0) == 2)
         assert [r.value for r in read_again] == ([b"a", b"b"] if policy == "earliest" else [])
 
 

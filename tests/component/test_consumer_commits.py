@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from typing import Any
@@ -17,7 +16,6 @@ from actors.client.errors import (
     KafkaTimeoutError,
     RebalanceInProgressError,
 )
-from actors.client.group.driver import Driver
 from actors.wire import messages as m
 from tests.support.client_broker import SILENCE
 from tests.support.consuming import T0, T1, consumer, poll_until, read, wait_for
@@ -117,9 +115,8 @@ def test_the_callback_of_an_async_commit_runs_in_a_later_poll_in_the_callers_thr
         reader.assign([T0])
         reader.commit_async({T0: OffsetAndMetadata(1)}, lambda *args: done.append((threading.get_ident(), *args)))
         wait_for(lambda: kafka.committed.get(T0) == 1)
-        wait_for(lambda: reader._commits.unheard)
         assert done == []
-        reader.poll(0)
+        poll_until(reader, lambda: done)
         assert done == [(threading.get_ident(), {T0: OffsetAndMetadata(1)}, None)]
         kafka.script(m.OffsetCommitRequest, lambda request: kafka.on_offsetcommit(request, 14))
         reader.commit_async({T0: OffsetAndMetadata(2)}, lambda *args: done.append(args))
@@ -128,27 +125,25 @@ def test_the_callback_of_an_async_commit_runs_in_a_later_poll_in_the_callers_thr
         assert kafka.committed[T0] == 1, "an async commit is not repeated"
 
 
-def test_commits_that_wait_for_a_coordinator_are_sent_in_their_order(kafka, monkeypatch):
+def test_commits_that_wait_for_a_coordinator_are_sent_in_their_order(kafka):
     """The newest could be the first, as when a broker had died, and the older ones took the group's offsets back."""
-    begun, goes_on = threading.Event(), threading.Event()
-    find = Driver._coordinator
+    asked, goes_on = threading.Event(), threading.Event()
 
-    async def slow_once(driver: Driver, deadline_ms: int) -> Any:
-        if not begun.is_set():
-            begun.set()
-            await asyncio.to_thread(goes_on.wait)
-        return await find(driver, deadline_ms)
+    def slow(_: Any) -> None:
+        asked.set()
+        goes_on.wait(60)
 
     heard: list[int] = []
     with consumer(kafka, group_id="g", enable_auto_commit=False) as reader:
         reader.assign([T0])
         assert reader.position(T0) == 0  # the last thing that it asks the coordinator by itself
-        monkeypatch.setattr(Driver, "_coordinator", slow_once)
+        kafka.script(m.FindCoordinatorRequest, slow)
+        kafka.drop_connections()
         for number in range(1, 4):
             reader.commit_async(
                 {T0: OffsetAndMetadata(number)}, lambda offsets, error: heard.append(error or offsets[T0].offset)
             )
-            assert begun.wait(10)
+            assert asked.wait(60)
         try:
             with pytest.raises(KafkaTimeoutError):
                 reader.commit({T0: OffsetAndMetadata(4)}, timeout_ms=50)

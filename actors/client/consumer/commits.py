@@ -110,11 +110,6 @@ class Commits:
         """True if a commit of `commit_async` has no answer yet."""
         return bool(self._open)
 
-    @property
-    def unheard(self) -> bool:
-        """True if a callback is waiting for `run_callbacks`."""
-        return bool(self._ended)
-
     def run_callbacks(self) -> None:
         """Call the callbacks of commits that have ended. Raises FencedInstanceIdError if one of them was fenced."""
         while self._ended:

@@ -13,7 +13,7 @@ from actors.wire.framing import decode_response
 from actors.wire.messages import ApiMessage, ApiVersionsResponse
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: to make one costs half as much then, and there is one for each request
 class _Call:
     future: asyncio.Future[Any]
     response: type[ApiMessage]

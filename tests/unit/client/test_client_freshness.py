@@ -106,3 +106,16 @@ async def test_who_waits_goes_on_waiting_while_no_broker_answers_and_is_told_of_
             await world.freshness.refreshed()
         assert [str(error) for error in world.denials] == ["no"]
         await world.freshness.refreshed()
+
+
+async def test_what_is_missing_is_asked_for_again_soon_while_somebody_wants_it() -> None:
+    """Afterwards nothing is left of it that would have the client ask again."""
+    missing = MetadataResponse.MetadataResponseTopic(name="u", error_code=3, topic_id=bytes(16))
+    async with World(lambda: MetadataResponse(topics=[missing])) as world, asyncio.timeout(10):
+        await world.freshness.refreshed()
+        while len(world.asked) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        assert world.freshness.cluster.incomplete()
+        world.answer = MetadataResponse
+        await world.freshness.refreshed()
+        assert not world.freshness.cluster.incomplete()
