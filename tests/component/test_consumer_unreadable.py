@@ -140,7 +140,7 @@ def test_what_arrives_while_a_chunk_is_used_up_is_counted():
     class Arriving(bytes):
         def __len__(self) -> int:
             if state.added == 10:
-                state.add(Chunk(state.token, bytes(100)))
+                state.add(Chunk(state.token - 1, bytes(100)))  # which is dropped, and not counted as used
             return 10
 
     state.add(Chunk(state.token, bytes(10)))
