@@ -226,7 +226,7 @@ class Sender:
         else:
             for batch in batches:
                 answer = answers.get(batch.tp) if answers is not None else None
-                self._answered(batch, answer, told=answers is not None)
+                self._answered(batch, answer, is_acknowledged=answers is not None)
         finally:
             self._in_flight[node.id] -= 1
             self.step()
@@ -268,8 +268,8 @@ class Sender:
                 if any(earlier.order < batch.order for earlier in self.lanes[batch.tp].retry):
                     raise KafkaConnectionError("what was to be sent before this came back")
 
-    def _answered(self, batch: Batch, answer: Any, *, told: bool) -> None:
-        if not told:
+    def _answered(self, batch: Batch, answer: Any, *, is_acknowledged: bool) -> None:
+        if not is_acknowledged:
             self._delivered(batch, -1, -1)
         elif answer is None:
             self._judge(batch, KafkaError("the broker's answer leaves this partition out"), None)
