@@ -82,7 +82,7 @@ class SecureBroker(ScriptedBroker):
             raise EOFError
         return super().answer(kind, request)
 
-    def _on_saslhandshake(self, request: Any) -> Any:
+    def on_saslhandshake(self, request: Any) -> Any:
         offered = list(self.mechanisms)
         if self.users is None:
             return m.SaslHandshakeResponse(error_code=34, mechanisms=[])
@@ -104,7 +104,7 @@ class SecureBroker(ScriptedBroker):
                 raise EOFError
             self._here.connection.sendall(struct.pack(">i", len(token)) + token)
 
-    def _on_saslauthenticate(self, request: Any) -> Any:
+    def on_saslauthenticate(self, request: Any) -> Any:
         token = self._take(request.auth_bytes)
         if token is None:
             return m.SaslAuthenticateResponse(
