@@ -23,8 +23,8 @@ import ray
 from actors.broker.spec import BrokerSpec
 from actors.controller import first_users, new_secret, ray_head, settings_in_force
 from actors.controller.decisions.acls import locked_out
-from actors.controller.doors import DoorPlan, doors_of, plan_doors
 from actors.controller.homes import Homes, noted_in
+from actors.controller.listeners import ListenerPlan, listeners_of, plan_listeners
 from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.pool_seals import PoolSeals
 from actors.controller.securing import AUTHORITY, write_authority
@@ -156,10 +156,10 @@ class ControllerStart:
 _CODEC: Final[Codec[ControllerStart]] = Codec("start", {1: ControllerStart})
 
 
-def _told(plans: tuple[DoorPlan, ...], spec: ControllerSpec, broker: BrokerSpec, node: Node) -> BrokerSpec:
+def _told(plans: tuple[ListenerPlan, ...], spec: ControllerSpec, broker: BrokerSpec, node: Node) -> BrokerSpec:
     """The broker's spec with these doors and settings. A port that nothing chooses stays as it is."""
     present = {door.listener: door.port for door in broker.doors}
-    return replace(broker, doors=doors_of(plans, broker.broker_id, node.address, present), config=spec.effective)
+    return replace(broker, doors=listeners_of(plans, broker.broker_id, node.address, present), config=spec.effective)
 
 
 def _home(address: str, _port: int, name: str = "", *_: Any) -> Node:
@@ -360,7 +360,7 @@ class Controller:
         known = {b: home for b, home in known.items() if with_disk_of(home, alive) or not self._may_move(b)}
         if spec.host is not None and len({node.address for node in alive}) == 1:
             known = {}  # a cluster on one machine: addresses of Ray's do not matter
-        plans = plan_doors(BrokerConfig.from_mapping(spec.effective), spec.host, spec.port)
+        plans = plan_listeners(BrokerConfig.from_mapping(spec.effective), spec.host, spec.port)
         if not {plan.host for plan in plans} <= {None, *ANY_HOST}:
             alive = [replace(node, head=False) for node in alive]  # only this machine is sure to have that address
         leaving = set(self._launcher.leaving(alive))
@@ -380,7 +380,7 @@ class Controller:
                 BrokerSpec(
                     broker_id=broker_id,
                     host=spec.own_host(node.address),
-                    doors=doors_of(plans, broker_id, node.address, self._present_ports(broker_id)),
+                    doors=listeners_of(plans, broker_id, node.address, self._present_ports(broker_id)),
                     data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),
                     socket_path=str(Path(spec.socket_dir) / f"{broker_id}.sock"),
                     config=spec.effective,
@@ -508,7 +508,7 @@ class Controller:
             from actors.links.acceptance import check_stores
 
             check_stores(self._server.secrets, config.link_stores)
-        plans = plan_doors(config, spec.host, spec.port)
+        plans = plan_listeners(config, spec.host, spec.port)
         wrong = self._ask(locked_out, self._server.metadata, config)
         if wrong is not None:
             raise ClusterError(wrong)

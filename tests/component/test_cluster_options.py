@@ -18,17 +18,17 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 from actors.broker.spec import BrokerSpec, BrokerStart
 from actors.cli.output import working
 from actors.cluster import Cluster, ClusterError
-from actors.controller.doors import DoorPlan, check_apart, doors_of, plan_doors
 from actors.controller.launcher import RayLauncher
+from actors.controller.listeners import ListenerPlan, check_apart, listeners_of, plan_listeners
 from actors.controller.preparation import effective_config, prepare_folder, socket_dir, sweep_socket_dirs, warn_if_open
 from actors.runtime.logs import LogPlace
 from actors.settings import BrokerConfig
 from placement.nodes import Node
 
 
-def plans(host: str | None = None, port: int | None = None, **settings: str) -> tuple[DoorPlan, ...]:
+def plans(host: str | None = None, port: int | None = None, **settings: str) -> tuple[ListenerPlan, ...]:
     config = BrokerConfig.from_mapping({name.replace("_", "."): text for name, text in settings.items()})
-    return plan_doors(config, host, port)
+    return plan_listeners(config, host, port)
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def plans(host: str | None = None, port: int | None = None, **settings: str) -> 
 )
 def test_listeners_name_hosts_and_ports(settings: dict[str, str], expected: tuple[str, int, str, int]) -> None:
     """Of broker 1, on a node at 10.0.0.9."""
-    (door,) = doors_of(plans(**settings), 1, "10.0.0.9", {})
+    (door,) = listeners_of(plans(**settings), 1, "10.0.0.9", {})
     assert (door.host, door.port, door.advertised_host, door.advertised_port) == expected
 
 
 @pytest.mark.conformance("XA-06")
 def test_each_listener_has_a_port_for_each_broker() -> None:
     two = plans(listeners="PLAINTEXT://h:9092,SSL://h:0")
-    doors = doors_of(two, 2, "n", {"SSL": 40404})
+    doors = listeners_of(two, 2, "n", {"SSL": 40404})
     assert [(door.listener, door.port, door.port_chosen_by) for door in doors] == [
         ("PLAINTEXT", 9094, "listeners"),
         ("SSL", 40404, ""),
@@ -86,7 +86,7 @@ def test_who_listens_to_strangers_is_warned(recwarn: pytest.WarningsRecorder) ->
         }
         config = BrokerConfig.from_mapping(texts)
         recwarn.clear()
-        warn_if_open(plan_doors(config, None, None), config)
+        warn_if_open(plan_listeners(config, None, None), config)
         return [str(each.message) for each in recwarn.list]
 
     assert warned("PLAINTEXT://127.0.0.1:1,TLS://0.0.0.0:2,LOGIN://127.0.0.1:3") == []
