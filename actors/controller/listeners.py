@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from actors.broker.spec import Door
+from actors.broker.spec import BrokerSpec, Door
 from actors.runtime.ray_runtime import ClusterError
 from actors.security.acl import is_loopback
 from actors.settings import ANY_HOST, BrokerConfig, Listener, SecurityProtocol
@@ -130,3 +130,11 @@ def listeners_of(
 ) -> tuple[Door, ...]:
     """The listeners of one broker; `present` has the ports that it had, by listener."""
     return tuple(plan.of_broker(broker_id, node_address, present.get(plan.listener, 0)) for plan in plans)
+
+
+def told_otherwise(
+    plans: tuple[ListenerPlan, ...], config: dict[str, str], broker: BrokerSpec, node_address: str
+) -> BrokerSpec:
+    """A broker's spec with these listeners and settings. A port that nothing chooses stays as it is."""
+    present = {door.listener: door.port for door in broker.doors}
+    return replace(broker, doors=listeners_of(plans, broker.broker_id, node_address, present), config=config)

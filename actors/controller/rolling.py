@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from actors.controller.actor import ControllerSpec
 from actors.controller.listeners import ListenerPlan, check_apart, plan_listeners, refuse_open
 from actors.controller.preparation import check_free, effective_config, warn_if_open
 from actors.controller.settings_in_force import Changed
+from actors.controller.spec import ControllerSpec
 from actors.links.status import ClusterStatus
 from actors.settings import LINKS, LISTENERS, OWN_STORE, OWN_TRUST, BrokerConfig, LinkSecurity, SettingError
 

@@ -90,7 +90,7 @@ async def test_a_controller_that_dies_again_and_again_leaves_one_connection_not_
             controller = await w.start_controller()
             await until(controller.ready, what="registered again")
         await asyncio.sleep(0.3)
-        assert len(controller._sessions) == 1
+        assert len(controller.sessions.connected) == 1
         assert controller.ready()
         assert w.server.registration.link.epoch == 0
         assert w.launcher.started == []
@@ -187,14 +187,14 @@ async def test_a_broker_that_is_closing_its_logs_is_not_silent(tmp_path: Path, m
     stopping = asyncio.ensure_future(server.stop())
     await until(lambda: server._stopping)
     said: list[Any] = []
-    on_message = controller._brokers[0].protocol._on_message
-    controller._brokers[0].protocol._on_message = lambda p, message: (said.append(message), on_message(p, message))
+    on_message = controller.brokers[0].protocol._on_message
+    controller.brokers[0].protocol._on_message = lambda p, message: (said.append(message), on_message(p, message))
     try:
         await until(lambda: len(said) > 2, what="heartbeats")
     finally:
         go_on.set()
         await stopping
-    await until(lambda: not controller._brokers, what="hung up")
+    await until(lambda: not controller.brokers, what="hung up")
     w.stop_controller()
 
 

@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
@@ -18,12 +17,11 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 from actors.broker.spec import BrokerSpec, BrokerStart
 from actors.cli.output import working
 from actors.cluster import Cluster, ClusterError
-from actors.controller.launcher import RayLauncher
 from actors.controller.listeners import ListenerPlan, check_apart, listeners_of, plan_listeners
 from actors.controller.preparation import effective_config, prepare_folder, socket_dir, sweep_socket_dirs, warn_if_open
-from actors.runtime.logs import LogPlace
 from actors.settings import BrokerConfig
 from placement.nodes import Node
+from tests.support.launched import Launched
 
 
 def plans(host: str | None = None, port: int | None = None, **settings: str) -> tuple[ListenerPlan, ...]:
@@ -286,31 +284,14 @@ def test_folders_in_use_too_young_or_not_ours_stay(short: Path) -> None:
 # --- racks ---
 
 
-def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[BrokerConfig] = []
-
-    class StartedBroker:
-        @staticmethod
-        def options(**options: object) -> type[StartedBroker]:
-            return StartedBroker
-
-        @staticmethod
-        def remote(start: bytes) -> Mock:
-            told.append(BrokerConfig.from_mapping(BrokerStart.decoded(start).spec.config))
-            return Mock()
-
-    alive: list[Node] = []
-    monkeypatch.setattr("actors.controller.launcher.Broker", StartedBroker)
-    monkeypatch.setattr("ray.kill", lambda actor: None)
-    monkeypatch.setattr("actors.controller.launcher.alive_nodes", lambda: alive)
+def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_settings(tmp_path: Path) -> None:
+    w = Launched(tmp_path)
     config = {"broker.rack": "of all", "message.max.bytes": "1000"}
-    launcher = RayLauncher("coterie-c", LogPlace(str(tmp_path), "c"), "1", "node")
     first, second, third = (Node(f"{i:056x}", "10.0.0.1", 1.0, rack) for i, rack in enumerate(("a", "b", None), 1))
-    launcher.add(BrokerSpec(0, "10.0.0.1", (), "", "", config), first)
+    w.launcher.add(BrokerSpec(0, "10.0.0.1", (), "", "", config), first)
     for node in (first, second, third):
-        alive[:] = [node]
-        launcher._start_broker(0)
+        w.ray.alive = [node]
+        w.launcher.start_broker(0)
+    told = [BrokerConfig.from_mapping(BrokerStart.decoded(each.told).spec.config) for each in w.ray.started]
     assert [each.text("broker.rack") for each in told] == ["a", "b", "of all"]
     assert {each.integer("message.max.bytes") for each in told} == {1000}

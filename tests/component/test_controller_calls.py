@@ -99,13 +99,13 @@ async def test_the_next_controller_leaves_a_broker_to_its_recovery(tmp_path: Pat
             c.clock.ahead += 15.1
             recovering.send(Heartbeat(tick, Load()))
             await until(lambda heard=tick + 2: len(c.launcher.alive) == heard)
-            c.server._tick()
+            c.server.tick()
         assert c.launcher.killed == []
         recovering.hang_up()
         await recovering.lost.wait()
         for _ in range(8):
             c.clock.ahead += 15.1
-            c.server._tick()
+            c.server.tick()
         await until(lambda: c.launcher.killed == [0])
 
 

@@ -170,12 +170,12 @@ async def test_a_restarted_controller_waits_for_a_broker_that_gets_no_cpu_to_reg
         c.launcher.sights[0] = Sight(Doing.RUNNABLE, 0.2)
         for _ in range(12):  # three leases
             c.clock.ahead += 15.1
-            c.server._tick()
+            c.server.tick()
         assert (c.launcher.killed, c.leader("t")) == ([], before)
         c.launcher.sights[0] = Sight(Doing.NOTHING, 0.2)  # now it is stopped
         for _ in range(4):
             c.clock.ahead += 15.1
-            c.server._tick()
+            c.server.tick()
         assert c.launcher.killed == [0]
         assert c.leader("t").leader == NO_LEADER
 
@@ -238,6 +238,6 @@ async def test_a_stopping_controller_starts_nobody_again(tmp_path: Path) -> None
         c.server.expect([0])
         c.server.stopping = True
         broker.hang_up()
-        c.server.start_failed(0)
+        c.server.start_failed(0, "it ended")
         await until(lambda: c.server.status().brokers[0].pid is None)
         assert c.launcher.started == []

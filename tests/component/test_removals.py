@@ -113,7 +113,7 @@ async def test_one_that_is_away_is_unregistered_and_its_actor_ended(tmp_path: Pa
         c.server.removing.begin(2)
         await until(lambda: c.metadata.removed == {2})
         assert c.launcher.killed.count(2) == 2  # on a machine that stands still, others may be killed, too
-        c.server.start_failed(2)
+        c.server.start_failed(2, "it ended")
         assert c.launcher.started.count(2) == 1, "its start has failed since, and is not tried again"
 
 

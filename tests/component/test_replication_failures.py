@@ -75,7 +75,7 @@ async def test_a_controller_that_hangs_stops_no_leader_and_takes_nobody_for_dead
     async with world(tmp_path, broker_session_timeout_ms="1000", broker_heartbeat_interval_ms="500") as w:
         await w.create("t", min_insync_replicas="2")
         before = w.partition("t")
-        monkeypatch.setattr(w.controller, "_look_after_brokers", lambda now: None)
+        monkeypatch.setattr(w.controller, "look_after_brokers", lambda now: None)
         hanging = [protocol.transport for protocol in w.controller._sessions]
         for transport in hanging:
             assert transport is not None

@@ -27,7 +27,7 @@ class Agreement:
     def hooks(self) -> list[Change]:
         return [
             (DecidedMetadata, "commit", self._watch_commit(DecidedMetadata.commit)),
-            (ActiveController, "_confirm", self._watch_confirm(ActiveController._confirm)),
+            (ActiveController, "confirm", self._watch_confirm(ActiveController.confirm)),
             (ActiveController, "begin", self._watch_begin(ActiveController.begin)),
         ]
 
@@ -61,7 +61,7 @@ class Agreement:
                 self.sim.fail("one-log", text)
 
     def _watch_confirm(self, product: Any) -> Any:
-        def _confirm(server: ActiveController, protocol: Any, sent: float) -> None:
+        def confirm(server: ActiveController, protocol: Any, sent: float) -> None:
             sends = protocol.send
 
             def send(message: Any) -> None:
@@ -75,7 +75,7 @@ class Agreement:
             finally:
                 del protocol.send
 
-        return _confirm
+        return confirm
 
     def _judge_confirmed(self, server: ActiveController) -> None:
         """A lease is extended: no other controller may have begun, or be able to extend one."""

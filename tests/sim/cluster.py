@@ -129,7 +129,7 @@ class SimBroker:
 
     def _start_failed(self) -> None:
         if self.cluster.controller is not None and not self.running:
-            self.cluster.controller.start_failed(self.id)
+            self.cluster.controller.start_failed(self.id, "it was killed")
 
     def kill(self) -> None:
         """SIGKILL of the broker; its shards notice."""
@@ -416,7 +416,7 @@ class Cluster:
         if broker.lost and (directory := self.truth.directories.get(broker.id)) is not None and directory.awaited:
             broker.take_another_node()
         if broker.lost and self.controller is not None and self.controller_process is not None:
-            self.sim.at(self.sim.now, self.controller_process, self.controller.start_failed, broker.id)
+            self.sim.at(self.sim.now, self.controller_process, self.controller.start_failed, broker.id, "it was killed")
         broker.start()
 
     def move_broker(self, broker_id: int) -> None: ...

@@ -214,7 +214,7 @@ class Faults:
 
     @staticmethod
     def _move(server: ActiveController, move: Reassignment) -> None:
-        _, records = server._decide(AlterReassignments((move,), allow_factor_change=True))
+        _, records = server.decide(AlterReassignments((move,), allow_factor_change=True))
         server.publisher.commit(records)
 
     # -- members

@@ -25,10 +25,10 @@ def bug(make: Callable[[], Changes]) -> Callable[[], Changes]:
 def lease_of_a_former_controller() -> Changes:
     """A controller extends leases when another one may have been elected."""
 
-    def _confirm(server: ActiveController, protocol: Any, sent: float) -> None:
+    def confirm(server: ActiveController, protocol: Any, sent: float) -> None:
         protocol.send(Confirmed(sent))
 
-    return [(ActiveController, "_confirm", _confirm)]
+    return [(ActiveController, "confirm", confirm)]
 
 
 @bug
@@ -38,7 +38,7 @@ def next_controller_gives_no_lease() -> Changes:
 
     def begin(server: ActiveController, address: tuple[str, int]) -> None:
         product(server, address)
-        server._started -= server._lease
+        server.liveness.began -= server.liveness.lease_s
 
     return [(ActiveController, "begin", begin)]
 

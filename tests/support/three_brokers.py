@@ -175,7 +175,7 @@ class World:
             "factor": factor,
             "configs": {key.replace("_", "."): value for key, value in configs.items()},
         }
-        _, records = self.controller._decide(operation("create_topics", topics=[topic]))
+        _, records = self.controller.decide(operation("create_topics", topics=[topic]))
         assert records
         self.controller.publisher.commit(records)
         await until(lambda: all(name in s.context.metadata.topics for s in self.servers.values()))

@@ -15,7 +15,7 @@ import pytest
 import ray.cloudpickle
 
 from actors.broker.spec import BrokerSpec
-from actors.controller.actor import ControllerSpec
+from actors.controller.spec import ControllerSpec
 from actors.members.handler_member import MemberSpec
 from actors.members.range_group import RangeMemberSpec
 from actors.settings.secret import Secret, cache_key
