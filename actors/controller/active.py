@@ -88,11 +88,11 @@ class ActiveController:
         self._environment = environment
         self._brokers: dict[int, Session] = {}
         self._process = process
-        self._chronicle = Chronicle(environment.clock.wall_ms)
+        self.chronicle = Chronicle(environment.clock.wall_ms)
         self.starts = Starts(launcher, loop, lambda broker_id: self.liveness.is_missing(broker_id))
         self.waits = BrokerWaits(loop, self.starts)
         self.epoch = metadata_log.next_epoch
-        self.publisher = Publisher(metadata_log, self.epoch, self._brokers, self._chronicle, faults)
+        self.publisher = Publisher(metadata_log, self.epoch, self._brokers, self.chronicle, faults)
         self._changes = BrokerChanges(metadata_log, self.publisher, lambda: self.config, faults)
         self._operations = Operations(self.publisher, self.decide, self._acked, loop, ack_wait_s, faults)
         self.replacing = Replacing(
@@ -114,13 +114,13 @@ class ActiveController:
             gone=self.liveness.removed,
         )
         self.draining = Draining(
-            *(metadata_log, self._changes, self._chronicle, launcher.node_of),
+            *(metadata_log, self._changes, self.chronicle, launcher.node_of),
             present=lambda: self._brokers.keys(),
         )
         self.monitoring = Monitoring(
             self,
             launcher,
-            self._chronicle,
+            self.chronicle,
             loop,
             environment.clock.wall_ms,
             wanted=config.boolean("coterie.monitor"),
@@ -139,9 +139,9 @@ class ActiveController:
         )
         if restarted:
             died = f"The process of the controller at epoch {self.epoch - 1} has ended. Brokers went on without it."
-            self._chronicle.note("death", "controller", died)
+            self.chronicle.note("death", "controller", died)
         started = f", as process {process.controller_pid}" if process.controller_pid else ""
-        self._chronicle.note("start", "controller", f"The controller has started at epoch {self.epoch}{started}.")
+        self.chronicle.note("start", "controller", f"The controller has started at epoch {self.epoch}{started}.")
 
     @property
     def metadata(self) -> ClusterMetadata:

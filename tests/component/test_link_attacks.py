@@ -196,5 +196,5 @@ async def test_nor_does_a_handshake_that_is_changed_end_well(tmp_path: Path, tow
         middle.changing = True
         with suppress(OSError):
             assert not (await FakeBroker(0, tls=OWN).connect(middle.port)).ready.is_set()
-        assert not c.server._sessions
+        assert not c.server.sessions.connected
         await FakeBroker(0, tls=OWN).register(c.port)

@@ -225,7 +225,7 @@ async def test_a_monitor_comes_again_to_the_next_controller_and_knows_what_it_kn
         w.node.close()
         await w.start_controller(restarted=True)
         await until(lambda: w.controller.monitoring.status.state == "Active", what="it has come")  # type: ignore[union-attr]
-        run = w.controller._chronicle.run
+        run = w.controller.chronicle.run
         await until(lambda: any(each.run == run for each in watched.work.observed.positions))
 
         async def two_starts() -> bool:

@@ -148,7 +148,7 @@ async def test_a_death_makes_no_logs_of_partitions_without_records(tmp_path: Pat
 async def test_a_topic_made_anew_unseen_is_another_one(tmp_path: Path, written: bool) -> None:
     async with world(tmp_path) as w:
         topic = {"name": "t", "partitions": -1, "factor": -1, "assignments": [[0, 1, 2]], "configs": {}}
-        _, records = w.controller._decide(operation("create_topics", topics=[topic]))
+        _, records = w.controller.decide(operation("create_topics", topics=[topic]))
         w.controller.publisher.commit(records)
         await until(lambda: all("t" in server.context.metadata.topics for server in w.servers.values()))
         if written:
@@ -159,9 +159,9 @@ async def test_a_topic_made_anew_unseen_is_another_one(tmp_path: Path, written: 
             await until(lambda: len(w.partition("t").isr) == 3, what="all in sync")
         assert ("t", 0) in w.servers[0].replicas._leaders.replicas
 
-        _, records = w.controller._decide(DeleteTopics((DoomedTopic("t"),)))
+        _, records = w.controller.decide(DeleteTopics((DoomedTopic("t"),)))
         w.controller.publisher.commit(records, tell=False)
-        _, records = w.controller._decide(operation("create_topics", topics=[topic]))
+        _, records = w.controller.decide(operation("create_topics", topics=[topic]))
         w.controller.publisher.commit(records)
         new = w.metadata.topics["t"]
         await until(lambda: all(s.context.metadata.topics["t"].id == new.id for s in w.servers.values()))

@@ -76,7 +76,7 @@ async def test_a_controller_that_hangs_stops_no_leader_and_takes_nobody_for_dead
         await w.create("t", min_insync_replicas="2")
         before = w.partition("t")
         monkeypatch.setattr(w.controller, "look_after_brokers", lambda now: None)
-        hanging = [protocol.transport for protocol in w.controller._sessions]
+        hanging = [each.protocol.transport for each in w.controller.sessions.connected]
         for transport in hanging:
             assert transport is not None
             transport.pause_reading()
@@ -94,7 +94,7 @@ async def test_a_controller_that_hangs_stops_no_leader_and_takes_nobody_for_dead
             lambda: all(s.registration.link.connected and not s.registration.rejoining for s in servers),
             what="found again",
         )
-        await until(lambda: len(w.controller._sessions) == 3, what="one connection each")
+        await until(lambda: len(w.controller.sessions.connected) == 3, what="one connection each")
         await until_async(lambda: w.produce("t", b"b"), ErrorCode.NONE)
         assert w.partition("t") == before, "nobody has been taken for dead"
         assert [info.epoch for info in w.metadata.alive()] == [0, 0, 0]

@@ -139,7 +139,7 @@ async def test_a_flood_of_unproved_connections_ends_no_link_and_stops_no_push(tm
         listeners = [server.replicas._listener for server in w.servers.values()]
         unproved: list[Any] = [w.node.acceptor.unproved, *(each._unproved for each in listeners)]
         ports = [w.port, *(each._server.sockets[0].getsockname()[1] for each in listeners)]  # type: ignore[union-attr]
-        sessions: list[ControlProtocol] = list(w.controller._sessions)
+        sessions: list[ControlProtocol] = [each.protocol for each in w.controller.sessions.connected]
         heard = [session.last_heard for session in w.controller.brokers.values()]
         strangers = []
         for number in range(2 * UNPROVED_MAX):
@@ -154,7 +154,7 @@ async def test_a_flood_of_unproved_connections_ends_no_link_and_stops_no_push(tm
                 for session, before in zip(w.controller.brokers.values(), heard, strict=True)
             )
         )
-        assert list(w.controller._sessions) == sessions, "none was lost"
+        assert [each.protocol for each in w.controller.sessions.connected] == sessions, "none was lost"
         assert w.partition("t").isr == w.partition("t").replicas
         for _, writer in strangers:
             writer.transport.abort()
