@@ -16,7 +16,7 @@ FAILING_SECONDS: Final = 5.0
 
 
 class BrokerWaits:
-    """Waits for the brokers in `starts`. `see` names the place of more, for people who read that one did not come."""
+    """Waits for the brokers in `starts`. `see` is the folder of logs that an error names."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, starts: Starts) -> None:
         self._loop = loop

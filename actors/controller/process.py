@@ -1,8 +1,8 @@
 """The controller's process without Ray: what its actor is asked for, over the active controller and its launcher.
 
-Ray calls the actor's methods in several threads. The active controller has one thread with a loop (`OnLoop`): whatever
-it decides is asked for there, and what takes time is waited for there, too. Only `addresses` and `join_info` look from
-outside, so that they answer while the loop stands still.
+Ray calls the actor's methods in several threads. The active controller has one thread with a loop (`OnLoop`): all that
+it decides is asked for there, and all that takes time is waited for there. `addresses`, `join_info` and others that
+only look at the metadata do so from outside, so that they answer while the loop stands still.
 """
 
 from __future__ import annotations

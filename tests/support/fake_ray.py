@@ -33,7 +33,7 @@ class Started:
 class FakeRay:
     """The actors of one cluster, as the controller on node `node_id` asks for them."""
 
-    def __init__(self, node_id: str = "ff" * 28) -> None:
+    def __init__(self, node_id: str = "0f" * 28) -> None:
         self.node_id = node_id
         self.address = "127.0.0.1"
         self.started: list[Started] = []
