@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Protocol, TypeVar
 
 from actors.broker.admissions import Admissions
@@ -23,19 +23,19 @@ from actors.coordinator.groups.messages import ListedGroup
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.chronicle import Chronicle
 from actors.links.operations import Operation, Result
-from actors.log.config import INTERNAL_SEGMENT_BYTES, LogConfig, config_docs
+from actors.log.config import LogConfig
 from actors.log.damage import Damage
 from actors.log.data_dir import DataDir
 from actors.log.partition_log import PartitionLog
 from actors.runtime.environment import Environment
 from actors.runtime.priority import Priority
-from actors.settings import BrokerConfig, topic_configs, topic_value
+from actors.settings import INTERNAL_SEGMENT_BYTES, BrokerConfig, topic_value, topic_values
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
 from placement.metadata import ClusterMetadata, PartitionInfo
 
 R = TypeVar("R", bound=Result)
-_LOG_SETTINGS = frozenset((*config_docs(), INTERNAL_SEGMENT_BYTES))
+_LOG_FIELDS = {each.name: each.name.replace("_", ".") for each in fields(LogConfig)}
 
 
 class Controller(Protocol):
@@ -139,9 +139,10 @@ class Replication(Protocol):
 
 def log_config(own: Mapping[str, str], config: BrokerConfig) -> LogConfig:
     """The log settings of a topic: its own over the broker's."""
-    texts = {key: text for key, text in topic_configs(own, config).items() if key in _LOG_SETTINGS}
-    texts["producer.id.expiration.ms"] = str(config["producer.id.expiration.ms"])
-    return LogConfig.from_configs(texts)
+    values = topic_values(own, config)
+    values["producer.id.expiration.ms"] = config["producer.id.expiration.ms"]
+    values["segment.bytes"] = values.get(INTERNAL_SEGMENT_BYTES, values["segment.bytes"])
+    return LogConfig(**{field: values[key] for field, key in _LOG_FIELDS.items()})
 
 
 @dataclass(slots=True)

@@ -148,8 +148,8 @@ print(pyarrow.__name__)
 def test_nobody_reads_the_long_table_who_needs_no_key_of_it() -> None:
     probe = (
         "import sys; import actors.offsets_partition.process; assert 'actors.settings' not in sys.modules\n"
-        "from actors.settings import BrokerConfig, known, topic_configs\n"
-        "topic_configs({'retention.ms': '5'}, BrokerConfig.from_mapping({'num.partitions': '3'}))\n"
+        "from actors.settings import BrokerConfig, known, topic_values\n"
+        "topic_values({'retention.ms': '5'}, BrokerConfig.from_mapping({'num.partitions': '3'}))\n"
         "assert known._kafka_keys.cache_info().currsize == 0"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=False)

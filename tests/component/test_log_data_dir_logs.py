@@ -172,13 +172,8 @@ def test_what_was_not_closed_is_intact_unless_the_machine_has_booted_since(tmp_p
 
 
 def test_what_was_under_way_for_a_deleted_log_does_nothing_to_its_namesake(tmp_path):
-    limits = LogConfig.from_configs(
-        {
-            "segment.bytes": "70",
-            "cleanup.policy": "compact,delete",
-            "retention.ms": "1",
-            "min.cleanable.dirty.ratio": "0",
-        }
+    limits = LogConfig(
+        segment_bytes=70, cleanup_policy=("compact", "delete"), retention_ms=1, min_cleanable_dirty_ratio=0
     )
     disk = FullDisk()
     directory = open_dir(tmp_path, writer=disk)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.broker.context import log_config
 from actors.log.compaction import compact
 from actors.log.config import LogConfig
 from actors.log.files import REAL_WRITER, FileWriter, remove_files
@@ -16,13 +17,18 @@ from actors.records.building import build_batch
 from actors.records.errors import LogError
 from actors.records.reading import Record, read_records
 from actors.runtime.environment import REAL, new_uuid
+from actors.settings import INTERNAL_SEGMENT_BYTES, BrokerConfig
 
 NOW_MS = 1_700_000_000_000
 
 
 def config(**settings: str) -> LogConfig:
-    """A LogConfig from Kafka's names with underscores for dots."""
-    return LogConfig.from_configs({name.replace("_", "."): value for name, value in settings.items()})
+    """A LogConfig from Kafka's names with underscores for dots. Segments may be smaller than users may have them."""
+    texts = {name.replace("_", "."): value for name, value in settings.items()}
+    if "segment.bytes" in texts:
+        texts[INTERNAL_SEGMENT_BYTES] = texts.pop("segment.bytes")
+    expiration = {name: texts.pop(name) for name in ("producer.id.expiration.ms",) if name in texts}
+    return log_config(texts, BrokerConfig.from_mapping(expiration))
 
 
 def open_log(path: Path, *, clean: bool = False, writer: FileWriter = REAL_WRITER, **settings: str) -> PartitionLog:

@@ -21,7 +21,7 @@ from actors.settings import (
     parse_topic_configs,
     topic_config_synonyms,
     topic_config_value,
-    topic_configs,
+    topic_values,
 )
 from actors.settings.known import _kafka_keys, without_effect
 from tools.generate_docs import settings_page
@@ -228,10 +228,10 @@ def test_no_milliseconds_stand_under_the_name_for_hours(name: str, inherited: st
 
 
 @pytest.mark.parametrize(
-    ("texts", "jitter_ms"), [({}, "0"), ({"log.roll.jitter.hours": "2"}, "7200000"), ({"log.roll.jitter.ms": "5"}, "5")]
+    ("texts", "jitter_ms"), [({}, 0), ({"log.roll.jitter.hours": "2"}, 7_200_000), ({"log.roll.jitter.ms": "5"}, 5)]
 )
-def test_a_topics_jitter_is_the_brokers(texts: dict[str, str], jitter_ms: str) -> None:
-    assert topic_configs({}, BrokerConfig.from_mapping(texts))["segment.jitter.ms"] == jitter_ms
+def test_a_topics_jitter_is_the_brokers(texts: dict[str, str], jitter_ms: int) -> None:
+    assert topic_values({}, BrokerConfig.from_mapping(texts))["segment.jitter.ms"] == jitter_ms
 
 
 def test_a_topics_key_without_effect_says_where_it_comes_from() -> None:
