@@ -34,11 +34,10 @@ class Log:
         self.config = SimpleNamespace(compacts=False)
         self.checkpoints = 0
         self.retained = 0
+        self.flushing = SimpleNamespace(is_due=lambda now_ms: False)
+        self.retention = SimpleNamespace(apply=self._retain)
 
     def is_saved(self, *, watermark: bool) -> bool:
-        return False
-
-    def flush_is_due(self, now_ms: int) -> bool:
         return False
 
     def write_checkpoint(self) -> None:
@@ -46,7 +45,7 @@ class Log:
         if self.broken:
             raise StorageError("no space")
 
-    def apply_retention(self, now_ms: int) -> list[Any]:
+    def _retain(self, now_ms: int) -> list[Any]:
         self.retained += 1
         if self.broken:
             raise self.trouble
@@ -167,7 +166,7 @@ async def test_only_a_watermark_that_other_replicas_have_a_say_in_is_written_dow
         while shared.checkpoint.high_watermark < 1:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     assert not (alone.directory / "log.checkpoint").exists()
-    alone.delete_records_before(1)
+    alone.retention.delete_before(1)
     assert load_checkpoint(alone.directory).log_start_offset == 1
     keeper.stop()
     alone.abandon(), shared.abandon()
@@ -234,7 +233,7 @@ async def test_a_compaction_under_way_stays_in_the_folder_of_its_log(tmp_path):
     log = open_log(tmp_path / "t-0", cleanup_policy="compact", segment_bytes="70")
     for value in (b"a", b"b", b"c"):
         append(log, values(value))
-    plan = log.plan_compaction(NOW_MS, force=True)
+    plan = log.cleaning.plan(NOW_MS, force=True)
     assert plan is not None
     compaction = asyncio.create_task(compact_in_process(plan))
     await asyncio.sleep(0)
@@ -243,5 +242,5 @@ async def test_a_compaction_under_way_stays_in_the_folder_of_its_log(tmp_path):
     log.directory.mkdir()
     result = await compaction
     assert list((tmp_path / "t-0.delete").glob("*.log.cleaned"))
-    assert log.swap(result, NOW_MS) == []
+    assert log.cleaning.swap(result, NOW_MS) == []
     assert not list(log.directory.iterdir())

@@ -134,9 +134,9 @@ def test_a_batch_that_cannot_be_read_stays_and_stops_only_itself(tmp_path, kind)
     begin = append(log, bad, internal=True)
     append(log, batch(record(0, b"other", b"new"), 1))
     append(log, batch(record(0, b"last"), 1))
-    plan = log.plan_compaction(NOW, force=True)
+    plan = log.cleaning.plan(NOW, force=True)
     result = compact(plan, REAL_WRITER)
-    remove_files(log.swap(result, NOW))
+    remove_files(log.cleaning.swap(result, NOW))
     assert result.unreadable == (begin,)
     data, end = all_bytes(log), begin + read_header(bad).record_count
     ((start, stop),) = [place for *place, header in iter_batches(data) if header.base_offset == begin]

@@ -96,7 +96,7 @@ async def test_followers_of_an_idle_partition_hear_what_retention_has_removed(tm
             assert await w.produce("t", value) == 0
         logs = [server.context.data_dir.get("t", 0) for server in w.servers.values()]
         await until(lambda: all(log is not None and log.high_watermark == 3 for log in logs))
-        w.servers[w.partition("t").leader].context.log("t", 0).delete_records_before(2)
+        w.servers[w.partition("t").leader].context.log("t", 0).retention.delete_before(2)
         await until(lambda: starts(w, "t") == [2, 2, 2])
 
 

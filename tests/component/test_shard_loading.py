@@ -118,9 +118,9 @@ async def test_a_compaction_between_finding_a_piece_and_reading_it_loses_no_reco
         shard = await w.shard()
         w.ensure(1)
         await until(located.is_set)
-        plan = log.plan_compaction(0, force=True)
+        plan = log.cleaning.plan(0, force=True)
         assert plan is not None
-        remove_files(log.swap(compact(plan, REAL_WRITER), 0))
+        remove_files(log.cleaning.swap(compact(plan, REAL_WRITER), 0))
         go_on.set()
         loaded: dict[bytes | None, Any] = {}
         done = 0

@@ -149,10 +149,10 @@ def put(log, *pairs, now_ms=NOW_MS, **options):
 
 def clean(log, now_ms=NOW_MS, **options):
     """Compact now, whatever the ratio; true if there was something to do."""
-    plan = log.plan_compaction(now_ms, force=True, **options)
+    plan = log.cleaning.plan(now_ms, force=True, **options)
     if plan is None:
         return False
-    remove_files(log.swap(compact(plan, REAL_WRITER), now_ms))
+    remove_files(log.cleaning.swap(compact(plan, REAL_WRITER), now_ms))
     return True
 
 
