@@ -12,12 +12,12 @@ from actors.broker.handlers.in_turns import Work, in_turns
 from actors.broker.handlers.list_offsets import failed
 from actors.records.bounds import AT_ONCE
 from actors.records.building import build_batch
-from actors.records.reading import read_records
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, encode_request
 from actors.wire.messages import ListOffsetsRequest, ListOffsetsResponse, ProduceRequest
 from tests.support.handler_helpers import Broker, Pending, led_by
 from tests.support.log_helpers import NOW_MS, values
+from tests.support.read_records import read_records
 
 LONG = AT_ONCE.records + 1
 

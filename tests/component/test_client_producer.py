@@ -21,11 +21,11 @@ from actors.client.errors import (
     SerializationError,
 )
 from actors.records.batch import iter_batches
-from actors.records.reading import read_records
 from actors.wire import messages as m
 from placement.hashing import partition_for_key
 from tests.support.client_broker import DROP, SILENCE, ScriptedBroker
 from tests.support.producing import T0, producer
+from tests.support.read_records import read_records
 
 
 @pytest.fixture

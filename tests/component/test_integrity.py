@@ -15,12 +15,12 @@ from actors.links.replication import WantBatches
 from actors.log.damage import DamagedBatchError
 from actors.log.segment import Segment
 from actors.records.batch import iter_batches, stamp
-from actors.records.reading import read_records
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from tests.component.test_handlers_fetch import codes, produce, read, request
 from tests.support.handler_helpers import Broker, led_by
 from tests.support.log_helpers import append, values
+from tests.support.read_records import read_records
 from tests.support.runtime_helpers import until
 from tests.support.three_brokers import World, until_async, world
 

@@ -9,7 +9,6 @@ from actors.log.config import LogConfig
 from actors.log.errors import StorageError
 from actors.records.batch import crc_matches, read_header, split_batches
 from actors.records.building import build_sparse_batch
-from actors.records.reading import read_records
 from tests.support.log_helpers import (
     NOW_MS,
     FullDisk,
@@ -24,6 +23,7 @@ from tests.support.log_helpers import (
     sent,
     values,
 )
+from tests.support.read_records import read_records
 
 ONE = values(b"v")
 

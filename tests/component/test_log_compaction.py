@@ -6,7 +6,7 @@ from actors.log.compaction import compact
 from actors.log.files import REAL_WRITER
 from actors.records.batch import iter_batches
 from actors.records.building import build_batch
-from actors.records.reading import iter_key_values, read_records
+from actors.records.reading import iter_key_values
 from tests.support.log_helpers import (
     COMPACT,
     NOW_MS,
@@ -23,6 +23,7 @@ from tests.support.log_helpers import (
     put,
     values,
 )
+from tests.support.read_records import read_records
 
 DAY = 86_400_000
 

@@ -8,7 +8,6 @@ from actors.log.compaction import compact
 from actors.log.files import REAL_WRITER, remove_files
 from actors.records.batch import iter_batches, read_header
 from actors.records.bounds import PLAIN_BYTES_MAX, RECORDS_MAX
-from actors.records.reading import read_records
 from tests.support.bad_batches import BAD_PAYLOADS
 from tests.support.log_helpers import (
     all_bytes,
@@ -18,6 +17,7 @@ from tests.support.log_helpers import (
     open_log,
 )
 from tests.support.raw_batches import CODECS, NOW, batch, batches_in, record, records, records_in, zstd_bomb
+from tests.support.read_records import read_records
 
 OLDEST = NOW - (2**63 - 1)
 COMPACTED = {"cleanup_policy": "compact", "segment_bytes": "100000"}

@@ -14,7 +14,6 @@ from actors.log.files import REAL_WRITER
 from actors.log.reading import Extent
 from actors.records.batch import iter_batches
 from actors.records.building import build_batch
-from actors.records.reading import read_records
 from tests.support.log_helpers import (
     NOW_MS,
     all_bytes,
@@ -25,6 +24,7 @@ from tests.support.log_helpers import (
     open_log,
     values,
 )
+from tests.support.read_records import read_records
 
 
 def many(path, batches, rng, **options):

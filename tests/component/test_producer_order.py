@@ -16,10 +16,10 @@ from actors.client.producer.sender import Sender
 from actors.client.records import Node
 from actors.records.batch import iter_batches
 from actors.records.growing import GrowingBatch
-from actors.records.reading import read_records
 from actors.runtime.environment import REAL
 from actors.wire import messages as m
 from tests.support.producing import T0
+from tests.support.read_records import read_records
 
 # --- the queue of one partition -----------------------------------------------------------------------------------
 

@@ -13,12 +13,12 @@ from actors.client.net.settings import NetworkSettings
 from actors.client.records import TopicPartition
 from actors.records.bounds import AT_ONCE
 from actors.records.building import build_batch
-from actors.records.reading import read_records
 from actors.wire.messages import FetchRequest, ProduceRequest
 from tests.sim.cluster import Cluster
 from tests.sim.engine import Machine, Process
 from tests.sim.environment import environment_of
 from tests.sim.history import History
+from tests.support.read_records import read_records
 
 TOPIC = "t"
 PARTITIONS = 3

@@ -15,9 +15,10 @@ from actors.log.partition_log import PartitionLog
 from actors.records.batch import HEADER_BYTES, LOG_APPEND_TIME, assembled, iter_batches, read_header
 from actors.records.building import build_batch
 from actors.records.errors import LogError
-from actors.records.reading import Record, read_records
+from actors.records.reading import Record
 from actors.runtime.environment import REAL, new_uuid
 from actors.settings import INTERNAL_SEGMENT_BYTES, BrokerConfig
+from tests.support.read_records import read_records
 
 NOW_MS = 1_700_000_000_000
 

@@ -299,11 +299,6 @@ class Consumer:
             wanted = [TopicPartition(*tp) for tp in partitions]
             return self._lookups.ends(wanted, at, self._timeout(timeout_ms), isolation_level)
 
-    def highwater(self, partition: TopicPartition) -> int | None:
-        """The high watermark of a partition at its last fetch; None before the first."""
-        mark = self._positions.of(partition).high_watermark
-        return None if mark < 0 else mark
-
     def position_topic_id(self, partition: TopicPartition) -> bytes:
         """The id of the topic that the position in a partition belongs to, and so the records before it.
 
@@ -354,9 +349,6 @@ class Consumer:
         None while all is well. A poll warns of it once. May be called from another thread.
         """
         return self._hindrance.text(grace_ms=grace_ms)
-
-    def bootstrap_connected(self) -> bool:
-        return bool(self._network.cluster.brokers)
 
     def metrics(self) -> dict[str, Any]:
         """Counters since the consumer was made, and its state in its group."""

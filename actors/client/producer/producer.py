@@ -251,9 +251,6 @@ class Producer:
         """The partition numbers of a topic. Waits up to max_block_ms for its metadata."""
         return set(self._topic(topic, self._now_ms() + self.config["max_block_ms"]).partitions)
 
-    def bootstrap_connected(self) -> bool:
-        return bool(self._network.cluster.brokers)
-
     def metrics(self) -> dict[str, int]:
         """Counters since the producer was made."""
         sender = self._sender

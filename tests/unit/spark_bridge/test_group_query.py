@@ -382,7 +382,6 @@ NOWHERE = "127.0.0.1:1"
     "use",
     [
         lambda: executors.executor_count(STOPPED),
-        lambda: executors.task_slots(STOPPED),
         lambda: executors.prepare(STOPPED),
         lambda: GroupStream(STOPPED, "t", "g", NOWHERE).foreach_batch(lambda df, batch: None).start(),
         lambda: GroupStream(STOPPED, "t", "g", NOWHERE, members=2).foreach_batch(lambda df, batch: None).start(),
