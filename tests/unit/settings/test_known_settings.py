@@ -80,8 +80,6 @@ def test_a_key_without_effect_has_kafkas_type_and_default(name: str, expected: t
 
 ANOTHER_TYPE = {
     "listener.security.protocol.map": SettingType.LIST,  # Kafka splits it itself
-    "leader.imbalance.check.interval.seconds": SettingType.INT,
-    "offsets.topic.replication.factor": SettingType.INT,
 }
 
 
