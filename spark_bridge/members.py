@@ -23,8 +23,8 @@ from actors.client import Admin, TopicPartition
 from actors.client.config import consumer_config, security_settings
 from actors.client.errors import KafkaError
 from actors.links.member_process import kind_on_node
-from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
-from actors.members.range_member import RangeMember
+from actors.members.ranges.group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
+from actors.members.ranges.member import RangeMember
 from actors.runtime.logs import about
 from actors.runtime.process import check_same_version, code_version, last_line
 from placement.nodes import alive_nodes

@@ -21,7 +21,7 @@ from actors import CoterieError
 from actors.client import Consumer, TopicPartition
 from actors.client.errors import DataLossError, KafkaTimeoutError
 from actors.client.records import OffsetRange
-from actors.members.range_group import SeenTopics, limited, positions_and_ends
+from actors.members.ranges.group import SeenTopics, limited, positions_and_ends
 from actors.runtime import functions
 from actors.runtime.environment import REAL, Clock
 from actors.runtime.logs import about

@@ -23,7 +23,7 @@ from actors.client.config import consumer_config, security_settings
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.members.autoscale import Autoscale
 from actors.members.brokers_there import check_brokers
-from actors.members.range_group import RangeMemberSpec, member_settings, topics_begun
+from actors.members.ranges.group import RangeMemberSpec, member_settings, topics_begun
 from actors.runtime import functions
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.settings.durations import parse_duration

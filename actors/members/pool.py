@@ -22,15 +22,16 @@ import ray
 
 from actors.client import Admin
 from actors.members.autoscale import Autoscale
-from actors.members.crew import DRAIN_SECONDS, Crew, SizeChange
-from actors.members.handler_member import MAX_BATCH_RECORDS, BatchFormat
-from actors.members.handling.spec import REVOKE_WAIT_MS
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import Cursor, MemberLine
 from actors.members.member_link import MemberEndedError
-from actors.members.plan import PoolError, PoolPlan, check_prefix, prefix_of
-from actors.members.slots import MemberStatus, Slot
-from actors.members.topics_there import check_topics
+from actors.members.pools.handler_member import MAX_BATCH_RECORDS, BatchFormat
+from actors.members.pools.handling.spec import REVOKE_WAIT_MS
+from actors.members.pools.members import DRAIN_SECONDS, Crew
+from actors.members.pools.plan import PoolError, PoolPlan, check_prefix, prefix_of
+from actors.members.pools.slots import Slot
+from actors.members.pools.status import MemberStatus, SizeChange
+from actors.members.pools.topics_there import check_topics
 from actors.runtime.environment import REAL, Environment, new_uuid
 
 if TYPE_CHECKING:

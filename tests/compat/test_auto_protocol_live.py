@@ -6,8 +6,8 @@ import pytest
 
 from actors.client import Admin, TopicPartition
 from actors.client.by_default import by_default
-from actors.members.range_group import RangeMemberSpec
-from actors.members.range_member import RangeMember
+from actors.members.ranges.group import RangeMemberSpec
+from actors.members.ranges.member import RangeMember
 from actors.wire.messages import ConsumerGroupHeartbeatRequest
 from tests.compat.own_clients import COUNT, consumer, make_topic, numbered, produce, read
 from tests.compat.peers import Peer

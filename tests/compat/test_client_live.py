@@ -12,8 +12,8 @@ import pytest
 from actors.client import Admin, Consumer, ConsumerRebalanceListener, OffsetAndMetadata, Producer, TopicPartition
 from actors.client.admin.types import ConfigResource, NewTopic
 from actors.client.errors import CommitFailedError, GroupIdNotFoundError, NonEmptyGroupError, TopicAlreadyExistsError
-from actors.members.handler_member import MemberSpec
-from actors.members.watch.heartbeats import Heartbeats, Membership
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.watch.heartbeats import Heartbeats, Membership
 from actors.runtime.environment import REAL
 from actors.wire.config_resources import ConfigResourceType
 from tests.compat.own_clients import (

@@ -7,8 +7,8 @@ import pytest
 from actors.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
 from actors.client.errors import CommitFailedError, KafkaError
-from actors.members.range_group import RangeMemberSpec
-from actors.members.range_member import RangeMember
+from actors.members.ranges.group import RangeMemberSpec
+from actors.members.ranges.member import RangeMember
 from tests.compat.peers import Peer
 from tests.compat.raw import await_topics
 from tests.compat.support import ONE_PROCESS, against, wait_until

@@ -29,11 +29,11 @@ from actors.console.brokers import BrokerDesk
 from actors.console.kafka import KafkaSource
 from actors.console.pages import records as records_page
 from actors.console.pages.page import Asked
-from actors.members.handling.context import context_of
-from actors.members.handling.output import Writer
-from actors.members.handling.spec import MemberSpec
-from actors.members.handling.work import Work, by_partition
-from actors.members.ray_datasource import SCHEMA, _as_read_kafka
+from actors.members.pools.handling.context import context_of
+from actors.members.pools.handling.output import Writer
+from actors.members.pools.handling.spec import MemberSpec
+from actors.members.pools.handling.work import Work, by_partition
+from actors.members.ranges.ray_datasource import SCHEMA, _as_read_kafka
 from actors.records.compression import CODEC_IDS
 from actors.runtime.environment import REAL
 from spark_bridge import worker

@@ -22,7 +22,7 @@ from actors.client.net.connection import Connection
 from actors.client.net.network import Network
 from actors.client.net.settings import NetworkSettings
 from actors.client.records import Node
-from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
 from actors.runtime.environment import REAL, Clock, Environment
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker

@@ -13,10 +13,10 @@ import pytest
 from actors.client import TopicPartition
 from actors.client.errors import ConfigurationError, UnsupportedVersionError
 from actors.client.records import OffsetRange
-from actors.members.handler_member import MemberLoop, MemberSpec
-from actors.members.range_group import RangeMemberSpec, await_settled
-from actors.members.range_member import RangeMember
-from actors.members.ray_data import read_group
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
+from actors.members.ranges.group import RangeMemberSpec, await_settled
+from actors.members.ranges.member import RangeMember
+from actors.members.ranges.ray_data import read_group
 from spark_bridge import worker
 from spark_bridge.options import sink_options, source_options
 from spark_bridge.source import RangeTask, Reading

@@ -17,10 +17,10 @@ import pytest
 from actors.client import Admin, Consumer, ConsumerRecord, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
 from actors.client.errors import KafkaTimeoutError
-from actors.members.handler_member import MemberLoop, MemberSpec
-from actors.members.handling.letters import ERROR_BYTES, DeadLetterError
-from actors.members.handling.output import Writer
-from actors.members.handling.work import Work
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.handling.letters import ERROR_BYTES, DeadLetterError
+from actors.members.pools.handling.output import Writer
+from actors.members.pools.handling.work import Work
 from tests.support.member import T0, FakeConsumer, Member, record
 from tests.support.one_broker import world
 

@@ -18,9 +18,9 @@ import pytest
 from actors.client import ConsumerRecord
 from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand, Span
-from actors.members.deaths import Deaths
-from actors.members.handler_member import MemberSpec
-from actors.members.slots import Slot, Together, Version
+from actors.members.pools.deaths import Deaths
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.slots import Slot, Together, Version
 from tests.support.member import T0, Member, arrow, record
 from tests.support.pool_slots import Actors
 

@@ -48,8 +48,8 @@ def test_importing_it_does_not_import_ray_or_spark(package: str) -> None:
         "actors.offsets_partition.process",
         "actors.broker.server",
         "actors.controller.active",
-        "actors.members.handler_member",
-        "actors.members.range_member",
+        "actors.members.pools.handler_member",
+        "actors.members.ranges.member",
     ],
 )
 def test_a_process_imports_nothing_that_only_columns_and_terminals_need(module: str) -> None:
@@ -69,8 +69,8 @@ def test_a_process_imports_nothing_that_only_columns_and_terminals_need(module: 
         "actors.offsets_partition.process",
         "actors.controller.actor",
         "actors.controller.active",
-        "actors.members.handler_member",
-        "actors.members.range_member",
+        "actors.members.pools.handler_member",
+        "actors.members.ranges.member",
         "actors.client",
         "actors.runtime.fork_server",
         "placement.nodes",

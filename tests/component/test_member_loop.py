@@ -12,7 +12,7 @@ import pytest
 
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
-from actors.members.handler_member import READY, MemberLoop, MemberSpec
+from actors.members.pools.handler_member import READY, MemberLoop, MemberSpec
 from actors.runtime.environment import Clock, Environment
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode

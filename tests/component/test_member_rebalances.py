@@ -8,7 +8,7 @@ import pytest
 
 from actors.client import ConsumerRecord, TopicPartition
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
-from actors.members.handling import commits
+from actors.members.pools.handling import commits
 from tests.support.member import T0, T1, Flaky, Member, arrow, record
 
 # --- rebalances ---

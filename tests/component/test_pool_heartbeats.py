@@ -16,10 +16,10 @@ import pytest
 from actors.client import ConsumerRecord
 from actors.links import keepalive
 from actors.links.member import MemberConnection, MemberReport
-from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient, MemberServer
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.watch.heartbeats import Heartbeats, Membership
 from actors.members.reporting import Reporting
-from actors.members.watch.heartbeats import Heartbeats, Membership
 from actors.runtime.environment import REAL
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode

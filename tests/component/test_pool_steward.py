@@ -11,9 +11,9 @@ from ray import cloudpickle
 from actors.client.errors import KafkaTimeoutError
 from actors.links.member_deaths import InHand, Span
 from actors.members.autoscale import Autoscale
-from actors.members.crew import Crew
 from actors.members.deployment.description import PoolState
 from actors.members.deployment.records import Pause, Restart, Size, Term, autoscale_values, keys_of
+from actors.members.pools.members import Crew
 from tests.support.steward_world import NAME, Handle, World, settled, until, version, world
 
 __all__ = ["world"]

@@ -11,15 +11,15 @@ from ray.exceptions import RayActorError
 
 from actors.client import ConsumerRecord
 from actors.links.member import MemberAddress, MemberReport
-from actors.members import supervision
-from actors.members.consumer_actor import ActorStarter
-from actors.members.crew import Crew
-from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient, MemberServer
 from actors.members.pool import ConsumerPool
-from actors.members.slot_life import SlotLife, Stage
-from actors.members.slots import Slot, Together, Version
-from actors.members.supervision import Supervision
+from actors.members.pools import supervision
+from actors.members.pools.consumer_actor import ActorStarter
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.members import Crew
+from actors.members.pools.slot_life import SlotLife, Stage
+from actors.members.pools.slots import Slot, Together, Version
+from actors.members.pools.supervision import Supervision
 from tests.support.every_topic import EveryTopic
 from tests.support.pool_slots import SECRET, Actor, Actors, Ends, Renewed, end, until
 

@@ -19,7 +19,7 @@ from actors.members.deployment.home import Home
 from actors.members.deployment.names import TOPIC
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Size, encode, keys_of
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from tests.support.one_broker import World, world
 from tests.support.pools_topic import FIRST
 

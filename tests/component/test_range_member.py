@@ -19,8 +19,8 @@ from actors.client.errors import (
     WakeupError,
 )
 from actors.client.records import ConsumerGroupMetadata
-from actors.members.range_group import Holding, RangeMemberSpec
-from actors.members.range_member import RangeMember
+from actors.members.ranges.group import Holding, RangeMemberSpec
+from actors.members.ranges.member import RangeMember
 from actors.runtime.environment import Environment
 from tests.compat.support import wait_until
 

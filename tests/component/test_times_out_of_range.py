@@ -25,7 +25,7 @@ from actors.console.kafka import KafkaSource
 from actors.console.pages import records as records_page
 from actors.console.pages.page import Asked
 from actors.coordinator.groups.offset_records import OffsetAndMetadata, offset_key
-from actors.members.ray_datasource import _as_read_kafka
+from actors.members.ranges.ray_datasource import _as_read_kafka
 from actors.runtime.environment import REAL
 from spark_bridge import worker
 from spark_bridge.groups import _decoded

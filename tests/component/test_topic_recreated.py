@@ -13,8 +13,8 @@ from actors.client.consumer.ranges import RangeReader
 from actors.client.errors import CommitFailedError, DataLossError, TopicRecreatedError
 from actors.client.records import OffsetRange
 from actors.links.member_deaths import Committed, Note, Notes, Span
-from actors.members.deaths import Deaths
-from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.deaths import Deaths
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
 from actors.wire import messages as m
 from tests.support.consuming import T0, Recorder, consumer, poll_until, read
 from tests.support.recreating_broker import RecreatingBroker, recreating

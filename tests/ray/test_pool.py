@@ -20,10 +20,10 @@ from actors.client import Admin, Producer
 from actors.cluster import Cluster
 from actors.links.group_status import GroupStatus
 from actors.links.views import GetGroupHistory, RebalanceView
-from actors.members import supervision
 from actors.members.autoscale import Autoscale
-from actors.members.crew import Crew
 from actors.members.pool import ConsumerPool, PoolError
+from actors.members.pools import supervision
+from actors.members.pools.members import Crew
 from tests.ray.handlers import (
     Batched,
     Click,

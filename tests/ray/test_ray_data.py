@@ -18,9 +18,9 @@ from actors.client import Admin, Consumer, Producer, TopicPartition
 from actors.client.errors import ConfigurationError, UnknownTopicOrPartitionError
 from actors.client.records import OffsetRange
 from actors.cluster import Cluster
-from actors.members import ray_datasource
-from actors.members.ray_data import GroupRead, read_group
-from actors.members.ray_datasource import SCHEMA, read_range
+from actors.members.ranges import ray_datasource
+from actors.members.ranges.ray_data import GroupRead, read_group
+from actors.members.ranges.ray_datasource import SCHEMA, read_range
 from tests.ray.support import await_topic, consumer, produce, topic, wait_until
 
 PARTITIONS = 3

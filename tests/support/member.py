@@ -10,7 +10,7 @@ import pyarrow as pa
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.client.errors import KafkaTimeoutError
 from actors.client.records import ConsumerGroupMetadata
-from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
 from actors.runtime.environment import Environment
 from tests.support.left_open import LEFT_OPEN
 

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 
 from actors.links.member import MemberAddress, MemberConnection, MemberReport
-from actors.members.handler_member import READY, MemberSpec
 from actors.members.member_link import MemberClient
-from actors.members.slots import Version
-from actors.members.supervision import Supervision
+from actors.members.pools.handler_member import READY, MemberSpec
+from actors.members.pools.slots import Version
+from actors.members.pools.supervision import Supervision
 
 SECRET = b"s" * 16
 HERE = MemberAddress("127.0.0.1", 0, 1, "node", SECRET)

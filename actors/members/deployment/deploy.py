@@ -28,8 +28,8 @@ from actors.members.deployment.records import (
     security_texts,
 )
 from actors.members.deployment.spec import SupervisorSpec
-from actors.members.plan import PoolError, PoolPlan
-from actors.members.topics_there import check_topics
+from actors.members.pools.plan import PoolError, PoolPlan
+from actors.members.pools.topics_there import check_topics
 from actors.runtime.environment import REAL, new_uuid
 
 log = logging.getLogger(__name__)

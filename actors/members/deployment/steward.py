@@ -22,7 +22,7 @@ from actors.members.deployment.tending import Means, Tending, Trouble
 from actors.members.deployment.versions import Versions
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import MemberLine
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.process import error_text
 

@@ -30,7 +30,7 @@ from actors.members.deployment.steward import Here, Steward
 from actors.members.draining import leave_when_drained
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import MemberLine
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from actors.runtime.logs import TEXT, formatter
 from actors.runtime.process import last_line
 from actors.runtime.ray_session import RayAwayError, session

@@ -12,15 +12,15 @@ from typing import Self
 
 from actors.links.member_deaths import Note
 from actors.members.autoscale import Autoscale
-from actors.members.crew import Crew
 from actors.members.deployment import view
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Deaths, Deployment, Good, PoolRecord, Progress
 from actors.members.deployment.rollout import OVERDUE, EndNow, Phase, Renew, Rollout, Step
 from actors.members.deployment.seals import Seals
 from actors.members.deployment.versions import Versions
-from actors.members.plan import PoolError
-from actors.members.slots import Slot, Version
+from actors.members.pools.members import Crew
+from actors.members.pools.plan import PoolError
+from actors.members.pools.slots import Slot, Version
 from actors.runtime.environment import Environment
 
 log = logging.getLogger(__name__)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from actors.members.crew import Crew
 from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
 from actors.members.deployment.records import Deployment, PoolRecord
 from actors.members.deployment.rollout import Phase, Place, Rollout
-from actors.members.slots import Slot
-from actors.members.supervision import Supervision
+from actors.members.pools.members import Crew
+from actors.members.pools.slots import Slot
+from actors.members.pools.supervision import Supervision
 
 
 def places(slots: Supervision) -> list[Place]:

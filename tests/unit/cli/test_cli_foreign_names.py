@@ -38,7 +38,7 @@ from actors.links.views import ClassicRebalanceView, Event, GroupHistory, LagPoi
 from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
 from actors.members.logs.journal import MemberLine
 from actors.members.pool import SizeChange
-from actors.members.slots import MemberStatus
+from actors.members.pools.status import MemberStatus
 from actors.runtime import ray_runtime
 from actors.security.acl import Acl, AclOperation, PatternType, PermissionType, ResourceType
 from tests.support.fake_admin import FakeAdmin

@@ -17,8 +17,8 @@ from actors.client.consumer.positions import PartitionState
 from actors.console.kafka import KafkaSource
 from actors.links.reading import PartitionRow
 from actors.links.views import GetGroup, GroupView, ListGroupRows
-from actors.members.handler_member import MemberSpec
-from actors.members.load import GroupLoad
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.load import GroupLoad
 from actors.monitor.lag import LagTable
 from actors.monitor.partitions import Partitions
 from actors.runtime.environment import REAL

@@ -6,7 +6,7 @@ import pytest
 
 from actors.client import TopicPartition
 from actors.client.admin.types import MemberDescription
-from actors.members.range_group import Held, Holding, all_have_theirs
+from actors.members.ranges.group import Held, Holding, all_have_theirs
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 ELSEWHERE = TopicPartition("u", 0)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from actors.client import ConsumerRecord
 from actors.client.config import consumer_config
 from actors.client.errors import ConfigurationError
-from actors.members import consumer_actor, supervision
 from actors.members.autoscale import Autoscale
-from actors.members.crew import Crew
-from actors.members.handler_member import MemberSpec
-from actors.members.plan import PoolPlan, prefix_of
 from actors.members.pool import ConsumerPool, PoolError
+from actors.members.pools import consumer_actor, supervision
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.members import Crew
+from actors.members.pools.plan import PoolPlan, prefix_of
 from tests.support.every_topic import EveryTopic
 
 

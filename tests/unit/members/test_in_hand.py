@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from actors.client import TopicPartition
 from actors.links.member_deaths import InHand
-from actors.members.handling.in_hand import Declared
-from actors.members.handling.progress import Progress
-from actors.members.handling.work import Work
+from actors.members.pools.handling.in_hand import Declared
+from actors.members.pools.handling.progress import Progress
+from actors.members.pools.handling.work import Work
 from tests.support.member import T0, T1, record
 
 LOOK_S = 0.2

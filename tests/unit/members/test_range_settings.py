@@ -8,7 +8,7 @@ import pytest
 
 from actors.client.config import consumer_config
 from actors.client.errors import ConfigurationError
-from actors.members.range_group import RangeMemberSpec, member_settings
+from actors.members.ranges.group import RangeMemberSpec, member_settings
 
 
 def settings(**options: Any) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from actors.links.member import MemberReport
-from actors.members.handler_member import MemberSpec
 from actors.members.logs.journal import Journal
 from actors.members.member_link import LEASH_SECONDS
-from actors.members.slots import Slot, Together, Version
-from actors.members.watch.heartbeats import Membership
-from actors.members.watch.watching import MACHINE_SECONDS, Watching
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.slots import Slot, Together, Version
+from actors.members.pools.watch.heartbeats import Membership
+from actors.members.pools.watch.watching import MACHINE_SECONDS, Watching
 
 LOOK_S = 0.25  # no rounding
 ME = Membership("g-0", "member-1", 4)

@@ -11,7 +11,7 @@ import pytest
 import ray
 
 from actors.links.pools import MemberFigures, PoolFigures
-from actors.members.telling import Clusters, Telling
+from actors.members.pools.figures import Clusters, Telling
 
 FIGURES = PoolFigures("p", "g", (MemberFigures("p-0", 1, 0, 0, 5, 0),))
 

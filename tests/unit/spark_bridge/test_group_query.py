@@ -14,7 +14,7 @@ import spark_bridge
 from actors.client import TopicPartition
 from actors.client.errors import ConfigurationError, DataLossError, KafkaTimeoutError
 from actors.client.records import OffsetRange
-from actors.members.range_group import Held, RangeMemberSpec
+from actors.members.ranges.group import Held, RangeMemberSpec
 from spark_bridge import executors
 from spark_bridge import members as members_module
 from spark_bridge import query as query_module
