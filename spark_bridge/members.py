@@ -43,7 +43,7 @@ _NOTHING = Holding("", -1, False, ())
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A partition of a batch: the member that holds it, its first offset, and the tenure."""
+    """A partition of a batch: the member that holds it, its first offset, and the fencing token."""
 
     member: int
     held: Held
@@ -68,14 +68,14 @@ class GroupMember:
 
     def __init__(self, spec: RangeMemberSpec, version: str) -> None:
         check_same_version(version)
-        self._member = RangeMember(_told(spec, kind_on_node("spark", ray.get_runtime_context().get_node_id())))
+        self._member = RangeMember(_on_process(spec, kind_on_node("spark", ray.get_runtime_context().get_node_id())))
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the member."""
         return getattr(self._member, method)(*arguments)
 
 
-def _told(spec: RangeMemberSpec, process: str) -> RangeMemberSpec:
+def _on_process(spec: RangeMemberSpec, process: str) -> RangeMemberSpec:
     """The spec of a member that says this of its process."""
     return replace(spec, options={"group_member_process": process, **spec.options})
 
@@ -84,7 +84,7 @@ class _InThread:
     """A member in a thread of the driver. It ends with the driver."""
 
     def __init__(self, spec: RangeMemberSpec) -> None:
-        member = RangeMember(_told(spec, "spark"))
+        member = RangeMember(_on_process(spec, "spark"))
         self.begin, self.holding, self.finish = member.begin, member.holding, member.finish
         self._member = member
 
@@ -213,7 +213,7 @@ class Members:
         done: list[dict[tuple[str, int], tuple[int, str]]] = [{} for _ in self._hosts]
         for partition, offset in until.items():
             share = shares[partition]
-            done[share.member][partition] = (offset, share.held.tenure)
+            done[share.member][partition] = (offset, share.held.fencing_token)
         counted = self._pool.map(lambda pair: pair[0].finish(pair[1]), zip(self._hosts, done, strict=True))
         return {(topic, partition) for some in counted for topic, partition in some}
 

@@ -279,8 +279,8 @@ class GroupQuery:
         return counted
 
     def _still_held(self, shares: Mapping[Key, Share]) -> frozenset[Key]:
-        tenures = {held.tenure for holding in self._members.holding() for held in holding.partitions}
-        return frozenset(key for key, share in shares.items() if share.held.tenure in tenures)
+        tokens = {held.fencing_token for holding in self._members.holding() for held in holding.partitions}
+        return frozenset(key for key, share in shares.items() if share.held.fencing_token in tokens)
 
     def _dataframe(self, ranges: list[OffsetRange]) -> DataFrame:
         return ranges_dataframe(self._spark, split_ranges(ranges, self._plan.min_partitions), self._plan.reading)

@@ -70,7 +70,7 @@ def settled(*members: RangeMember) -> list[Holding]:
 
 
 def all_to(holding: Holding, offset: int) -> dict[tuple[str, int], tuple[int, str]]:
-    return {(held.topic, held.partition): (offset, held.tenure) for held in holding.partitions}
+    return {(held.topic, held.partition): (offset, held.fencing_token) for held in holding.partitions}
 
 
 def committed(kafka: Peer, topic: str) -> dict[int, int]:

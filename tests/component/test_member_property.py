@@ -302,7 +302,7 @@ def test_whatever_happens_each_record_is_handled_in_order_and_no_commit_is_ahead
         make_consumer=lambda **_: consumer,
         make_producer=lambda **_: ModelProducer(truth),
     )
-    loop.told_by(consumer.hear)
+    loop.report_to(consumer.hear)
     watchdog = threading.Timer(60, loop.stop)
     watchdog.start()
     loop.run()

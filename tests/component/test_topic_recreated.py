@@ -266,7 +266,7 @@ def test_a_record_of_a_topic_made_anew_was_set_aside_for_what_was_noted_of_the_o
     notes = Notes(1, (noted(old),))
     spec = MemberSpec(("t",), "g", recreating.bootstrap_servers, options=options, notes=notes)
     loop = MemberLoop(spec, handle)
-    loop.told_by(lambda each: said.append(each) if isinstance(each, Committed) else None)
+    loop.report_to(lambda each: said.append(each) if isinstance(each, Committed) else None)
     loop.run()
     assert loop.report().error is None
     assert set(NEW).issubset(handled)

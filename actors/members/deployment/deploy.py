@@ -40,6 +40,7 @@ _NOT_HERE: Final = {
     "ask": "an Admin asks",
     "instance_prefix": "members are called by the pool's name",
     "environment": "the supervisor has that of its own process",
+    "patience": "the supervisor has its own",
 }
 
 

@@ -47,8 +47,8 @@ _DRAIN_SECONDS: Final = 15.0
 class PoolSupervisor:
     """The supervisor of one pool. Its thread works; Ray calls `describe`, `logs` and `close`."""
 
-    def __init__(self, told: bytes) -> None:
-        start = SupervisorStart.decoded(told)
+    def __init__(self, encoded: bytes) -> None:
+        start = SupervisorStart.decoded(encoded)
         check_starter(start.starter)
         spec = start.spec
         lines = logging.StreamHandler()

@@ -19,7 +19,7 @@ from actors.members.pools.slots import Slot, Started
 _HOW_SECONDS: Final = 5.0  # Ray knows of a process's death within a hundredth of that
 _NAMED: Final = 5  # places of records in one line
 _OVER: Final = ("Stopped", "Failed")
-_LEASH: Final = (
+_LEASE_OVER: Final = (
     "its supervisor had not reached it for some seconds, so it has ended itself: that counts against no record"
 )
 
@@ -71,8 +71,8 @@ class Blame:
 
     def _how(self, slot: Slot, actor: Started, now_s: float) -> str | None:
         """The end of the process in words; None if that says nothing of its records."""
-        if slot.held.may_have_ended(now_s):
-            self._journal.note(slot.number, _LEASH)
+        if slot.lease.may_have_ended(now_s):
+            self._journal.note(slot.number, _LEASE_OVER)
             return None
         try:
             return actor.how_it_died(_HOW_SECONDS)

@@ -47,9 +47,9 @@ class ConsumerActor:
 
     def __init__(self, spec: MemberSpec, handler: Any, version: str) -> None:
         check_same_version(version)
-        told = logging.StreamHandler()
-        told.setFormatter(formatter(TEXT, {"role": "member", "group": spec.group_id}))
-        logging.basicConfig(level=logging.WARNING, handlers=[told])
+        lines = logging.StreamHandler()
+        lines.setFormatter(formatter(TEXT, {"role": "member", "group": spec.group_id}))
+        logging.basicConfig(level=logging.WARNING, handlers=[lines])
         self._ring = captured()
         here = ray.get_runtime_context().get_node_id()
         options = {"group_member_process": kind_on_node("pool", here, spec.version), **spec.options}
@@ -72,7 +72,7 @@ class ConsumerActor:
             look=member.declared.look,
             join=member.join,
         )
-        member.told_by(made.say)
+        member.report_to(made.say)
         self._link = made
         node_id = ray.get_runtime_context().get_node_id()
         return MemberAddress(host, made.port, os.getpid(), node_id, secret, encrypted)

@@ -1,4 +1,4 @@
-"""A pool tells the clusters on its Ray what its members do, every few seconds. Nobody waits for it.
+"""Reports of a pool's figures to the clusters on its Ray, every few seconds. Nobody waits for them.
 
 Where the pool's group is another Kafka's, no cluster knows it, and none shows anything of it.
 """
@@ -35,12 +35,12 @@ class Clusters:
         self._found: list[Any] = []
         self._due = monotonic()
 
-    def tell(self, figures: PoolFigures) -> None:
-        """Have their controllers told. Raises what Ray does."""
+    def report(self, figures: PoolFigures) -> None:
+        """Send them to their controllers. Raises what Ray does."""
         with contextlib.suppress(RayAwayError):
-            self._session.call(self._tell, figures)
+            self._session.call(self._report, figures)
 
-    def _tell(self, figures: PoolFigures) -> None:
+    def _report(self, figures: PoolFigures) -> None:
         if self._monotonic() >= self._due:
             self._found = [ray.get_actor(_NAME, namespace=each) for each in _namespaces()]
             self._due = self._monotonic() + _FIND_SECONDS
@@ -53,37 +53,37 @@ def _namespaces() -> list[str]:
     return [each["namespace"] for each in named if each["name"] == _NAME and each["namespace"].startswith(_NAMESPACE)]
 
 
-class Telling:
-    """A thread that tells until `end`. `members` gives the figures of the pool's members."""
+class FigureReports:
+    """A thread that reports until `end`. `members` gives the figures of the pool's members."""
 
     def __init__(
         self,
         pool: str,
         group_id: str,
         members: Callable[[], tuple[MemberFigures, ...]],
-        tell: Callable[[PoolFigures], None],
+        report: Callable[[PoolFigures], None],
         interval_s: float = INTERVAL_SECONDS,
     ) -> None:
         self._pool = pool
         self._group_id = group_id
         self._members = members
-        self._tell = tell
+        self._report = report
         self._interval_s = interval_s
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pool-figures", daemon=True)
 
-    def begin(self) -> None:
-        """Tell from now on."""
+    def start(self) -> None:
+        """Report from now on."""
         self._thread.start()
 
     def end(self) -> None:
-        """Tell no more. It does not wait for what is being told."""
+        """Report no more. It does not wait for a report that is under way."""
         self._over.set()
 
     def _run(self) -> None:
         while not self._over.wait(self._interval_s):
             try:
-                self._tell(PoolFigures(self._pool, self._group_id, self._members()))
+                self._report(PoolFigures(self._pool, self._group_id, self._members()))
             except Exception as error:  # Ray raises many kinds; the next figures have all that these had
                 of_group = about(group=self._group_id)
                 log.info(

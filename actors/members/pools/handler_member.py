@@ -20,7 +20,7 @@ from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand
 from actors.members.log_fields import about_member
 from actors.members.pools.handling.beginnings import Beginnings
-from actors.members.pools.handling.commits import Commits
+from actors.members.pools.handling.commits import REBALANCE_SECONDS, Commits
 from actors.members.pools.handling.delivery import Delivery
 from actors.members.pools.handling.doubts import Doubts, Trial
 from actors.members.pools.handling.handler import Handler
@@ -95,7 +95,8 @@ class MemberLoop:
     """One member of a group, and its handler. `run` takes a thread; other threads call `report` and `stop`.
 
     The pool that reads its reports sends its heartbeats while the handler keeps the interpreter's lock (`watch`). So
-    it has to know of each membership before the handler goes on: `run` has it told.
+    it has to know of each membership before the handler goes on: `run` has it told. A rebalance may keep the
+    last commit for `rebalance_s`.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class MemberLoop:
         make_producer: Callable[..., Any] = Producer,
         sleep: Callable[[float], Any] | None = None,
         environment: Environment = REAL,
+        rebalance_s: float = REBALANCE_SECONDS,
     ) -> None:
         self.spec = spec
         monotonic = environment.clock.monotonic
@@ -139,7 +141,7 @@ class MemberLoop:
         self.topics = PolledTopics(self.consumer)
         self.doubts = Doubts(spec.notes, self.topics.id_of)
         self.commits = Commits(
-            spec.group_id, self.consumer, self._progress, monotonic, interval_s, self.doubts.committed
+            spec.group_id, self.consumer, self._progress, monotonic, interval_s, self.doubts.committed, rebalance_s
         )
         self.declared = Declared(monotonic, self._progress, self.topics.id_of)
         self._writer = Writer(spec, partial(make_producer, environment=environment))
@@ -233,11 +235,11 @@ class MemberLoop:
 
     # --- for other threads ---
 
-    def told_by(self, tell: Callable[[InHand | Committed | Committing], None]) -> None:
+    def report_to(self, tell: Callable[[InHand | Committed | Committing], None]) -> None:
         """Have this tell the pool, from now on, which records are in hand, and which do not come again."""
-        self.declared.told_by(tell)
-        self.commits.told_by(tell)
-        self.doubts.told_by(tell)
+        self.declared.report_to(tell)
+        self.commits.report_to(tell)
+        self.doubts.report_to(tell)
 
     def wait_to_join(self) -> None:
         """Have `run` set the handler up, and join no group before `join`. The state is READY meanwhile."""

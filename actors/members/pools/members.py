@@ -1,6 +1,6 @@
 """The members of one pool together: how many there are, why that has changed, and how they leave the group.
 
-`ConsumerPool` has a crew for a program, and a supervisor has one for a pool that outlives its program.
+`ConsumerPool` has them for a program, and a supervisor for a pool that outlives its program.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from actors.members.autoscale import Autoscale
 from actors.members.logs.gathering import Source, Wanted, gather
 from actors.members.logs.journal import Journal, MemberLine
 from actors.members.pools.draining import Draining
-from actors.members.pools.figures import Clusters, Telling
+from actors.members.pools.figures import Clusters, FigureReports
 from actors.members.pools.handling.spec import MemberSpec
 from actors.members.pools.load import GroupLoad, PoolLoad
 from actors.members.pools.plan import PoolError
 from actors.members.pools.scaling import Scaling
 from actors.members.pools.slots import Version
 from actors.members.pools.status import SizeChange
-from actors.members.pools.supervision import Supervision
+from actors.members.pools.supervision import PATIENCE, Patience, Supervision
 from actors.members.pools.watch.heartbeats import Heartbeats
 from actors.members.pools.watch.watching import Watching
 from actors.runtime import ray_session
@@ -46,11 +46,11 @@ _SHRANK: Final = "its pool shrank"
 _NO_MEMBERS: Final = "its pool has no members now"
 
 
-class Crew:
+class PoolMembers:
     """A pool's members, none at first. `slots` supervises each of them.
 
-    With `leash`, they end at once when this process does: for one that has successors. `notes` are of records that were
-    in hand when members of an earlier crew died.
+    With `leased`, they end at once when this process does: for one that has successors. `notes` are of records that
+    were in hand when members of an earlier supervisor died.
     """
 
     def __init__(
@@ -59,8 +59,9 @@ class Crew:
         instance_prefix: str,
         environment: Environment,
         *,
-        leash: bool = False,
+        leased: bool = False,
         notes: Iterable[Note] = (),
+        patience: Patience = PATIENCE,
     ) -> None:
         self._monotonic = environment.clock.monotonic
         self._wall_ms = environment.clock.wall_ms
@@ -73,6 +74,7 @@ class Crew:
             journal=Journal(self._wall_ms),
             notes=notes,
             left=lambda: self._ray.over,
+            patience=patience,
         )
         self._instance_prefix = instance_prefix
         self._size_changes: deque[SizeChange] = deque(maxlen=_CHANGES_MAX)
@@ -81,12 +83,14 @@ class Crew:
         self._stopping = False
         self._draining = Draining(self.slots)
         self._draining.start()
-        self._watching = Watching(self.slots, Heartbeats(lambda: self._spec, environment), self._monotonic, leash=leash)
-        self._watching.start()
-        self._telling = Telling(
-            instance_prefix, self._spec.group_id, self.slots.figures, Clusters(self._monotonic, self._ray).tell
+        self._watching = Watching(
+            self.slots, Heartbeats(lambda: self._spec, environment), self._monotonic, leased=leased
         )
-        self._telling.begin()
+        self._watching.start()
+        self._figures = FigureReports(
+            instance_prefix, self._spec.group_id, self.slots.figures, Clusters(self._monotonic, self._ray).report
+        )
+        self._figures.start()
 
     @property
     def _spec(self) -> MemberSpec:
@@ -149,7 +153,7 @@ class Crew:
     def stop(self, timeout_s: float = DRAIN_SECONDS, *, leave: bool = True) -> None:
         """Have every member finish what is in hand, commit and leave the group. Stopping twice is harmless."""
         self._draining.end()
-        self._telling.end()
+        self._figures.end()
         if self._scaling is not None:
             self._scaling.end()
         with self.slots.changed:
@@ -174,7 +178,7 @@ class Crew:
         return gather(sources, self.slots.journal, wanted)
 
     def remove_strangers(self, size: int) -> None:
-        """Remove members of an earlier crew whose places are not among the first `size`: nobody takes them again.
+        """Remove members of an earlier process whose places are not among the first `size`: nobody takes them again.
 
         It works, too, if not all topics of the group may be described.
         """

@@ -19,7 +19,7 @@ from actors.links.member_deaths import InHand, Notes
 from actors.links.pools import MemberFigures
 from actors.members.member_link import MemberClient
 from actors.members.pools.handler_member import MemberSpec
-from actors.members.pools.lease import Held
+from actors.members.pools.lease import Lease
 from actors.members.pools.slot_life import Event, Rule, SlotLife, Stage, Wanted
 from actors.members.pools.status import MemberStatus
 
@@ -132,8 +132,8 @@ class Slot:
     """The records that its member has in hand, as it has said."""
     killed: str = ""
     """The reason why the pool has killed its process, which it has said; "" if it has not."""
-    held: Held = field(default_factory=Held)
-    """The time at which its member was told to go on, if it is on a leash."""
+    lease: Lease = field(default_factory=Lease)
+    """The lease of its member, if it has one."""
     lost: str = ""
     """The reason why the pool has given its process up, if that has not ended its connection by itself."""
     committing: Done = field(default_factory=Done)
@@ -260,7 +260,7 @@ class Slot:
         self.ended()
         self.report = MemberReport()
         self.killed = self.lost = ""
-        self.held = Held()
+        self.lease = Lease()
         self.in_hand = InHand()
         self.link = None
         self.actor = actor

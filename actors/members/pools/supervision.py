@@ -10,8 +10,9 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from actors.links.member import MemberAddress, MemberReport
 from actors.links.member_deaths import Note
@@ -26,16 +27,28 @@ from actors.members.pools.restarts import SLOW_SECONDS, Outcome, Restarts, died
 from actors.members.pools.slot_life import Event, Rule, reported
 from actors.members.pools.slot_words import SlotWords
 from actors.members.pools.slots import Asked, Slot, Started, Together, Version
-from actors.members.pools.standby import ROOM_SECONDS as _ROOM_SECONDS
-from actors.members.pools.standby import Standbys
+from actors.members.pools.standby import ROOM_SECONDS, Standbys
 from actors.members.pools.totals import Totals
 from actors.members.pools.watch.overrun import START_SECONDS, overrun
 from actors.runtime.environment import REAL
 from actors.runtime.ray_session import RayAwayError
 
 _LOOK_SECONDS = 1.0
-_TOGETHER_SECONDS = 30.0
-_SLOW_RESTART_SECONDS = SLOW_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The most seconds for which slots are patient."""
+
+    room_s: float = ROOM_SECONDS
+    """For an actor without a node, until it counts as waiting for Ray."""
+    together_s: float = 30.0
+    """For the members that are started with one, before it joins."""
+    restart_s: float = SLOW_SECONDS
+    """Between two starts."""
+
+
+PATIENCE: Final = Patience()
 
 
 class Supervision:
@@ -57,6 +70,7 @@ class Supervision:
         journal: Journal | None = None,
         notes: Iterable[Note] = (),
         left: Callable[[], str] = lambda: "",
+        patience: Patience = PATIENCE,
     ) -> None:
         self.journal = journal or Journal(REAL.clock.wall_ms)
         self.changed = threading.Condition(threading.RLock())
@@ -66,9 +80,12 @@ class Supervision:
         self._monotonic = monotonic
         self._connect = connect or MemberClient.to
         self._left = left
+        self._patience = patience
         self._words = SlotWords(self.journal, left)
         self._slots: dict[int, Slot] = {}
-        self._standbys = Standbys(self.changed, monotonic, self._connect, room_s=_ROOM_SECONDS, give_up_s=START_SECONDS)
+        self._standbys = Standbys(
+            self.changed, monotonic, self._connect, room_s=patience.room_s, give_up_s=START_SECONDS
+        )
         self.blame = Blame(notes, self.changed, self._slots.values, self.journal, monotonic)
         self._totals = Totals()
 
@@ -202,7 +219,7 @@ class Supervision:
                     self._totals.heard_out(slot)
 
     def _supervise(self, slot: Slot) -> None:
-        restarts = Restarts(_SLOW_RESTART_SECONDS)
+        restarts = Restarts(self._patience.restart_s)
         while not slot.retired:
             slot.hurry.wait(restarts.pause_s)
             if slot.renewing:
@@ -317,7 +334,7 @@ class Supervision:
             asked.hang_up()
             return None
         link = asked.link or self._connect(where)
-        link.told = partial(self.blame.hear, slot)
+        link.on_records = partial(self.blame.hear, slot)
         with self.changed:
             slot.life.hear(Event.CONNECTED)
             slot.pid, slot.node_id, slot.link = where.pid, where.node_id, link
@@ -327,7 +344,7 @@ class Supervision:
             link.learn(notes)
         self.journal.note(slot.number, f"pid {where.pid} begins, on node {where.node_id[:12]}")
         slot.together.ready(slot.number)
-        slot.together.wait(lambda: slot.retired, _TOGETHER_SECONDS)
+        slot.together.wait(lambda: slot.retired, self._patience.together_s)
         if self._hear(slot, Event.TOGETHER) is Rule.HANG_UP:  # it need not join first
             link.close()
             return None
@@ -354,7 +371,7 @@ class Supervision:
             now = self._monotonic()
             if placed_at is None and actor.is_placed():
                 placed_at = now
-            no_room = placed_at is None and now >= asked_at + _ROOM_SECONDS
+            no_room = placed_at is None and now >= asked_at + self._patience.room_s
             self._look(slot, Event.NO_ROOM if no_room else Event.PLACED)
             if placed_at is not None and now > placed_at + START_SECONDS:
                 raise TimeoutError(f"the actor does not listen after {START_SECONDS:.0f} s")

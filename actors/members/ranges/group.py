@@ -55,7 +55,7 @@ class RangeMemberSpec:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A partition a member holds: the next offset to read, and the tenure a commit must name.
+    """A partition a member holds: the next offset to read, and the token a commit must name.
 
     `topic_id` is the topic in which the offset is; b"" if brokers do not say.
     """
@@ -63,7 +63,7 @@ class Held:
     topic: str
     partition: int
     position: int
-    tenure: str
+    fencing_token: str
     topic_id: bytes = b""
 
 

@@ -4,14 +4,14 @@ The member holds the membership, says from which offset each of its partitions g
 a batch. It reads no record itself. The course of a batch:
 
     begin()                from now on partitions that are taken away wait for the batch, up to `revoke_wait_ms`
-      -> Holding             the partitions held, each with its position and its tenure
-    finish(done)           commit {(topic, partition): (next offset, tenure)}
+      -> Holding             the partitions held, each with its position and its fencing token
+    finish(done)           commit {(topic, partition): (next offset, fencing token)}
       -> committed           those for which the commit counted
 
-**The fence.** A tenure is one unbroken time in which a member holds a partition; every assignment begins a new one.
-Only what was begun and finished within one tenure is committed, and the coordinator checks member and generation of
-each commit besides. A new generation does not end a tenure: with cooperative rebalancing a partition that stays
-was nobody else's in between.
+**The fence.** Every assignment of a partition has a new fencing token, which holds as long as the member has the
+partition without a break. Only what was begun and finished under one token is committed, and the coordinator checks
+member and generation of each commit besides. A new generation does not change the token: with cooperative rebalancing a
+partition that stays was nobody else's in between.
 
 No Ray is here, and no Spark.
 """
@@ -90,7 +90,7 @@ class RangeMember:
         self._consumer = make_consumer(environment=environment, **member_settings(spec))
         self._incarnation = new_uuid(environment.chance).hex[:12]
         self._monotonic = environment.clock.monotonic
-        self._tenures = 0
+        self._tokens = 0
         self._turn = threading.Condition()
         self._commands = Commands()
         self._life = RangeLife()
@@ -119,7 +119,7 @@ class RangeMember:
         return self._ask(self._begin)
 
     def finish(self, done: Done) -> list[tuple[str, int]]:
-        """End the batch: commit these next offsets, each under its tenure; an empty mapping commits nothing.
+        """End the batch: commit these next offsets, each under its token; an empty mapping commits nothing.
 
         Returns the partitions for which the commit counted. Raises KafkaError when the coordinator cannot be reached.
         """
@@ -131,7 +131,7 @@ class RangeMember:
         A `finish` under way is waited for while a rebalance holds it up; a batch without one is not committed.
         """
         with self._turn:
-            first = not self._stopping
+            first = not self.stopping
             self._ask_to_stop()
             self._wake()
             if first and self._poll_state is Poll.AWAY:  # a request, perhaps to a broker that is away
@@ -143,16 +143,12 @@ class RangeMember:
         with self._turn:
             if self._error is not None:
                 raise self._error
-            if self._stopping:
+            if self.stopping:
                 raise RuntimeError(f"this member of group {self._spec.group_id} has been stopped")
             answer = self._commands.add(act, owed=owed)
             self._wake()
         found: T = answer.result()
         return found
-
-    @property
-    def _stopping(self) -> bool:
-        return self._stopped_at is not None
 
     def _ask_to_stop(self) -> None:
         """Stop, if it is not asked yet. Called under the lock."""
@@ -166,12 +162,29 @@ class RangeMember:
             self._consumer.wakeup()
         self._turn.notify_all()
 
+    # --- as others see it -----------------------------------------------------------------------------------------
+
+    @property
+    def stopping(self) -> bool:
+        """True once it has been told to stop."""
+        return self._stopped_at is not None
+
+    @property
+    def busy(self) -> bool:
+        """True while something that was asked for waits for the member's thread."""
+        return bool(self._commands)
+
+    @property
+    def committing(self) -> bool:
+        """True while a commit is to be made."""
+        return bool(self._due)
+
     # --- the thread -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
             self._subscribe()
-            while not self._stopping:
+            while not self.stopping:
                 self._step()
             while self._commands.owed:
                 self._commands.run_one()
@@ -201,7 +214,7 @@ class RangeMember:
             self._leave()
         if self._life.hear(Event.STEP) is Rule.REST:
             with self._turn:
-                if not self._commands and not self._stopping:
+                if not self._commands and not self.stopping:
                     self._turn.wait()
             return
         self._poll(_POLL_MS)
@@ -213,7 +226,7 @@ class RangeMember:
     def _poll(self, timeout_ms: int) -> None:
         """Poll to take part in the group. Every partition is paused, so that no record is read."""
         with self._turn:
-            if (self._commands or self._stopping) and not self._due:
+            if (self._commands or self.stopping) and not self._due:
                 timeout_ms = 0
             self._poll_state = Poll.POLLING
         raised = False
@@ -233,7 +246,7 @@ class RangeMember:
 
     def _pause(self) -> None:
         with self._turn:
-            if self._due or not self._stopping:
+            if self._due or not self.stopping:
                 self._turn.wait(_RETRY_SECONDS)
 
     # --- positions ------------------------------------------------------------------------------------------------
@@ -258,9 +271,9 @@ class RangeMember:
             return
         for tp, place in found.items():
             if tp in self._unresolved:
-                self._tenures += 1
-                tenure = f"{self._incarnation}-{self._tenures}"
-                self._held[tp] = Held(tp.topic, tp.partition, place.offset, tenure, place.topic_id)
+                self._tokens += 1
+                token = f"{self._incarnation}-{self._tokens}"
+                self._held[tp] = Held(tp.topic, tp.partition, place.offset, token, place.topic_id)
         self._unresolved.clear()
         self._recreated.clear()
 
@@ -304,7 +317,7 @@ class RangeMember:
 
     def _wait_for_batch(self) -> None:
         deadline = self._monotonic() + self._spec.revoke_wait_ms / 1000
-        while self._life.phase is Phase.BATCH and (not self._stopping or self._commands.owed):
+        while self._life.phase is Phase.BATCH and (not self.stopping or self._commands.owed):
             if self._commands:
                 self._commands.run_one()  # one only: the next batch must not begin with what is leaving
                 continue
@@ -312,7 +325,7 @@ class RangeMember:
                 left = deadline - self._monotonic()
                 if left <= 0:
                     return
-                if not self._commands and not self._stopping:
+                if not self._commands and not self.stopping:
                     self._turn.wait(left)
 
     def let_go(self, partitions: Iterable[TopicPartition]) -> None:
@@ -408,12 +421,11 @@ class RangeMember:
         return Failure.OVERDUE if self._monotonic() > deadline else Failure.RETRIABLE
 
     def _commit_due(self) -> KafkaError | None:
-        """Commit what is due and still held under the same tenure. A retriable error is returned."""
-        mine = {
-            tp: at for tp, (at, tenure) in self._due.items() if tp in self._held and self._held[tp].tenure == tenure
-        }
+        """Commit what is due and still held under the same token. A retriable error is returned."""
+        held = {tp: self._held[tp].fencing_token for tp in self._due if tp in self._held}
+        mine = {tp: at for tp, (at, token) in self._due.items() if held.get(tp) == token}
         while mine:
-            wait_ms = _LAST_COMMIT_MS if self._stopping else None
+            wait_ms = _LAST_COMMIT_MS if self.stopping else None
             try:
                 self._consumer.commit({tp: OffsetAndMetadata(at) for tp, at in mine.items()}, timeout_ms=wait_ms)
             except WakeupError:

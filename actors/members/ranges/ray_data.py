@@ -51,7 +51,7 @@ class GroupRead:
 
     `ranges` are the offsets it reads. `commit` is called at the block's end; `committed` says then for which
     partitions it counted: one that another member took over in the meantime is not among them, and its records are
-    given to that member again.
+    given to that member again. `plan` has the checked settings.
     """
 
     dataset: Dataset
@@ -59,12 +59,12 @@ class GroupRead:
     committed: tuple[TopicPartition, ...] = ()
 
     def __init__(self, plan: ReadPlan) -> None:
-        self._plan = plan
+        self.plan = plan
         self._reader: GroupReader | None = None
         self._batch: ReadBatch | None = None
 
     def __enter__(self) -> Self:
-        self._reader = reader = GroupReader(self._plan)
+        self._reader = reader = GroupReader(self.plan)
         try:
             self._batch = reader.begin()
             self.ranges = self._batch.ranges
@@ -97,9 +97,9 @@ class GroupRead:
         if unread:
             log.warning(
                 "group %s: not read to the end, so not committed: %s",
-                self._plan.spec.group_id,
+                self.plan.spec.group_id,
                 unread,
-                extra=about(group=self._plan.spec.group_id),
+                extra=about(group=self.plan.spec.group_id),
             )
         self.committed = self._reader.commit(batch, [wanted for wanted in batch.ranges if wanted not in unread])
         return self.committed

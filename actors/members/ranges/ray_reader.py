@@ -75,7 +75,7 @@ class GroupReader:
         batch = ReadBatch(
             self._batches,
             ranges,
-            {(held.topic, held.partition): held.tenure for held in holding.partitions},
+            {(held.topic, held.partition): held.fencing_token for held in holding.partitions},
         )
         self._batches += 1
         return batch
@@ -95,7 +95,7 @@ class GroupReader:
 
     def commit(self, batch: ReadBatch, ranges: Iterable[OffsetRange]) -> tuple[TopicPartition, ...]:
         """End the batch and commit the ends of these ranges. Returns the partitions for which that counted."""
-        done = {(r.topic, r.partition): (r.until_offset, batch.tenures[r.topic, r.partition]) for r in ranges}
+        done = {(r.topic, r.partition): (r.until_offset, batch.fencing_tokens[r.topic, r.partition]) for r in ranges}
         committed = tuple(TopicPartition(*tp) for tp in self._member.finish(done))
         if lost := {TopicPartition(*tp) for tp in done} - set(committed):
             log.warning(

@@ -35,8 +35,8 @@ class ReadPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """The ranges that are read next, and for each partition the tenure that a commit must name."""
+    """The ranges that are read next, and for each partition the fencing token that a commit must name."""
 
     number: int
     ranges: tuple[OffsetRange, ...]
-    tenures: Mapping[tuple[str, int], str]
+    fencing_tokens: Mapping[tuple[str, int], str]

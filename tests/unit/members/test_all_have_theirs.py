@@ -17,7 +17,7 @@ def member(member_id: str, *partitions: TopicPartition) -> MemberDescription:
 
 
 def holding(member_id: str, *partitions: TopicPartition) -> Holding:
-    return Holding(member_id, 3, True, tuple(Held(*tp, 0, "tenure") for tp in partitions))
+    return Holding(member_id, 3, True, tuple(Held(*tp, 0, "token") for tp in partitions))
 
 
 @pytest.mark.parametrize(

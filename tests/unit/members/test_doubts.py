@@ -23,7 +23,7 @@ class Member:
         self.deaths = Deaths(Note(span, 3, "it was gone") for span in noted)
         self.said: list[Committed] = []
         self.doubts = Doubts(Notes(1, self.deaths.notes.notes), lambda _: self.topic_id)
-        self.doubts.told_by(self.hear)
+        self.doubts.report_to(self.hear)
 
     def hear(self, said: Committed) -> None:
         self.said.append(said)

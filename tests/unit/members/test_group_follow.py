@@ -45,7 +45,7 @@ class Log:
     def begin(self, most: int | None = None) -> ReadBatch:
         positions = {tp: self.committed.get(tp, 0) for tp in self.ends}
         self.numbers += 1
-        return ReadBatch(self.numbers, tuple(limited(positions, self.ends, most)), dict.fromkeys(self.ends, "tenure"))
+        return ReadBatch(self.numbers, tuple(limited(positions, self.ends, most)), dict.fromkeys(self.ends, "token"))
 
     def dataset(self, batch: ReadBatch) -> Any:
         self.given = Rows(batch.ranges)

@@ -23,7 +23,7 @@ class Told:
         self.counts = Progress(lambda: self.now_s)
         self.topic_id = b""
         self.declared = Declared(lambda: self.now_s, self.counts, lambda _: self.topic_id)
-        self.declared.told_by(self.said.append)
+        self.declared.report_to(self.said.append)
 
     def handle(self, offsets: range, took_s: float) -> None:
         """Handle the records of a poll, one after the other."""

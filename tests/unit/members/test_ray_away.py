@@ -156,7 +156,7 @@ def asks(node: ast.AST) -> bool:
 # Functions that a session calls.
 ALLOWED = {
     ("pools/consumer_actor.py", "_address"),
-    ("pools/figures.py", "_tell"),
+    ("pools/figures.py", "_report"),
     ("pools/figures.py", "_namespaces"),
     ("deployment/home.py", "_status"),
     ("deployment/home.py", "_answer"),

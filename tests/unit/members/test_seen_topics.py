@@ -17,7 +17,7 @@ OLD, NEW = b"o" * 16, b"n" * 16
 
 
 def held(topic_id: bytes, partition: int = 0) -> Held:
-    return Held("t", partition, 5, "tenure", topic_id)
+    return Held("t", partition, 5, "token", topic_id)
 
 
 class Client:

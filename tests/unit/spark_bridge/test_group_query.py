@@ -51,7 +51,7 @@ class Group:
 
     def begin(self) -> dict[Key, Share]:
         return {
-            key: Share(0, Held(*key, at, "tenure", self.ids.get(key[0], b"")))
+            key: Share(0, Held(*key, at, "token", self.ids.get(key[0], b"")))
             for key, at in self.committed.items()
             if key not in self.missing
         }

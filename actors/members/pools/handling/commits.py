@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 # as that of a deleted topic.
 _REVOKE_COMMIT_MS = 10_000
 # So long a member that ends goes on with a rebalance that keeps it from its last commit.
-_REBALANCE_SECONDS = 10.0
+REBALANCE_SECONDS = 10.0
 _POLL_MS = 100
 # A member that ends waits for its last commit, but not for brokers that have been away for some time.
 _COMMIT_MS = 2_000
@@ -44,6 +44,7 @@ class Commits:
         monotonic: Callable[[], float],
         interval_s: float,
         heard: Callable[[Mapping[TopicPartition, int]], None],
+        rebalance_s: float = REBALANCE_SECONDS,
     ) -> None:
         self._group_id = group_id
         self._consumer = consumer
@@ -54,9 +55,10 @@ class Commits:
         self._committed: dict[TopicPartition, int] = {}
         self._confirmed: dict[TopicPartition, int] = {}
         self._heard = heard
+        self._rebalance_s = rebalance_s
         self._tell: Callable[[Committing], None] = _to_nobody
 
-    def told_by(self, tell: Callable[[Committing], None]) -> None:
+    def report_to(self, tell: Callable[[Committing], None]) -> None:
         """Have this tell the pool of what is about to be committed. It returns when that was sent."""
         self._tell = tell
 
@@ -122,7 +124,7 @@ class Commits:
         A rebalance may keep it from that for a moment. Polls go on with it then; what they give is left to others.
         """
         self._progress.settle(_REVOKE_COMMIT_MS / 1000)
-        until = self._monotonic() + _REBALANCE_SECONDS
+        until = self._monotonic() + self._rebalance_s
         try:
             while not self._committed_last(until):
                 self._consumer.pause(*self._consumer.assignment())

@@ -43,7 +43,7 @@ class Doubts:
         self._tell: Callable[[Committed], None] | None = None
         self.learn(notes)
 
-    def told_by(self, tell: Callable[[Committed], None]) -> None:
+    def report_to(self, tell: Callable[[Committed], None]) -> None:
         """Have this tell what was committed of partitions with notes."""
         self._tell = tell
 

@@ -57,7 +57,7 @@ class Declared:
         self._said_s = monotonic()
         self._count = 1
 
-    def told_by(self, tell: Callable[[InHand], None]) -> None:
+    def report_to(self, tell: Callable[[InHand], None]) -> None:
         """Have this tell it from now on."""
         with self._lock:
             self._tell = tell

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _ROOM_SECONDS = 0.05
 
 
-class Tenure:
+class Ownership:
     """A partition, from its assignment until it is given up or lost."""
 
     def __init__(self) -> None:
@@ -62,8 +62,8 @@ class SideBySide:
         self._trial = trial
         self._monotonic = monotonic
         self._changed = threading.Condition()
-        self._tenures: dict[TopicPartition, Tenure] = {}
-        self._former: dict[TopicPartition, list[Tenure]] = {}
+        self._owned: dict[TopicPartition, Ownership] = {}
+        self._former: dict[TopicPartition, list[Ownership]] = {}
         self._paused: set[TopicPartition] = set()
         self._busy = 0
         self._winding_down = False
@@ -90,10 +90,10 @@ class SideBySide:
             if self._failure is not None:
                 raise self._failure
             for partition, records in parts:
-                self._tenures.setdefault(partition, Tenure())
+                self._owned.setdefault(partition, Ownership())
                 self._lanes.admit(partition, records, self._monotonic())
             self._begin_what_may()
-            full = sorted(p for p in self._tenures if p not in self._paused and self._lanes.is_full(p))
+            full = sorted(p for p in self._owned if p not in self._paused and self._lanes.is_full(p))
         if full:
             self._consumer.pause(*full)
             self._paused.update(full)
@@ -107,12 +107,12 @@ class SideBySide:
                 return POLL_MS
             if work is None or self._busy or self._winding_down:
                 return 0
-            tenure = self._tenures[work.partition]
-            tenure.in_hand.add(work)
+            ownership = self._owned[work.partition]
+            ownership.in_hand.add(work)
             self._busy += 1
         outcome, failure = Outcome.LEFT, None
         try:
-            outcome = self._trial.deliver(work, tenure.stop)
+            outcome = self._trial.deliver(work, ownership.stop)
         except BaseException as error:  # `take` raises it
             failure = error
         self._doubted = None
@@ -142,14 +142,14 @@ class SideBySide:
             log.warning("group %s: handlers still run on partitions that are given up", self._spec.group_id)
             self._hands.cancel(_in_hand(going))
 
-    def _ended_in_time(self, going: Sequence[Tenure]) -> bool:
+    def _ended_in_time(self, going: Sequence[Ownership]) -> bool:
         """Wait for their work in hand. Work that ends meanwhile is committed at its times, however long others run."""
         deadline = self._monotonic() + self._spec.revoke_wait_ms / 1000
         while True:
             left = max(0.0, deadline - self._monotonic())
             with self._changed:
                 pause = min(left, max(self._commits.due_in(), _ROOM_SECONDS))
-                if self._changed.wait_for(lambda: not any(tenure.in_hand for tenure in going), pause):
+                if self._changed.wait_for(lambda: not any(ownership.in_hand for ownership in going), pause):
                     return True
             if not left:
                 return False
@@ -160,7 +160,7 @@ class SideBySide:
             gone = self._close(partitions)
         self._hands.cancel(_in_hand(gone))
 
-    def _close(self, partitions: Sequence[TopicPartition]) -> list[Tenure]:
+    def _close(self, partitions: Sequence[TopicPartition]) -> list[Ownership]:
         self._paused.difference_update(partitions)
         self._declared.forget(partitions)
         if self._doubted is not None and self._doubted.partition in partitions:
@@ -168,23 +168,23 @@ class SideBySide:
         closed = []
         for partition in partitions:
             self._lanes.drop(partition)
-            if (tenure := self._tenures.pop(partition, None)) is not None:
-                tenure.stop.set()
-                self._former.setdefault(partition, []).append(tenure)
-                closed.append(tenure)
+            if (ownership := self._owned.pop(partition, None)) is not None:
+                ownership.stop.set()
+                self._former.setdefault(partition, []).append(ownership)
+                closed.append(ownership)
         return closed
 
     def end(self) -> None:
         self.wind_down()
-        self.give_up(list(self._tenures))
+        self.give_up(list(self._owned))
 
     # --- in any thread ---
 
     def wind_down(self) -> None:
         with self._changed:
             self._winding_down = True
-            for tenure in self._tenures.values():
-                tenure.stop.set()
+            for ownership in self._owned.values():
+                ownership.stop.set()
 
     def _begin_what_may(self) -> None:
         """Hand over what may begin. The lock is held."""
@@ -198,10 +198,10 @@ class SideBySide:
                 self._put_off(work, doubted)
                 continue
             self._declared.begin(work, self._lanes.ahead)
-            tenure = self._tenures[work.partition]
-            tenure.in_hand.add(work)
+            ownership = self._owned[work.partition]
+            ownership.in_hand.add(work)
             self._busy += 1
-            self._hands.start(work, tenure.stop, self._ended)
+            self._hands.start(work, ownership.stop, self._ended)
 
     def _may_begin(self) -> bool:
         return (
@@ -226,9 +226,9 @@ class SideBySide:
             if error is not None:
                 self._failure = self._failure or error
                 self._winding_down = True
-            tenure = self._tenures.get(work.partition)
-            if tenure is not None and work in tenure.in_hand:
-                tenure.in_hand.remove(work)
+            ownership = self._owned.get(work.partition)
+            if ownership is not None and work in ownership.in_hand:
+                ownership.in_hand.remove(work)
                 self._lanes.release(work, self._again(work, outcome))
             else:
                 for former in self._former.get(work.partition, ()):
@@ -250,5 +250,5 @@ class SideBySide:
         return pieces
 
 
-def _in_hand(tenures: Iterable[Tenure]) -> list[Work]:
-    return [work for tenure in tenures for work in list(tenure.in_hand)]
+def _in_hand(ownerships: Iterable[Ownership]) -> list[Work]:
+    return [work for ownership in ownerships for work in list(ownership.in_hand)]

@@ -20,7 +20,6 @@ the lock. This setting also ends a member whose process is stopped or deadlocked
     heartbeats   sends heartbeats for members, over a separate connection that is made when one is due
     stand_in     one such heartbeat, by the member's group protocol
     watching     the thread that looks at all members
-    leash        whether a member of a deployed pool may have ended because it did not hear from its pool
 
 A rebalance that begins while a handler holds the lock waits for it, as for any handler. With `concurrency` above 1
 handlers run while their member joins. A handler that holds the lock then prevents its member from reading JoinGroup's

@@ -15,7 +15,7 @@ _FIRST_ASSIGNED_MS: Final = 10_000
 """The same where the member itself should have the answer. A session lasts 45 seconds there, unless brokers differ."""
 _LINK_SECONDS: Final = 7.0
 """A machine that answers does so at least every five seconds (`links/keepalive`). After so long the link may be cut."""
-TOLD_MS: Final = 10_000
+LOGGED_MS: Final = 10_000
 """From so much silence on it is no accident. Reports are late where many processes want the CPU."""
 _JOINED: Final = ("Running", "Failing")
 
@@ -79,8 +79,8 @@ class Silence:
 
     @property
     def lasts(self) -> bool:
-        """True if it is worth telling of."""
-        return self.silent_ms >= TOLD_MS
+        """True if it is worth a line in the log."""
+        return self.silent_ms >= LOGGED_MS
 
     @property
     def too_long(self) -> str:

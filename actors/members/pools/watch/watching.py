@@ -1,4 +1,4 @@
-"""The thread that watches over a pool's members: it holds their leashes, and sees to those that are silent."""
+"""The thread that watches over a pool's members: it renews their leases, and sees to those that are silent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Watched:
 
 
 class Watching:
-    """Looks at all members several times a second, until `end`. With `leash` they end when this process does."""
+    """Looks at all members several times a second, until `end`. With `leased` they end when this process does."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class Watching:
         heartbeats: Sender,
         monotonic: Callable[[], float],
         *,
-        leash: bool = False,
+        leased: bool = False,
         interval_s: float = _INTERVAL_SECONDS,
     ) -> None:
         self._members = members
         self._heartbeats = heartbeats
         self._monotonic = monotonic
-        self._leash = leash
+        self._leased = leased
         self._interval_s = interval_s
         self._watched: dict[int, _Watched] = {}
         self._looked_s = monotonic()
@@ -102,8 +102,8 @@ class Watching:
                 self._see_to(slot, watched, now, passed_ms)
 
     def _see_to(self, slot: Slot, watched: _Watched, now: float, passed_ms: float) -> None:
-        if self._leash and slot.held.look(now, watched.link.unanswered_s()):
-            watched.link.hold()
+        if self._leased and slot.lease.look(now, watched.link.unanswered_s()):
+            watched.link.renew_lease()
         silence = watched.silence
         silence.looked(slot.report, passed_ms)
         if watched.link.unanswered_s() > MACHINE_SECONDS:

@@ -11,7 +11,7 @@ import pytest
 import ray
 
 from actors.links.pools import MemberFigures, PoolFigures
-from actors.members.pools.figures import Clusters, Telling
+from actors.members.pools.figures import Clusters, FigureReports
 
 FIGURES = PoolFigures("p", "g", (MemberFigures("p-0", 1, 0, 0, 5, 0),))
 
@@ -49,20 +49,20 @@ def there(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
 def test_every_cluster_is_told_and_they_are_looked_for_once_a_minute(there: FakeRay) -> None:
     now = 0.0
     clusters = Clusters(lambda: now)
-    clusters.tell(FIGURES)
+    clusters.report(FIGURES)
     now = 59.0
-    clusters.tell(FIGURES)
+    clusters.report(FIGURES)
     assert there.looks == 1
     assert there.told == [("coterie-a/controller", FIGURES), ("coterie-b/controller", FIGURES)] * 2
     there.actors = []
     now = 61.0
-    clusters.tell(FIGURES)
+    clusters.report(FIGURES)
     assert (there.looks, len(there.told)) == (2, 4)
 
 
 def test_without_a_ray_none_is_started_for_it(there: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    Clusters(lambda: 0.0).tell(FIGURES)
+    Clusters(lambda: 0.0).report(FIGURES)
     assert (there.looks, there.told) == (0, [])
 
 
@@ -76,8 +76,8 @@ def test_it_goes_on_after_an_error_and_ends_when_it_is_to() -> None:
             raise ConnectionError("Ray is busy")
         twice.set()
 
-    telling = Telling("p", "g", lambda: FIGURES.members, tell, interval_s=0.0)
-    telling.begin()
+    reports = FigureReports("p", "g", lambda: FIGURES.members, tell, interval_s=0.0)
+    reports.start()
     assert twice.wait(30)
-    telling.end()
+    reports.end()
     assert set(told) == {FIGURES}
