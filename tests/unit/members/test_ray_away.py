@@ -67,7 +67,7 @@ def test_no_call_about_a_member_reaches_ray(make: Any) -> None:
     assert actor.is_placed()
     assert actor.how_it_died(1) is None
     actor.kill()
-    Clusters(lambda: 0.0, make()).tell(Any)
+    Clusters(lambda: 0.0, make()).report(Any)
     assert handle.asked == 1
 
 
