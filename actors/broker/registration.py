@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 from actors.broker.context import BrokerContext
 from actors.broker.controller_link import ControllerLink
 from actors.broker.coordinators.host import Coordinators
-from actors.broker.front_door import FrontDoor
+from actors.broker.entrance.socket_server import SocketServer
 from actors.broker.images import Images
 from actors.broker.observing import Observing
 from actors.broker.replication import ReplicaManager
@@ -148,7 +148,7 @@ class Registration:
         images: Images,
         replicas: ReplicaManager,
         coordinators: Coordinators,
-        front_door: FrontDoor,
+        socket_server: SocketServer,
         observing: Observing,
         tick_seconds: float,
     ) -> None:
@@ -158,7 +158,7 @@ class Registration:
         self._images = images
         self._replicas = replicas
         self._coordinators = coordinators
-        self._front_door = front_door
+        self._socket_server = socket_server
         self._observing = observing
         self._tick_seconds = tick_seconds
         self._lease_seconds = context.config.integer("broker.session.timeout.ms") / 1000
@@ -199,14 +199,14 @@ class Registration:
         hello = Hello(
             broker_id=self._spec.broker_id,
             epoch=self.link.epoch,
-            endpoints=self._front_door.told,
+            endpoints=self._socket_server.told,
             rack=self._context.config.text("broker.rack"),
             pid=pid,
             process_started=kernel.started_at(pid),
             replica_host=self._spec.host,
             replica_port=self._replica_port,
             intact=self._registered or self._context.data_dir.intact,  # a process does not lose what it wrote
-            ports=self._front_door.ports,
+            ports=self._socket_server.ports,
             directory=self._context.data_dir.directory_id,
         )
         await self.link.register(hello, self)
@@ -256,7 +256,7 @@ class Registration:
         await self._contact.learn_secrets()
         if self._contact.secrets.marks != marks:
             raise ConnectionError("there is none with that mark")
-        self._replicas.hang_up_on_strangers()
+        self._replicas.close_unauthenticated()
 
     def on_stop(self) -> None:
         """Have whoever runs this broker stop it."""
@@ -317,7 +317,7 @@ class Registration:
     def heartbeat(self) -> None:
         """Send a heartbeat now."""
         self._rhythm.begin()
-        self.link.heartbeat(self._front_door.load(), self._replicas.leaving)
+        self.link.heartbeat(self._socket_server.load(), self._replicas.leaving)
 
     # --- leaving ---
 

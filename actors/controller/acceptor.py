@@ -82,7 +82,7 @@ class Acceptor:
         for protocol in list(self._speakers):
             protocol.close()
 
-    def hang_up_on_strangers(self) -> None:
+    def close_unauthenticated(self) -> None:
         """Close connections by a secret that is valid no longer: what has been started since has made new ones."""
         for protocol in list(self._speakers):
             if protocol.proved_by not in self._in_force.secrets.known:

@@ -544,7 +544,7 @@ class Controller:
 
     def forget_old_secret(self) -> None:
         """Have the secret before be valid no longer. Raises NewSecretError, OSError."""
-        self._thread.call(new_secret.forget(self._server, self._secret_file, self._node.hang_up_on_strangers))
+        self._thread.call(new_secret.forget(self._server, self._secret_file, self._node.close_unauthenticated))
 
     def write_authority(self) -> None:
         """Write whom clients have to trust now, if the file is there. Raises OSError."""

@@ -74,7 +74,7 @@ async def forget(server: ActiveController, path: Path, hang_up: Callable[[], Non
         from actors.controller.server import ControllerServer
 
         assert isinstance(server, ControllerServer)
-        server.hang_up_on_strangers()
+        server.close_unauthenticated()
 
 
 def _uses_former(server: ActiveController, session: Session) -> bool:

@@ -107,11 +107,11 @@ class ControllerNode:
         if self.server is not None:
             self.server.register_controller(controller)
 
-    def hang_up_on_strangers(self) -> None:
+    def close_unauthenticated(self) -> None:
         """Close all connections by a secret that is valid no longer."""
-        self.acceptor.hang_up_on_strangers()
+        self.acceptor.close_unauthenticated()
         if self._voting is not None:
-            self._voting.hang_up_on_strangers()
+            self._voting.close_unauthenticated()
 
     def close(self) -> None:
         """Stop listening, close all connections, and give up the log."""

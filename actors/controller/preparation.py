@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Collection
 from pathlib import Path
 
-from actors.broker.listening import taken
+from actors.broker.entrance.listening import taken
 from actors.controller.doors import DoorPlan, check_apart, open_to_others
 from actors.controller.pool_seals import POOLS_KEY
 from actors.controller.securing import AUTHORITY, PROPERTIES

@@ -124,7 +124,7 @@ class Voting:
         for protocol in list(self._dialled):
             protocol.close()
 
-    def hang_up_on_strangers(self) -> None:
+    def close_unauthenticated(self) -> None:
         """Close connections that were made by a secret which is valid no longer."""
         for protocol in list(self._dialled):
             if protocol.proved_by not in self._in_force.secrets.known:

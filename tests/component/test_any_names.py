@@ -51,7 +51,7 @@ FROM, TO = TopicPartition("from", 0), TopicPartition("to", 0)
 @asynccontextmanager
 async def served(path: Path) -> AsyncIterator[str]:
     async with world(path) as broker:
-        yield f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+        yield f"127.0.0.1:{broker.server.socket_server.ports['PLAINTEXT']}"
 
 
 async def walked(path: Path, walk: Callable[[str], Any]) -> Any:

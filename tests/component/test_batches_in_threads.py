@@ -178,7 +178,7 @@ def test_the_batch_of_a_client_that_has_gone_is_appended_as_it_was_asked(broker:
 def test_what_a_thread_ends_while_the_broker_stops_is_not_appended(broker: Broker) -> None:
     """The logs are being closed then, and count as flushed."""
     pending = produce(broker, (0, large(b"a")), (1, large(b"b")))
-    broker.context.admissions.close()
+    broker.context.record_jobs.close()
     broker.loop.end_job()
     assert codes(pending) == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
     assert broker.data_dir.logs["t", 0].log_end_offset == 0
@@ -188,7 +188,7 @@ def test_what_a_thread_ends_while_the_broker_stops_is_not_appended(broker: Broke
 
 def test_a_job_that_never_begins_since_the_broker_stops_is_refused(broker: Broker) -> None:
     pending = produce(broker, (0, large(b"a")))
-    broker.context.admissions.close()
+    broker.context.record_jobs.close()
     future, _ = broker.loop.jobs.pop()
     future.cancel()
     while broker.loop.turn():

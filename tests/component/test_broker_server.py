@@ -147,8 +147,8 @@ async def test_a_client_that_came_before_the_broker_was_registered_is_not_taken_
     # Long enough for any start, and shorter than the loop's time, which counts from the machine's start.
     idle_ms = max(int(asyncio.get_running_loop().time() * 1000) // 2, 1)
     async with world(tmp_path, connections_max_idle_ms=str(idle_ms)) as w:
-        begun = w.server.front_door._last_tick
-        await until(lambda: w.server.front_door._last_tick > begun, what="a tick")
+        begun = w.server.socket_server._last_tick
+        await until(lambda: w.server.socket_server._last_tick > begun, what="a tick")
         early[0].send(VERSIONS)
         assert (await early[0].answer()).error_code == 0
 
@@ -162,7 +162,7 @@ async def test_a_broker_that_stood_still_takes_no_client_for_idle_before_it_has_
         await client.answer()
         (connection,) = w.server.clients
         connection.last_active -= 100
-        w.server.front_door._last_tick -= 100  # as after SIGSTOP
+        w.server.socket_server._last_tick -= 100  # as after SIGSTOP
         client.send(VERSIONS)  # sent while the broker stood still
         w.server._tick()
         assert (await client.answer()).error_code == 0

@@ -194,17 +194,17 @@ async def test_strangers_that_prove_nothing_keep_no_broker_out(tmp_path: Path) -
     """XE-04: of those that have not proved the secret there are 64, and the oldest goes."""
     async with controller(tmp_path) as c:
         known = await FakeBroker(4).register(c.port)
-        strangers = [await asyncio.open_connection("127.0.0.1", c.port) for _ in range(UNPROVED_MAX + 1)]
-        oldest, _ = strangers[0]
+        idle = [await asyncio.open_connection("127.0.0.1", c.port) for _ in range(UNPROVED_MAX + 1)]
+        oldest, _ = idle[0]
         with suppress(ConnectionResetError):
             assert await oldest.read() == b"", "nothing is said to who says nothing"
-        newest, writer = strangers[-1]
+        newest, writer = idle[-1]
         writer.write((1 << 20).to_bytes(4, "big"))  # no proof is as long as that
         with suppress(ConnectionResetError):
             assert len(await newest.read()) < 100, "a challenge at most, and then the end"
         await FakeBroker(5).register(c.port)
         assert not known.lost.is_set()
-        for _, writer in strangers:
+        for _, writer in idle:
             writer.close()
 
 

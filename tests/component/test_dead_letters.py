@@ -51,7 +51,7 @@ async def at_a_broker(path: Path, configs: dict[str, str], walk: Callable[[str],
         return walk(servers)
 
     async with world(path) as broker:
-        return await asyncio.to_thread(filled, f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}")
+        return await asyncio.to_thread(filled, f"127.0.0.1:{broker.server.socket_server.ports['PLAINTEXT']}")
 
 
 def spec(servers: str, options: dict[str, Any]) -> MemberSpec:

@@ -183,7 +183,7 @@ print(sorted({"ray", "raydp", "pyspark", "pyarrow", "pandas", "numpy"} & sys.mod
     async with world(tmp_path) as w:
         client = await w.client()
         await client.ask(*create("t"))
-        servers = f"127.0.0.1:{w.server.front_door.ports['PLAINTEXT']}"
+        servers = f"127.0.0.1:{w.server.socket_server.ports['PLAINTEXT']}"
         done = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", code, servers), stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

@@ -99,18 +99,18 @@ async def test_handshakes_that_are_never_done_keep_no_broker_out(tmp_path: Path,
     first = {"nothing": b"", "half a hello": hello[: len(hello) // 2], "a hello": hello}[says]
     async with controller(tmp_path, coterie_internal_security="tls") as c:
         known = await FakeBroker(4, tls=OWN).register(c.port)
-        strangers = []
+        idle = []
         for _ in range(UNPROVED_MAX + 1):
             reader, writer = await asyncio.open_connection("127.0.0.1", c.port)
             writer.write(first)
-            strangers.append((reader, writer))
-        oldest, _ = strangers[0]
+            idle.append((reader, writer))
+        oldest, _ = idle[0]
         with suppress(ConnectionResetError):
             await oldest.read()  # to its end
         await until(lambda: len(c.unproved._timers) == UNPROVED_MAX)
         await FakeBroker(5, tls=OWN).register(c.port)
         assert not known.lost.is_set()
-        for _, writer in strangers:
+        for _, writer in idle:
             writer.close()
 
 

@@ -99,7 +99,7 @@ async def roll(w: World, **settings: str) -> None:
 
 def protection(w: World) -> set[str]:
     links = [session.protocol for session in w.controller.brokers.values()]
-    links += [link._protocol for server in w.servers.values() for link in server.replicas._links.values()]
+    links += [link._protocol for server in w.servers.values() for link in server.replicas.links.values()]
     transports = [None if each is None else each.transport for each in links]
     if None in transports:
         return {"away"}
@@ -130,11 +130,11 @@ async def test_a_cluster_changes_its_secret_while_records_are_written(tmp_path: 
         await w.restart_broker(0)  # as it may happen at any time
         await new_secret.use(w.controller, w.secret_file)
         with pytest.raises(NewSecretError, match=r"restart broker\(s\) 0, 1, 2 first"):
-            await new_secret.forget(w.controller, w.secret_file, w.node.hang_up_on_strangers)
+            await new_secret.forget(w.controller, w.secret_file, w.node.close_unauthenticated)
         with pytest.raises(NewSecretError, match=r"secret\.previous is still valid"):
             await new_secret.begin(w.controller, w.secret_file)
         await roll(w)
-        await new_secret.forget(w.controller, w.secret_file, w.node.hang_up_on_strangers)
+        await new_secret.forget(w.controller, w.secret_file, w.node.close_unauthenticated)
         after = read_secrets(w.secret_file)
         assert (after.known, w.controller.secrets) == ((after.current,), after)
         assert after.current != before

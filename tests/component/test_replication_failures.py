@@ -145,7 +145,7 @@ async def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_electe
             second = w.partition("t")
             assert first not in second.isr
             assert len(repairs) >= 3
-            leaders = w.servers[second.leader].replicas._leaders.replicas
+            leaders = w.servers[second.leader].replicas.leaders.replicas
             replica = await until(lambda: leaders.get(("t", 0)))
             await until(lambda: replica._followers[first].refused, what="a push that is refused")
             w.controller.elect_preferred()

@@ -150,7 +150,7 @@ async def test_nobody_counts_on_a_broker_that_has_handed_over(tmp_path: Path, mo
         leader = w.partition("t").leader
         follower = next(broker for broker in w.servers if broker != leader)
         came: list[Any] = []
-        listener = w.servers[follower].replicas._listener
+        listener = w.servers[follower].replicas.listener
         introduce = listener._introduce
         monkeypatch.setattr(listener, "_introduce", lambda *who: (came.append(who), introduce(*who)))
         await w.servers[follower].hand_over()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.broker.certificates import ListenerTls
+from actors.broker.entrance.certificates import ListenerTls
 from actors.broker.spec import StartError
 from actors.controller.doors import plan_doors, refuse_open
 from actors.controller.first_users import log_path, take
@@ -186,7 +186,7 @@ async def test_clients_see_the_former_authority_until_the_former_secret_is_forgo
 
     async def trusts(pem: str) -> bool:
         context = client_context(ClientTls(cadata=pem))
-        port = w.server.front_door.ports["SECURE"]
+        port = w.server.socket_server.ports["SECURE"]
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
         except ssl.SSLCertVerificationError:

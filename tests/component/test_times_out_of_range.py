@@ -56,7 +56,7 @@ async def served(path: Path, times: list[int]) -> AsyncIterator[str]:
                 producer.send("t", b"v", timestamp_ms=at).get(60)
 
     async with world(path) as broker:
-        servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+        servers = f"127.0.0.1:{broker.server.socket_server.ports['PLAINTEXT']}"
         await asyncio.to_thread(fill, servers)
         yield servers
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
 from actors.broker.spec import StartError
 from actors.links.tls_transport import TlsTransport
 from actors.security.authority import CLIENTS, Authority
@@ -235,7 +235,7 @@ async def test_a_plain_request_gets_an_alert_and_one_line_in_the_log(
         assert len(lines) < 5
         assert connections(w) == []
         assert await served(await connect(w))
-        (told,) = w.server.front_door.load().tls
+        (told,) = w.server.socket_server.load().tls
         assert (told.listener, told.handshakes, told.failed, told.problem) == ("SECURE", 1, 5, None)
 
 

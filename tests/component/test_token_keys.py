@@ -14,7 +14,7 @@ import pytest
 import trustme
 
 from actors.broker import token_keys
-from actors.broker.token_keys import HttpsRead, KeySource, Pace
+from actors.broker.entrance.token_keys import HttpsRead, KeySource, Pace
 from actors.settings import BrokerConfig
 from actors.settings.sasl import EXPECTED_AUDIENCE, EXPECTED_ISSUER, JWKS_URL
 from tests.support.runtime_helpers import until

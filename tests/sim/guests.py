@@ -161,7 +161,7 @@ class Counting:
         info, log = context.metadata.partition(state.topic, state.index), broker.log(state.topic, state.index)
         if seat.state is not SeatState.ACTIVE or info is None or log is None or info.leader_epoch != state.leader_epoch:
             return
-        leader = broker.server.replicas._leaders.replicas.get((state.topic, state.index))
+        leader = broker.server.replicas.leaders.replicas.get((state.topic, state.index))
         if len(info.replicas) == 1 or (leader is not None and leader.leader_epoch == state.leader_epoch):
             self._judge_counter(seat, log, f"broker {broker.id}'s counter beside {TOPIC}-{index}")
 

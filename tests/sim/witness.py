@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from actors.broker.connections.slots import Slot
 from actors.broker.coordinators.host import Coordinators
 from actors.broker.coordinators.hub import ShardHub
 from actors.broker.coordinators.link import ShardLink
@@ -22,7 +23,6 @@ from actors.broker.coordinators.parking import Place
 from actors.broker.images import Images
 from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
-from actors.broker.slots import Slot
 from actors.client.net.connection import Connection
 from actors.controller.active import ActiveController
 from actors.controller.metadata.publisher import Publisher
@@ -284,7 +284,7 @@ class Witness(Inspector):
         def leads(manager: ReplicaManager, topic: str, index: int, partition: PartitionInfo) -> bool:
             does: bool = product(manager, topic, index, partition)
             if does:
-                leader = manager._leaders.replicas.get((topic, index))
+                leader = manager.leaders.replicas.get((topic, index))
                 members = (leader.counted if leader is not None else frozenset(partition.isr)) | set(partition.elr)
                 self._judge_leader(topic, index, partition, members - {manager._context.broker_id})
             return does

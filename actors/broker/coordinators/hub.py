@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import Slot
 from actors.broker.context import BrokerContext
 from actors.broker.coordinators.appending import Appending
 from actors.broker.coordinators.describing import Describing
@@ -32,7 +33,6 @@ from actors.broker.coordinators.sleeping import Sleeper, Sleeping
 from actors.broker.coordinators.topics import TopicNews
 from actors.broker.coordinators.visible import VisibleTopics
 from actors.broker.led import LedPartitions
-from actors.broker.slots import Slot
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.group_status import GroupStatus

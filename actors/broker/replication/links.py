@@ -147,17 +147,19 @@ class FollowerLink:
         secrets = self._secrets()
 
         def made() -> ControlProtocol:
-            return ControlProtocol("leader", secrets, self._chance, self._on_ready, self._on_message, on_lost)
+            return ControlProtocol("leader", secrets, self._chance, self.on_ready, self.on_message, on_lost)
 
         transport = await dial(made, *self.address, secrets, tls=self._tls)
         set_options(transport)
 
-    def _on_ready(self, protocol: ControlProtocol) -> None:
+    def on_ready(self, protocol: ControlProtocol) -> None:
+        """Both ends have proved that they know the secret."""
         self._protocol = protocol
         protocol.on_writable = lambda: self._owner.has_room(self)
         protocol.send(LeaderHello(self._me))
 
-    def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
+    def on_message(self, protocol: ControlProtocol, message: Message) -> None:
+        """The follower has sent a message."""
         if isinstance(message, Acks):
             for _ in message.acks:
                 self._in_flight -= self._sizes.popleft()
@@ -278,15 +280,17 @@ class FollowerListener:
             raise ConnectionAbortedError("this broker has ended")
         secrets = self._secrets()
         return ControlProtocol(
-            "follower", secrets, self._chance, self._on_ready, self._on_message, self._on_lost, self._unproved
+            "follower", secrets, self._chance, self.on_ready, self.on_message, self._on_lost, self._unproved
         )
 
-    def _on_ready(self, protocol: ControlProtocol) -> None:
+    def on_ready(self, protocol: ControlProtocol) -> None:
+        """A leader has connected, and both ends have proved that they know the secret."""
         self._protocols[protocol] = _NOBODY
         if protocol.transport is not None:
             set_options(protocol.transport)
 
-    def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
+    def on_message(self, protocol: ControlProtocol, message: Message) -> None:
+        """A leader has sent a message."""
         leader, told = self._protocols.get(protocol, _NOBODY)
         if isinstance(message, LeaderHello) and leader in (-1, message.broker_id):
             self._introduce(protocol, message.broker_id)
@@ -325,7 +329,7 @@ class FollowerListener:
         for protocol in list(self._protocols):
             protocol.close()
 
-    def hang_up_on_strangers(self) -> None:
+    def close_unauthenticated(self) -> None:
         """Close connections by a secret that is valid no longer. A peer that knows the valid one connects again."""
         known = self._secrets().known
         for protocol in list(self._protocols):

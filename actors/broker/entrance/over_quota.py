@@ -11,9 +11,9 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
 from actors.broker.context import BrokerContext
-from actors.broker.request_time import client_id_of
+from actors.broker.entrance.request_time import client_id_of
 from actors.runtime.logs import about
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import WireError
@@ -39,7 +39,7 @@ class OverQuota:
     def holds(self, connection: Connection, data: bytes, start: int, end: int) -> bool:
         """True if a request is to wait; then it is served later, and its connection not read until then."""
         quotas = self._context.quotas
-        if quotas is None or _KEY.unpack_from(data, start)[0] != _PRODUCE:
+        if _KEY.unpack_from(data, start)[0] != _PRODUCE:
             return False
         delay = quotas.produce_delay(connection, client_id_of(data, start))
         if delay <= 0:

@@ -1,19 +1,18 @@
-"""The logins at a broker's listeners: a desk for each SASL listener, made of the settings."""
+"""Admission to a broker's SASL listeners: what the logins at each of them go by, made of the settings."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
-from actors.broker.authenticating import Desk, Gate, Limits
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
 from actors.broker.context import BrokerContext
+from actors.broker.entrance.authenticating import Gate, Limits, SaslListener
+from actors.broker.entrance.token_keys import KeySource
+from actors.broker.entrance.tokens import NoTokens, Tokens, rules_of
+from actors.broker.entrance.users import Passwords, StoredUsers
 from actors.broker.spec import StartError
-from actors.broker.token_keys import KeySource
-from actors.broker.tokens import Tokens, rules_of
-from actors.broker.users import Passwords, StoredUsers
 from actors.links.status import Logins
-from actors.links.strangers import FailureLog, Strangers
+from actors.links.unauthenticated import FailureLog, UnauthenticatedConnections
 from actors.runtime.private import read_own
 from actors.security.authentication import Terms
 from actors.security.oauth import OAUTHBEARER
@@ -24,75 +23,69 @@ from actors.settings import Listener, ListenerConfig
 _KEY_BYTES = 32
 
 
-class Reception:
-    """The SASL listeners of a broker. A broker without one has an empty reception."""
+class Admission:
+    """The SASL listeners of a broker. There may be none: then every client is admitted at once."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._failures = FailureLog(context.loop.time)
         self._users = StoredUsers(context)
-        self._passwords: Passwords | None = None
-        self._desks = {
-            listener.name: self._desk(listener) for listener in context.config.listeners if listener.protocol.sasl
+        self._passwords = Passwords(self._users, context.loop, context.environment.chance.randbytes(_KEY_BYTES))
+        self._listeners = {
+            listener.name: self._opened(listener) for listener in context.config.listeners if listener.protocol.sasl
         }
 
     async def open(self) -> None:
         """Have what logins need. Raises StartError."""
-        for name, desk in self._desks.items():
-            if desk.tokens is not None:
-                _need_cryptography(name)
-                await desk.tokens.source.open()
+        for listener in self._listeners.values():
+            await listener.tokens.open(listener.name)
 
-    def receive(self, connection: Connection) -> None:
+    def admit(self, connection: Connection) -> None:
         """A client has connected: on a SASL listener it has to log in first."""
-        if (desk := self._desks.get(connection.listener)) is not None:
-            connection.gate = Gate(connection, desk)
+        if (listener := self._listeners.get(connection.listener)) is not None:
+            connection.gate = Gate(connection, listener)
 
-    def dismiss(self, connection: Connection) -> None:
+    def forget(self, connection: Connection) -> None:
         """A client has gone."""
         if isinstance(connection.gate, Gate):
             connection.gate.gone()
 
     def close_overdue(self) -> None:
         """Close the connections of clients that take too long to log in."""
-        for desk in self._desks.values():
-            desk.strangers.close_overdue()
+        for listener in self._listeners.values():
+            listener.unauthenticated.close_overdue()
 
     def figures(self) -> tuple[Logins, ...]:
         """The outcomes of clients' logins."""
-        return tuple(Logins(listener, **desk.counts) for listener, desk in self._desks.items())
+        return tuple(Logins(name, **listener.counts) for name, listener in self._listeners.items())
 
-    def present(self, listener: str) -> tuple[int, int]:
+    def present(self, name: str) -> tuple[int, int]:
         """The numbers of a listener's clients that have not logged in (TLS handshakes count), and that failed."""
-        desk = self._desks.get(listener)
-        if desk is None:
+        listener = self._listeners.get(name)
+        if listener is None:
             return 0, 0
-        before = sum(desk.failing.values())
-        return len(desk.strangers) - len(desk.failing) + before, len(desk.failing)
+        before, failing = sum(listener.failing.values()), len(listener.failing)
+        return len(listener.unauthenticated) - failing + before, failing
 
     def close(self) -> None:
         """Verify no more passwords and tokens."""
-        if self._passwords is not None:
-            self._passwords.close()
-        for desk in self._desks.values():
-            if desk.tokens is not None:
-                desk.tokens.close()
+        self._passwords.close()
+        for listener in self._listeners.values():
+            listener.tokens.close()
 
-    def _desk(self, listener: Listener) -> Desk:
+    def _opened(self, listener: Listener) -> SaslListener:
         context, config = self._context, self._context.config
         own = config.for_listener(listener.name)
-        if self._passwords is None:
-            self._passwords = Passwords(self._users, context.loop, context.environment.chance.randbytes(_KEY_BYTES))
         mechanisms = own.items_of("sasl.enabled.mechanisms")
         lifetimes = {each: own.for_mechanism(each).integer("connections.max.reauth.ms") for each in mechanisms}
-        strangers = Strangers(
+        unauthenticated = UnauthenticatedConnections(
             listener.name,
             own.integer("coterie.unauthenticated.connections.max"),
             own.integer("coterie.connection.setup.timeout.ms") / 1000,
             context.loop.time,
             self._failures,
         )
-        return Desk(
+        return SaslListener(
             listener.name,
             Terms(mechanisms, lifetimes),
             Limits(
@@ -101,12 +94,12 @@ class Reception:
             ),
             self._users,
             self._passwords,
-            strangers,
+            unauthenticated,
             self._failures,
             context.loop,
             context.environment.chance,
             self._users_of(own.text("coterie.plain.users.file")),
-            tokens=self._tokens(listener.name, own.for_mechanism(OAUTHBEARER)) if OAUTHBEARER in mechanisms else None,
+            self._tokens(listener.name, own.for_mechanism(OAUTHBEARER)) if OAUTHBEARER in mechanisms else NoTokens(),
         )
 
     def _tokens(self, listener: str, own: ListenerConfig) -> Tokens:
@@ -122,9 +115,3 @@ class Reception:
             raise StartError(f"coterie.plain.users.file={file} cannot be used: {error}") from None
         salt = self._context.environment.chance.randbytes
         return {name: kept_of(password, salt(SALT_BYTES)) for name, password in passwords.items() if password}
-
-
-def _need_cryptography(listener: str) -> None:
-    if find_spec("cryptography") is None:
-        text = f"listener {listener} takes tokens, for which a package is not installed: pip install 'coterie[tls]'"
-        raise StartError(text)

@@ -15,7 +15,7 @@ _LINE_SECONDS: Final = 1.0
 _ADDRESSES_MAX: Final = 1000
 
 
-class Stranger(Protocol):
+class UnauthenticatedConnection(Protocol):
     """A connection, from accept on."""
 
     peer: str
@@ -54,7 +54,7 @@ TOO_MANY: Final = "coterie.unauthenticated.connections.max={most}"
 TOO_LATE: Final = "not authenticated within coterie.connection.setup.timeout.ms={milliseconds:.0f}"
 
 
-class Strangers:
+class UnauthenticatedConnections:
     """The connections of one listener whose peers have not proved who they are.
 
     When there are too many, the oldest of the address (of IPv6, of the /64 network) that holds most of them is closed:
@@ -81,12 +81,13 @@ class Strangers:
         self._clock = clock
         self._failures = failures
         self._count = 0
-        self._by_address: dict[str, dict[Stranger, float]] = {}  # the times of accept, the oldest first
+        # By address and connection, the times of accept; the oldest first.
+        self._by_address: dict[str, dict[UnauthenticatedConnection, float]] = {}
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, connection: Stranger) -> None:
+    def add(self, connection: UnauthenticatedConnection) -> None:
         """A connection was accepted. It may have been added before."""
         held = self._by_address.setdefault(network_of(connection.peer), {})
         if connection in held:
@@ -97,7 +98,7 @@ class Strangers:
             busiest = max(self._by_address.values(), key=len)
             self._close(next(iter(busiest)), self._too_many)
 
-    def oldest(self, peer: str | None = None) -> Stranger | None:
+    def oldest(self, peer: str | None = None) -> UnauthenticatedConnection | None:
         """The oldest of an address (of IPv6, of its /64 network), or of the one that holds most."""
         held = self._by_address
         if peer is not None:
@@ -105,7 +106,7 @@ class Strangers:
         busiest = max(held, key=lambda each: len(held[each]), default=None)
         return None if busiest is None else next(iter(held[busiest]))
 
-    def remove(self, connection: Stranger) -> None:
+    def remove(self, connection: UnauthenticatedConnection) -> None:
         """A peer has proved who it is, or has gone."""
         network = network_of(connection.peer)
         held = self._by_address.get(network, {})
@@ -126,7 +127,7 @@ class Strangers:
         for connection in overdue:
             self._close(connection, self._too_late)
 
-    def _close(self, connection: Stranger, why: str) -> None:
+    def _close(self, connection: UnauthenticatedConnection, why: str) -> None:
         self.remove(connection)
         self._failures.note(connection.peer, self._listener, f"closed: {why}")
         connection.close()

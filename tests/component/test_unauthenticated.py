@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from actors.broker.authenticating import Gate
-from actors.broker.connection import Connection
-from actors.broker.slots import SlotQueue
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import SlotQueue
+from actors.broker.entrance.authenticating import Gate
 from actors.links.connection import ControlProtocol
 from actors.links.status import Connections, Logins
 from actors.links.tls_transport import TlsTransport
@@ -51,12 +51,12 @@ async def locked(path: Path) -> AsyncIterator[World]:
 
 async def connect(w: World, path: Path, *, encrypted: bool = True) -> Client:
     options: dict[str, Any] = {"server_hostname": "localhost", "ssl": trusting(str(path / "ca.pem"))}
-    port = w.server.front_door.ports["SECURE"]
+    port = w.server.socket_server.ports["SECURE"]
     return Client(*await asyncio.open_connection("127.0.0.1", port, **(options if encrypted else {})))
 
 
 def secure(w: World) -> Connections:
-    return w.server.front_door.load().listeners[1]
+    return w.server.socket_server.load().listeners[1]
 
 
 def ends() -> Counter[str]:
@@ -90,8 +90,8 @@ async def test_slow_silent_and_announcing_clients_keep_nobody_out_and_are_closed
         assert secure(w) == Connections("SECURE", handshaking=2 * AT_ONCE, authenticating=AT_ONCE)
         good = await connect(w, tmp_path)
         assert (await scram(good, "anne", "pencil")).error_code == 0
-        loop, reception = asyncio.get_running_loop(), w.server.front_door._reception
-        reception._desks["SECURE"].strangers._clock = lambda: loop.time() + 30.0
+        loop, reception = asyncio.get_running_loop(), w.server.socket_server._reception
+        reception._desks["SECURE"].unauthenticated._clock = lambda: loop.time() + 30.0
         for client in (*silent, *slow, *announcing):
             assert await client.closed()
         await until(lambda: secure(w) == Connections("SECURE", ready=1))
@@ -125,7 +125,7 @@ async def test_of_bad_logins_nothing_stays_but_counts_and_nobody_is_locked_out(
                 assert (await member.ask(*METADATA)).brokers
         lines = [line for line in caplog.messages if "SECURE" in line]
         assert 1 <= len(lines) < AT_ONCE, "one a second"
-        assert w.server.front_door.load().logins == (Logins("SECURE", failed=6 * AT_ONCE),)
+        assert w.server.socket_server.load().logins == (Logins("SECURE", failed=6 * AT_ONCE),)
         await until(lambda: secure(w) == Connections("SECURE"))
         assert await until(lambda: ends() == before)
         assert (await scram(await connect(w, tmp_path), "anne", "pencil")).error_code == 0
@@ -133,17 +133,17 @@ async def test_of_bad_logins_nothing_stays_but_counts_and_nobody_is_locked_out(
 
 @pytest.mark.conformance("XE-08")
 async def test_a_flood_of_unproved_connections_ends_no_link_and_stops_no_push(tmp_path: Path) -> None:
-    """At the ports of the controller and of all replicas. Heartbeats and pushes go on; 64 strangers stay at each."""
+    """At the ports of the controller and of all replicas. Heartbeats and pushes go on; 64 connections stay at each."""
     async with three_brokers(tmp_path) as w:
         await w.create("t", min_insync_replicas="3")
-        listeners = [server.replicas._listener for server in w.servers.values()]
+        listeners = [server.replicas.listener for server in w.servers.values()]
         unproved: list[Any] = [w.node.acceptor.unproved, *(each._unproved for each in listeners)]
         ports = [w.port, *(each._server.sockets[0].getsockname()[1] for each in listeners)]  # type: ignore[union-attr]
         sessions: list[ControlProtocol] = list(w.controller._sessions)
         heard = [session.last_heard for session in w.controller.brokers.values()]
-        strangers = []
+        idle = []
         for number in range(2 * UNPROVED_MAX):
-            strangers += [await asyncio.open_connection("127.0.0.1", port) for port in ports]
+            idle += [await asyncio.open_connection("127.0.0.1", port) for port in ports]
             if number % 32 == 0:
                 assert await w.produce("t", b"%d" % number) == 0, "all three have it"
         assert all(len(each._timers) <= UNPROVED_MAX for each in unproved)
@@ -156,5 +156,5 @@ async def test_a_flood_of_unproved_connections_ends_no_link_and_stops_no_push(tm
         )
         assert list(w.controller._sessions) == sessions, "none was lost"
         assert w.partition("t").isr == w.partition("t").replicas
-        for _, writer in strangers:
+        for _, writer in idle:
             writer.transport.abort()

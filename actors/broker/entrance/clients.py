@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from actors.broker.address_limits import AddressLimits
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
 from actors.broker.context import BrokerContext
-from actors.links.strangers import FailureLog
+from actors.broker.entrance.address_limits import AddressLimits
+from actors.links.unauthenticated import FailureLog
 from actors.security.acl import is_loopback
 from placement.metadata import Endpoint
 

@@ -6,7 +6,7 @@ it is their turn is the same to a client, whose TLS handshake or first request w
 
 from __future__ import annotations
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.quotas import window_of_bytes
 from actors.quotas.rates import Bucket
@@ -25,8 +25,7 @@ class ConnectionRates:
 
     def pace(self, connection: Connection) -> None:
         """A client has connected: let it wait for its turn, or send it away after a while."""
-        quotas = self._context.quotas
-        early = 0.0 if quotas is None else quotas.connected(connection.peer)
+        early = self._context.quotas.connected(connection.peer)
         if early:
             self._hold(connection)
             self._loop.call_later(min(early, self._longest), connection.close)

@@ -30,7 +30,7 @@ _THREADS: Final = 2
 """One long job holds up nobody else's; more would only compete for the interpreter."""
 
 
-class Admissions:
+class RecordJobs:
     """Runs jobs in `executor`; by default in threads of its own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, executor: Executor | None = None) -> None:

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from actors.broker.context import BrokerContext
-from actors.broker.fair_queue import FairQueue
+from actors.broker.entrance.fair_queue import FairQueue
 from actors.quotas.entities import network_of
 from actors.security.plain import fits
 from actors.security.scram import (

@@ -10,8 +10,8 @@ import logging
 import struct
 from typing import Protocol, cast
 
-from actors.broker.outgoing import PIECE_BYTES, Outgoing
-from actors.broker.slots import Slot, SlotQueue
+from actors.broker.connections.outgoing import PIECE_BYTES, Outgoing
+from actors.broker.connections.slots import Slot, SlotQueue
 from actors.records.errors import LogError
 from actors.runtime.logs import about
 from actors.security.acl import ANONYMOUS
@@ -85,8 +85,10 @@ class Connection(asyncio.Protocol):
         """The object to be asked for each frame; None if every served request may come."""
         self.last_active = now
         self._outgoing = Outgoing()
-        self._gathering = Gathering()
-        self._held: bytes = b""
+        self.gathering = Gathering()
+        """The beginning of a frame, as far as it has come."""
+        self.held: bytes = b""
+        """Bytes that came and are not looked at before requests are read again."""
         self._write_paused = False
         self._read_paused = False
         self._holds = 0
@@ -114,8 +116,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
         self._outgoing.clear()
-        self._gathering.clear()
-        self._held = b""
+        self.gathering.clear()
+        self.held = b""
         self.server.on_disconnect(self, self.slots.clear())
         self.gate = None  # it has this connection: without circles it is freed at once
 
@@ -128,10 +130,10 @@ class Connection(asyncio.Protocol):
         self._write_on()
 
     def data_received(self, data: bytes) -> None:
-        if self._held:
-            self._held += data
+        if self.held:
+            self.held += data
             return
-        whole = self._gathering.whole(data)
+        whole = self.gathering.whole(data)
         if whole:
             self._parse(whole)
 
@@ -145,7 +147,7 @@ class Connection(asyncio.Protocol):
                 if slots.ready_bytes > _READY_BYTES_MAX:
                     self._write_ready()
                 if self._must_wait():
-                    self._held = data[position:]
+                    self.held = data[position:]
                     break
                 (length,) = _LENGTH.unpack_from(data, position)
                 gate = self.gate
@@ -176,14 +178,14 @@ class Connection(asyncio.Protocol):
             log.exception("connection %d from %s", self.id, self.peer or "?", extra=about(peer=self.peer))
             self.close("its request could not be handled")
             return
-        if not self._held and position < size:
-            self._gathering.keep(data[position:], need)
+        if not self.held and position < size:
+            self.gathering.keep(data[position:], need)
         self.flush()
         self._update_reading()
 
     def _continue(self) -> None:
-        if self._held and not self._must_wait():
-            held, self._held = self._held, b""
+        if self.held and not self._must_wait():
+            held, self.held = self.held, b""
             self._parse(held)
         else:
             self._update_reading()
@@ -199,7 +201,7 @@ class Connection(asyncio.Protocol):
         )
 
     def _update_reading(self) -> None:
-        stop = self._write_paused or self._holds > 0 or bool(self._held)
+        stop = self._write_paused or self._holds > 0 or bool(self.held)
         if self.transport is not None and stop != self._read_paused:
             self._read_paused = stop
             if stop:
@@ -211,6 +213,11 @@ class Connection(asyncio.Protocol):
         """Stop reading until `release`: a shard can take no more from this client, or work for it goes on."""
         self._holds += 1
         self._update_reading()
+
+    @property
+    def is_read(self) -> bool:
+        """True unless reading has stopped."""
+        return not self._read_paused
 
     def stay_on_hold(self) -> None:
         """After a `hold` in `connection_made`: uvloop begins to read after that, paused or not."""
@@ -228,7 +235,7 @@ class Connection(asyncio.Protocol):
         """Write the answers whose turn has come, then go on with requests that waited for a free slot."""
         if self.slots.ready_bytes:
             self._write_ready()
-        if self._held:
+        if self.held:
             self._continue()
 
     def _write_ready(self) -> None:

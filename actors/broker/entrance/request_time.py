@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Final
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import Slot, SlotQueue
 from actors.broker.context import BrokerContext
 from actors.broker.quotas import TimeAccount
-from actors.broker.slots import Slot, SlotQueue
 from actors.wire.framing import Part, encode_response
 from actors.wire.messages import response_class
 
@@ -41,7 +41,7 @@ class RequestTime:
         It is so, too, for the call of `serve` in here.
         """
         quotas = self._context.quotas
-        if self._timing or quotas is None or not quotas.have_time:
+        if self._timing or not quotas.have_time:
             return False
         clock = self._context.environment.clock.monotonic
         account = quotas.time_begins(connection, client_id_of(data, start), clock)

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from actors.broker.connection import SMALLEST_REQUEST, Connection
+from actors.broker.connections.connection import SMALLEST_REQUEST, Connection
+from actors.broker.connections.slots import Slot
+from actors.broker.entrance.tokens import NoTokens, Tokens
+from actors.broker.entrance.users import Passwords, StoredUsers
 from actors.broker.handlers import api_versions, sasl_authenticate, sasl_handshake
-from actors.broker.slots import Slot
-from actors.broker.tokens import Tokens
-from actors.broker.users import Passwords, StoredUsers
-from actors.links.strangers import FailureLog, Strangers
+from actors.links.unauthenticated import FailureLog, UnauthenticatedConnections
 from actors.runtime.environment import Chance
 from actors.security.authentication import (
     Authentication,
@@ -62,22 +62,22 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Desk:
+class SaslListener:
     """The common parts of the connections of one SASL listener."""
 
-    listener: str
+    name: str
     terms: Terms
     limits: Limits
     users: StoredUsers
     passwords: Passwords
-    strangers: Strangers
+    unauthenticated: UnauthenticatedConnections
     failures: FailureLog
     loop: asyncio.AbstractEventLoop
     chance: Chance
     own_users: Mapping[str, ScramCredential] = field(default_factory=dict)
     """Users of PLAIN that this node's file names."""
-    tokens: Tokens | None = None
-    """The verification of OAUTHBEARER's tokens, if the listener has it."""
+    tokens: Tokens | NoTokens = field(default_factory=NoTokens)
+    """The verification of OAUTHBEARER's tokens."""
     counts: Counter[str] = field(default_factory=Counter)
     """The outcomes of its clients' logins, by the names of links.status.Logins."""
     failing: dict[Connection, bool] = field(default_factory=dict)
@@ -94,42 +94,43 @@ class Gate:
     It stays as long as the session has to be looked after.
     """
 
-    def __init__(self, connection: Connection, desk: Desk) -> None:
+    def __init__(self, connection: Connection, listener: SaslListener) -> None:
         self._connection = connection
-        self._desk = desk
-        self._machine = Authentication(desk.terms, desk.users, desk.nonce)
+        self._listener = listener
+        self.machine = Authentication(listener.terms, listener.users, listener.nonce)
+        """The state of the login, and the rules for it."""
         self._again = False  # True if the peer had proved its identity before
         self._leaving: asyncio.TimerHandle | None = None
-        desk.strangers.add(connection)
+        listener.unauthenticated.add(connection)
 
     # --- what the connection asks ---
 
     def takes(self, length: int) -> bool:
         """True if the next frame may have this length."""
-        machine = self._machine
+        machine = self.machine
         if machine.raw:
-            return 0 <= length <= self._desk.limits.token_bytes
-        server, limits = self._connection.server, self._desk.limits
+            return 0 <= length <= self._listener.limits.token_bytes
+        server, limits = self._connection.server, self._listener.limits
         most = server.socket_request_max_bytes if machine.settled else limits.token_bytes
         return SMALLEST_REQUEST <= length <= most
 
     def refuse(self, length: int) -> None:
         """A frame of a length that it may not have has been announced."""
-        if self._machine.settled:
+        if self.machine.settled:
             self._connection.close(f"a request of {length} bytes is too short or too long")
         else:
             self._fail(f"a frame of {length} bytes")
 
     def on_frame(self, data: bytes, start: int, end: int) -> None:
         """One whole frame is `data[start:end]`."""
-        frame, now = self._kind(data, start), self._desk.loop.time()
+        frame, now = self._kind(data, start), self._listener.loop.time()
         self._connection.last_active = now
-        rule = self._machine.rule(frame, now)
+        rule = self.machine.rule(frame, now)
         if rule in (Rule.SERVE, Rule.ILLEGAL):
             self._connection.server.on_frame(self._connection, data, start, end)
         elif rule is Rule.CLOSE:
-            if self._machine.state(now) is State.EXPIRED:
-                self._desk.counts["expired"] += 1
+            if self.machine.state(now) is State.EXPIRED:
+                self._listener.counts["expired"] += 1
             self._connection.close()
         elif rule is Rule.FAIL:
             self._fail("an unexpected request")
@@ -138,15 +139,15 @@ class Gate:
 
     def gone(self) -> None:
         """The connection has ended. Nothing of it is kept: a timer would keep all that its TLS has."""
-        self._desk.strangers.remove(self._connection)
-        self._desk.failing.pop(self._connection, None)
+        self._listener.unauthenticated.remove(self._connection)
+        self._listener.failing.pop(self._connection, None)
         if self._leaving is not None:
             self._leaving.cancel()
 
     # --- frames ---
 
     def _kind(self, data: bytes, start: int) -> Frame:
-        if self._machine.raw:
+        if self.machine.raw:
             return Frame.TOKEN
         api_key, version = _HEAD.unpack_from(data, start)
         match api_key:
@@ -178,15 +179,15 @@ class Gate:
             accepted = api_versions.is_legal(message, header.api_version)
         self._connection.server.on_frame(self._connection, frame, 0, len(frame))
         if accepted:
-            self._machine.versions_told()
+            self.machine.versions_told()
 
     def _begin(self, frame: bytes, now: float) -> None:
         header = decode_request_header(frame)
         version = header.api_version
         message = SaslHandshakeRequest.decode(frame, version, header.body_offset)
         slot = self._connection.slots.open(0, header.api_key, version, header.correlation_id)
-        self._again = self._machine.proved
-        answer = self._machine.begin(message.mechanism, now, framed=version >= 1)
+        self._again = self.machine.proved
+        answer = self.machine.begin(message.mechanism, now, framed=version >= 1)
         response = SaslHandshakeResponse(error_code=answer.error_code, mechanisms=list(answer.mechanisms))
         encoded = encode_response(response, version, header.correlation_id)
         if answer.error_code:
@@ -196,7 +197,7 @@ class Gate:
 
     def _step(self, frame: bytes, now: float) -> None:
         slots, token = self._connection.slots, frame
-        if self._machine.raw:
+        if self.machine.raw:
             slot = slots.open(0, ApiKey.SASL_AUTHENTICATE, 0, 0)
             encode = _raw
         else:
@@ -209,10 +210,10 @@ class Gate:
                 return encode_response(_framed(answer), version, correlation_id)
 
         try:
-            outcome = self._machine.step(token, now)
-        except Exception:  # a bug where strangers can reach it: this login fails, and no more
-            log.exception("authentication at %s", self._desk.listener)
-            outcome = self._machine.broken()
+            outcome = self.machine.step(token, now)
+        except Exception:  # a bug that anybody can reach: this login fails, and no more
+            log.exception("authentication at %s", self._listener.name)
+            outcome = self.machine.broken()
         if isinstance(outcome, CheckPassword):
             self._check(outcome, slot, encode)
         elif isinstance(outcome, CheckToken):
@@ -223,7 +224,7 @@ class Gate:
     # --- passwords and tokens ---
 
     def _check(self, asked: CheckPassword, slot: Slot, encode: Callable[[TokenAnswer], bytes]) -> None:
-        desk = self._desk
+        listener = self._listener
         self._connection.hold()
 
         def done(right: bool | None) -> None:
@@ -232,27 +233,26 @@ class Gate:
             if right is None:
                 self._fail("too many passwords to verify")
             else:
-                self._answer(self._machine.verified(right, desk.loop.time()), slot, encode)
+                self._answer(self.machine.verified(right, listener.loop.time()), slot, encode)
             self._go_on()
 
-        desk.passwords.verify(asked.user, asked.password, desk.own_users, self._connection.peer, done)
+        listener.passwords.verify(asked.user, asked.password, listener.own_users, self._connection.peer, done)
 
     def _check_token(self, asked: CheckToken, slot: Slot, encode: Callable[[TokenAnswer], bytes]) -> None:
-        desk, machine = self._desk, self._machine
+        listener, machine = self._listener, self.machine
         self._connection.hold()
 
         def done(found: Bearer | TokenError | None) -> None:
             if self._connection.transport is None:
                 return
             if isinstance(found, Bearer):
-                answer = machine.shown(found, desk.loop.time())
+                answer = machine.shown(found, listener.loop.time())
             else:
                 answer = machine.broken() if found is None else machine.invalid(str(found))
             self._answer(answer, slot, encode)
             self._go_on()
 
-        assert desk.tokens is not None, "a listener with OAUTHBEARER has them"
-        desk.tokens.judge(asked.token, done)
+        listener.tokens.judge(asked.token, done)
 
     def _go_on(self) -> None:
         self._connection.flush()
@@ -265,30 +265,30 @@ class Gate:
             self._failed(slot, encode(answer))
             return
         slot.finish(encode(answer))
-        machine, connection, desk = self._machine, self._connection, self._desk
+        machine, connection, listener = self.machine, self._connection, self._listener
         if not machine.settled:
             return
-        desk.counts["repeated" if self._again else "succeeded"] += 1
-        desk.strangers.remove(connection)
+        listener.counts["repeated" if self._again else "succeeded"] += 1
+        listener.unauthenticated.remove(connection)
         connection.principal = f"User:{machine.user}"
         if not machine.has_lifetime:
             connection.gate = None
 
     def _fail(self, reason: str) -> None:
-        self._machine.fail(reason)
+        self.machine.fail(reason)
         self._failed(None, b"")
 
     def _failed(self, slot: Slot | None, answer: bytes) -> None:
         """Nothing is read any more; after a while the answer, if there is one, is sent, and the connection closed."""
-        machine, connection, desk = self._machine, self._connection, self._desk
-        desk.counts["repeats_failed" if self._again else "failed"] += 1
-        desk.failing[connection] = self._again
+        machine, connection, listener = self.machine, self._connection, self._listener
+        listener.counts["repeats_failed" if self._again else "failed"] += 1
+        listener.failing[connection] = self._again
         user = f" of {_quoted(machine.user)}" if machine.user else ""
         by = f" by {machine.mechanism}" if machine.mechanism else ""
         by += f" with {connection.software}" if connection.software else ""
-        desk.failures.note(connection.peer, desk.listener, f"failed authentication{user}{by}: {machine.failure}")
+        listener.failures.note(connection.peer, listener.name, f"failed authentication{user}{by}: {machine.failure}")
         connection.hold()
-        self._leaving = desk.loop.call_later(desk.limits.delay_seconds, self._leave, slot, answer)
+        self._leaving = listener.loop.call_later(listener.limits.delay_seconds, self._leave, slot, answer)
 
     def _leave(self, slot: Slot | None, answer: bytes) -> None:
         connection = self._connection
@@ -298,7 +298,7 @@ class Gate:
             slot.finish(answer)
             connection.flush()
         connection.end()
-        self._leaving = self._desk.loop.call_later(_LEAVE_SECONDS, connection.close)
+        self._leaving = self._listener.loop.call_later(_LEAVE_SECONDS, connection.close)
 
 
 def _serves(versions: tuple[int, int], version: int) -> bool:
