@@ -45,7 +45,8 @@ class Authorization:
     def __init__(self, authorizer: Authorizer, audit_log: Audit) -> None:
         self.edition: object | None = object()
         """The ACLs that are in force: another object with each change of them. None: nothing is checked."""
-        self._authorizer = authorizer
+        self.rules = authorizer
+        """The decisions by these ACLs."""
         self._audit = audit_log
         self._rows: AclRows = {}
         self._acls: dict[bytes, Acl] = {}
@@ -77,7 +78,7 @@ class Authorization:
         if added or removed:
             # Before the change, so that what was noted by the former ones ends even if it fails.
             self.edition = object()
-            self._authorizer.change(added.values(), removed)
+            self.rules.change(added.values(), removed)
             log.info("%d ACLs: %d came and %d went", len(acls), len(added), len(removed))
 
     def tick(self) -> None:
@@ -97,14 +98,14 @@ class Authorization:
         """True if a client may do this with a resource. It asks for it in a request of this API."""
         principal, host = by.principal, by.peer
         asked = (principal, host, operation, resource_type, name)
-        allowed = self._authorizer.allows(*asked)
+        allowed = self.rules.allows(*asked)
         if not allowed or audit.isEnabledFor(logging.DEBUG):
-            self._audit.decided(*asked, api, allowed, lambda: self._authorizer.rule(*asked))
+            self._audit.decided(*asked, api, allowed, lambda: self.rules.rule(*asked))
         return allowed
 
     def would_allow(self, by: Connection, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """As `allows`, to leave something out of a list: that is no denial, and is not logged."""
-        return self._authorizer.allows(by.principal, by.peer, operation, resource_type, name)
+        return self.rules.allows(by.principal, by.peer, operation, resource_type, name)
 
     def clear(
         self, by: Connection, operation: AclOperation, resource_type: ResourceType, api: int, name: bytes
@@ -118,7 +119,7 @@ class Authorization:
         if audit.isEnabledFor(logging.DEBUG):
             return
         cleared = by.cleared
-        if self._authorizer.allows_all(by.principal, by.peer, operation, resource_type):
+        if self.rules.allows_all(by.principal, by.peer, operation, resource_type):
             cleared[api] = self.edition
             return
         if len(name) > _LONG_NAME:
@@ -129,15 +130,15 @@ class Authorization:
 
     def allows_all_topics(self, by: Connection, operation: AclOperation) -> bool:
         """True if it is certain that a client may do this with every topic, so that names need not be looked at."""
-        return self._authorizer.allows_all(by.principal, by.peer, operation, ResourceType.TOPIC)
+        return self.rules.allows_all(by.principal, by.peer, operation, ResourceType.TOPIC)
 
     def allows_any_topic(self, by: Connection, operation: AclOperation) -> bool:
         """True if there may be a topic that a client may do this with."""
-        return self._authorizer.allows_any_topic(by.principal, by.peer, operation)
+        return self.rules.allows_any_topic(by.principal, by.peer, operation)
 
     def operations(self, by: Connection, resource_type: ResourceType, name: str) -> int:
         """The bit field of what a client may do with a resource."""
-        return self._authorizer.operations(by.principal, by.peer, resource_type, name)
+        return self.rules.operations(by.principal, by.peer, resource_type, name)
 
 
 class AllowAll:

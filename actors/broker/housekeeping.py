@@ -27,7 +27,7 @@ from actors.runtime.logs import at
 
 log = logging.getLogger(__name__)
 
-_REPAIRS = 3  # when so many have failed in a row, another broker should lead
+REPAIRS = 3  # when so many have failed in a row, another broker should lead
 
 Compact: TypeAlias = Callable[[CompactionPlan], Coroutine[Any, Any, CompactionResult]]
 IsDue: TypeAlias = Callable[[tuple[str, int], PartitionLog, int], bool]  # the time in ms last
@@ -89,20 +89,21 @@ class Housekeeper:
         jobs = [
             Job(intervals.checkpoint_s, self._checkpoint_is_due, self._checkpoint),
             Job(flush_seconds, self._flush_is_due, self._flush),
-            Job(intervals.repair_s, lambda _key, each, _now: each.failure is not None, self._repair),
+            Job(intervals.repair_s, lambda _key, each, _now: each.failure is not None, self.repair),
             Job(retention_seconds, lambda _key, _each, _now: True, self._retain),
         ]
         if config.boolean("log.cleaner.enable"):
             backoff_seconds = max(config.integer("log.cleaner.backoff.ms") / 1000, 0.1)
             jobs.append(Job(backoff_seconds, lambda _key, each, _now: each.config.compacts, self._compact))
-        self._tasks = [self._context.loop.create_task(self._repeat(job)) for job in jobs]
+        self._tasks = [self._context.loop.create_task(self.repeat(job)) for job in jobs]
 
     def stop(self) -> None:
         """Cancel all jobs. They leave the logs in a state that a crash could, too, and that opening repairs."""
         for task in self._tasks:
             task.cancel()
 
-    async def _repeat(self, job: Job) -> None:
+    async def repeat(self, job: Job) -> None:
+        """Do a job again and again."""
         is_due = job.is_due
         while True:
             await asyncio.sleep(job.seconds)
@@ -137,7 +138,7 @@ class Housekeeper:
             await self._context.loop.run_in_executor(None, job.run)
             each.finish_flush(job)
 
-    async def _repair(self, topic: str, index: int, each: PartitionLog) -> None:
+    async def repair(self, topic: str, index: int, each: PartitionLog) -> None:
         """Repair a log that takes no appends, if the disk allows it."""
         reason, job = each.failure, each.begin_repair(self._context.now_ms())
         if job is None:
@@ -149,7 +150,7 @@ class Housekeeper:
         except StorageError as error:
             log.error("%s", error, extra=at(topic, index))
             self._failed_repairs[each] = failed + 1
-            if failed + 1 >= _REPAIRS and self._context.data_dir.logs.get((topic, index)) is each:
+            if failed + 1 >= REPAIRS and self._context.data_dir.logs.get((topic, index)) is each:
                 self._replication.failed(topic, index)
             return
         if each.failure is not None:  # the log was cut or deleted meanwhile

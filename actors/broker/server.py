@@ -19,7 +19,9 @@ from actors.broker.beside.guest import GuestKind
 from actors.broker.beside.host import Guests
 from actors.broker.beside.registry import GUESTS
 from actors.broker.commits import Commits
+from actors.broker.contact import Contact, FindController
 from actors.broker.context import BrokerContext, log_config
+from actors.broker.controller_calls import ControllerCalls
 from actors.broker.coordinators.host import Coordinators
 from actors.broker.entrance.clients import Clients
 from actors.broker.entrance.routing import Router
@@ -37,11 +39,12 @@ from actors.broker.images import Images, with_dynamic
 from actors.broker.integrity.finds import Finds
 from actors.broker.integrity.mending import Mending
 from actors.broker.integrity.scrubbing import Scrubber
+from actors.broker.leaving import Leaving
 from actors.broker.led import LedPartitions
 from actors.broker.observing import Observing
 from actors.broker.quotas import NO_QUOTAS, quotas_of
 from actors.broker.read_for_monitor import MonitorReads
-from actors.broker.registration import Contact, FindController, Registration
+from actors.broker.registration import Registration
 from actors.broker.replication import ReplicaManager
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.control import WantSpares
@@ -74,6 +77,7 @@ class BrokerServer:
         before: Before = nothing_before,
     ) -> None:
         self.spec = spec
+        self.contact = contact
         self.context = context
         self.replicas = ReplicaManager(
             context,
@@ -102,17 +106,19 @@ class BrokerServer:
             ADVERTISED,
             self.tls,
         )
+        self.router = Router(handlers, self.coordinators)
         self.socket_server = SocketServer(
             spec,
             context,
             self.clients,
             self.coordinators,
-            Router(handlers, self.coordinators),
+            self.router,
             self.tls,
             _TICK_SECONDS,
             before,
         )
-        observing = Observing(context, self.coordinators, self.socket_server, MonitorReads(context, led))
+        self.observing = Observing(context, self.coordinators, self.socket_server, MonitorReads(context, led))
+        self.leaving = Leaving(spec.broker_id, contact, self.replicas, context.loop)
         self.registration = Registration(
             spec,
             contact,
@@ -121,7 +127,7 @@ class BrokerServer:
             self.replicas,
             self.coordinators,
             self.socket_server,
-            observing,
+            ControllerCalls(contact, self.replicas, self.coordinators, self.observing, self.leaving),
             _TICK_SECONDS,
         )
         self.mending = Mending(context, self.replicas.batches, self.replicas.failed)
@@ -130,7 +136,8 @@ class BrokerServer:
         self.housekeeper = Housekeeper(context, self.replicas, self.coordinators, self.guests, compact)
         self._loop = context.loop
         self._relay_listener: asyncio.AbstractServer | None = None
-        self._stopping = False
+        self.stopping = False
+        """True when it serves no more, and closes its logs."""
 
     @classmethod
     async def open(
@@ -205,7 +212,7 @@ class BrokerServer:
         self.housekeeper.start()
         self.scrubber.start()
         self.socket_server.begin_ticks()
-        self._loop.call_later(_TICK_SECONDS, self._tick)
+        self._loop.call_later(_TICK_SECONDS, self.tick)
 
     async def _listen_for_shards(self) -> asyncio.AbstractServer:
         # Made by the driver where it runs; brokers on other nodes of a Ray cluster make their own.
@@ -218,13 +225,14 @@ class BrokerServer:
         except OSError as error:
             raise StartError(f"broker {self.spec.broker_id} cannot listen for its shards: {error}") from error
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Do what comes again and again, and come again."""
         self.socket_server.tick()
         self.context.authorizer.tick()
-        if self._stopping:
+        if self.stopping:
             if self.registration.link.connected:  # while the logs are closed, a silent broker would be killed
                 self.registration.show_life()
-                self._loop.call_later(_TICK_SECONDS, self._tick)
+                self._loop.call_later(_TICK_SECONDS, self.tick)
             return
         self.registration.tick()
         self.coordinators.tick()
@@ -232,7 +240,7 @@ class BrokerServer:
         self.finds.tick()
         self.mending.tick()
         self.socket_server.close_idle()
-        self._loop.call_later(_TICK_SECONDS, self._tick)
+        self._loop.call_later(_TICK_SECONDS, self.tick)
 
     async def serve(self) -> None:
         """Serve until the controller has this broker stop; then stop."""
@@ -241,7 +249,7 @@ class BrokerServer:
 
     async def hand_over(self) -> None:
         """Before a stop: have others lead what this broker leads. Raises OSError, TimeoutError."""
-        await self.registration.hand_over()
+        await self.leaving.hand_over()
 
     def abandon(self) -> None:
         """Let go of everything at once, as it is, as the end of the process would."""
@@ -259,7 +267,7 @@ class BrokerServer:
 
     def stop_serving(self) -> None:
         """Stop serving clients, brokers and shards. Heartbeats to the controller go on."""
-        self._stopping = True
+        self.stopping = True
         self.registration.stop_looking()
         self.images.close()
         self.socket_server.close()

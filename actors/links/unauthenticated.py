@@ -32,20 +32,21 @@ class FailureLog:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._swept = -_LINE_SECONDS
-        self._logged: dict[tuple[str, str], tuple[float, int]] = {}  # time of the last line, lines left out since
+        self.logged: dict[tuple[str, str], tuple[float, int]] = {}
+        """By address and listener, the time of the last line and the number of lines left out since."""
 
     def note(self, peer: str, listener: str, text: str) -> None:
         """A connection has failed. The text has no secrets."""
         now, key = self._clock(), (network_of(peer), listener)
-        last, left_out = self._logged.get(key, (-_LINE_SECONDS, 0))
+        last, left_out = self.logged.get(key, (-_LINE_SECONDS, 0))
         if now - last < _LINE_SECONDS:
-            self._logged[key] = (last, left_out + 1)
+            self.logged[key] = (last, left_out + 1)
             return
-        if len(self._logged) >= _ADDRESSES_MAX and now - self._swept >= _LINE_SECONDS:
+        if len(self.logged) >= _ADDRESSES_MAX and now - self._swept >= _LINE_SECONDS:
             self._swept = now
-            self._logged = {each: at for each, at in self._logged.items() if now - at[0] < _LINE_SECONDS}
-        if len(self._logged) < _ADDRESSES_MAX:
-            self._logged[key] = (now, 0)
+            self.logged = {each: at for each, at in self.logged.items() if now - at[0] < _LINE_SECONDS}
+        if len(self.logged) < _ADDRESSES_MAX:
+            self.logged[key] = (now, 0)
             more = f" (and {left_out} more that were not logged)" if left_out else ""
             log.warning("%s at %s: %s%s", peer or "?", listener, text, more, extra=about(peer=peer))
 
@@ -78,7 +79,8 @@ class UnauthenticatedConnections:
         self._listener = listener
         self._most = most
         self._setup_seconds = setup_seconds
-        self._clock = clock
+        self.clock = clock
+        """By which they are overdue."""
         self._failures = failures
         self._count = 0
         # By address and connection, the times of accept; the oldest first.
@@ -92,7 +94,7 @@ class UnauthenticatedConnections:
         held = self._by_address.setdefault(network_of(connection.peer), {})
         if connection in held:
             return
-        held[connection] = self._clock()
+        held[connection] = self.clock()
         self._count += 1
         if self._count > self._most:
             busiest = max(self._by_address.values(), key=len)
@@ -117,7 +119,7 @@ class UnauthenticatedConnections:
 
     def close_overdue(self) -> None:
         """Close those that were accepted too long ago."""
-        latest = self._clock() - self._setup_seconds
+        latest = self.clock() - self._setup_seconds
         overdue = [
             connection
             for held in self._by_address.values()

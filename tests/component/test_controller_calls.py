@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from actors.broker.contact import Contact
 from actors.broker.controller_link import ControllerLink
-from actors.broker.registration import Contact
 from actors.broker.replication import LOST
 from actors.controller.sessions import shards_of, stop_all
 from actors.links.control import Answer, Call, Confirmed, Failed, Heartbeat, Join, Joined, Stop

@@ -132,9 +132,9 @@ async def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_
     keeper = Housekeeper(context, replication, NOBODY, NOBODY, compact_in_process, OFTEN)
     if made_anew:
         logs["orders", 3] = object()
-    for _ in range(housekeeping._REPAIRS):
+    for _ in range(housekeeping.REPAIRS):
         assert given_up == []
-        await keeper._repair("orders", 3, log)
+        await keeper.repair("orders", 3, log)
         clock.ms += 60_000  # each repair that fails has the next one wait longer
     assert given_up == ([] if made_anew else [("orders", 3)])
     log.abandon()
@@ -223,7 +223,7 @@ async def test_a_log_deleted_in_the_middle_of_a_round_is_not_looked_after_any_mo
         if each is new:
             both_rounds.set()
 
-    task = asyncio.create_task(keeper._repeat(Job(0, lambda _key, _each, _now: True, job)))
+    task = asyncio.create_task(keeper.repeat(Job(0, lambda _key, _each, _now: True, job)))
     async with asyncio.timeout(60):
         await both_rounds.wait()
     task.cancel()

@@ -99,7 +99,7 @@ async def roll(w: World, **settings: str) -> None:
 
 def protection(w: World) -> set[str]:
     links = [session.protocol for session in w.controller.brokers.values()]
-    links += [link._protocol for server in w.servers.values() for link in server.replicas.links.values()]
+    links += [link.protocol for server in w.servers.values() for link in server.replicas.links.values()]
     transports = [None if each is None else each.transport for each in links]
     if None in transports:
         return {"away"}
@@ -138,7 +138,7 @@ async def test_a_cluster_changes_its_secret_while_records_are_written(tmp_path: 
         after = read_secrets(w.secret_file)
         assert (after.known, w.controller.secrets) == ((after.current,), after)
         assert after.current != before
-        assert all(server.registration._contact.secrets == after for server in w.servers.values())
+        assert all(server.contact.secrets == after for server in w.servers.values())
         await roll(w)
         assert not next_of(w.secret_file).exists()
         assert not previous_of(w.secret_file).exists()
@@ -149,7 +149,7 @@ async def test_a_cluster_changes_its_secret_while_records_are_written(tmp_path: 
 @pytest.mark.conformance("XE-06")
 async def test_no_secret_is_used_that_a_broker_cannot_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with world(tmp_path) as w:
-        monkeypatch.setattr(w.servers[1].registration._contact, "_find_controller", lambda: ("", 0, SECRET))
+        monkeypatch.setattr(w.servers[1].contact, "find_controller", lambda: ("", 0, SECRET))
         with pytest.raises(
             NewSecretError, match=r"broker 1 has not got .* needs .*/secret and .*/secret\.next as this"
         ):

@@ -192,7 +192,7 @@ async def test_a_broker_that_does_not_answer_is_left_out_and_named(tmp_path: Pat
         def broken(asked: object) -> None:
             raise ConnectionError("it does not answer")
 
-        w.servers[1].registration._observing.look = broken  # type: ignore[method-assign, assignment]
+        w.servers[1].observing.look = broken  # type: ignore[method-assign, assignment]
 
         async def named() -> bool:
             return (await w.controller.monitoring.view(GetSeen())).problems == ("broker 1 did not answer",)

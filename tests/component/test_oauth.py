@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from actors.broker.entrance.token_keys import KeySource
+from actors.broker.entrance.tokens import Tokens
 from actors.broker.spec import StartError
 from actors.client import Admin, Consumer, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
@@ -102,7 +102,7 @@ async def test_tokens_that_are_not_valid_are_told_so_and_the_log_says_why(
             (fresh(header_which=1), "a token with a wrong signature"),
             ("rubbish", "a token that has not three parts"),
         ):
-            w.server.socket_server._reception._failures._logged.clear()
+            w.server.socket_server.admission.failures.logged.clear()
             await refused(await w.client(SASL), text)
             assert logged(caplog)[-1].endswith(f"failed authentication by OAUTHBEARER: {reason}")
             assert text not in caplog.text
@@ -305,10 +305,9 @@ async def test_our_client_shows_a_new_token_before_the_old_one_ends(
 
 async def test_a_broker_that_stops_reads_no_more_keys(tmp_path: Path) -> None:
     async with locked(tmp_path) as w:
-        tokens = w.server.socket_server._reception._desks[SASL].tokens
-        assert tokens is not None
-        source: KeySource = tokens.source
-        follower = source._follower
+        tokens = w.server.socket_server.admission.listeners[SASL].tokens
+        assert isinstance(tokens, Tokens)
+        follower = tokens.source.follower
         assert follower is not None
     await until(follower.done)
 

@@ -179,7 +179,7 @@ print(os.environ["THE_OTHER"])
 @pytest.mark.conformance("XE-07")
 async def test_our_own_ports_are_at_one_address_and_in_no_answer(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
-        listeners = [w.node.acceptor.listening, *(server.replicas.listener._server for server in w.servers.values())]
+        listeners = [w.node.acceptor.listening, *(server.replicas.listener.listening for server in w.servers.values())]
         own = [bound.getsockname() for listener in listeners for bound in listener.sockets]
         assert {host for host, _ in own} == {"127.0.0.1"}
         assert len(own) == 4

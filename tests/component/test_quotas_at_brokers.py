@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from actors.broker.entrance.clients import ADMINISTRATORS_PLACES
+from actors.broker.entrance.connection_rates import ConnectionRates
 from actors.client import Admin
 from actors.client.admin.types import QuotaEntity
 from actors.client.errors import KafkaError
@@ -46,7 +47,7 @@ class Hands:
 def hands(w: World) -> Hands:
     """Timers for the broker's connection rates, run by hand."""
     made: Any = Hands(asyncio.get_running_loop())
-    w.server.socket_server._rates._loop = made
+    w.server.socket_server.rates = ConnectionRates(w.server.context, made)
     return made  # type: ignore[no-any-return]
 
 

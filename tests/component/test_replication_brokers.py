@@ -78,7 +78,7 @@ async def test_a_deletion_waits_for_who_is_in_sync_and_for_nobody_else(tmp_path:
         assert await delete_all(w, "t", timeout_ms=200) == (ErrorCode.REQUEST_TIMED_OUT, -1)
         waiting = asyncio.ensure_future(delete_all(w, "t"))
         leader = w.servers[w.partition("t").leader].replicas
-        await until(lambda: len(leader.leaders.deleting._waiters[("t", 0)]) == 2)
+        await until(lambda: len(leader.leaders.deleting.waiters[("t", 0)]) == 2)
         followers.take = take  # type: ignore[method-assign]
         assert await waiting == (0, 1)
         assert starts(w, "t") == [1, 1, 1]

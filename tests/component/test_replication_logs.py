@@ -212,7 +212,7 @@ def test_where_another_epoch_wrote_is_found_by_the_epochs_alone() -> None:
     follower = FollowerReplica(written((1, 2), (2, 2), (4, 2)), 0)
 
     def parting(*epochs: tuple[int, int], base: int = 0) -> int | None:
-        return follower._parting(Push(5, 1, base, -1, 8, 0, 0, False, -1, epochs, b""))
+        return follower.parting_at(Push(5, 1, base, -1, 8, 0, 0, False, -1, epochs, b""))
 
     assert parting((1, 0), (2, 2), (4, 4)) is None
     assert parting((1, 0), (2, 2), (3, 4)) == 4

@@ -44,7 +44,7 @@ def ca_file(tmp_path: Path) -> str:
 async def source(url: str, ca_file: str | None, pace: Pace = NEVER) -> AsyncIterator[KeySource]:
     made = KeySource("L", url, lambda: HttpsRead(url, ca_file), pace, asyncio.get_running_loop())
     await made.open()
-    await made._read()  # the first reading, which is under way
+    await made.read()  # the first reading, which is under way
     try:
         yield made
     finally:

@@ -86,12 +86,12 @@ async def test_slow_silent_and_announcing_clients_keep_nobody_out_and_are_closed
                 await client.writer.drain()
         for client in announcing:
             client.writer.write(ANNOUNCED_BYTES.to_bytes(4, "big") + bytes(20))
-        await until(lambda: sum(len(each._gathering) for each in w.server.clients) == AT_ONCE * 24)
+        await until(lambda: sum(len(each.gathering) for each in w.server.clients) == AT_ONCE * 24)
         assert secure(w) == Connections("SECURE", handshaking=2 * AT_ONCE, authenticating=AT_ONCE)
         good = await connect(w, tmp_path)
         assert (await scram(good, "anne", "pencil")).error_code == 0
-        loop, reception = asyncio.get_running_loop(), w.server.socket_server._reception
-        reception._desks["SECURE"].unauthenticated._clock = lambda: loop.time() + 30.0
+        loop, admission = asyncio.get_running_loop(), w.server.socket_server.admission
+        admission.listeners["SECURE"].unauthenticated.clock = lambda: loop.time() + 30.0
         for client in (*silent, *slow, *announcing):
             assert await client.closed()
         await until(lambda: secure(w) == Connections("SECURE", ready=1))
@@ -137,8 +137,8 @@ async def test_a_flood_of_unproved_connections_ends_no_link_and_stops_no_push(tm
     async with three_brokers(tmp_path) as w:
         await w.create("t", min_insync_replicas="3")
         listeners = [server.replicas.listener for server in w.servers.values()]
-        unproved: list[Any] = [w.node.acceptor.unproved, *(each._unproved for each in listeners)]
-        ports = [w.port, *(each._server.sockets[0].getsockname()[1] for each in listeners)]  # type: ignore[union-attr]
+        unproved: list[Any] = [w.node.acceptor.unproved, *(each.unproved for each in listeners)]
+        ports = [w.port, *(each.listening.sockets[0].getsockname()[1] for each in listeners)]  # type: ignore[union-attr]
         sessions: list[ControlProtocol] = list(w.controller._sessions)
         heard = [session.last_heard for session in w.controller.brokers.values()]
         idle = []
@@ -146,7 +146,7 @@ async def test_a_flood_of_unproved_connections_ends_no_link_and_stops_no_push(tm
             idle += [await asyncio.open_connection("127.0.0.1", port) for port in ports]
             if number % 32 == 0:
                 assert await w.produce("t", b"%d" % number) == 0, "all three have it"
-        assert all(len(each._timers) <= UNPROVED_MAX for each in unproved)
+        assert all(len(each) <= UNPROVED_MAX for each in unproved)
         assert await w.produce("t", b"last") == 0
         await until(
             lambda: all(

@@ -127,7 +127,7 @@ def no_truncation() -> Changes:
     def _matches(self: FollowerReplica, push: Any) -> bool:
         return bool(push.base_offset <= self.log.log_end_offset)
 
-    return [(FollowerReplica, "_matches", _matches), (FollowerReplica, "_parting", lambda self, push: None)]
+    return [(FollowerReplica, "_matches", _matches), (FollowerReplica, "parting_at", lambda self, push: None)]
 
 
 @bug

@@ -44,7 +44,7 @@ def old_directory_taken() -> Changes:
     """A process with the directory from before the replacement registers, and serves."""
     return [
         (actors.controller.active, "directory_refused", lambda metadata, broker_id, told: None),
-        (Registration, "_is_replaced", lambda self, joined: False),
+        (Registration, "is_replaced", lambda self, joined: False),
     ]
 
 

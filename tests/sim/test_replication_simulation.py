@@ -84,7 +84,7 @@ def followers_do_not_compare_epochs(patch: pytest.MonkeyPatch) -> None:
 
 
 def followers_keep_what_differs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FollowerReplica, "_parting", lambda self, push: None)
+    patch.setattr(FollowerReplica, "parting_at", lambda self, push: None)
 
 
 def a_removal_counts_before_it_is_recorded(patch: pytest.MonkeyPatch) -> None:

@@ -101,8 +101,8 @@ class Witness(Inspector):
             (ActiveController, "heard", self._watch_controller(ActiveController.heard)),
             (Publisher, "commit", self._watch_moves(Publisher.commit)),
             (Images, "apply", self._watch_images(Images.apply)),
-            (FollowerListener, "_on_message", self._watch_pushes(FollowerListener._on_message)),
-            (FollowerLink, "_on_message", self._watch_acks(FollowerLink._on_message)),
+            (FollowerListener, "on_message", self._watch_pushes(FollowerListener.on_message)),
+            (FollowerLink, "on_message", self._watch_acks(FollowerLink.on_message)),
         ]
 
     def _watch_watermark(self, product: Any) -> Any:
@@ -372,17 +372,17 @@ class Witness(Inspector):
     # -- messages that come again
 
     def _watch_pushes(self, product: Any) -> Any:
-        def _on_message(listener: FollowerListener, protocol: Any, message: Message) -> None:
+        def on_message(listener: FollowerListener, protocol: Any, message: Message) -> None:
             process = self.sim.process
             if isinstance(message, Pushes) and process is not None:
                 leader, _ = listener._protocols[protocol]
                 self._remember(process, lambda: listener._take(leader, message.pushes))
             product(listener, protocol, message)
 
-        return _on_message
+        return on_message
 
     def _watch_acks(self, product: Any) -> Any:
-        def _on_message(link: FollowerLink, protocol: Any, message: Message) -> None:
+        def on_message(link: FollowerLink, protocol: Any, message: Message) -> None:
             process = self.sim.process
             if isinstance(message, Acks) and process is not None:
 
@@ -393,7 +393,7 @@ class Witness(Inspector):
                 self._remember(process, again)
             product(link, protocol, message)
 
-        return _on_message
+        return on_message
 
     def _remember(self, process: Process, again: Callable[[], Any]) -> None:
         self._pushes.append((process, again))

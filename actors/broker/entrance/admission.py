@@ -28,21 +28,22 @@ class Admission:
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
-        self._failures = FailureLog(context.loop.time)
+        self.failures = FailureLog(context.loop.time)
+        """Of all logins at this broker."""
         self._users = StoredUsers(context)
         self._passwords = Passwords(self._users, context.loop, context.environment.chance.randbytes(_KEY_BYTES))
-        self._listeners = {
+        self.listeners = {
             listener.name: self._opened(listener) for listener in context.config.listeners if listener.protocol.sasl
         }
 
     async def open(self) -> None:
         """Have what logins need. Raises StartError."""
-        for listener in self._listeners.values():
+        for listener in self.listeners.values():
             await listener.tokens.open(listener.name)
 
     def admit(self, connection: Connection) -> None:
         """A client has connected: on a SASL listener it has to log in first."""
-        if (listener := self._listeners.get(connection.listener)) is not None:
+        if (listener := self.listeners.get(connection.listener)) is not None:
             connection.gate = Gate(connection, listener)
 
     def forget(self, connection: Connection) -> None:
@@ -52,16 +53,16 @@ class Admission:
 
     def close_overdue(self) -> None:
         """Close the connections of clients that take too long to log in."""
-        for listener in self._listeners.values():
+        for listener in self.listeners.values():
             listener.unauthenticated.close_overdue()
 
     def figures(self) -> tuple[Logins, ...]:
         """The outcomes of clients' logins."""
-        return tuple(Logins(name, **listener.counts) for name, listener in self._listeners.items())
+        return tuple(Logins(name, **listener.counts) for name, listener in self.listeners.items())
 
     def present(self, name: str) -> tuple[int, int]:
         """The numbers of a listener's clients that have not logged in (TLS handshakes count), and that failed."""
-        listener = self._listeners.get(name)
+        listener = self.listeners.get(name)
         if listener is None:
             return 0, 0
         before, failing = sum(listener.failing.values()), len(listener.failing)
@@ -70,7 +71,7 @@ class Admission:
     def close(self) -> None:
         """Verify no more passwords and tokens."""
         self._passwords.close()
-        for listener in self._listeners.values():
+        for listener in self.listeners.values():
             listener.tokens.close()
 
     def _opened(self, listener: Listener) -> SaslListener:
@@ -83,7 +84,7 @@ class Admission:
             own.integer("coterie.unauthenticated.connections.max"),
             own.integer("coterie.connection.setup.timeout.ms") / 1000,
             context.loop.time,
-            self._failures,
+            self.failures,
         )
         return SaslListener(
             listener.name,
@@ -95,7 +96,7 @@ class Admission:
             self._users,
             self._passwords,
             unauthenticated,
-            self._failures,
+            self.failures,
             context.loop,
             context.environment.chance,
             self._users_of(own.text("coterie.plain.users.file")),

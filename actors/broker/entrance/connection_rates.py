@@ -6,6 +6,8 @@ it is their turn is the same to a client, whose TLS handshake or first request w
 
 from __future__ import annotations
 
+import asyncio
+
 from actors.broker.connections.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.quotas import window_of_bytes
@@ -14,11 +16,14 @@ from actors.settings.limits import NO_RATE
 
 
 class ConnectionRates:
-    """The rates of a broker and its listeners, with a second's worth of tokens each; quotas have those of addresses."""
+    """The rates of a broker and its listeners, with a second's worth of tokens each; quotas have those of addresses.
 
-    def __init__(self, context: BrokerContext) -> None:
+    `loop` has the time and the timers.
+    """
+
+    def __init__(self, context: BrokerContext, loop: asyncio.AbstractEventLoop) -> None:
         self._context = context
-        self._loop = context.loop
+        self._loop = loop
         self._longest = window_of_bytes(context.config).longest
         self._broker = Bucket()
         self._listeners = {listener.name: Bucket() for listener in context.config.listeners}

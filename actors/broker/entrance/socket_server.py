@@ -61,8 +61,8 @@ class SocketServer:
         self._clients = clients
         self._coordinators = coordinators
         self._router = router
-        self._admission = Admission(broker)
-        self._rates = ConnectionRates(broker)
+        self.admission = Admission(broker)
+        self.rates = ConnectionRates(broker, broker.loop)
         self._loop = broker.loop
         self._tls = tls
         self._servers: list[asyncio.AbstractServer] = []
@@ -76,7 +76,7 @@ class SocketServer:
         """Listen for clients at each listener. Raises StartError if a port cannot be had."""
         self._router.last_tick = self._loop.time()
         await self._clients.address_limits.read()
-        await self._admission.open()
+        await self.admission.open()
         self._clients.listening = tuple([await self._open(door) for door in self._spec.doors])
         self._tls.follow_files()
 
@@ -123,7 +123,7 @@ class SocketServer:
         self._clients.address_limits.close()
         for connection in self._clients:
             connection.close()
-        self._admission.close()
+        self.admission.close()
 
     # --- time ---
 
@@ -148,7 +148,7 @@ class SocketServer:
         if self._late >= _LATE_SECONDS:
             return
         self._tls.close_overdue()
-        self._admission.close_overdue()
+        self.admission.close_overdue()
         if self._idle_seconds <= 0:
             return
         for connection in self._clients:
@@ -163,14 +163,14 @@ class SocketServer:
             longest_turn_ms=self._broker.counts.stalls.figures.longest_ms,
             logs=len(self._broker.data_dir.logs),
             listeners=tuple(self._present(at.listener) for at in self._clients.listening),
-            logins=self._admission.figures(),
+            logins=self.admission.figures(),
             tls=self._tls.figures(),
             priority=self._broker.priority,
         )
 
     def _present(self, listener: str) -> Connections:
         handshaking = self._tls.under_way(listener)
-        unauthenticated, failed = self._admission.present(listener)
+        unauthenticated, failed = self.admission.present(listener)
         authenticating = max(unauthenticated - handshaking, 0)
         ready = self._clients.at(listener) - handshaking - authenticating - failed
         return Connections(listener, handshaking, authenticating, ready, failed)
@@ -196,15 +196,15 @@ class SocketServer:
             # If a client's machine has vanished, the system's probes end the connection.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._tls.accepted(connection)
-        self._admission.admit(connection)
-        self._rates.pace(connection)
+        self.admission.admit(connection)
+        self.rates.pace(connection)
         return True
 
     def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
         """A client has gone."""
         self._clients.remove(connection)
         self._tls.gone(connection)
-        self._admission.forget(connection)
+        self.admission.forget(connection)
         self._broker.fetches.forget(connection)
         self._coordinators.disconnected(connection, unanswered)
 

@@ -82,7 +82,8 @@ class KeySource:
         self._thread = ThreadPoolExecutor(1, "token-keys")
         self._failures = 0
         self._reading: asyncio.Task[None] | None = None
-        self._follower: asyncio.Task[None] | None = None
+        self.follower: asyncio.Task[None] | None = None
+        """Reads the keys again and again, once the source is open."""
         self._sought = -_UNKNOWN_SECONDS
 
     @classmethod
@@ -107,11 +108,11 @@ class KeySource:
                 await self._take()
             except _TROUBLES as error:
                 raise StartError(f"{self._name} cannot be used: {error}") from None
-        self._follower = self._loop.create_task(self._follow())
+        self.follower = self._loop.create_task(self._follow())
 
     def close(self) -> None:
         """Read no more."""
-        for task in (self._follower, self._reading):
+        for task in (self.follower, self._reading):
             if task is not None:
                 task.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -123,16 +124,16 @@ class KeySource:
             if now - self._sought < _UNKNOWN_SECONDS:
                 return
             self._sought = now
-        await self._read()
+        await self.read()
 
     async def _follow(self) -> None:
         if not self._local:
-            await self._read()
+            await self.read()
         while True:
             await asyncio.sleep(self._pace.pause(self._failures))
-            await self._read()
+            await self.read()
 
-    async def _read(self) -> None:
+    async def read(self) -> None:
         """Read the keys, or wait for the reading that is under way."""
         if self._reading is None:
             self._reading = self._loop.create_task(self._try())

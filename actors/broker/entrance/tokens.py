@@ -33,7 +33,8 @@ class Tokens:
 
     def __init__(self, rules: TokenRules, source: KeySource, wall_ms: Callable[[], int]) -> None:
         self._rules = rules
-        self._source = source
+        self.source = source
+        """The keys by which they are judged."""
         self._wall_ms = wall_ms
         self.waiting: set[asyncio.Task[None]] = set()
         """The tokens whose keys are being looked for."""
@@ -44,7 +45,7 @@ class Tokens:
             raise StartError(
                 f"listener {listener} takes tokens, for which a package is not installed: pip install 'coterie[tls]'"
             )
-        await self._source.open()
+        await self.source.open()
 
     def judge(self, token: str, done: Callable[[Bearer | TokenError | None], None]) -> None:
         """`done` gets whose the token is or why it is not valid, perhaps at once; None after a fault of ours."""
@@ -57,12 +58,12 @@ class Tokens:
         task.add_done_callback(self.waiting.discard)
 
     async def _judge_again(self, token: str, done: Callable[[Bearer | TokenError | None], None]) -> None:
-        await self._source.look_for_unknown()
+        await self.source.look_for_unknown()
         done(self._judged(token))
 
     def _judged(self, token: str) -> Bearer | TokenError | None:
         try:
-            return check_token(token, self._source.keys, self._rules, self._wall_ms() / 1000)
+            return check_token(token, self.source.keys, self._rules, self._wall_ms() / 1000)
         except TokenError as error:
             return error
         except Exception:  # a bug that anybody can reach: this login fails, and no more
@@ -71,7 +72,7 @@ class Tokens:
 
     def close(self) -> None:
         """Judge no more."""
-        self._source.close()
+        self.source.close()
         for task in self.waiting:
             task.cancel()
 

@@ -23,7 +23,7 @@ class Door:
 
     def __init__(self, path: Path, **settings: str) -> None:
         self.broker = Broker(path, listeners=LISTENERS, listener_security_protocol_map=MAP, **settings)
-        self.rates = ConnectionRates(self.broker.context)
+        self.rates = ConnectionRates(self.broker.context, self.broker.context.loop)
 
     def connection(self, peer: str, listener: str = "PLAINTEXT") -> Connection:
         server: Any = Server()
