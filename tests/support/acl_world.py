@@ -277,7 +277,7 @@ class World:
         frame = encode_request(message, version, 7, "tests")[4:]
         transport: Any = self.connection.transport
         before, relayed = len(transport.written), len(self.shards.relayed)
-        self.door.on_frame(self.connection, frame, 0, len(frame))
+        self.router.on_frame(self.connection, frame, 0, len(frame))
         if len(self.shards.relayed) > relayed:
             slot, sent = self.shards.relayed[-1]
             assert sent == frame
