@@ -1,0 +1,257 @@
+"""Tests touch no private names of the product: a test needs a constructor's argument, or a name that is public.
+
+`ALLOWED` has those that have to stay, with their reasons. `NOT_YET` counts others, by file: the counts may only shrink,
+and a file whose count is zero loses its line.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.private_names import PRODUCT, Product, Suite, Touch
+
+ROOT = Path(__file__).parents[3]
+MOST = 40
+"""The most touches that may ever be allowed."""
+
+ALLOWED: dict[tuple[str, str], str] = {}
+"""Reasons, by file and name."""
+
+NOT_YET: dict[str, int] = {
+    "tests/compat/test_client_live.py": 2,
+    "tests/compat/test_message_schemas.py": 1,
+    "tests/compat/test_offsets_history.py": 1,
+    "tests/compat/test_ordering.py": 1,
+    "tests/component/test_any_names.py": 4,
+    "tests/component/test_audit.py": 1,
+    "tests/component/test_broker_controller.py": 11,
+    "tests/component/test_broker_server.py": 7,
+    "tests/component/test_certificate_changes.py": 7,
+    "tests/component/test_cleared_clients.py": 1,
+    "tests/component/test_client_callbacks.py": 3,
+    "tests/component/test_client_consumer.py": 8,
+    "tests/component/test_client_liveness.py": 3,
+    "tests/component/test_client_metadata.py": 4,
+    "tests/component/test_client_nodes.py": 2,
+    "tests/component/test_client_rights.py": 2,
+    "tests/component/test_cluster_options.py": 1,
+    "tests/component/test_consumer_commits.py": 4,
+    "tests/component/test_consumer_group.py": 3,
+    "tests/component/test_consumer_unreadable.py": 4,
+    "tests/component/test_controller_actor.py": 121,
+    "tests/component/test_controller_calls.py": 2,
+    "tests/component/test_controller_changes.py": 2,
+    "tests/component/test_controller_deaths.py": 14,
+    "tests/component/test_controller_monitor.py": 3,
+    "tests/component/test_controller_server.py": 2,
+    "tests/component/test_controller_shells.py": 1,
+    "tests/component/test_credentials_by_reference.py": 5,
+    "tests/component/test_drained_brokers.py": 1,
+    "tests/component/test_group_serial_order.py": 4,
+    "tests/component/test_housekeeping.py": 3,
+    "tests/component/test_integrity.py": 3,
+    "tests/component/test_items_of_a_call.py": 5,
+    "tests/component/test_java.py": 1,
+    "tests/component/test_large_requests.py": 1,
+    "tests/component/test_link_attacks.py": 6,
+    "tests/component/test_link_changes.py": 5,
+    "tests/component/test_link_sessions.py": 9,
+    "tests/component/test_member_rebalances.py": 1,
+    "tests/component/test_metadata_log.py": 2,
+    "tests/component/test_monitor.py": 2,
+    "tests/component/test_node_without_secret.py": 6,
+    "tests/component/test_oauth.py": 6,
+    "tests/component/test_once_files.py": 3,
+    "tests/component/test_plain_passwords.py": 2,
+    "tests/component/test_pool_steward.py": 1,
+    "tests/component/test_pool_supervision.py": 2,
+    "tests/component/test_private.py": 2,
+    "tests/component/test_quotas_at_brokers.py": 6,
+    "tests/component/test_range_member.py": 9,
+    "tests/component/test_ray_connection.py": 2,
+    "tests/component/test_replication_brokers.py": 8,
+    "tests/component/test_replication_core.py": 1,
+    "tests/component/test_replication_failures.py": 6,
+    "tests/component/test_replication_logs.py": 1,
+    "tests/component/test_replication_moves.py": 6,
+    "tests/component/test_shard_stalls.py": 3,
+    "tests/component/test_shards.py": 2,
+    "tests/component/test_sleeping.py": 2,
+    "tests/component/test_spark_ranges.py": 1,
+    "tests/component/test_spark_tasks.py": 6,
+    "tests/component/test_strangers.py": 10,
+    "tests/component/test_times_out_of_range.py": 3,
+    "tests/component/test_tls_broker.py": 2,
+    "tests/component/test_token_keys.py": 5,
+    "tests/component/test_uncommitted.py": 1,
+    "tests/ray/test_pool.py": 1,
+    "tests/ray/test_ray_data.py": 1,
+    "tests/sim/agreement.py": 4,
+    "tests/sim/bugs.py": 32,
+    "tests/sim/clients.py": 1,
+    "tests/sim/consumer_bugs.py": 3,
+    "tests/sim/drains.py": 4,
+    "tests/sim/engine.py": 2,
+    "tests/sim/expulsions.py": 3,
+    "tests/sim/faults.py": 1,
+    "tests/sim/guest_bugs.py": 3,
+    "tests/sim/guests.py": 3,
+    "tests/sim/inspector.py": 13,
+    "tests/sim/lost_nodes.py": 4,
+    "tests/sim/parked.py": 3,
+    "tests/sim/quorum/bugs.py": 16,
+    "tests/sim/removal_bugs.py": 1,
+    "tests/sim/removals.py": 2,
+    "tests/sim/replacement_bugs.py": 2,
+    "tests/sim/start_bugs.py": 2,
+    "tests/sim/test_coordinator_properties.py": 1,
+    "tests/sim/test_replication_simulation.py": 7,
+    "tests/sim/voter_bugs.py": 6,
+    "tests/sim/witness.py": 19,
+    "tests/support/coordination_invariants.py": 3,
+    "tests/support/login_world.py": 1,
+    "tests/support/shells_of_a_build.py": 5,
+    "tests/support/three_brokers.py": 1,
+    "tests/support/token_mutations.py": 4,
+    "tests/unit/broker/test_authenticating.py": 1,
+    "tests/unit/broker/test_connection_limits.py": 2,
+    "tests/unit/broker/test_connection_states.py": 1,
+    "tests/unit/broker/test_counts.py": 2,
+    "tests/unit/broker/test_group_of_a_frame.py": 1,
+    "tests/unit/broker/test_replication_epochs.py": 9,
+    "tests/unit/broker/test_replication_leases.py": 9,
+    "tests/unit/broker/test_request_time.py": 1,
+    "tests/unit/broker/test_same_work.py": 3,
+    "tests/unit/broker/test_tokens.py": 3,
+    "tests/unit/cli/test_cli_foreign_names.py": 1,
+    "tests/unit/cli/test_cli_records.py": 3,
+    "tests/unit/cli/test_cli_top.py": 1,
+    "tests/unit/client/test_client_security.py": 2,
+    "tests/unit/client/test_client_tls_transport.py": 1,
+    "tests/unit/client/test_lag_of_deleted_records.py": 1,
+    "tests/unit/controller/test_ray_head.py": 1,
+    "tests/unit/coordinator/test_coordinator_shard.py": 1,
+    "tests/unit/links/test_control_connection.py": 3,
+    "tests/unit/members/test_consumer_pool.py": 1,
+    "tests/unit/monitor/test_history.py": 9,
+    "tests/unit/monitor/test_last_hour.py": 2,
+    "tests/unit/runtime/test_ray_start.py": 1,
+    "tests/unit/security/test_authentication.py": 1,
+    "tests/unit/security/test_authentication_mechanisms.py": 1,
+    "tests/unit/security/test_authorizer.py": 5,
+    "tests/unit/security/test_scram.py": 1,
+    "tests/unit/settings/test_known_settings.py": 1,
+    "tests/unit/spark_bridge/test_group_query.py": 3,
+    "tests/unit/spark_bridge/test_spark_lag.py": 1,
+    "tests/unit/wire/test_wire_codec.py": 1,
+}
+
+
+def sources(folders: tuple[str, ...]) -> dict[str, str]:
+    """The text of all Python files in the folders, by their paths from the root."""
+    paths = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(paths)}
+
+
+@cache
+def touches() -> dict[str, list[Touch]]:
+    """All touches in each file of the tests that has any."""
+    files = sources(("tests",))
+    tests = Suite(Product(sources(PRODUCT).values()), files.values())
+    found = {path: tests.touches(source) for path, source in files.items()}
+    return {path: each for path, each in found.items() if each}
+
+
+def test_no_test_touches_a_private_name_of_the_product() -> None:
+    others = {
+        path: [f"{path}:{touch.line}: {touch.name}" for touch in found if (path, touch.name) not in ALLOWED]
+        for path, found in touches().items()
+    }
+    too_many = [each for path, found in others.items() if len(found) > NOT_YET.get(path, 0) for each in found]
+    assert too_many == []
+
+
+def test_each_allowed_name_is_touched_and_has_a_reason() -> None:
+    touched = {(path, touch.name) for path, found in touches().items() for touch in found}
+    assert ALLOWED.keys() <= touched
+    assert all(len(reason.split()) > 3 for reason in ALLOWED.values())
+
+
+def test_few_are_allowed() -> None:
+    allowed = [touch for path, found in touches().items() for touch in found if (path, touch.name) in ALLOWED]
+    assert len(allowed) <= MOST
+
+
+def test_a_file_without_touches_has_no_line() -> None:
+    assert NOT_YET.keys() <= touches().keys()
+
+
+THE_PRODUCT = """
+class Server:
+    __slots__ = ("_door",)
+
+    def __init__(self):
+        self._port = 1
+
+    def _tick(self):
+        pass
+
+class Node(Server):
+    _most = 5
+
+def _read():
+    pass
+"""
+
+
+def names(source: str) -> list[str]:
+    """The names that a test touches."""
+    tests = Suite(Product([THE_PRODUCT]), [source])
+    return [touch.name for touch in tests.touches(source)]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "server._tick()",
+        "world.servers[0]._tick = None",
+        "def planted(self):\n    self._tick()",
+        "from actors.server import _tick",
+        "monkeypatch.setattr(server, '_tick', None)",
+        "monkeypatch.setattr('actors.server.Server._tick', None)",
+        "CHANGES = [(Server, '_tick', None)]",
+        "class Slow(Node):\n    def _tick(self):\n        pass",
+        "class Slow(Node):\n    def tick(self):\n        self._tick()",
+        "class Slow(Node):\n    def tick(self):\n        super()._tick()",
+        "class Slow(Server): ...\nclass Slower(Slow):\n    def tick(self):\n        self._tick()",
+    ],
+)
+def test_a_private_name_is_found_however_it_is_touched(test: str) -> None:
+    assert names(test) == ["_tick"]
+
+
+@pytest.mark.parametrize("name", ["_door", "_port", "_tick", "_most", "_read"])
+def test_whatever_the_product_defines_counts(name: str) -> None:
+    assert names(f"x.{name}") == [name]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "x._unknown",
+        "x.__class__",
+        "header._replace(count=1)",
+        "import os\nos._read()",
+        "import ray\nray.worker._port",
+        "import ray\nmonkeypatch.setattr(ray, '_port', 1)",
+        "monkeypatch.setattr('os._read', None)",
+        "class Fake:\n    def _tick(self):\n        self._tick()",
+        "class Fake(Queue):\n    def _tick(self):\n        super()._tick()",
+        "class Fake:\n    def __init__(self, other):\n        self._port = other._port",
+    ],
+)
+def test_other_names_are_free(test: str) -> None:
+    assert names(test) == []
