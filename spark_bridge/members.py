@@ -53,7 +53,7 @@ class MemberStartError(CoterieError, RuntimeError):
     """A member of a query could not be started. The text is one line and says why."""
 
 
-class _Host(Protocol):
+class Host(Protocol):
     """One member, in an actor or in a thread. After its death it holds nothing."""
 
     def begin(self) -> Holding: ...
@@ -90,6 +90,10 @@ class _InThread:
 
     def stop(self) -> None:
         self._member.stop(_STOP_SECONDS)
+
+
+def _in_thread(spec: RangeMemberSpec, _node_id: str | None) -> Host:
+    return _InThread(spec)
 
 
 class _OnRay:
@@ -165,16 +169,23 @@ class Members:
 
     They are placed on the Ray nodes `nodes` in turn; None makes them threads of this process. Their instance ids begin
     with `instance_prefix`. If the options have a `group_instance_id`, they begin with that, and the members stay in the
-    group when they stop. Raises ConfigurationError for options that a member cannot have.
+    group when they stop. `make` makes each, in place of a thread or of an actor on its node. Raises ConfigurationError
+    for options that a member cannot have.
     """
 
     def __init__(
-        self, spec: RangeMemberSpec, count: int, nodes: Sequence[str | None] | None, instance_prefix: str
+        self,
+        spec: RangeMemberSpec,
+        count: int,
+        nodes: Sequence[str | None] | None,
+        instance_prefix: str,
+        make: Callable[[RangeMemberSpec, str | None], Host] | None = None,
     ) -> None:
+        make = make or (_in_thread if nodes is None else _OnRay)
         self._spec = spec
         consumer_config(member_settings(spec))
         self._static: list[str] = []
-        self._hosts: list[_Host] = []
+        self._hosts: list[Host] = []
         self._stop_lock = threading.Lock()
         self._stopped = False
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="coterie-members")
@@ -188,7 +199,7 @@ class Members:
                 options["group_instance_id"] = re.sub(r"[^a-zA-Z0-9._-]", "_", name)
                 self._static.append(options["group_instance_id"])
             own = replace(spec, options=options)
-            self._hosts.append(_InThread(own) if nodes is None else _OnRay(own, nodes[number % len(nodes)]))
+            self._hosts.append(make(own, nodes[number % len(nodes)] if nodes else None))
 
     def __len__(self) -> int:
         return len(self._hosts)

@@ -160,6 +160,11 @@ class ControlProtocol(asyncio.Protocol):
         """The secret that the other end has shown to know; None as long as it has shown none."""
         return self._proved_by
 
+    @property
+    def gathered_bytes(self) -> int:
+        """The number of bytes that are kept of a frame that has not come whole."""
+        return len(self._gathering)
+
     def arrived(self, transport: asyncio.BaseTransport) -> None:
         """The other end has connected to us. The connection counts from now on, whatever it turns out to be."""
         self.transport = cast(asyncio.Transport, transport)

@@ -123,7 +123,7 @@ def read_range(wanted: OffsetRange, reading: Reading, receipts: Any, batch: int)
         time_unit="ms",  # a column of plain numbers has room for any time
         **reading.options,
     ) as reader:
-        yield from evenly(map(_as_read_kafka, reader.read([wanted])), BATCH_ROWS, FETCH_BYTES)
+        yield from evenly(map(as_read_kafka, reader.read([wanted])), BATCH_ROWS, FETCH_BYTES)
     ray.get(receipts.note.remote(batch, wanted))
 
 
@@ -163,7 +163,8 @@ def _joined(parts: list[pa.Table]) -> pa.Table:
     return table.take(pa.array(np.arange(table.num_rows))).combine_chunks()
 
 
-def _as_read_kafka(batch: pa.RecordBatch) -> pa.Table:
+def as_read_kafka(batch: pa.RecordBatch) -> pa.Table:
+    """A batch of `range_schema` as a table of `SCHEMA`, as Ray Data's own source of Kafka has it."""
     headers = pc.fill_null(batch.column("headers"), pa.scalar([], batch.schema.field("headers").type))
     pairs = headers.flatten()
     as_map = pa.MapArray.from_arrays(_offsets(headers), pairs.field("key"), pairs.field("value"))

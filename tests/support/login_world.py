@@ -107,7 +107,7 @@ class Passwords:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
-        self._done: list[Callable[[bool | None], None]] = []
+        self.unanswered: list[Callable[[bool | None], None]] = []
 
     def verify(
         self,
@@ -118,10 +118,10 @@ class Passwords:
         done: Callable[[bool | None], None],
     ) -> None:
         self.asked.append((user, password))
-        self._done.append(done)
+        self.unanswered.append(done)
 
     def say(self, right: bool | None) -> None:
-        self._done.pop(0)(right)
+        self.unanswered.pop(0)(right)
 
 
 class World:

@@ -94,7 +94,7 @@ def ends(seed: int, count: int) -> Counter[str]:
         mechanism, login = _LOGINS[number % len(_LOGINS)]
         client.ask(SaslHandshakeRequest(mechanism=mechanism), 1)
         login(client, lambda token: mutated(token, chance))
-        while world.passwords._done:
+        while world.passwords.unanswered:
             world.passwords.say(False)
         world.loop.advance(DELAY)
         found[_end(client)] += 1

@@ -259,7 +259,7 @@ def test_a_stranger_is_found_wherever_the_bytes_are_cut() -> None:
             if client.world.passwords.asked:
                 client.world.passwords.say(right)
             client.send(stream[cut:])
-            if len(client.world.passwords._done):
+            if len(client.world.passwords.unanswered):
                 client.world.passwords.say(right)
             expected = ["User:ANONYMOUS", "User:user"] if right else ["User:ANONYMOUS"]
             assert client.world.server.principals == expected, f"cut at {cut}"

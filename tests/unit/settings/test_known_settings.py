@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from actors.controller.preparation import effective_config
@@ -23,7 +26,7 @@ from actors.settings import (
     topic_config_value,
     topic_configs,
 )
-from actors.settings.known import _kafka_keys, without_effect
+from actors.settings.known import without_effect
 from tools.generate_docs import settings_page
 
 # Some of each kind and type, with the defaults of Kafka 4.4's documentation.
@@ -78,6 +81,7 @@ def test_a_key_without_effect_has_kafkas_type_and_default(name: str, expected: t
     assert (value.value, value.type_code, value.source) == (expected[1], setting.type, Source.DEFAULT_CONFIG)
 
 
+KEYS = Path(__file__).parents[3] / "actors" / "settings" / "kafka_keys.json"
 ANOTHER_TYPE = {
     "listener.security.protocol.map": SettingType.LIST,  # Kafka splits it itself
     "leader.imbalance.check.interval.seconds": SettingType.INT,
@@ -86,7 +90,8 @@ ANOTHER_TYPE = {
 
 
 def test_a_setting_with_effect_has_kafkas_type() -> None:
-    theirs = {name: SettingType[key["type"]] for name, key in _kafka_keys()["broker"].items()} | ANOTHER_TYPE
+    keys = json.loads(KEYS.read_text())["broker"]
+    theirs = {name: SettingType[key["type"]] for name, key in keys.items()} | ANOTHER_TYPE
     differing = {name for name, setting in SETTINGS.items() if setting.type is not theirs.get(name, setting.type)}
     assert not differing, "actors/settings/kafka_keys.json has the types of Kafka's keys"
 
