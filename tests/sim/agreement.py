@@ -36,7 +36,7 @@ class Agreement:
 
     def _watch_commit(self, product: Any) -> Any:
         def commit(states: DecidedMetadata, index: int) -> None:
-            for each, records in states._pending:
+            for each, records in states.pending:
                 if each.index <= index:
                     said = repr(records)
                     known = self._committed.setdefault(each.index, said)
@@ -53,9 +53,7 @@ class Agreement:
         for each in self.cluster.controllers:
             if each.log is None or each.log.states is not states:
                 continue
-            early = [
-                at for at, commit in each.log._waiting if commit.index <= version and at > each.log._voter.committed
-            ]
+            early = [at for at, commit in each.log.waiting if commit.index <= version and at > each.log.committed_index]
             if early:
                 text = f"version {version} counts as committed on {each.host}, and entry {early[0]} has not committed"
                 self.sim.fail("one-log", text)

@@ -104,6 +104,8 @@ class SimBroker:
                 self.cluster.guests,
             )
             process.on_kill.append(server.context.data_dir.abandon)
+            self.cluster.opened[process] = server
+            process.on_kill.append(lambda: self.cluster.opened.pop(process, None))
             await server.start()
         except Exception as error:
             self.cluster.sim.say(f"{process.name} cannot start: {error!r}")
@@ -262,6 +264,8 @@ class Cluster:
         )
         """Those that keep a log together; empty if there is one alone."""
         self.voters = tuple(each.id for each in self.controllers)
+        self.opened: dict[Process, BrokerServer] = {}
+        """The broker that each process has opened, whether it serves already or not."""
         self.brokers = [SimBroker(self, broker) for broker in range(brokers)]
         """All there ever were, by their ids."""
         self.founded = False

@@ -69,9 +69,9 @@ class ReplicaManager:
             broker_epoch,
             secrets,
             self._chance,
-            self._take_pushes,
-            self._lease.pong,
-            self.batches,
+            take=self._take_pushes,
+            pong=self._lease.pong,
+            batches=self.batches,
             security=context.config.link_security,
             stores=context.config.link_stores,
         )
@@ -156,6 +156,10 @@ class ReplicaManager:
         self._leaders.disconnect(broker)
 
     # --- what the broker asks ---
+
+    def leading(self, topic: str, index: int) -> LeaderReplica | None:
+        """The replica by which this broker leads a partition; None if it does not, or nobody follows there."""
+        return self._leaders.replicas.get((topic, index))
 
     def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
         """True if this broker may act as the partition's leader now, because no other can have been made leader.

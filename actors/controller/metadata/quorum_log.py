@@ -164,6 +164,16 @@ class QuorumLog:
         return self._voter.leader
 
     @property
+    def committed_index(self) -> int:
+        """The index of the last entry that has committed, as far as this voter knows."""
+        return self._voter.committed
+
+    @property
+    def waiting(self) -> Sequence[tuple[int, Commit]]:
+        """The entries that were decided and are not applied, oldest first: the index of each, and its commit."""
+        return tuple(self._waiting)
+
+    @property
     def voters(self) -> Voters:
         """The voters in force, by this node's log."""
         return self._voter.log.voters
