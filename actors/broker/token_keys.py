@@ -26,7 +26,8 @@ from actors.settings import ListenerConfig
 log = logging.getLogger(__name__)
 
 _SIZE_MAX: Final = 1 << 20
-_SECONDS: Final = 5.0
+SECONDS: Final = 5.0
+"""The longest time that a reading may take."""
 _UNKNOWN_SECONDS: Final = 60.0
 """A key that nobody knows has all keys read once within this."""
 _TROUBLES: Final = (OSError, http.client.HTTPException, ValueError)
@@ -67,10 +68,16 @@ class Read(Protocol):
 
 
 class KeySource:
-    """The keys of one listener. `begin` makes one reading."""
+    """The keys of one listener. `begin` makes one reading, which is given up after `patience_s`."""
 
     def __init__(
-        self, listener: str, url: str, begin: Callable[[], Read], pace: Pace, loop: asyncio.AbstractEventLoop
+        self,
+        listener: str,
+        url: str,
+        begin: Callable[[], Read],
+        pace: Pace,
+        loop: asyncio.AbstractEventLoop,
+        patience_s: float = SECONDS,
     ) -> None:
         self._local = url.startswith("file:")
         self.keys: Keys = {}
@@ -79,6 +86,7 @@ class KeySource:
         self._begin = begin
         self._pace = pace
         self._loop = loop
+        self._patience_s = patience_s
         self._thread = ThreadPoolExecutor(1, "token-keys")
         self._failures = 0
         self._reading: asyncio.Task[None] | None = None
@@ -123,16 +131,16 @@ class KeySource:
             if now - self._sought < _UNKNOWN_SECONDS:
                 return
             self._sought = now
-        await self._read()
+        await self.read()
 
     async def _follow(self) -> None:
         if not self._local:
-            await self._read()
+            await self.read()
         while True:
             await asyncio.sleep(self._pace.pause(self._failures))
-            await self._read()
+            await self.read()
 
-    async def _read(self) -> None:
+    async def read(self) -> None:
         """Read the keys, or wait for the reading that is under way."""
         if self._reading is None:
             self._reading = self._loop.create_task(self._try())
@@ -149,10 +157,10 @@ class KeySource:
     async def _take(self) -> None:
         reading = self._begin()
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(self._patience_s):
                 self.keys = await self._loop.run_in_executor(self._thread, _keys_of, reading)
         except TimeoutError:
-            raise TimeoutError(f"it took longer than {_SECONDS:.0f} s") from None
+            raise TimeoutError(f"it took longer than {self._patience_s:.0f} s") from None
         finally:
             reading.abort()
         if self._failures:
@@ -192,11 +200,15 @@ class FileRead:
 
 
 class HttpsRead:
-    """One GET by https. The server's certificate has to be for the host, and of an authority in `ca_file`."""
+    """One GET by https. The server's certificate has to be for the host, and of an authority in `ca_file`.
 
-    def __init__(self, url: str, ca_file: str | None) -> None:
+    Each step of it may take `patience_s`.
+    """
+
+    def __init__(self, url: str, ca_file: str | None, patience_s: float = SECONDS) -> None:
         self._url = urlsplit(url)
         self._ca_file = ca_file
+        self._patience_s = patience_s
         self._socket: socket.socket | None = None
         self._given_up = False
 
@@ -204,7 +216,7 @@ class HttpsRead:
         """The document. Anything but status 200 is an error, a redirect as well."""
         context = ssl.create_default_context(cafile=self._ca_file)
         host = self._url.hostname or ""
-        connection = http.client.HTTPSConnection(host, self._url.port, timeout=_SECONDS, context=context)
+        connection = http.client.HTTPSConnection(host, self._url.port, timeout=self._patience_s, context=context)
         try:
             connection.connect()
             self._socket = connection.sock
