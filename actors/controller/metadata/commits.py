@@ -108,7 +108,7 @@ class DecidedMetadata:
 
     @property
     def pending(self) -> Sequence[tuple[Commit, tuple[Record, ...]]]:
-        """What was decided and has not committed, oldest first: each commit, and its records."""
+        """The commits of all that was decided and has not committed, oldest first, each with its records."""
         return tuple(self._pending)
 
     def commit(self, index: int) -> None:

@@ -132,7 +132,7 @@ def test_a_file_that_gets_damaged_while_it_is_used_is_set_aside(
     for number in range(50):
         history.write(NOW_MS + number, [(f"group-{each}", point(NOW_MS + number, each)) for each in range(100)])
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
-        other.execute("INSERT INTO groups (name) VALUES ('another')")  # who has pages in memory reads them again
+        other.execute("INSERT INTO groups (name) VALUES ('another')")  # pages in memory count no more after it
         other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     with (tmp_path / FILE).open("r+b") as file:
         file.seek(4096)
