@@ -20,6 +20,11 @@ from actors.quorum.messages import Append, Appended, InstallSnapshot, Taken
 
 _SILENT_ROUNDS: Final = 20
 """After so many without an answer, a follower that has no vote is forgotten. If it lives, it asks again."""
+_SNAPSHOT_ROUNDS: Final = 4
+_SNAPSHOT_ROUNDS_MAX: Final = 32
+"""A snapshot that is not acknowledged is sent again after so many rounds, and each time after twice as many."""
+_EMPTY: Final = (0, 0)
+"""The end of an empty log, which is the beginning of every log."""
 
 
 @dataclass(slots=True)
@@ -35,6 +40,19 @@ class Follower:
     """The beginning of the last round that it has answered."""
     waiting: bool = False
     """True while an answer is awaited. It is sent no more entries meanwhile, but all of them in the next round."""
+    snapshot_at: int = 0
+    """The round from which on it may be sent a snapshot, if it needs one. Until then a former one may be on its way."""
+    snapshot_rounds: int = _SNAPSHOT_ROUNDS
+    """The pause after the next one."""
+
+    def is_sent_snapshot(self, round_number: int) -> None:
+        """A snapshot goes to it in this round."""
+        self.snapshot_at = round_number + self.snapshot_rounds
+        self.snapshot_rounds = min(2 * self.snapshot_rounds, _SNAPSHOT_ROUNDS_MAX)
+
+    def has_snapshot(self) -> None:
+        """It has taken one: if it needs another one, it is sent that at once."""
+        self.snapshot_at, self.snapshot_rounds = 0, _SNAPSHOT_ROUNDS
 
 
 class Leading:
@@ -83,14 +101,21 @@ class Leading:
     def lacks(self, to: VoterId) -> bool:
         """True if there are entries to be sent to a follower, and no answer of it is awaited."""
         follower = self.followers[to]
-        return not follower.waiting and follower.next <= self._log.last_index
+        return not follower.waiting and follower.next <= self._log.last_index and not self._is_loading(follower)
+
+    def _is_loading(self, follower: Follower) -> bool:
+        """True while a snapshot may be on its way to a follower that needs one."""
+        return follower.next <= self._log.snapshot.index and self.round < follower.snapshot_at
 
     def message_to(self, to: VoterId, committed: int) -> Append | InstallSnapshot:
-        """The entries that a follower lacks, or none."""
+        """The entries that a follower lacks, or none. A large snapshot is not sent again while it is on its way."""
         follower, log = self.followers[to], self._log
         follower.waiting = True
+        if self._is_loading(follower):
+            return Append(self.epoch, self.round, _EMPTY, (), 0)
         before = follower.next - 1
         if before < log.snapshot.index:
+            follower.is_sent_snapshot(self.round)
             return InstallSnapshot(self.epoch, self.round, log.snapshot)
         previous = (log.epoch_at(before), before)
         return Append(self.epoch, self.round, previous, log.after(before, self._tuning.most_entries), committed)
@@ -105,6 +130,8 @@ class Leading:
         follower.waiting = False
         follower.heard_round = max(follower.heard_round, answer.round)
         follower.acked_at = max(follower.acked_at, self._began.get(answer.round, -math.inf))
+        if isinstance(answer, Taken):
+            follower.has_snapshot()
         if isinstance(answer, Taken) or answer.matched:
             follower.matched = max(follower.matched, answer.index)
             follower.next = follower.matched + 1
