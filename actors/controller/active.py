@@ -28,9 +28,10 @@ from actors.controller.metadata.log import Log
 from actors.controller.metadata.publisher import Publisher
 from actors.controller.monitoring import Monitoring
 from actors.controller.operations import Operations
+from actors.controller.others import NOBODY, Others
 from actors.controller.removing import Removing
 from actors.controller.replacing import Replacing
-from actors.controller.reports import cluster_status, described_quorum
+from actors.controller.reports import cluster_status, controllers_of, described_quorum, quorum_nodes
 from actors.controller.sessions import Launcher, Session
 from actors.controller.starts import Starts
 from actors.links.calls import Calls
@@ -63,7 +64,7 @@ from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.logs import about
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata, ControllerInfo
-from placement.records import QUORUM, RegisterControllerRecord
+from placement.records import QUORUM, SHARED, Record, RegisterControllerRecord, UnregisterControllerRecord
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -77,7 +78,9 @@ class ActiveController:
     """The controller of one cluster. Everything runs on one loop.
 
     A change is answered when all living brokers know it, or after `ack_wait_s`. `process` says what a status shows of
-    this process itself; `faults` hears of bugs; `restarted`: the controller before this one has died.
+    this process itself; `faults` hears of bugs; `from_files` gives records of what this process has in files and the
+    metadata lacks, from level SHARED on; `others` are the other controllers; `restarted`: the controller before this
+    one has died.
     """
 
     def __init__(
@@ -90,6 +93,8 @@ class ActiveController:
         ack_wait_s: float = ACK_WAIT_SECONDS,
         process: ClusterStatus = _NOTHING,
         faults: Faults = logged,
+        from_files: Callable[[ClusterMetadata], list[Record]] = lambda metadata: [],
+        others: Others = NOBODY,
         *,
         restarted: bool = False,
     ) -> None:
@@ -107,6 +112,9 @@ class ActiveController:
         self._process = process
         self._chronicle = Chronicle(environment.clock.wall_ms)
         self._faults = faults
+        self._from_files = from_files
+        self.others = others
+        self._has_files = True  # with something that the next controller would lack
         self.epoch = metadata_log.next_epoch
         self.publisher = Publisher(metadata_log, self.epoch, self._brokers, self._chronicle, faults)
         self._changes = BrokerChanges(metadata_log, self.publisher, lambda: self.config, faults)
@@ -175,16 +183,37 @@ class ActiveController:
         """Speak with brokers, which come to this address. All have a lease from now on to do so."""
         self.address = address
         self._started = self._balanced = self._loop.time()
+        self._share_files()
         self._tick_later()
+
+    def _share_files(self) -> None:
+        """Have in the log what else another controller would lack. If that cannot be, it is tried again."""
+        if not self._has_files or self.decided.level < SHARED:
+            return
+        try:
+            self.publisher.commit(self._from_files(self.decided))
+        except (OSError, NotControllerError) as error:
+            log.warning("what is in files beside the metadata log is not in it yet: %s", error)
+        else:
+            self._has_files = False
 
     def register_controller(self, controller: ControllerInfo) -> None:
         """One of the controllers is here now. If that cannot be recorded, it says so again."""
         if self.decided.level < QUORUM or self.decided.controllers.get(controller.id) == controller:
             return
+        if controller.directory not in self.decided.barred:
+            self._record(RegisterControllerRecord(controller))
+
+    def unregister_controller(self, controller: ControllerInfo) -> None:
+        """One of the controllers is gone. If that cannot be recorded, it is found again."""
+        if self.decided.level >= SHARED and self.decided.controllers.get(controller.id) == controller:
+            self._record(UnregisterControllerRecord(controller.id, controller.directory, barred=False))
+
+    def _record(self, record: RegisterControllerRecord | UnregisterControllerRecord) -> None:
         try:
-            self.publisher.commit([RegisterControllerRecord(controller)])
+            self.publisher.commit([record])
         except (OSError, NotControllerError) as error:
-            log.warning("controller %d cannot be registered: %s", controller.id, error)
+            log.warning("%s cannot be recorded: %s", record, error)
 
     def expect(self, broker_ids: list[int]) -> None:
         """Count these brokers as the cluster's, but for those that were removed.
@@ -219,8 +248,12 @@ class ActiveController:
             self._launcher.kill_broker(broker_id)
 
     def _settled(self) -> bool:
-        """True if all brokers have registered with this controller, or had a lease for it."""
-        return self._starts.wanted <= self._brokers.keys() or self._loop.time() - self._started > self._lease
+        """True if all brokers have registered with this controller, or had a lease for it.
+
+        Those count that the metadata has: a controller that takes over knows of them before it is told what to expect.
+        """
+        awaited = self._starts.wanted | self.decided.brokers.keys()
+        return awaited <= self._brokers.keys() or self._loop.time() - self._started > self._lease
 
     @property
     def over(self) -> bool:
@@ -438,6 +471,7 @@ class ActiveController:
                 log.warning("broker %d has not registered within a lease", broker_id, extra=about(broker=broker_id))
                 self._deaths.settled(broker_id)
                 self._broker_lost(broker_id)
+        self._share_files()
         self.replacing.tick()
         self.removing.tick()
         self.draining.tick()
@@ -486,6 +520,8 @@ class ActiveController:
         """The cluster as the controller knows it, broker by broker."""
         here = replace(self._process, monitor=self.monitoring.status)
         told_of = (self._launcher.node_of, self.removing.status, self.draining.until)
+        nodes = quorum_nodes(self.others.nodes(), self.metadata, self._environment.clock.wall_ms())
+        here = replace(here, controllers=controllers_of(nodes, self.decided.version))
         return cluster_status(here, self.metadata, self._brokers, *told_of)
 
     def absence(self, broker_id: int) -> Absence | None:
@@ -494,7 +530,8 @@ class ActiveController:
 
     def quorum(self, now_ms: int) -> Quorum:
         """The end of the metadata log, and the version that each registered broker has. `now_ms` is wall time."""
-        return described_quorum(self.metadata, self._brokers, self.address, self._loop.time(), now_ms)
+        about_log = (self.decided.version, self.others.nodes())
+        return described_quorum(self.metadata, self._brokers, self.address, self._loop.time(), now_ms, *about_log)
 
     def ready(self, these: Sequence[int] | None = None) -> bool:
         """True if these brokers, or all that are expected, are registered and know of one another."""

@@ -24,6 +24,7 @@ from actors.broker.spec import BrokerSpec
 from actors.controller import first_users, new_secret, ray_head, settings_in_force
 from actors.controller.decisions.acls import locked_out
 from actors.controller.doors import DoorPlan, doors_of, plan_doors
+from actors.controller.from_files import records_of_files
 from actors.controller.homes import Homes, noted_in
 from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.pool_seals import PoolSeals
@@ -253,10 +254,16 @@ class Controller:
         if wrong is not None:
             metadata_log.close()
             raise ClusterError(wrong)
+        self._settings = settings_in_force.KeptSettings(folder, lambda: metadata_log.decided, self._commit)
+        if self._restarted and (changed := self._settings.kept()) is not None:
+            self._spec = spec = spec.with_settings(changed)  # the file may be of another time
         process = ClusterStatus("", 0, (), spec.name, spec.data_dir, os.getpid(), node_id)
         in_force = InForce(spec.of_controller, secrets)
         self._node = alone(
-            *(metadata_log, in_force, self._launcher, self._thread.loop), process=process, restarted=self._restarted
+            *(metadata_log, in_force, self._launcher, self._thread.loop),
+            process=process,
+            from_files=partial(records_of_files, folder),
+            restarted=self._restarted,
         )
         self._launcher.monitor = _monitor_of(spec)
         self._launcher.may_move = self._may_move
@@ -265,6 +272,8 @@ class Controller:
         noted = partial(self._ask, lambda: noted_in(metadata_log.decided))
         self._homes = Homes(spec.homes_file, noted, self._commit)
         self._port = self._thread.call(self._node.listen(self._address))
+        if not self._restarted:
+            self._settings.drop()
         self._pool_seals = PoolSeals(folder, lambda: metadata_log.decided.pools, self._server.publisher.commit)
         self._drain_look = DrainLook(self._launcher.nodes, told_draining_nodes, self._tell_drained)
         self._drain_look.start()
@@ -513,7 +522,7 @@ class Controller:
         if wrong is not None:
             raise ClusterError(wrong)
         with self._adding:
-            settings_in_force.keep(Path(spec.data_dir), changed)
+            self._settings.keep(changed)
             self._spec = spec
             self._ask(self._server.reconfigure, spec.of_controller)
             self._launcher.tell_otherwise(partial(_told, plans, spec))
@@ -521,12 +530,11 @@ class Controller:
 
     def restarted_all(self) -> None:
         """All brokers run with the settings that are in force. Raises OSError."""
-        folder = Path(self._spec.data_dir)
         with self._adding:
-            changed = settings_in_force.kept(folder)
+            changed = self._settings.kept()
             if changed is not None:
                 changed = changed.taken_everywhere()
-                settings_in_force.keep(folder, changed)
+                self._settings.keep(changed)
                 self._spec = self._spec.with_settings(changed)
                 self._ask(self._server.reconfigure, self._spec.of_controller)
                 self._launcher.monitor = _monitor_of(self._spec)

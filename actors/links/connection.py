@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, cast
 
 from actors.links import control, proof, replication
@@ -300,3 +300,10 @@ class ControlProtocol(asyncio.Protocol):
         self._closed = True
         if self.transport is not None:
             self.transport.abort()
+
+
+def hang_up_on_strangers(connections: Iterable[ControlProtocol], secrets: Secrets) -> None:
+    """Close those that were opened by a secret which is not valid any more. A peer with a valid one connects again."""
+    for protocol in list(connections):
+        if protocol.proved_by not in secrets.known:
+            protocol.close()

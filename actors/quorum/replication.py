@@ -23,6 +23,7 @@ _SILENT_ROUNDS: Final = 20
 _SNAPSHOT_ROUNDS: Final = 4
 _SNAPSHOT_ROUNDS_MAX: Final = 32
 """A snapshot that is not acknowledged is sent again after so many rounds, and each time after twice as many."""
+_LONG_AGO: Final = (-math.inf, 0)
 _EMPTY: Final = (0, 0)
 """The end of an empty log, which is the beginning of every log."""
 
@@ -40,6 +41,8 @@ class Follower:
     """The beginning of the last round that it has answered."""
     waiting: bool = False
     """True while an answer is awaited. It is sent no more entries meanwhile, but all of them in the next round."""
+    caught_up_at: float = -math.inf
+    """The beginning of the last round that it has answered with all that the log had then."""
     snapshot_at: int = 0
     """The round from which on it may be sent a snapshot, if it needs one. Until then a former one may be on its way."""
     snapshot_rounds: int = _SNAPSHOT_ROUNDS
@@ -65,7 +68,7 @@ class Leading:
         self._tuning = tuning
         self._since = now
         self.round = 0
-        self._began: dict[int, float] = {}
+        self._began: dict[int, tuple[float, int]] = {}  # by round: when, and where the log ended
         self._next_round_at = now
         self.followers = {me: Follower(log.last_index + 1, 0, acked_at=math.inf)}
         for voter in log.voters:
@@ -90,7 +93,7 @@ class Leading:
     def begin_round(self, now: float) -> None:
         """From now on, answers prove that a follower has heard this leader since now."""
         self.round += 1
-        self._began[self.round] = now
+        self._began[self.round] = (now, self._log.last_index)
         self._began.pop(self.round - _SILENT_ROUNDS, None)
         self._next_round_at = now + self._tuning.heartbeat_s
         for each in self.others:
@@ -129,7 +132,8 @@ class Leading:
             return
         follower.waiting = False
         follower.heard_round = max(follower.heard_round, answer.round)
-        follower.acked_at = max(follower.acked_at, self._began.get(answer.round, -math.inf))
+        began, end = self._began.get(answer.round, _LONG_AGO)
+        follower.acked_at = max(follower.acked_at, began)
         if isinstance(answer, Taken):
             follower.has_snapshot()
         if isinstance(answer, Taken) or answer.matched:
@@ -137,6 +141,8 @@ class Leading:
             follower.next = follower.matched + 1
         elif answer.index >= follower.matched:
             follower.next = answer.index + 1
+        if follower.matched >= end:
+            follower.caught_up_at = max(follower.caught_up_at, began)
 
     def to_commit(self) -> int:
         """The index up to which entries have committed, by what is acknowledged: a majority has them, synced.

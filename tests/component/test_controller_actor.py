@@ -21,11 +21,13 @@ from actors.controller import settings_in_force
 from actors.controller.active import ActiveController
 from actors.controller.actor import Controller, ControllerSpec, ControllerStart
 from actors.controller.launcher import RayLauncher
+from actors.controller.pool_seals import POOLS_KEY
 from actors.controller.settings_in_force import Changed
 from actors.links.secret import Secrets
 from actors.links.versions import OWN, Spoken, VersionError
 from actors.monitor.spec import MonitorSpec
 from actors.runtime.logs import LogPlace
+from actors.runtime.private import write_private
 from actors.runtime.process import code_version
 from actors.runtime.ray_connection import ClusterError
 from actors.security.tls import TlsError
@@ -808,6 +810,35 @@ def test_links_do_not_change_to_certificates_that_the_controller_cannot_read(
     assert controller._server.config.link_security is LinkSecurity.PROOF
     assert settings_in_force.kept(tmp_path) == Changed(files)
     end(controller)
+
+
+@pytest.mark.conformance("N-C-07")
+def test_changed_settings_are_found_in_the_log_until_the_cluster_is_started_as_a_whole(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any]
+) -> None:
+    write_private(tmp_path / POOLS_KEY, bytes(range(32)).hex())
+
+    def partitions(controller: Any) -> tuple[int, bytes]:
+        found = controller._server.config.integer("num.partitions"), controller._server.decided.pools.key
+        end(controller)
+        return found
+
+    first = made()
+    first.reconfigure(Changed({"num.partitions": "3"}))
+    end(first)
+    (tmp_path / POOLS_KEY).unlink()
+    ray.restarted = True
+    for stale in (None, Changed({"num.partitions": "7"})):
+        settings_in_force.drop(tmp_path)
+        if stale is not None:
+            settings_in_force.keep(tmp_path, stale)
+        again = made()
+        assert again.in_force()[0].config == {"num.partitions": "3"}
+        assert partitions(again) == (3, bytes(range(32))), "what is in the log counts, and not a file of another time"
+    ray.restarted = False
+    assert partitions(made()) == (1, bytes(range(32)))
+    ray.restarted = True
+    assert partitions(made()) == (1, bytes(range(32)))
 
 
 def test_a_change_after_which_nobody_may_do_anything_is_refused(

@@ -19,7 +19,7 @@ import pytest
 
 from actors.broker.actor import Broker, own_secrets
 from actors.broker.spec import BrokerSpec, BrokerStart, StartError
-from actors.controller.pool_seals import POOLS_KEY, seal_of_pool
+from actors.controller.pool_seals import POOLS_KEY, key_in, seal_of_pool
 from actors.controller.preparation import prepare_folder, socket_dir
 from actors.links.secret import Marks, Secrets, mark, next_of, previous_of, read_secret
 from actors.links.versions import OWN
@@ -75,10 +75,10 @@ def test_each_cluster_seals_what_is_deployed_on_it_with_a_key_of_its_own(tmp_pat
         prepare_folder(folder)
     assert mode(folders[0] / POOLS_KEY) == 0o600
     versions = [SealedVersion("one", number, b"digest") for number in (1, 2)]
-    seals = [seal_of_pool(folder, "p", version) for folder in folders for version in versions]
+    seals = [seal_of_pool(key_in(folder), "p", version) for folder in folders for version in versions]
     assert len(set(seals)) == 4
     prepare_folder(folders[0])
-    assert seal_of_pool(folders[0], "p", versions[0]) == seals[0], "also after another start"
+    assert seal_of_pool(key_in(folders[0]), "p", versions[0]) == seals[0], "also after another start"
 
 
 @pytest.mark.conformance("XE-20")

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from actors.links.acceptance import listen_for_links
 from actors.links.codec import NotSpokenError
-from actors.links.connection import ControlProtocol, Message, dial
+from actors.links.connection import ControlProtocol, Message, dial, hang_up_on_strangers
 from actors.links.replication import (
     Acks,
     FollowerHello,
@@ -327,10 +327,7 @@ class FollowerListener:
 
     def hang_up_on_strangers(self) -> None:
         """Close connections by a secret that is valid no longer. A peer that knows the valid one connects again."""
-        known = self._secrets().known
-        for protocol in list(self._protocols):
-            if protocol.proved_by not in known:
-                protocol.close()
+        hang_up_on_strangers(self._protocols, self._secrets())
 
     def close(self) -> None:
         """Stop listening and close all connections, also those whose other end has not proved itself."""
