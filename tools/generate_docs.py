@@ -150,8 +150,8 @@ _TOOL_DIFFERENCES = [
     ),
     (
         "`kafka-metadata-quorum`",
-        "one voter, 3000, and every broker observes; no directory ids",
-        "the controller is no broker and there is one of it",
+        "one voter, 3000, without a directory id, and every broker observes",
+        "controllers are no brokers: their ids begin at 3000; there is one of them",
     ),
     (
         "`kafka-features`",

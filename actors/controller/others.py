@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
-from actors.controller.metadata.quorum_log import NodeState
 from actors.links.secret import Marks
+from actors.quorum.log import VoterId
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A node of a quorum as its leader knows it: one that votes, or one that only follows.
+
+    `offset` is the number of records that its log has, 0 where that is not known. Ages are in seconds: since it was
+    last heard, and since it last had all; None means never.
+    """
+
+    node: VoterId
+    votes: bool
+    leads: bool
+    offset: int
+    heard_ago_s: float | None
+    caught_up_ago_s: float | None
 
 
 class Others(Protocol):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from actors.controller.metadata.quorum_log import NodeState
+from actors.controller.others import NodeState
 from actors.controller.sessions import Session
 from actors.links.operations import Observer, Quorum, QuorumNode, Shards
 from actors.links.removals import RemovalStatus

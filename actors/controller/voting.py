@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
 from actors.controller.acceptor import InForce
-from actors.controller.metadata.quorum_log import NodeState
+from actors.controller.others import NodeState
 from actors.links.calls import Calls
 from actors.links.codec import NotSpokenError
 from actors.links.connection import ControlProtocol, Message, hang_up_on_strangers, reach_controller

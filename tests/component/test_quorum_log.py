@@ -15,8 +15,9 @@ from actors.controller.metadata.commits import Commit, NotControllerError
 from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.frames import Content, Entry, packed
 from actors.controller.metadata.log import MetadataLog
-from actors.controller.metadata.quorum_log import NodeState, QuorumLog, found, new_cluster
+from actors.controller.metadata.quorum_log import QuorumLog, found, new_cluster
 from actors.controller.metadata.voter_file import open_voter_file
+from actors.controller.others import NodeState
 from actors.log.files import FileWriter
 from actors.quorum.durable import State
 from actors.quorum.elections import Tuning

@@ -6,7 +6,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from actors import __version__
@@ -15,6 +14,7 @@ from actors.controller.metadata.commits import Commit, DecidedMetadata, NotContr
 from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.log import Failure, Snapshots, way_out
 from actors.controller.metadata.voter_file import VoterFile
+from actors.controller.others import NodeState
 from actors.quorum.durable import Piece, State
 from actors.quorum.effects import BecameLeader, Committed, Effect, Persist, Resigned, Restored, Send
 from actors.quorum.elections import Tuning
@@ -38,22 +38,6 @@ from placement.records import (
 _LAYOUT: Final = VERSIONED
 """Entries and images have the layout of this level, which has been the same since."""
 _FIRST: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class NodeState:
-    """A node of a quorum as its leader knows it: one that votes, or one that only follows.
-
-    `offset` is the number of records that its log has, 0 where that is not known. Ages are in seconds: since it was
-    last heard, and since it last had all; None means never.
-    """
-
-    node: VoterId
-    votes: bool
-    leads: bool
-    offset: int
-    heard_ago_s: float | None
-    caught_up_ago_s: float | None
 
 
 def new_cluster() -> MetadataImage:
