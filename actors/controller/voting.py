@@ -119,7 +119,8 @@ class Voting:
         self._address: tuple[str, int] = ("", 0)
         self._links: dict[int, _Link] = {}
         self._dialled: set[ControlProtocol] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._due = math.inf  # the time of the timer: one whose time has come already need not know it
         self._told_at = -math.inf
         self._closed = False
 
@@ -226,10 +227,11 @@ class Voting:
     def _wait(self) -> None:
         """Have the log called when its time comes. A call that comes too early does no harm."""
         due = self._log().deadline() + _TICK_SECONDS
-        if self._timer is not None and self._timer.when() <= due:
+        if self._timer is not None and self._due <= due:
             return
         if self._timer is not None:
             self._timer.cancel()
+        self._due = due
         self._timer = None if math.isinf(due) else self._loop.call_at(due, self._on_time)
 
     def _on_time(self) -> None:

@@ -30,8 +30,9 @@ _SETTINGS = {"broker.session.timeout.ms": "60000", "coterie.monitor": "false"}
 class Controllers:
     """The nodes by their ids. One that does not run is not here."""
 
-    def __init__(self, path: Path, numbers: Sequence[int]) -> None:
+    def __init__(self, path: Path, numbers: Sequence[int], election_s: float) -> None:
         self.path = path
+        self._election_s = election_s
         self.numbers = numbers
         self.nodes: dict[int, ControllerNode] = {}
         self.logs: dict[int, QuorumLog] = {}
@@ -60,7 +61,7 @@ class Controllers:
             learn=lambda marks: node.learn(marks),
         )
         log = QuorumLog(
-            *(file, number, Tuning(lambda: REAL.chance.uniform(0, 1)), time.monotonic, voting.send),
+            *(file, number, Tuning(lambda: REAL.chance.uniform(0, 1), self._election_s), time.monotonic, voting.send),
             changed=lambda: _soon(loop, node),
             peers=self.numbers,
         )
@@ -117,8 +118,11 @@ def _soon(loop: asyncio.AbstractEventLoop, node: ControllerNode) -> None:
 
 
 @asynccontextmanager
-async def controllers(path: Path, numbers: Sequence[int] = (0, 1, 2)) -> AsyncIterator[Controllers]:
-    world = Controllers(path, numbers)
+async def controllers(
+    path: Path, numbers: Sequence[int] = (0, 1, 2), election_s: float = 1.0
+) -> AsyncIterator[Controllers]:
+    """Three that run and have a vote. With a longer election timeout, one leads on though the machine is busy."""
+    world = Controllers(path, numbers, election_s)
     try:
         for number in numbers:
             await world.start(number)
