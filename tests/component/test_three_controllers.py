@@ -97,7 +97,7 @@ async def test_all_come_back_at_other_ports(tmp_path: Path) -> None:
 
 
 async def test_without_a_majority_nothing_commits_and_nobody_is_the_controller(tmp_path: Path) -> None:
-    async with controllers(tmp_path) as world:
+    async with controllers(tmp_path, election_s=_CALM_S) as world:
         await commit(world, "1")
         leader = await world.led()
         server = server_of(world, leader)

@@ -74,7 +74,7 @@ class Faults:
         if world.scenario.drains_nodes:
             self._kinds += [world.drains.node_is_drained] * 12
         if world.cluster.controllers:
-            self._kinds += [self.controllers_part] * 3
+            self._kinds += [self.controllers_part] * 3 + world.changes_of_voters.kinds()
         if world.scenario.changes_topics:
             topics = Topics(world)
             self._kinds += [topics.topic_grows, topics.topic_comes_or_goes] * 2

@@ -9,6 +9,7 @@ from actors.controller.active import ActiveController
 from actors.controller.metadata.commits import Commit
 from actors.controller.metadata.quorum_log import QuorumLog
 from actors.links.control import Confirmed
+from placement.metadata import ClusterMetadata
 from placement.records import Record
 
 Changes = list[tuple[Any, str, Any]]
@@ -68,3 +69,9 @@ def next_controller_forgets_what_it_had_not_heard_to_be_committed() -> Changes:
         product(log, entries)
 
     return [(QuorumLog, "_decide", _decide)]
+
+
+@bug
+def removed_controller_comes_back() -> Changes:
+    """Nobody remembers that a controller was removed: as one of those that are wanted it gets a vote again."""
+    return [(ClusterMetadata, "_set_barred", lambda metadata, directory, barred: None)]
