@@ -141,6 +141,7 @@ async def test_all_go_by_changed_settings_and_by_those_of_their_start_again(
         await world.led()
         await world.start(leader)
         await until(lambda: partitions(leader) == 8, what="taken after a start")
+        assert world.metadata(leader).settings == ClusterSettings({"num.partitions": "8"})
 
 
 async def commits(world: Controllers, name: str) -> None:
