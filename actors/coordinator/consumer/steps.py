@@ -107,5 +107,5 @@ def move(
         yield
     if made is not None and made is not current:
         draft.write(CurrentAssignment(draft.group_id, member_id, made))
-        draft.work += held // 2  # what it gives up costs as much as what it gets
+        draft.work += held // 2  # to give something up costs as much as to get it
     return made
