@@ -78,10 +78,10 @@ def start_embedded(
     said if they are not. Its session is in `folder` (None: in a new one). `options` are ray.init's. Raises ClusterError
     if Ray does not start.
     """
-    protect(token)
     _warn_of_taken()
     for started in itertools.count(1):
         try:
+            protect(token)  # each time: the end of a Ray that failed to start has forgotten it
             _start(environment, words, warm, log, folder, options)
             return
         except _BadLuckError:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -67,7 +68,15 @@ def job_server() -> Iterator[dict[str, Any]]:
     ):  # a short path: it has Unix sockets
         patch.setenv("PYTHONPATH", str(JOB_SERVER), prepend=os.pathsep)  # for the processes that Ray starts
         patch.setattr(sys, "path", [*sys.path, str(JOB_SERVER)])  # and for this one, which checks that all is there
+        before = set(sys.modules)
         yield {"include_dashboard": True, "dashboard_host": "127.0.0.1", "folder": Path(folder)}
+        for name in set(sys.modules) - before:
+            if name.startswith("ray.dashboard.") or _is_below(sys.modules[name], JOB_SERVER):
+                del sys.modules[name]  # else the next Ray of this process finds all there, and its agents find nothing
+
+
+def _is_below(module: ModuleType, folder: Path) -> bool:
+    return str(getattr(module, "__file__", None) or "").startswith(f"{folder}{os.sep}")
 
 
 @pytest.fixture(scope="package")

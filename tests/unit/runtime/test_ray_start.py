@@ -63,6 +63,23 @@ def test_a_ray_whose_port_was_taken_meanwhile_or_that_was_slow_is_started_again(
     assert not outcomes
 
 
+def test_a_ray_that_is_started_again_asks_for_the_same_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second start had the token in the user's home, which no command on the cluster's data directory gave."""
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
+    asked: list[str | None] = []
+
+    def init(**options: object) -> None:
+        asked.append(os.environ.get("RAY_AUTH_TOKEN_PATH"))
+        if len(asked) == 1:
+            raise Exception(SLOW)
+
+    monkeypatch.setattr(ray, "init", init)
+    ray_runtime.start_embedded(tmp_path / "ray-token", folder=tmp_path)
+    ray_runtime.end()
+    assert asked == [str(tmp_path / "ray-token")] * 2
+
+
 def test_another_failure_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     tried: list[object] = []
