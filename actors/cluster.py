@@ -28,8 +28,8 @@ from actors.controller.by_name import (
     start_controller,
     why_not,
 )
-from actors.controller.doors import plan_doors, refuse_open
 from actors.controller.held_data import HeldData, folder_of
+from actors.controller.listeners import plan_listeners, refuse_open
 from actors.controller.preparation import (
     check_ports,
     effective_config,
@@ -134,26 +134,26 @@ class Cluster:
         settings, notes = effective_config(given, brokers)
         users = first_users.made(add_scram, REAL.chance, ask_password)
         parsed = BrokerConfig.from_mapping(settings)
-        doors = plan_doors(parsed, bind, port)
+        listeners = plan_listeners(parsed, bind, port)
         if not insecure:
-            refuse_open(doors)
-        warn_if_open(doors, parsed)
+            refuse_open(listeners)
+        warn_if_open(listeners, parsed)
         data = HeldData(
             Path(data_dir or tempfile.mkdtemp(prefix="coterie-")),
             settings.get("coterie.secret.file"),
-            Protection.of(doors, parsed),
+            Protection.of(listeners, parsed),
             embedded=embedded and not ray.is_initialized(),
             insecure=insecure,
         )
         folder, owns_ray = data.folder, False
         try:
-            check_ports(doors, brokers, folder, here=bind is not None)
+            check_ports(listeners, brokers, folder, here=bind is not None)
             administrator = Administrator(data.place, REAL.chance) if secure else None
             leave_users(folder, users, administrator, REAL.chance)
             forks = parsed.text("coterie.actor.start") == "fork"
             owns_ray = joined(ray_address, folder, may_start=True, warm=WARM if forks else None)
             if not insecure:
-                refuse_open(doors, {node.address for node in alive_nodes()})
+                refuse_open(listeners, {node.address for node in alive_nodes()})
             notes += settings_in_force.forgotten(folder, settings)
             head = HeadLook() if not owns_ray or ray_address is not None else None  # of a Ray that is not ours
             controller, addresses = start_controller(name, folder, data.secret, bind, brokers, port, settings)

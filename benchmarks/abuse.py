@@ -91,14 +91,14 @@ class _Target:
     def memory_mib(self) -> float:
         return float(psutil.Process(self.status()["pid"]).memory_full_info().pss / 2**20)
 
-    def strangers(self) -> int:
+    def unauthenticated(self) -> int:
         _, encrypted = self.status()["load"]["listeners"]
         return int(encrypted["handshaking"] + encrypted["authenticating"] + encrypted["failed"])
 
-    def await_no_strangers(self) -> None:
+    def await_none_unauthenticated(self) -> None:
         deadline = time.monotonic() + 60
-        while self.strangers():
-            assert time.monotonic() < deadline, "strangers stay"
+        while self.unauthenticated():
+            assert time.monotonic() < deadline, "unauthenticated connections stay"
             time.sleep(0.2)
 
     def log_lines(self) -> int:
@@ -107,7 +107,7 @@ class _Target:
 
 
 def run(figures: Figures, pace: Pace) -> None:
-    """One broker with strangers at its door, one with hostile batches, then three with strangers at their links."""
+    """One broker full of unauthenticated connections, one with hostile batches, then three with full links."""
     with _one_broker() as target:
         figures.only_ours(CALM, _worst_beat_ms(target.beats, None))
         # All that is made at the first use is made by this.
@@ -131,7 +131,7 @@ def _logins(figures: Figures, target: _Target, mechanism: str, what: str, count:
     attacker = _attack(ATTACKERS, "logins", str(target.port), target.cafile, mechanism, str(count), "100")
     figures.only_ours(BEATS + what, _worst_beat_ms(target.beats, attacker))
     note(f"{_said(attacker)} of {count} were told that the login failed")
-    target.await_no_strangers()
+    target.await_none_unauthenticated()
     figures.only_ours(MEMORY + what, target.memory_mib() - before)
     figures.only_ours(LINES + mechanism, target.log_lines() - lines)
     asyncio.run(good_login_ms(target.port, target.cafile))  # the account is not locked
@@ -141,20 +141,20 @@ def _kept(figures: Figures, target: _Target, kind: str, what: str, count: int) -
     before = target.memory_mib()
     attacker = _attack(ATTACKERS, "keep", str(target.port), target.cafile, kind, str(count), str(STAY_S))
     deadline = time.monotonic() + 60
-    while target.strangers() < count * 0.95:
-        assert time.monotonic() < deadline, "strangers do not come"
+    while target.unauthenticated() < count * 0.95:
+        assert time.monotonic() < deadline, "unauthenticated connections do not come"
     figures.only_ours(GOOD_LOGIN + what, asyncio.run(good_login_ms(target.port, target.cafile)))
     figures.only_ours(MEMORY + what, target.memory_mib() - before)
     figures.only_ours(BEATS + what, _worst_beat_ms(target.beats, attacker))
     _said(attacker)
-    target.await_no_strangers()
+    target.await_none_unauthenticated()
 
 
 def _soak(figures: Figures, target: _Target, reset: str, what: str, count: int) -> None:
     before = target.memory_mib()
     attacker = _attack(ATTACKERS, "short", str(target.port), target.cafile, str(count), "100", reset)
     assert int(_said(attacker)) == count
-    target.await_no_strangers()
+    target.await_none_unauthenticated()
     figures.only_ours(MEMORY + what, target.memory_mib() - before)
 
 

@@ -18,7 +18,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from actors.broker.users import StoredUsers
+from actors.broker.entrance.users import StoredUsers
 from actors.security.scram import ScramClient, ScramMechanism
 from actors.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from placement.metadata import ClusterMetadata

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from actors.members.autoscale import Autoscale
     from actors.members.deployment.deployed import DeployedPool
     from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
-    from actors.members.handling.context import Context
     from actors.members.logs.journal import MemberLine
     from actors.members.pool import ConsumerPool, PoolError, SizeChange
-    from actors.members.ray_data import GroupRead, read_group
-    from actors.members.ray_follow import BatchNotReadError, GroupFollow
-    from actors.members.slots import MemberStatus
+    from actors.members.pools.handling.context import Context
+    from actors.members.pools.status import MemberStatus
+    from actors.members.ranges.ray_data import GroupRead, read_group
+    from actors.members.ranges.ray_follow import BatchNotReadError, GroupFollow
     from actors.security.acl import Acl, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
     from actors.wire.config_resources import ConfigResourceType
     from coterie import testing
@@ -149,10 +149,10 @@ _HOMES = {
     "actors.members.deployment.description": ["PoolDescription", "PoolState", "RolloutStatus"],
     "actors.members.logs.journal": ["MemberLine"],
     "actors.members.pool": ["ConsumerPool", "PoolError", "SizeChange"],
-    "actors.members.handling.context": ["Context"],
-    "actors.members.ray_data": ["GroupRead", "read_group"],
-    "actors.members.ray_follow": ["BatchNotReadError", "GroupFollow"],
-    "actors.members.slots": ["MemberStatus"],
+    "actors.members.pools.handling.context": ["Context"],
+    "actors.members.ranges.ray_data": ["GroupRead", "read_group"],
+    "actors.members.ranges.ray_follow": ["BatchNotReadError", "GroupFollow"],
+    "actors.members.pools.status": ["MemberStatus"],
     "actors.security.acl": [
         "Acl",
         "AclFilter",

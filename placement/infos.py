@@ -140,6 +140,26 @@ class ControllerInfo:
     level: int
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """The settings that the cluster's processes are started with, as changed while it runs.
+
+    `transition` holds over `config` until the next change: for what not all brokers can begin at the same time. Until
+    `everywhere`, some brokers may run with settings from before; `former` are those by which a controller must go until
+    then.
+    """
+
+    config: Mapping[str, str]
+    transition: Mapping[str, str] = field(default_factory=dict)
+    everywhere: bool = False
+    former: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def of_controller(self) -> dict[str, str]:
+        """The settings that a controller goes by."""
+        return {**self.config, **self.transition, **self.former}
+
+
 def was_removed(broker_id: int) -> str:
     """The reason for refusing a process that calls itself this broker."""
     return f"broker {broker_id} was removed from the cluster, and its id is never used again"

@@ -22,6 +22,7 @@ from placement.infos import POOLS_TOPIC as POOLS_TOPIC
 from placement.infos import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
 from placement.infos import AclRow as AclRow
 from placement.infos import BrokerInfo as BrokerInfo
+from placement.infos import ClusterSettings as ClusterSettings
 from placement.infos import ControllerInfo as ControllerInfo
 from placement.infos import Directory as Directory
 from placement.infos import Endpoint as Endpoint
@@ -44,6 +45,7 @@ from placement.records import (
     BrokerRemovalRecord,
     ClientQuotaRecord,
     ClusterRecord,
+    ClusterSettingsRecord,
     ClusterWideRecord,
     ControllerEpochRecord,
     FeatureLevelRecord,
@@ -64,11 +66,12 @@ from placement.records import (
     TopicConfigsRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
     UserScramCredentialRecord,
     read_image,
     write_image,
 )
-from placement.sealed_pools import PoolRecord, SealedPools
+from placement.sealed_pools import PoolRecord, PoolsKeyRecord, SealedPools
 
 _OF_CLUSTER, _OF_TOPICS = get_args(ClusterWideRecord), get_args(AnyTopicRecord)
 _OF_SECURITY, _OF_POOLS = get_args(SecurityRecord), get_args(PoolRecord)
@@ -83,6 +86,10 @@ class ClusterMetadata:
     version: int = 0
     controllers: dict[int, ControllerInfo] = field(default_factory=dict)
     """Those that have told where they are, by id."""
+    barred: frozenset[str] = frozenset()
+    """The directories of controllers that were removed by a person's word: these do not come again by themselves."""
+    settings: ClusterSettings | None = None
+    """The settings as changed while the cluster runs; None: those of its start. Only controllers ask."""
     brokers: dict[int, BrokerInfo] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     directories: dict[int, Directory] = field(default_factory=dict)
@@ -166,6 +173,11 @@ class ClusterMetadata:
                 self.controller_epoch, self.release = epoch, release
             case RegisterControllerRecord(controller):
                 self.controllers[controller.id] = controller
+            case UnregisterControllerRecord(controller_id, directory, barred):
+                self._unregister_controller(controller_id, directory)
+                self._set_barred(directory, barred)
+            case ClusterSettingsRecord(settings):
+                self.settings = settings
             case FeatureLevelRecord(name, level):
                 self.features[name] = level
             case BrokerRecord(broker):
@@ -226,6 +238,14 @@ class ClusterMetadata:
                 self._set_quota(entity, key, None)
             case _:
                 assert_never(record)
+
+    def _unregister_controller(self, controller_id: int, directory: str) -> None:
+        known = self.controllers.get(controller_id)
+        if known is not None and known.directory == directory:
+            del self.controllers[controller_id]
+
+    def _set_barred(self, directory: str, barred: bool) -> None:
+        self.barred = self.barred | {directory} if barred else self.barred - {directory}
 
     def _set_removal(self, broker_id: int, removal: Removal | None) -> None:
         if removal is not None:
@@ -332,6 +352,8 @@ class ClusterMetadata:
             removed=tuple(sorted(self.removed)),
             controllers=tuple(self.controllers.values()),
             homes=tuple(BrokerHomeRecord(*each) for each in self.homes.items()),
+            barred=tuple(sorted(self.barred)),
+            settings=self.settings,
         )
         if not self.whole:
             return made
@@ -364,6 +386,8 @@ class ClusterMetadata:
             removed=frozenset(image.removed),
             controllers={each.id: each for each in image.controllers},
             homes={each.broker_id: each.home for each in image.homes},
+            barred=frozenset(image.barred),
+            settings=image.settings,
             names={topic.id: topic.name for topic in image.topics},
             scram_secret=image.scram_secret,
             features=dict(image.features),
@@ -377,8 +401,9 @@ class ClusterMetadata:
         return made
 
     def to_wire(self) -> list[Any]:
-        """The image as msgpack takes it."""
-        return write_image(self.image())
+        """The image as msgpack takes it, for brokers and the Monitor: without the key of pools' seals."""
+        image = self.image()
+        return write_image(replace(image, pools=tuple(x for x in image.pools if not isinstance(x, PoolsKeyRecord))))
 
     @classmethod
     def from_wire(cls, wire: list[Any]) -> ClusterMetadata:

@@ -26,6 +26,7 @@ from placement.arrays import IN_PLACE, ArrayError, Arrays
 from placement.infos import (
     AclRow,
     BrokerInfo,
+    ClusterSettings,
     ControllerInfo,
     Directory,
     Home,
@@ -39,13 +40,16 @@ from placement.sealed_pools import PoolRecord
 
 METADATA_VERSION: Final = "metadata.version"
 """The feature whose level says what may be written to the metadata log. Without a record of it the level is 1."""
-METADATA_LEVELS: Final = range(1, 6)
+METADATA_LEVELS: Final = range(1, 7)
 """1: layouts without versions. 2: records with versions, written as entries that have an epoch and an index.
 
 3: the ids of brokers' data directories, without which no broker can be replaced. 4: brokers that are removed.
 
 5: the log is the journal of a voter, which may be one of several (`actors.quorum`), and says where controllers
 and brokers' data are.
+
+6: what a controller had in files of its own (changed settings, the key of pools' seals) is in the log, where each
+controller of a quorum has it, and controllers are removed.
 """
 VERSIONED: Final = 2
 """The level from which on a record has its version with it."""
@@ -55,6 +59,8 @@ REMOVALS: Final = 4
 """The level from which on brokers can be removed: all brokers then know that they may be."""
 QUORUM: Final = 5
 """The level from which on the log is a voter's."""
+SHARED: Final = 6
+"""The level from which on no controller has anything in a file that the next one would lack."""
 
 
 class UnknownRecordError(CoterieError, ValueError):
@@ -94,6 +100,32 @@ class RegisterControllerRecord:
     VERSION: ClassVar = 0
 
     controller: Annotated[ControllerInfo, IN_PLACE]
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterControllerRecord:
+    """A controller with this directory is none of the cluster's: nobody looks for it.
+
+    `barred`: it was removed by a person's word. It is not registered and gets no vote by itself, until it is not barred
+    any more.
+    """
+
+    KIND: ClassVar = "unregister_controller"
+    VERSION: ClassVar = 0
+
+    controller_id: int
+    directory: str
+    barred: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettingsRecord:
+    """The settings that were changed while the cluster ran. None: those of its start hold."""
+
+    KIND: ClassVar = "cluster_settings"
+    VERSION: ClassVar = 0
+
+    settings: ClusterSettings | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +377,8 @@ ClusterWideRecord: TypeAlias = (
     ClusterRecord
     | ControllerEpochRecord
     | RegisterControllerRecord
+    | UnregisterControllerRecord
+    | ClusterSettingsRecord
     | FeatureLevelRecord
     | BrokerRecord
     | BrokerDirectoryRecord
@@ -405,6 +439,8 @@ class MetadataImage:
     removed: tuple[int, ...] = ()
     controllers: tuple[ControllerInfo, ...] = ()
     homes: tuple[BrokerHomeRecord, ...] = ()
+    barred: tuple[str, ...] = ()
+    settings: ClusterSettings | None = None
 
 
 def one_by_one(records: Iterable[Record]) -> Iterator[Record]:

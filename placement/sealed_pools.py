@@ -84,7 +84,17 @@ class PoolsSealedAnewRecord:
     VERSION: ClassVar = 0
 
 
-PoolRecord: TypeAlias = PoolSealedRecord | PoolStoppedRecord | PoolsSealedAnewRecord
+@dataclass(frozen=True, slots=True)
+class PoolsKeyRecord:
+    """The key of the seals on pools' versions. Only controllers have it."""
+
+    KIND: ClassVar = "pools_key"
+    VERSION: ClassVar = 0
+
+    key: bytes = field(repr=False)
+
+
+PoolRecord: TypeAlias = PoolSealedRecord | PoolStoppedRecord | PoolsSealedAnewRecord | PoolsKeyRecord
 
 
 @dataclass(slots=True)
@@ -94,6 +104,8 @@ class SealedPools:
     by_name: dict[str, SealedPool] = field(default_factory=dict)
     anew: bool = False
     """True once pools that were sealed without their names have been read: such seals are believed no longer."""
+    key: bytes = field(default=b"", repr=False)
+    """The key of the seals; empty if it is in a file of the controller's."""
 
     def apply(self, record: PoolRecord) -> None:
         """Apply a record."""
@@ -104,12 +116,18 @@ class SealedPools:
                 del self.by_name[name]
             case PoolsSealedAnewRecord():
                 self.anew = True
+            case PoolsKeyRecord(key):
+                self.key = key
 
     def records(self) -> tuple[PoolRecord, ...]:
         """All of it as records."""
-        sealed = (PoolSealedRecord(name, pool) for name, pool in self.by_name.items())
-        return (*sealed, PoolsSealedAnewRecord()) if self.anew else tuple(sealed)
+        records: list[PoolRecord] = [PoolSealedRecord(name, pool) for name, pool in self.by_name.items()]
+        if self.anew:
+            records.append(PoolsSealedAnewRecord())
+        if self.key:
+            records.append(PoolsKeyRecord(self.key))
+        return tuple(records)
 
     def copy(self) -> SealedPools:
         """The same, of which a change does not reach these."""
-        return SealedPools(dict(self.by_name), self.anew)
+        return SealedPools(dict(self.by_name), self.anew, self.key)

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from actors.client.records import OffsetRange
 from actors.members.autoscale import Autoscale, Load, Scaler
-from actors.members.load import Work
+from actors.members.workload import Work
 from actors.runtime.environment import REAL
 from spark_bridge.executor_changes import ExecutorFigures
 from spark_bridge.source import split_ranges

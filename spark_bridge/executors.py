@@ -30,11 +30,6 @@ def executor_count(spark: SparkSession) -> int:
     return len(infos) - 1  # the driver is listed, too
 
 
-def task_slots(spark: SparkSession) -> int:
-    """The number of tasks that can run at once, as far as Spark knows now; at least 1. Raises SessionError."""
-    return max(1, int(context_of(spark).defaultParallelism))
-
-
 def prepare(spark: SparkSession) -> int:
     """Check that the bridge can use this session, and return how many executors it has, at least 1.
 

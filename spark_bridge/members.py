@@ -23,8 +23,8 @@ from actors.client import Admin, TopicPartition
 from actors.client.config import consumer_config, security_settings
 from actors.client.errors import KafkaError
 from actors.links.member_process import kind_on_node
-from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
-from actors.members.range_member import RangeMember
+from actors.members.ranges.group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
+from actors.members.ranges.member import RangeMember
 from actors.runtime.logs import about
 from actors.runtime.process import check_same_version, code_version, last_line
 from placement.nodes import alive_nodes
@@ -43,7 +43,7 @@ _NOTHING = Holding("", -1, False, ())
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A partition of a batch: the member that holds it, its first offset, and the tenure."""
+    """A partition of a batch: the member that holds it, its first offset, and the fencing token."""
 
     member: int
     held: Held
@@ -53,7 +53,7 @@ class MemberStartError(CoterieError, RuntimeError):
     """A member of a query could not be started. The text is one line and says why."""
 
 
-class _Host(Protocol):
+class Host(Protocol):
     """One member, in an actor or in a thread. After its death it holds nothing."""
 
     def begin(self) -> Holding: ...
@@ -68,14 +68,14 @@ class GroupMember:
 
     def __init__(self, spec: RangeMemberSpec, version: str) -> None:
         check_same_version(version)
-        self._member = RangeMember(_told(spec, kind_on_node("spark", ray.get_runtime_context().get_node_id())))
+        self._member = RangeMember(_on_process(spec, kind_on_node("spark", ray.get_runtime_context().get_node_id())))
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the member."""
         return getattr(self._member, method)(*arguments)
 
 
-def _told(spec: RangeMemberSpec, process: str) -> RangeMemberSpec:
+def _on_process(spec: RangeMemberSpec, process: str) -> RangeMemberSpec:
     """The spec of a member that says this of its process."""
     return replace(spec, options={"group_member_process": process, **spec.options})
 
@@ -84,12 +84,16 @@ class _InThread:
     """A member in a thread of the driver. It ends with the driver."""
 
     def __init__(self, spec: RangeMemberSpec) -> None:
-        member = RangeMember(_told(spec, "spark"))
+        member = RangeMember(_on_process(spec, "spark"))
         self.begin, self.holding, self.finish = member.begin, member.holding, member.finish
         self._member = member
 
     def stop(self) -> None:
         self._member.stop(_STOP_SECONDS)
+
+
+def _in_thread(spec: RangeMemberSpec, _node_id: str | None) -> Host:
+    return _InThread(spec)
 
 
 class _OnRay:
@@ -165,16 +169,23 @@ class Members:
 
     They are placed on the Ray nodes `nodes` in turn; None makes them threads of this process. Their instance ids begin
     with `instance_prefix`. If the options have a `group_instance_id`, they begin with that, and the members stay in the
-    group when they stop. Raises ConfigurationError for options that a member cannot have.
+    group when they stop. `make` makes each, in place of a thread or of an actor on its node. Raises ConfigurationError
+    for options that a member cannot have.
     """
 
     def __init__(
-        self, spec: RangeMemberSpec, count: int, nodes: Sequence[str | None] | None, instance_prefix: str
+        self,
+        spec: RangeMemberSpec,
+        count: int,
+        nodes: Sequence[str | None] | None,
+        instance_prefix: str,
+        make: Callable[[RangeMemberSpec, str | None], Host] | None = None,
     ) -> None:
+        make = make or (_in_thread if nodes is None else _OnRay)
         self._spec = spec
         consumer_config(member_settings(spec))
         self._static: list[str] = []
-        self._hosts: list[_Host] = []
+        self._hosts: list[Host] = []
         self._stop_lock = threading.Lock()
         self._stopped = False
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="coterie-members")
@@ -188,7 +199,7 @@ class Members:
                 options["group_instance_id"] = re.sub(r"[^a-zA-Z0-9._-]", "_", name)
                 self._static.append(options["group_instance_id"])
             own = replace(spec, options=options)
-            self._hosts.append(_InThread(own) if nodes is None else _OnRay(own, nodes[number % len(nodes)]))
+            self._hosts.append(make(own, nodes[number % len(nodes)] if nodes else None))
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -213,7 +224,7 @@ class Members:
         done: list[dict[tuple[str, int], tuple[int, str]]] = [{} for _ in self._hosts]
         for partition, offset in until.items():
             share = shares[partition]
-            done[share.member][partition] = (offset, share.held.tenure)
+            done[share.member][partition] = (offset, share.held.fencing_token)
         counted = self._pool.map(lambda pair: pair[0].finish(pair[1]), zip(self._hosts, done, strict=True))
         return {(topic, partition) for some in counted for topic, partition in some}
 

@@ -52,7 +52,7 @@ class GroupCommits:
         self._not_before_s = 0.0
         self._pause_s = _FIRST_PAUSE_S
         self._fresh_until_s: float | None = None
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def want(self, offsets: Offsets, *, live: bool) -> None:
         """These are the group's offsets now. `live`: they are kept from expiring."""
@@ -109,15 +109,15 @@ class GroupCommits:
 
     def _tell(self, key: str, text: str) -> None:
         self.problem = f"group {self.group_id!r}: the progress of Spark is not committed: {text}"
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._logged:
+            self._logged.add(key)
             log.error("%s", self.problem, extra=about(group=self.group_id))
 
     def _is_well(self) -> None:
-        if self._told:
+        if self._logged:
             of_group = about(group=self.group_id)
             log.info("group %r: the progress of Spark is committed again", self.group_id, extra=of_group)
-        self._told.clear()
+        self._logged.clear()
         self.problem = None
 
 
@@ -127,7 +127,7 @@ def _may_succeed(error: KafkaError) -> bool:
 
 
 def _problem(tp: TopicPartition, error: KafkaError) -> tuple[str, str]:
-    """The name of a problem, by which it is told once, and the text."""
+    """The name of a problem, by which it is logged once, and the text."""
     if isinstance(error, _HAS_MEMBERS):
         return _MEMBERS, "it has members, so only they may commit: give the Spark queries a group of their own"
     if isinstance(error, UnknownTopicOrPartitionError):

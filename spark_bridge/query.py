@@ -15,13 +15,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from actors import CoterieError
 from actors.client import Consumer, TopicPartition
 from actors.client.errors import DataLossError, KafkaTimeoutError
 from actors.client.records import OffsetRange
-from actors.members.range_group import SeenTopics, limited, positions_and_ends
+from actors.members.ranges.group import SeenTopics, limited, positions_and_ends
 from actors.runtime import functions
 from actors.runtime.environment import REAL, Clock
 from actors.runtime.logs import about
@@ -42,9 +42,10 @@ Key = tuple[str, int]
 Goal = dict[tuple[Key, bytes], int]
 """The end offsets of the partitions that are to be read to their ends, by partition and topic id."""
 
+PATIENCE_SECONDS: Final = 5.0
+"""So long a stop waits for members that wait for a broker or a rebalance."""
 _IDLE_SECONDS = 0.1  # between two looks for new records, when there were none
 _CANCEL_SECONDS = 0.5
-_PATIENCE_SECONDS = 5.0  # a stop waits so long for members that wait for a broker or a rebalance
 _RECENT = 100  # progresses kept, as in Spark's spark.sql.streaming.numRecentProgressUpdates
 
 
@@ -77,6 +78,7 @@ class GroupQuery:
         run_id: str,
         scaling: ExecutorScaling | None = None,
         clock: Clock = REAL.clock,
+        patience_s: float = PATIENCE_SECONDS,
     ) -> None:
         from pyspark import InheritableThread
 
@@ -84,7 +86,7 @@ class GroupQuery:
         self.id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"coterie:{plan.group_id}"))
         self.run_id = run_id
         self._spark, self._plan, self._members, self._client = spark, plan, members, client
-        self._scaling, self._clock = scaling, clock
+        self._scaling, self._clock, self._patience_s = scaling, clock, patience_s
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._exception: BaseException | None = None
@@ -156,7 +158,7 @@ class GroupQuery:
         self._client.wakeup()
         if threading.current_thread() is self._thread:
             return  # a batch function stops its own query
-        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
+        deadline = self._clock.monotonic() + self._patience_s
         while not self._ended.is_set():
             with contextlib.suppress(Exception):  # the session may have been stopped first
                 self._spark.sparkContext.cancelJobGroup(self.run_id)  # again: the function may begin another job
@@ -279,8 +281,8 @@ class GroupQuery:
         return counted
 
     def _still_held(self, shares: Mapping[Key, Share]) -> frozenset[Key]:
-        tenures = {held.tenure for holding in self._members.holding() for held in holding.partitions}
-        return frozenset(key for key, share in shares.items() if share.held.tenure in tenures)
+        tokens = {held.fencing_token for holding in self._members.holding() for held in holding.partitions}
+        return frozenset(key for key, share in shares.items() if share.held.fencing_token in tokens)
 
     def _dataframe(self, ranges: list[OffsetRange]) -> DataFrame:
         return ranges_dataframe(self._spark, split_ranges(ranges, self._plan.min_partitions), self._plan.reading)

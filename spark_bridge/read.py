@@ -62,8 +62,8 @@ def read_topic(
             "kafka.group.id": group_id,
             "startingOffsets": starting_offsets,
             "endingOffsets": ending_offsets,
-            "startingTimestamp": _milliseconds(starting_timestamp),
-            "endingTimestamp": _milliseconds(ending_timestamp),
+            "startingTimestamp": epoch_ms(starting_timestamp),
+            "endingTimestamp": epoch_ms(ending_timestamp),
             "minPartitions": min_partitions,
             "includeHeaders": include_headers,
             "failOnDataLoss": fail_on_data_loss,
@@ -181,7 +181,8 @@ def _inside(
     return OffsetRange(*tp, low, max(low, high))
 
 
-def _milliseconds(time: Time | None) -> int | None:
+def epoch_ms(time: Time | None) -> int | None:
+    """A time in ms since the epoch, as Spark's options have it. Raises OptionError for a datetime without a zone."""
     if not isinstance(time, datetime.datetime):
         return time
     if time.tzinfo is None:

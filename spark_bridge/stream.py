@@ -21,9 +21,10 @@ from actors.client import Admin, Consumer, TopicPartition
 from actors.client.by_default import tell_kept_classic
 from actors.client.config import consumer_config, security_settings
 from actors.client.errors import UnknownTopicOrPartitionError
+from actors.client.settings import ConsumerConfig
 from actors.members.autoscale import Autoscale
 from actors.members.brokers_there import check_brokers
-from actors.members.range_group import RangeMemberSpec, member_settings, topics_begun
+from actors.members.ranges.group import RangeMemberSpec, member_settings, topics_begun
 from actors.runtime import functions
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.settings.durations import parse_duration
@@ -169,7 +170,7 @@ class GroupStream:
         least, monotonic = self._options.min_partitions, self._environment.clock.monotonic
         return ExecutorScaling(self._policy, executors, self._resize, least, monotonic)
 
-    def _plan(self, function: BatchFunction, partitions: Sequence[TopicPartition], settings: Mapping[str, Any]) -> Plan:
+    def _plan(self, function: BatchFunction, partitions: Sequence[TopicPartition], member: ConsumerConfig) -> Plan:
         read = self._options
         return Plan(
             group_id=self._group_id,
@@ -188,7 +189,7 @@ class GroupStream:
             max_trigger_delay_s=read.max_trigger_delay_ms / 1000,
             min_partitions=read.min_partitions,
             # As long as dead members are waited for, or the others' batches; no setting of theirs is known here.
-            settle_timeout_s=_SETTLE_S + max(settings["session_timeout_ms"], read.revoke_wait_ms) / 1000,
+            settle_timeout_s=_SETTLE_S + max(member.session_timeout_ms, read.revoke_wait_ms) / 1000,
             name=self._name,
         )
 

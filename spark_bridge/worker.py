@@ -100,8 +100,15 @@ def _end(kept: _Kept) -> None:
     kept.reader.close()
 
 
+def kept_keys() -> list[Hashable]:
+    """The keys of the readers that are kept: their arguments, in which no secret shows."""
+    with _lock:
+        return [kept.key for kept in _kept]
+
+
 @atexit.register
-def _close_all() -> None:
+def close_readers() -> None:
+    """Close the readers that this process has kept."""
     with _lock:
         mine = [each for each in _kept if each.pid == os.getpid()]
         _kept.clear()

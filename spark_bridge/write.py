@@ -74,7 +74,7 @@ def write_topic(
         _require(servers, wanted.topic, wanted.client)
     settings = {"batch_size": _BATCH_BYTES, "client_id": "coterie-spark"} | dict(wanted.client)
     settings |= {"bootstrap_servers": servers, "allow_auto_create_topics": False}
-    written = df.select(*names).mapInArrow(_WriteRows(wanted.topic, settings), _WRITTEN).collect()
+    written = df.select(*names).mapInArrow(WriteRows(wanted.topic, settings), _WRITTEN).collect()
     counts: Counter[TopicPartition] = Counter()
     for row in written:
         counts[TopicPartition(row["topic"], row["partition"])] += row["records"]
@@ -128,7 +128,7 @@ def _wrong(name: str, kind: DataType) -> str | None:
 # --- on the executors -----------------------------------------------------------------------------------------------
 
 
-class _WriteRows:
+class WriteRows:
     """The task that an executor runs for each partition of the DataFrame. Yields a row for each topic partition."""
 
     def __init__(self, topic: str | None, settings: Mapping[str, Any]) -> None:

@@ -150,8 +150,8 @@ _TOOL_DIFFERENCES = [
     ),
     (
         "`kafka-metadata-quorum`",
-        "one voter, 3000, and every broker observes; no directory ids",
-        "the controller is no broker and there is one of it",
+        "one voter, 3000, without a directory id, and every broker observes",
+        "controllers are no brokers: their ids begin at 3000; there is one of them",
     ),
     (
         "`kafka-features`",
@@ -297,8 +297,8 @@ _PROTOCOL_TOOLS_NOTES = """\
 - **DescribeLogDirs** gives a follower's lag to the high watermark its leader last told it, total and usable bytes of
   the volume, and leaves out logs that the disk does not show. **AlterReplicaLogDirs** to any other directory is
   LOG_DIR_NOT_FOUND (57).
-- **DescribeQuorum** counts the controller's records since the cluster began: `HighWatermark` and `LogEndOffset` are
-  that number, `LeaderEpoch` the controller's.
+- **DescribeQuorum** counts the controller's records since the cluster began: `HighWatermark` is the number of those
+  that have committed, `LogEndOffset` of those that a log has, and `LeaderEpoch` is the controller's.
 - **Settings.** A segment of a compacted topic ends at `max.compaction.lag.ms` in an idle log, too; Kafka ends one only
   when something is appended. A value that brokers cannot have is INVALID_CONFIG (40), where Kafka answers
   INVALID_REQUEST (42), and so are brokers' compaction lags that exclude each other, which Kafka takes while it runs.

@@ -8,34 +8,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Protocol, TypeVar
 
-from actors.broker.admissions import Admissions
-from actors.broker.authorization import Authorization
+from actors.broker.authorization import ALLOW_ALL, AllowAll, Authorization
 from actors.broker.commits import Commits
+from actors.broker.connections.slots import Slot
 from actors.broker.counts import Counts
 from actors.broker.fetches import ParkedFetches
-from actors.broker.quotas import Quotas
-from actors.broker.slots import Slot
+from actors.broker.quotas import NO_QUOTAS, NoQuotas, Quotas
+from actors.broker.record_jobs import RecordJobs
 from actors.broker.turns import Turns
 from actors.coordinator.groups.messages import ListedGroup
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.chronicle import Chronicle
 from actors.links.operations import Operation, Result
-from actors.log.config import INTERNAL_SEGMENT_BYTES, LogConfig, config_docs
+from actors.log.config import LogConfig
 from actors.log.damage import Damage
 from actors.log.data_dir import DataDir
 from actors.log.partition_log import PartitionLog
 from actors.runtime.environment import Environment
 from actors.runtime.priority import Priority
-from actors.settings import BrokerConfig, topic_configs, topic_value
+from actors.settings import INTERNAL_SEGMENT_BYTES, BrokerConfig, topic_value, topic_values
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
 from placement.metadata import ClusterMetadata, PartitionInfo
 
 R = TypeVar("R", bound=Result)
-_LOG_SETTINGS = frozenset((*config_docs(), INTERNAL_SEGMENT_BYTES))
+_LOG_FIELDS = {each.name: each.name.replace("_", ".") for each in fields(LogConfig)}
 
 
 class Controller(Protocol):
@@ -139,9 +139,10 @@ class Replication(Protocol):
 
 def log_config(own: Mapping[str, str], config: BrokerConfig) -> LogConfig:
     """The log settings of a topic: its own over the broker's."""
-    texts = {key: text for key, text in topic_configs(own, config).items() if key in _LOG_SETTINGS}
-    texts["producer.id.expiration.ms"] = str(config["producer.id.expiration.ms"])
-    return LogConfig.from_configs(texts)
+    values = topic_values(own, config)
+    values["producer.id.expiration.ms"] = config["producer.id.expiration.ms"]
+    values["segment.bytes"] = values.get(INTERNAL_SEGMENT_BYTES, values["segment.bytes"])
+    return LogConfig(**{field: values[key] for field, key in _LOG_FIELDS.items()})
 
 
 @dataclass(slots=True)
@@ -161,10 +162,10 @@ class BrokerContext:
     fetches: ParkedFetches
     commits: Commits
     environment: Environment
-    authorizer: Authorization | None = None
-    """The authorizer with the last image's ACLs; None if everybody may do everything (`authorizer.class.name`)."""
-    quotas: Quotas | None = None
-    """The quotas of clients; None if nobody has a quota."""
+    authorizer: Authorization | AllowAll = ALLOW_ALL
+    """The authorizer with the last image's ACLs (`authorizer.class.name`)."""
+    quotas: Quotas | NoQuotas = NO_QUOTAS
+    """The quotas of clients."""
     counts: Counts = field(default_factory=Counts)
     chronicle: Chronicle = field(init=False)
     """The events of this broker, for the Monitor."""
@@ -174,14 +175,14 @@ class BrokerContext:
     """Damaged batches of logs of which no replica in sync has sound ones."""
     executor: Executor | None = None
     """The executor of work on records that is too long for the loop; None for threads of its own."""
-    admissions: Admissions = field(init=False)
+    record_jobs: RecordJobs = field(init=False)
     priority: Priority | None = None
     """The priority of this process over the others of its machine; None if it asked for none."""
 
     def __post_init__(self) -> None:
         self.chronicle = Chronicle(self.now_ms)
         self.turns = Turns(self.loop, lambda: self.quotas, self.environment.clock.monotonic)
-        self.admissions = Admissions(self.loop, self.executor)
+        self.record_jobs = RecordJobs(self.loop, self.executor)
 
     def log(self, topic: str, index: int) -> PartitionLog:
         """The log of a partition this broker leads; made at first use. Raises LogError, OSError."""

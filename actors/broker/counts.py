@@ -71,14 +71,15 @@ class Latency:
 
 
 class RequestCounts:
-    """Requests since the broker's start, by API key. `front_door` counts `requests` itself, to save a call."""
+    """Requests since the broker's start, by API key. `socket_server` counts `requests` itself, to save a call."""
 
     def __init__(self) -> None:
         self.requests = [0] * _KEYS
         self.masks = [_SAMPLED_MASK if key in _SAMPLED else 0 for key in range(_KEYS)]
         """A request is timed if the API's count has none of these bits."""
         self.latencies = [Latency() for _ in range(_KEYS)]
-        self._errors: Counter[int] = Counter()
+        self.errors: Counter[int] = Counter()
+        """Requests that were answered with an error, by API key."""
 
     @property
     def total(self) -> int:
@@ -87,12 +88,12 @@ class RequestCounts:
 
     def failed(self, api_key: int) -> None:
         """A request was answered with an error."""
-        self._errors[api_key] += 1
+        self.errors[api_key] += 1
 
     def answered(self, api_key: int, response: Any) -> None:
         """A handler has made this answer. It counts if there is an error in it."""
         if getattr(response, "error_code", 0) or _any_error((response,), _NESTED.get(api_key, ())):
-            self._errors[api_key] += 1
+            self.errors[api_key] += 1
 
     def figures(self, errors_of_shards: Counter[int]) -> tuple[ApiFigures, ...]:
         """Each API that was asked for."""
@@ -100,7 +101,7 @@ class RequestCounts:
             ApiFigures(
                 key,
                 count,
-                self._errors[key] + errors_of_shards[key],
+                self.errors[key] + errors_of_shards[key],
                 self.latencies[key].count,
                 round(self.latencies[key].total_ms, 3),
                 tuple(self.latencies[key].buckets),

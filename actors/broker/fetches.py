@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
 
 _PARTITIONS_A_TURN: Final = 1000  # are looked at again, or those of one fetch; then it is the turn of other clients
 

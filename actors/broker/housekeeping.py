@@ -27,7 +27,7 @@ from actors.runtime.logs import at
 
 log = logging.getLogger(__name__)
 
-_REPAIRS = 3  # when so many have failed in a row, another broker should lead
+REPAIRS = 3  # when so many have failed in a row, another broker should lead
 
 Compact: TypeAlias = Callable[[CompactionPlan], Coroutine[Any, Any, CompactionResult]]
 IsDue: TypeAlias = Callable[[tuple[str, int], PartitionLog, int], bool]  # the time in ms last
@@ -89,20 +89,21 @@ class Housekeeper:
         jobs = [
             Job(intervals.checkpoint_s, self._checkpoint_is_due, self._checkpoint),
             Job(flush_seconds, self._flush_is_due, self._flush),
-            Job(intervals.repair_s, lambda _key, each, _now: each.failure is not None, self._repair),
+            Job(intervals.repair_s, lambda _key, each, _now: each.failure is not None, self.repair),
             Job(retention_seconds, lambda _key, _each, _now: True, self._retain),
         ]
         if config.boolean("log.cleaner.enable"):
             backoff_seconds = max(config.integer("log.cleaner.backoff.ms") / 1000, 0.1)
             jobs.append(Job(backoff_seconds, lambda _key, each, _now: each.config.compacts, self._compact))
-        self._tasks = [self._context.loop.create_task(self._repeat(job)) for job in jobs]
+        self._tasks = [self._context.loop.create_task(self.repeat(job)) for job in jobs]
 
     def stop(self) -> None:
         """Cancel all jobs. They leave the logs in a state that a crash could, too, and that opening repairs."""
         for task in self._tasks:
             task.cancel()
 
-    async def _repeat(self, job: Job) -> None:
+    async def repeat(self, job: Job) -> None:
+        """Do a job again and again."""
         is_due = job.is_due
         while True:
             await asyncio.sleep(job.seconds)
@@ -129,27 +130,27 @@ class Housekeeper:
         each.write_checkpoint()
 
     def _flush_is_due(self, _key: tuple[str, int], each: PartitionLog, now_ms: int) -> bool:
-        return each.flush_is_due(now_ms) and each.failure is None
+        return each.flushing.is_due(now_ms) and each.failure is None
 
     async def _flush(self, topic: str, index: int, each: PartitionLog) -> None:
-        job = each.begin_flush() if each.failure is None else None
+        job = each.flushing.begin() if each.failure is None else None
         if job is not None:
             await self._context.loop.run_in_executor(None, job.run)
-            each.finish_flush(job)
+            each.flushing.finish(job)
 
-    async def _repair(self, topic: str, index: int, each: PartitionLog) -> None:
+    async def repair(self, topic: str, index: int, each: PartitionLog) -> None:
         """Repair a log that takes no appends, if the disk allows it."""
-        reason, job = each.failure, each.begin_repair(self._context.now_ms())
+        reason, job = each.failure, each.repairs.begin(self._context.now_ms())
         if job is None:
             return
         await self._context.loop.run_in_executor(None, job.run)
         failed = self._failed_repairs.pop(each, 0)
         try:
-            lost = each.finish_repair(job)
+            lost = each.repairs.finish(job)
         except StorageError as error:
             log.error("%s", error, extra=at(topic, index))
             self._failed_repairs[each] = failed + 1
-            if failed + 1 >= _REPAIRS and self._context.data_dir.logs.get((topic, index)) is each:
+            if failed + 1 >= REPAIRS and self._context.data_dir.logs.get((topic, index)) is each:
                 self._replication.failed(topic, index)
             return
         if each.failure is not None:  # the log was cut or deleted meanwhile
@@ -163,7 +164,7 @@ class Housekeeper:
         self._beside.reload(topic, index)
 
     async def _retain(self, topic: str, index: int, each: PartitionLog) -> None:
-        self._remove_later(each, each.apply_retention(self._context.now_ms()))
+        self._remove_later(each, each.retention.apply(self._context.now_ms()))
 
     def _remove_later(self, each: PartitionLog, paths: list[Path]) -> None:
         """Remove files that have left the log after file.delete.delay.ms. After a stop the next start removes them."""
@@ -173,10 +174,10 @@ class Housekeeper:
             loop.call_later(delay_s, lambda: loop.run_in_executor(None, remove_files, paths))
 
     async def _compact(self, topic: str, index: int, each: PartitionLog) -> None:
-        plan = each.plan_compaction(self._context.now_ms())
+        plan = each.cleaning.plan(self._context.now_ms())
         if plan is not None:
             result = await self._compaction(plan)
-            paths = each.swap(result, self._context.now_ms())
+            paths = each.cleaning.swap(result, self._context.now_ms())
             self.compactions += 1
             log.info("%s: compacted up to offset %d", each.directory.name, result.cleaned_to, extra=at(topic, index))
             if result.unreadable:

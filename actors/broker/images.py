@@ -70,8 +70,7 @@ class Images:
             return
         older = context.metadata
         context.metadata = metadata = metadata if metadata.whole else metadata.with_security_of(older)
-        if context.authorizer is not None:
-            context.authorizer.update(metadata.acls)
+        context.authorizer.update(metadata.acls)
         context.quotas = quotas_of(context.quotas, metadata.quotas, context.config, context.loop)
         before = context.config
         context.config = with_dynamic(before, metadata, context.broker_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.broker.context import BrokerContext
 from actors.broker.coordinators.history import parked, running
 from actors.broker.coordinators.host import Coordinators
-from actors.broker.front_door import FrontDoor
+from actors.broker.entrance.socket_server import SocketServer
 from actors.broker.read_for_monitor import MonitorReads
 from actors.coordinator_kinds.groups import GROUPS
 from actors.links.observations import BrokerObserved, LookAtBroker
@@ -16,13 +16,13 @@ class Observing:
     """Answers a Monitor's questions about this broker. No request waits for it, and it asks no shard."""
 
     def __init__(
-        self, context: BrokerContext, coordinators: Coordinators, front_door: FrontDoor, reads: MonitorReads
+        self, context: BrokerContext, coordinators: Coordinators, socket_server: SocketServer, reads: MonitorReads
     ) -> None:
         self.reads = reads
         """The reads of partitions that the Monitor may ask for."""
         self._context = context
         self._coordinators = coordinators
-        self._front_door = front_door
+        self._socket_server = socket_server
 
     def look(self, asked: LookAtBroker) -> BrokerObserved:
         """All there is to see."""
@@ -32,7 +32,7 @@ class Observing:
         return BrokerObserved(
             context.broker_id,
             context.now_ms(),
-            self._front_door.load(),
+            self._socket_server.load(),
             context.chronicle.since(asked.run, asked.after),
             counts.requests.figures(history.errors(links)),
             topics,

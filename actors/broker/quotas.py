@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
 from actors.quotas.entities import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -32,10 +32,13 @@ _Key = tuple[str, tuple[str | None, str | None]]
 
 
 class Quotas:
-    """The quotas of the last image, and what is used of them at this broker. It exists while there is a quota.
+    """The quotas of the last image, and what is used of them at this broker. While there are none, it is `NoQuotas`.
 
     A throttle time is in ms. The answer tells it, and the connection is not read for that time.
     """
+
+    limits: Final = True
+    """True if anybody has a quota. Where each request comes along, this is looked at, and nothing is called."""
 
     def __init__(self, rows: Rows, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -47,7 +50,8 @@ class Quotas:
         self._mutation_seconds = mutations.longest
         self._windows: Recent[_Key, Window] = Recent(lambda: Window(sampling), sampling.longest, CLIENTS_MAX)
         self._buckets: Recent[_Key, Bucket] = Recent(Bucket, math.inf, CLIENTS_MAX)
-        self._addresses: Recent[str, Bucket] = Recent(Bucket, _BUCKET_SECONDS, ADDRESSES_MAX)
+        self.addresses: Recent[str, Bucket] = Recent(Bucket, _BUCKET_SECONDS, ADDRESSES_MAX)
+        """The use of each address, or network, that connected a moment ago."""
 
     def update(self, rows: Rows) -> None:
         """Go by the quotas of another image."""
@@ -161,7 +165,7 @@ class Quotas:
             return 0.0
         rate, place = found
         now, burst = self._loop.time(), max(rate, 1.0)
-        bucket = self._addresses.use(place, now)
+        bucket = self.addresses.use(place, now)
         early = bucket.has(1, rate, burst, now)
         if not early:
             bucket.take(1, rate, burst, now)
@@ -230,13 +234,56 @@ def _in_ms(seconds: float) -> int:
     return min(math.ceil(seconds * 1000), 2**31 - 1)
 
 
-def quotas_of(
-    before: Quotas | None, rows: Rows, config: BrokerConfig, loop: asyncio.AbstractEventLoop
-) -> Quotas | None:
-    """The quotas to go by after an image with these; None if there are none."""
-    if not rows:
+class NoQuotas:
+    """Nobody has a quota."""
+
+    limits: Final = False
+    have_time: Final = False
+
+    def produced(self, connection: Connection, client_id: str | None, size: int) -> int:
+        return 0
+
+    def produce_delay(self, connection: Connection, client_id: str | None) -> float:
+        return 0.0
+
+    def fetched(self, connection: Connection, client_id: str | None, size: int) -> int:
+        return 0
+
+    def fetch_room(self, connection: Connection, client_id: str | None) -> int | None:
         return None
-    if before is None:
+
+    def fetch_refused(self, connection: Connection, client_id: str | None) -> int:
+        return 0
+
+    def time_begins(
+        self, connection: Connection, client_id: str | None, clock: Callable[[], float]
+    ) -> TimeAccount | None:
+        return None
+
+    def time_ends(self, connection: Connection) -> None: ...
+
+    def mutated(
+        self, connection: Connection, client_id: str | None, costs: Mapping[int, int], *, strict: bool
+    ) -> tuple[Collection[int], int]:
+        return (), 0
+
+    def connected(self, peer: str) -> float:
+        return 0.0
+
+    def hold(self, connection: Connection, seconds: float, then: Callable[[], None]) -> None:
+        raise AssertionError("nobody is over a quota")
+
+
+NO_QUOTAS: Final = NoQuotas()
+
+
+def quotas_of(
+    before: Quotas | NoQuotas, rows: Rows, config: BrokerConfig, loop: asyncio.AbstractEventLoop
+) -> Quotas | NoQuotas:
+    """The quotas to go by after an image with these."""
+    if not rows:
+        return NO_QUOTAS
+    if isinstance(before, NoQuotas):
         return Quotas(rows, config, loop)
     before.update(rows)
     return before

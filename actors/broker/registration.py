@@ -1,140 +1,33 @@
-"""A broker's place in the cluster: it joins, registers, keeps its lease, finds a controller again, and leaves.
+"""A broker's place in the cluster: it registers with the controller, keeps its lease, and registers with the next one.
 
-Here is also what the controller asks of a broker: its shards, a group, to hand over, to stop.
+`contact` finds the controller, and `controller_calls` answers its requests.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TypeAlias, TypeVar
 
+from actors.broker.contact import RECONNECT_SECONDS, Contact
 from actors.broker.context import BrokerContext
+from actors.broker.controller_calls import ControllerCalls
 from actors.broker.controller_link import ControllerLink
 from actors.broker.coordinators.host import Coordinators
-from actors.broker.front_door import FrontDoor
+from actors.broker.entrance.socket_server import SocketServer
 from actors.broker.images import Images
-from actors.broker.observing import Observing
 from actors.broker.replication import ReplicaManager
 from actors.broker.rhythm import Rhythm, heartbeat_seconds
-from actors.broker.spec import BrokerSpec, StartError
-from actors.coordinator_kinds.groups import GROUPS
+from actors.broker.spec import BrokerSpec
 from actors.links.connection import ControlProtocol
 from actors.links.control import Hello, Joined
-from actors.links.observations import LookAtBroker
-from actors.links.operations import (
-    BrokerLeaving,
-    Done,
-    GroupSeen,
-    HandOver,
-    LearnSecrets,
-    ListShards,
-    LookAtGroup,
-    Operation,
-    Result,
-    Shards,
-)
-from actors.links.reading import ReadHeads, ReadLog, ReadPartitions
-from actors.links.secret import Marks, Secrets
-from actors.links.status import Load
+from actors.links.operations import Operation, Result
 from actors.links.versions import VersionError
 from actors.log.data_dir import was_replaced
-from actors.runtime.environment import Chance
-from actors.security.tls import TlsError
-from actors.settings import LinkStores
 from placement.metadata import ClusterMetadata, was_removed
-
-R = TypeVar("R", bound=Result)
-FindController: TypeAlias = Callable[[], tuple[str, int, Secrets]]
-"""Finds (host, port, secrets) of the controller. It may block."""
 
 log = logging.getLogger(__name__)
 
-_RECONNECT_SECONDS = 0.1
 _OTHER_BUILD_SECONDS = 5.0  # nobody changes a build within a moment
-_RECOVERING_SECONDS = 1.0  # between two signs of life
-_LOOK_SECONDS = 2.0  # within which a shard has to say what it knows of a group
-_JOIN_SECONDS = 20.0
-_HAND_OVER_SECONDS = 10.0
-_LEFT_SECONDS = 30.0
-
-
-class Contact:
-    """The connection to the controller, and how to get another one.
-
-    `find_controller` runs in an executor.
-    """
-
-    def __init__(
-        self,
-        broker_id: int,
-        find_controller: FindController,
-        loop: asyncio.AbstractEventLoop,
-        chance: Chance,
-        *,
-        tls: LinkStores | None = None,
-    ) -> None:
-        self._broker_id = broker_id
-        self._tls = tls
-        self._find_controller = find_controller
-        self._loop = loop
-        self._chance = chance
-        self.secrets = Secrets(b"")
-        """Those that are valid now; none until a controller has been found."""
-        self.link = ControllerLink(loop, self.secrets, chance)  # to nobody, until a controller has been found
-        self._joined = self.link  # calls go by this one: it lags behind while another controller is being joined
-
-    @property
-    def connected(self) -> bool:
-        """True if there is a connection to a controller that has been joined."""
-        return self._joined.connected
-
-    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None], by: str = "") -> None:
-        """Ask the controller to do something. `done` gets (result, None) or (None, the error)."""
-        self._joined.call(operation, done, by)
-
-    async def join_first(self) -> Joined:
-        """Join at a broker's start; waits for a controller that is still starting. Raises StartError."""
-        deadline = self._loop.time() + _JOIN_SECONDS
-        while True:
-            try:
-                return await self.join()
-            except (TlsError, VersionError) as error:
-                raise StartError(f"broker {self._broker_id}: {error}") from error
-            except (TimeoutError, OSError) as error:
-                if self._loop.time() > deadline:
-                    raise StartError(f"broker {self._broker_id} cannot reach the controller: {error}") from error
-                await asyncio.sleep(_RECONNECT_SECONDS)
-
-    async def join(self) -> Joined:
-        """Find the controller and join it: the cluster's id and metadata. Raises OSError, TimeoutError."""
-        host, port = await self.learn_secrets()
-        older, link = self.link, ControllerLink(self._loop, self.secrets, self._chance, tls=self._tls)
-        # The lease and the epoch are the broker's, not the connection's.
-        link.last_confirmed, link.epoch = older.last_confirmed, older.epoch
-        older.close()
-        self.link = link
-        await link.connect(host, port)
-        joined = await link.join(self._broker_id)
-        self._joined = link
-        return joined
-
-    async def learn_secrets(self) -> tuple[str, int]:
-        """Find out which secrets the controller has, and where it is: (host, port). Raises OSError."""
-        host, port, self.secrets = await self._loop.run_in_executor(None, self._find_controller)
-        return host, port
-
-    async def show_recovery(self, every_s: float = _RECOVERING_SECONDS) -> None:
-        """Tell the controller again and again that this broker lives, until cancelled. It has not registered yet."""
-        while True:
-            await asyncio.sleep(every_s)
-            if self.link.connected:
-                self.link.heartbeat(Load(), leaving=False)
-            else:  # the next controller has to know, too
-                with suppress(TimeoutError, OSError, TlsError):
-                    await self.join()
 
 
 class Registration:
@@ -148,8 +41,8 @@ class Registration:
         images: Images,
         replicas: ReplicaManager,
         coordinators: Coordinators,
-        front_door: FrontDoor,
-        observing: Observing,
+        socket_server: SocketServer,
+        calls: ControllerCalls,
         tick_seconds: float,
     ) -> None:
         self._spec = spec
@@ -158,8 +51,8 @@ class Registration:
         self._images = images
         self._replicas = replicas
         self._coordinators = coordinators
-        self._front_door = front_door
-        self._observing = observing
+        self._socket_server = socket_server
+        self._calls = calls
         self._tick_seconds = tick_seconds
         self._lease_seconds = context.config.integer("broker.session.timeout.ms") / 1000
         self._rhythm = Rhythm(heartbeat_seconds(context.config), tick_seconds)
@@ -199,14 +92,14 @@ class Registration:
         hello = Hello(
             broker_id=self._spec.broker_id,
             epoch=self.link.epoch,
-            endpoints=self._front_door.told,
+            endpoints=self._socket_server.told,
             rack=self._context.config.text("broker.rack"),
             pid=pid,
             process_started=kernel.started_at(pid),
             replica_host=self._spec.host,
             replica_port=self._replica_port,
             intact=self._registered or self._context.data_dir.intact,  # a process does not lose what it wrote
-            ports=self._front_door.ports,
+            ports=self._socket_server.ports,
             directory=self._context.data_dir.directory_id,
         )
         await self.link.register(hello, self)
@@ -230,33 +123,7 @@ class Registration:
 
     async def on_call(self, operation: Operation[Result]) -> Result:
         """Carry out what the controller asks. Raises OSError, TimeoutError; TypeError for what only it can do."""
-        match operation:
-            case HandOver():
-                await self.hand_over()
-                return Done()
-            case LearnSecrets(marks):
-                await self._learn(marks)
-                return Done()
-            case ListShards():
-                return Shards(tuple(self._coordinators.status(GROUPS)), self._replicas.refills())
-            case LookAtGroup(group_id):
-                return GroupSeen.of(await self._coordinators[GROUPS].group_status(group_id, _LOOK_SECONDS))
-            case LookAtBroker():
-                return self._observing.look(operation)
-            case ReadPartitions():
-                return self._observing.reads.partitions(operation)
-            case ReadLog():
-                return await self._observing.reads.log(operation)
-            case ReadHeads():
-                return await self._observing.reads.heads(operation)
-            case _:
-                raise TypeError(f"{type(operation).__name__} is nothing that a broker does")
-
-    async def _learn(self, marks: Marks) -> None:
-        await self._contact.learn_secrets()
-        if self._contact.secrets.marks != marks:
-            raise ConnectionError("there is none with that mark")
-        self._replicas.hang_up_on_strangers()
+        return await self._calls.carry_out(operation)
 
     def on_stop(self) -> None:
         """Have whoever runs this broker stop it."""
@@ -265,7 +132,7 @@ class Registration:
     async def _rejoin(self) -> None:
         while not self._stopping:
             try:
-                if self._is_replaced(await self._contact.join()):
+                if self.is_replaced(await self._contact.join()):
                     return
                 await self._register()
             except VersionError as error:
@@ -274,7 +141,7 @@ class Registration:
                 continue
             except Exception as error:  # of a bug, too: one that tries no more is lost until somebody restarts it
                 log.info("the controller cannot be reached yet: %s", error)
-                await asyncio.sleep(_RECONNECT_SECONDS)
+                await asyncio.sleep(RECONNECT_SECONDS)
                 continue
             if self.link.connected:
                 self._rejoining = None
@@ -282,7 +149,7 @@ class Registration:
                 self._replicas.follow_again()  # the controller that was to stop us after we handed over may be gone
                 return
 
-    def _is_replaced(self, joined: Joined) -> bool:
+    def is_replaced(self, joined: Joined) -> bool:
         """True if it was replaced or removed while it was away: then it stops, for its data counts no longer."""
         data_dir, broker_id = self._context.data_dir, self._spec.broker_id
         if broker_id in joined.metadata.removed:
@@ -317,33 +184,7 @@ class Registration:
     def heartbeat(self) -> None:
         """Send a heartbeat now."""
         self._rhythm.begin()
-        self.link.heartbeat(self._front_door.load(), self._replicas.leaving)
-
-    # --- leaving ---
-
-    async def hand_over(self, answer_s: float = _HAND_OVER_SECONDS, stop_s: float = _LEFT_SECONDS) -> None:
-        """Before a stop: have others lead what this broker leads, and leave the in-sync sets.
-
-        If it is not stopped within `stop_s`, it follows again. Raises OSError, and TimeoutError if the controller does
-        not answer within `answer_s`. Then this broker goes on as before.
-        """
-        self._replicas.stop_following()  # first, or a leader that hears from this broker proposes it again
-        try:
-            await self._leave(answer_s)
-        except BaseException:  # cancelled, too: it is not stopped, so it has to get in sync again
-            self._replicas.follow_again()
-            raise
-        self._context.loop.call_later(stop_s, self._replicas.follow_again)
-
-    async def _leave(self, answer_s: float) -> None:
-        left: asyncio.Future[str | None] = self._context.loop.create_future()
-        self.link.call(
-            BrokerLeaving(self._spec.broker_id),
-            lambda result, error: None if left.done() else left.set_result(error),
-        )
-        error = await asyncio.wait_for(left, answer_s)
-        if error is not None:
-            raise ConnectionError(f"broker {self._spec.broker_id} could not hand over what it leads: {error}")
+        self.link.heartbeat(self._socket_server.load(), self._replicas.leaving)
 
     def stop_looking(self) -> None:
         """Stop looking for a controller, because this broker is about to end."""

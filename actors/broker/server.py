@@ -18,12 +18,16 @@ from actors.broker.authorization import Authorization
 from actors.broker.beside.guest import GuestKind
 from actors.broker.beside.host import Guests
 from actors.broker.beside.registry import GUESTS
-from actors.broker.clients import Clients
 from actors.broker.commits import Commits
+from actors.broker.contact import Contact, FindController
 from actors.broker.context import BrokerContext, log_config
+from actors.broker.controller_calls import ControllerCalls
 from actors.broker.coordinators.host import Coordinators
+from actors.broker.entrance.clients import Clients
+from actors.broker.entrance.routing import Router
+from actors.broker.entrance.socket_server import Before, SocketServer, nothing_before
+from actors.broker.entrance.tls_listeners import TlsListeners
 from actors.broker.fetches import ParkedFetches
-from actors.broker.front_door import Before, FrontDoor, nothing_before
 from actors.broker.handlers.auto_creation import AutoCreation
 from actors.broker.handlers.context import HandlerContext
 from actors.broker.handlers.idle_settings import IdleSettings
@@ -35,14 +39,14 @@ from actors.broker.images import Images, with_dynamic
 from actors.broker.integrity.finds import Finds
 from actors.broker.integrity.mending import Mending
 from actors.broker.integrity.scrubbing import Scrubber
+from actors.broker.leaving import Leaving
 from actors.broker.led import LedPartitions
 from actors.broker.observing import Observing
-from actors.broker.quotas import quotas_of
+from actors.broker.quotas import NO_QUOTAS, quotas_of
 from actors.broker.read_for_monitor import MonitorReads
-from actors.broker.registration import Contact, FindController, Registration
+from actors.broker.registration import Registration
 from actors.broker.replication import ReplicaManager
 from actors.broker.spec import BrokerSpec, StartError
-from actors.broker.tls_doors import TlsDoors
 from actors.links.control import WantSpares
 from actors.log.config import LogConfig
 from actors.log.data_dir import META_NAME, DataDir
@@ -73,6 +77,7 @@ class BrokerServer:
         before: Before = nothing_before,
     ) -> None:
         self.spec = spec
+        self.contact = contact
         self.context = context
         self.replicas = ReplicaManager(
             context,
@@ -86,7 +91,7 @@ class BrokerServer:
         self.guests = Guests(context, led, guests)
         self.images = Images(context, self.replicas, self.coordinators, self.guests)
         self.clients = Clients(context)
-        tls = TlsDoors(context, lambda: contact.secrets)
+        self.tls = TlsListeners(context, lambda: contact.secrets)
         handlers = HandlerContext(
             context,
             led,
@@ -99,10 +104,21 @@ class BrokerServer:
             IdleSettings(),
             self.guests,
             ADVERTISED,
-            tls,
+            self.tls,
         )
-        self.front_door = FrontDoor(spec, handlers, self.clients, self.coordinators, tls, _TICK_SECONDS, before=before)
-        observing = Observing(context, self.coordinators, self.front_door, MonitorReads(context, led))
+        self.router = Router(handlers, self.coordinators)
+        self.socket_server = SocketServer(
+            spec,
+            context,
+            self.clients,
+            self.coordinators,
+            self.router,
+            self.tls,
+            _TICK_SECONDS,
+            before,
+        )
+        self.observing = Observing(context, self.coordinators, self.socket_server, MonitorReads(context, led))
+        self.leaving = Leaving(spec.broker_id, contact, self.replicas, context.loop)
         self.registration = Registration(
             spec,
             contact,
@@ -110,8 +126,8 @@ class BrokerServer:
             self.images,
             self.replicas,
             self.coordinators,
-            self.front_door,
-            observing,
+            self.socket_server,
+            ControllerCalls(contact, self.replicas, self.coordinators, self.observing, self.leaving),
             _TICK_SECONDS,
         )
         self.mending = Mending(context, self.replicas.batches, self.replicas.failed)
@@ -120,7 +136,8 @@ class BrokerServer:
         self.housekeeper = Housekeeper(context, self.replicas, self.coordinators, self.guests, compact)
         self._loop = context.loop
         self._relay_listener: asyncio.AbstractServer | None = None
-        self._stopping = False
+        self.stopping = False
+        """True when it serves no more, and closes its logs."""
 
     @classmethod
     async def open(
@@ -138,8 +155,8 @@ class BrokerServer:
         """Join the cluster and recover the logs. Raises StartError or DataDirError with the fix in its text.
 
         `executor`: where batches are checked that take the loop too long; threads of its own if it is None. `guests`
-        are the kinds of what lives beside logs. `before` makes what stands before the front door. `priority`: what this
-        process has got over others.
+        are the kinds of what lives beside logs. `before` makes what stands before the socket server. `priority`: what
+        this process has got over others.
         """
         loop = asyncio.get_running_loop()
         now_ms = environment.clock.wall_ms
@@ -176,7 +193,7 @@ class BrokerServer:
             Commits(),
             environment,
             Authorization.of(config, metadata, loop.time),
-            quotas_of(None, metadata.quotas, config, loop),
+            quotas_of(NO_QUOTAS, metadata.quotas, config, loop),
             executor=executor,
             priority=priority,
         )
@@ -190,12 +207,12 @@ class BrokerServer:
     async def start(self) -> None:
         """Listen and register. Raises StartError with the fix in its text."""
         self._relay_listener = await self._listen_for_shards()
-        await self.front_door.listen()
+        await self.socket_server.listen()
         await self.registration.start(await self.replicas.listen(self.spec.host))
         self.housekeeper.start()
         self.scrubber.start()
-        self.front_door.begin_ticks()
-        self._loop.call_later(_TICK_SECONDS, self._tick)
+        self.socket_server.begin_ticks()
+        self._loop.call_later(_TICK_SECONDS, self.tick)
 
     async def _listen_for_shards(self) -> asyncio.AbstractServer:
         # Made by the driver where it runs; brokers on other nodes of a Ray cluster make their own.
@@ -208,22 +225,22 @@ class BrokerServer:
         except OSError as error:
             raise StartError(f"broker {self.spec.broker_id} cannot listen for its shards: {error}") from error
 
-    def _tick(self) -> None:
-        self.front_door.tick()
-        if self.context.authorizer is not None:
-            self.context.authorizer.tick()
-        if self._stopping:
+    def tick(self) -> None:
+        """Do what comes again and again, and come again."""
+        self.socket_server.tick()
+        self.context.authorizer.tick()
+        if self.stopping:
             if self.registration.link.connected:  # while the logs are closed, a silent broker would be killed
                 self.registration.show_life()
-                self._loop.call_later(_TICK_SECONDS, self._tick)
+                self._loop.call_later(_TICK_SECONDS, self.tick)
             return
         self.registration.tick()
         self.coordinators.tick()
         self.replicas.tick()
         self.finds.tick()
         self.mending.tick()
-        self.front_door.close_idle()
-        self._loop.call_later(_TICK_SECONDS, self._tick)
+        self.socket_server.close_idle()
+        self._loop.call_later(_TICK_SECONDS, self.tick)
 
     async def serve(self) -> None:
         """Serve until the controller has this broker stop; then stop."""
@@ -232,7 +249,7 @@ class BrokerServer:
 
     async def hand_over(self) -> None:
         """Before a stop: have others lead what this broker leads. Raises OSError, TimeoutError."""
-        await self.registration.hand_over()
+        await self.leaving.hand_over()
 
     def abandon(self) -> None:
         """Let go of everything at once, as it is, as the end of the process would."""
@@ -250,12 +267,11 @@ class BrokerServer:
 
     def stop_serving(self) -> None:
         """Stop serving clients, brokers and shards. Heartbeats to the controller go on."""
-        self._stopping = True
+        self.stopping = True
         self.registration.stop_looking()
         self.images.close()
-        self.front_door.close()
-        if self.context.authorizer is not None:
-            self.context.authorizer.close()
+        self.socket_server.close()
+        self.context.authorizer.close()
         if self._relay_listener is not None:
             self._relay_listener.close()
         self.housekeeper.stop()
@@ -263,7 +279,7 @@ class BrokerServer:
         self.coordinators.close()
         self.guests.close()
         self.replicas.close()
-        self.context.admissions.close()
+        self.context.record_jobs.close()
 
 
 def _check_authorizer(broker_id: int, config: BrokerConfig, clusters: str) -> None:

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from actors.broker.connection import Connection
-from actors.broker.quotas import Quotas
+from actors.broker.connections.connection import Connection
+from actors.broker.quotas import NoQuotas, Quotas
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Turns:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, quotas: Callable[[], Quotas | None], clock: Callable[[], float]
+        self, loop: asyncio.AbstractEventLoop, quotas: Callable[[], Quotas | NoQuotas], clock: Callable[[], float]
     ) -> None:
         self._loop = loop
         self._quotas = quotas
@@ -64,13 +64,13 @@ class Turns:
         self._going = False
         work, connection, client_id = self._waiting.popleft()
         quotas = self._quotas()
-        charged = quotas is not None and quotas.have_time and quotas.time_begins(connection, client_id, self._clock)
+        charged = quotas.have_time and quotas.time_begins(connection, client_id, self._clock)
         try:
             self._continue((work, connection, client_id), next(work))
         except StopIteration:
             pass
         except Exception:  # the others go on
             log.exception("a piece of work")
-        if charged and quotas is not None:
+        if charged:
             quotas.time_ends(connection)
         self._go_on()

@@ -19,6 +19,7 @@ from actors.cli.away import away
 from actors.cli.errors import CliError, one_line
 from actors.cli.options import F, key_values, output_format
 from actors.cli.output import emit, emit_json, note, plural, say, working
+from actors.links.broker_words import moment
 from actors.runtime.logs import JSON, TEXT
 
 DEFAULT_DATA_DIR = "coterie-data"
@@ -227,7 +228,7 @@ def status(ray_address: str | None, name: str, data_dir: str, output_format: str
     if output_format == "json":
         emit_json(found)
         return
-    rows = [_controller_row(found), *_monitor_rows(found)]
+    rows = [_controller_row(found), *map(_quorum_row, found["controllers"]), *_monitor_rows(found)]
     for broker in found["brokers"]:
         rows.append(_broker_row(broker))
         rows += [_shard_row(broker, shard) for shard in broker["shards"]]
@@ -246,6 +247,20 @@ def _controller_row(found: dict[str, Any]) -> dict[str, Any]:
         "address": None,
         "ray_node": found["controller_node_id"][:12],
         "load": f"cluster {found['cluster_id']}",
+    }
+
+
+def _quorum_row(controller: dict[str, Any]) -> dict[str, Any]:
+    """The row of one of several controllers, as the one that leads knows it."""
+    lag, leads = controller["lag"], controller["role"] == "Leader"
+    heard = "never heard" if controller["heard_ms"] < 0 else f"last heard {moment(controller['heard_ms'])}"
+    return {
+        "role": "controller",
+        "id": controller["id"],
+        "state": controller["role"],
+        "address": f"{controller['host']}:{controller['port']}" if controller["host"] else None,
+        "load": None if leads else f"{lag} records behind" if lag else "has all records",
+        "why": None if leads else heard,
     }
 
 

@@ -12,7 +12,7 @@ import click
 
 from actors.cli import options, output
 from actors.cli.calls import check_topic
-from actors.cli.command_config import client_settings
+from actors.cli.clients import API_TIMEOUT_MS, Clients
 from actors.cli.errors import CliError
 from actors.cli.lines import Record, for_terminal, separator_bytes, to_json, to_text
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _POLL_MS = 500  # the longest poll, so that --timeout-ms is noticed in time
 _POLL_RECORDS = 500
-_API_TIMEOUT_MS = 30_000
 _TERMINATED = 143  # 128 + SIGTERM
 
 
@@ -39,6 +38,7 @@ _TERMINATED = 143  # 128 + SIGTERM
 @click.option("--print-headers", is_flag=True, help="Write headers before each record.")
 @options.line_format
 @options.at_a_clock
+@options.with_clients
 def consume(
     topic: str,
     bootstrap_server: str,
@@ -52,6 +52,7 @@ def consume(
     print_headers: bool,
     line_format: str,
     clock: Clock,
+    clients: Clients,
 ) -> None:
     """Write the records of TOPIC to standard output, from now on or --from-beginning.
 
@@ -70,8 +71,8 @@ def consume(
         text = to_text(record, separator, headers=print_headers)
         return for_terminal(text) if sys.stdout.isatty() else text
 
-    check_topic(bootstrap_server, _API_TIMEOUT_MS, topic)
-    with _terminable(), closing(_consumer(bootstrap_server, group, from_beginning)) as consumer:
+    check_topic(bootstrap_server, API_TIMEOUT_MS, topic)
+    with _terminable(), closing(clients.consumer(bootstrap_server, group, from_beginning)) as consumer:
         there = consumer.partitions_for_topic(topic)
         if not there:
             raise CliError(f"there is no topic {topic!r}")
@@ -136,21 +137,6 @@ def _commit(consumer: Consumer) -> None:
         consumer.commit()
     except (CommitFailedError, RebalanceInProgressError) as error:
         output.note(f"warning: not committed, so these records may come again: {error}")
-
-
-def _consumer(bootstrap_server: str, group: str | None, from_beginning: bool) -> Consumer:
-    from actors.client import Consumer
-    from actors.client.by_default import by_default
-
-    return Consumer(
-        bootstrap_servers=bootstrap_server,
-        **{"client_id": "coterie-consume", **by_default(client_settings())},
-        group_id=group,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest" if from_beginning else "latest",
-        allow_auto_create_topics=False,
-        default_api_timeout_ms=_API_TIMEOUT_MS,
-    )
 
 
 def _assign(consumer: Consumer, topic: str, there: set[int], wanted: Sequence[int], offset: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, cast
 import click
 
 from actors.cli import command_config
+from actors.cli.clients import Clients
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
@@ -74,6 +75,17 @@ def at_a_clock(command: F) -> F:
         return command(*arguments, clock=clock, **options)
 
     return cast(F, clocked)
+
+
+def with_clients(command: F) -> F:
+    """Give a command the argument `clients`, which makes clients: ours, unless the command line has another (`obj`)."""
+
+    @functools.wraps(command)
+    def supplied(*arguments: Any, **options: Any) -> Any:
+        clients = click.get_current_context().find_object(Clients) or Clients()
+        return command(*arguments, clients=clients, **options)
+
+    return cast(F, supplied)
 
 
 def named(what: str) -> Callable[[F], F]:

@@ -10,7 +10,7 @@ from actors.cli import figures
 
 if TYPE_CHECKING:
     from actors.members.deployment.description import PoolDescription, RolloutStatus
-    from actors.members.slots import MemberStatus
+    from actors.members.pools.status import MemberStatus
 
 POOL_COLUMNS: Final = ("pool", "wanted", "state", "version", "group", "topics", "size", "running")
 DETAIL_COLUMNS: Final = (

@@ -12,7 +12,7 @@ import click
 
 from actors.cli import options, output
 from actors.cli.calls import check_topic
-from actors.cli.command_config import client_settings
+from actors.cli.clients import Clients
 from actors.cli.lines import ToSend, from_json, from_text, parse_headers, separator_bytes
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ _UNFINISHED = 100_000  # most records whose outcome is not known yet; buffer_mem
 )
 @click.option("--create", is_flag=True, help="Create the topic, as the brokers' settings say, if there is none.")
 @options.line_format
+@options.with_clients
 def produce(
     topic: str,
     bootstrap_server: str,
@@ -57,6 +58,7 @@ def produce(
     compression_type: str,
     create: bool,
     line_format: str,
+    clients: Clients,
 ) -> None:
     """Write each line of standard input to TOPIC as one record."""
     if line_format == "json" and (key_separator or key):
@@ -75,7 +77,7 @@ def produce(
 
     check_topic(bootstrap_server, timeout_ms, topic, create=create)
     stdin = sys.stdin.buffer
-    with closing(_producer(bootstrap_server, timeout_ms, acks, compression_type)) as producer:
+    with closing(clients.producer(bootstrap_server, timeout_ms, acks, compression_type)) as producer:
         # Not where lines are typed: the bar would stand between them.
         with output.progress("producing", shown=not stdin.isatty()) as bar:
             count = send_all(producer, topic, stdin, record, partition, bar.advance)
@@ -114,20 +116,3 @@ def send_all(
     for future in unfinished:
         future.get()
     return count
-
-
-def _producer(bootstrap_server: str, timeout_ms: int, acks: str, compression_type: str) -> Producer:
-    from actors.client import Producer
-
-    return Producer(
-        bootstrap_servers=bootstrap_server,
-        **{"client_id": "coterie-produce", **client_settings()},
-        acks=acks if acks == "all" else int(acks),
-        enable_idempotence=acks == "all",
-        compression_type=compression_type,
-        max_block_ms=timeout_ms,
-        request_timeout_ms=max(timeout_ms // 2, 1),  # so that a request without an answer is repeated once
-        delivery_timeout_ms=timeout_ms,
-        allow_auto_create_topics=False,
-        linger_ms=0,  # typed lines are sent at once; lines of a file fill batches without waiting
-    )

@@ -6,8 +6,9 @@ import re
 import ssl
 import warnings
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from actors.client.errors import ConfigurationError
 from actors.client.group.assignors import BUILT_IN, Assignor
@@ -15,6 +16,7 @@ from actors.client.group.protocols import PROTOCOLS
 from actors.client.net.security import MECHANISMS, SECRETS, Security
 from actors.client.net.security import PROTOCOLS as SECURITY_PROTOCOLS
 from actors.client.net.settings import NetworkSettings, parse_bootstrap
+from actors.client.settings import ClientConfig, ConsumerConfig, ProducerConfig
 from actors.settings.kinds import MAX_INT, Setting, SettingType, did_you_mean
 from actors.settings.secret import HIDDEN, Secret
 
@@ -263,6 +265,8 @@ PRODUCER_SETTINGS: Final = _table(
 
 ADMIN_SETTINGS: Final = _table(*_COMMON)
 
+C = TypeVar("C", bound=ClientConfig)
+
 
 def resolve(table: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     """All settings with their values. Raises ConfigurationError naming the setting, the value and what is wrong."""
@@ -281,7 +285,7 @@ def resolve(table: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def consumer_config(given: Mapping[str, Any], protocols: Collection[str] = PROTOCOLS) -> dict[str, Any]:
+def consumer_config(given: Mapping[str, Any], protocols: Collection[str] = PROTOCOLS) -> ConsumerConfig:
     """The consumer's settings, checked one by one and against one another. Raises ConfigurationError.
 
     `protocols` are those that `group_protocol` may name.
@@ -310,7 +314,7 @@ def consumer_config(given: Mapping[str, Any], protocols: Collection[str] = PROTO
         if given.get("enable_auto_commit"):
             raise ConfigurationError("enable_auto_commit needs a group_id to commit for")
         values["enable_auto_commit"] = False
-    return values
+    return _made(ConsumerConfig, values)
 
 
 def _refuse_strangers(protocol: str, given: Mapping[str, Any]) -> None:
@@ -322,7 +326,7 @@ def _refuse_strangers(protocol: str, given: Mapping[str, Any]) -> None:
         )
 
 
-def producer_config(given: Mapping[str, Any]) -> dict[str, Any]:
+def producer_config(given: Mapping[str, Any]) -> ProducerConfig:
     """The producer's settings, checked one by one and against one another; `acks` becomes a number.
 
     Raises ConfigurationError.
@@ -347,7 +351,17 @@ def producer_config(given: Mapping[str, Any]) -> dict[str, Any]:
                 f"({values['linger_ms']} + {values['request_timeout_ms']})"
             )
         values["delivery_timeout_ms"] = values["linger_ms"] + values["request_timeout_ms"]
-    return values
+    return _made(ProducerConfig, values)
+
+
+def admin_config(given: Mapping[str, Any]) -> ClientConfig:
+    """The settings of an Admin, checked one by one and against one another. Raises ConfigurationError."""
+    return _made(ClientConfig, resolve(ADMIN_SETTINGS, given))
+
+
+def _made(kind: type[C], values: Mapping[str, Any]) -> C:
+    names = {field.name for field in fields(kind)} - {"security"}
+    return kind(security=Security.of(values), **{name: values[name] for name in names})
 
 
 def security_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -355,18 +369,18 @@ def security_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: settings[name] for name in SECURITY_NAMES if name in settings}
 
 
-def network_settings(config: Mapping[str, Any]) -> NetworkSettings:
+def network_settings(config: ClientConfig) -> NetworkSettings:
     """Those of a client's settings that its connections need."""
     return NetworkSettings(
-        bootstrap=parse_bootstrap(config["bootstrap_servers"]),
-        client_id=config["client_id"],
-        request_timeout_ms=config["request_timeout_ms"],
-        connect_timeout_ms=config["socket_connection_setup_timeout_ms"],
-        reconnect_backoff_ms=config["reconnect_backoff_ms"],
-        reconnect_backoff_max_ms=config["reconnect_backoff_max_ms"],
-        retry_backoff_ms=config["retry_backoff_ms"],
-        retry_backoff_max_ms=config["retry_backoff_max_ms"],
-        metadata_max_age_ms=config["metadata_max_age_ms"],
-        allow_auto_create_topics=config["allow_auto_create_topics"],
-        security=Security.of(config),
+        bootstrap=parse_bootstrap(config.bootstrap_servers),
+        client_id=config.client_id,
+        request_timeout_ms=config.request_timeout_ms,
+        connect_timeout_ms=config.socket_connection_setup_timeout_ms,
+        reconnect_backoff_ms=config.reconnect_backoff_ms,
+        reconnect_backoff_max_ms=config.reconnect_backoff_max_ms,
+        retry_backoff_ms=config.retry_backoff_ms,
+        retry_backoff_max_ms=config.retry_backoff_max_ms,
+        metadata_max_age_ms=config.metadata_max_age_ms,
+        allow_auto_create_topics=config.allow_auto_create_topics,
+        security=config.security,
     )

@@ -18,7 +18,7 @@ class KafkaError(OutsideError):
     """The base class of the clients' errors. `code` is Kafka's error code, or None where Kafka has none."""
 
     code: ClassVar[int | None] = None
-    retriable: ClassVar[bool] = False
+    retriable: bool = False
     hint: ClassVar[str] = ""
 
     def __init__(self, message: str = "") -> None:
@@ -342,9 +342,13 @@ class TopicAuthorizationError(KafkaError):
 
 
 class UnknownTopicOrPartitionError(RetriableError):
-    """The broker does not have this topic or partition."""
+    """The broker does not have this topic or partition. A reader waits for it; a change of it is not `retriable`."""
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def __init__(self, message: str = "", *, retriable: bool = True) -> None:
+        self.retriable = retriable
+        super().__init__(message)
 
 
 class UnknownTopicIdError(RetriableError):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from actors.links.acceptance import listen_for_links
-from actors.links.connection import ControlProtocol, Message
+from actors.links.connection import ControlProtocol, Message, close_unauthenticated
 from actors.links.secret import Secrets
 from actors.links.unproved import Unproved
 from actors.links.versions import Spoken
@@ -82,11 +82,9 @@ class Acceptor:
         for protocol in list(self._speakers):
             protocol.close()
 
-    def hang_up_on_strangers(self) -> None:
+    def close_unauthenticated(self) -> None:
         """Close connections by a secret that is valid no longer: what has been started since has made new ones."""
-        for protocol in list(self._speakers):
-            if protocol.proved_by not in self._in_force.secrets.known:
-                protocol.close()
+        close_unauthenticated(self._speakers, self._in_force.secrets)
 
     def _accept(self) -> ControlProtocol:
         return ControlProtocol(

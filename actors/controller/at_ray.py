@@ -22,8 +22,8 @@ WARM = (
     "actors.broker.server",
     "actors.controller.node",
     "actors.offsets_partition.process",
-    "actors.members.handler_member",
-    "actors.members.range_member",
+    "actors.members.pools.handler_member",
+    "actors.members.ranges.member",
     "placement.nodes",
 )
 """The modules that the processes of a cluster import; not the actors themselves, see fork_server."""

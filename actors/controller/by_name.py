@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import ray
 
-from actors.controller.actor import Controller, ControllerSpec, ControllerStart
+from actors.controller.actor import Controller
 from actors.controller.preparation import socket_dir
+from actors.controller.spec import ControllerSpec, ControllerStart
 from actors.links.versions import OWN
 from actors.log.folder_lock import is_locked
 from actors.runtime.process import code_version, last_line

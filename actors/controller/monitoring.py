@@ -32,6 +32,7 @@ from actors.links.observations import (
 from actors.links.operations import Operation, Result
 from actors.links.pools import PoolFigures
 from actors.links.reading import ForBroker
+from actors.links.secret import Secrets
 from actors.links.status import ClusterStatus, MonitorStatus
 from placement.metadata import ClusterMetadata
 
@@ -44,6 +45,7 @@ _VIEW_SECONDS: Final = 8.0
 _COMING_SECONDS: Final = 60.0  # a process that was started and has not come by then is replaced
 _PAUSE_MAX_SECONDS: Final = 60.0
 _SILENT_SECONDS: Final = 60.0  # or four of its intervals: it is replaced then, for it asks all the time
+_RETURN_SECONDS: Final = 20.0  # so long has one that was hung up on, because of its secret, to connect again
 _FIRST_SECONDS: Final = 30.0  # it is started then at the latest, although not all brokers serve
 
 
@@ -55,6 +57,9 @@ class Cluster(Protocol):
 
     @property
     def brokers(self) -> Mapping[int, Session]: ...
+
+    @property
+    def secrets(self) -> Secrets: ...
 
     def status(self) -> ClusterStatus: ...
 
@@ -83,6 +88,7 @@ class Monitoring:
         self._sessions: dict[ControlProtocol, Calls] = {}
         self._watcher: ControlProtocol | None = None  # the Monitor: the last that has said so
         self._pid: int | None = None
+        self._returns = False  # it lives, and connects again by the secret that is valid now
         self._came = self._heard = 0.0
         self._answering: set[asyncio.Task[None]] = set()
         self._due: float | None = None  # the time of its next start; None before the brokers serve
@@ -97,6 +103,8 @@ class Monitoring:
         if self._watcher is not None and now - self._heard > self._silent_s:
             log.warning("the Monitor (pid %s) is silent: it is replaced", self._pid)
             self._watcher.close()
+        if self._returns and self._due is not None and now >= self._due:
+            self._died()
         if not self._wanted or self._watcher is not None:
             return
         if self._due is None:
@@ -120,7 +128,7 @@ class Monitoring:
     @property
     def status(self) -> MonitorStatus | None:
         """The Monitor's pid and state; None if there is none and none is wanted."""
-        if self._watcher is not None:
+        if self._watcher is not None or self._returns:
             return MonitorStatus(self._pid, "Active")
         return MonitorStatus(None, "Starting") if self._wanted else None
 
@@ -135,13 +143,21 @@ class Monitoring:
         calls = self._sessions.pop(protocol, None)
         if calls is not None:
             calls.lose("the Monitor has hung up")
-        if protocol is self._watcher:
-            log.warning("the Monitor (pid %s) is gone", self._pid)
-            self._watcher, now = None, self._loop.time()
-            lived = now - self._came
-            self._pause_s = 1.0 if lived > _PAUSE_MAX_SECONDS else min(2 * self._pause_s, _PAUSE_MAX_SECONDS)
-            self._due = now + self._pause_s
-            self._chronicle.note("death", "monitor", f"The Monitor's process {self._pid} has ended.")
+        if protocol is not self._watcher:
+            return
+        self._watcher, now = None, self._loop.time()
+        if protocol.proved_by not in self._cluster.secrets.known:
+            self._returns, self._due = True, now + _RETURN_SECONDS
+            return
+        lived = now - self._came
+        self._pause_s = 1.0 if lived > _PAUSE_MAX_SECONDS else min(2 * self._pause_s, _PAUSE_MAX_SECONDS)
+        self._due = now + self._pause_s
+        self._died()
+
+    def _died(self) -> None:
+        self._returns = False
+        log.warning("the Monitor (pid %s) is gone", self._pid)
+        self._chronicle.note("death", "monitor", f"The Monitor's process {self._pid} has ended.")
 
     def on_message(self, protocol: ControlProtocol, message: Message) -> None:
         """A message of a Monitor's."""
@@ -185,7 +201,7 @@ class Monitoring:
         older, self._watcher = self._watcher, protocol
         if older is not None and older is not protocol:
             older.close()
-        self._pid, self._came = pid, self._loop.time()
+        self._pid, self._came, self._returns = pid, self._loop.time(), False
         log.info("the Monitor (pid %d) has come", pid)
         status = self._cluster.status()
         return Watching(status.cluster_id, status.name)
@@ -222,7 +238,8 @@ class Monitoring:
     async def view(self, operation: Operation[R]) -> R:
         """Its answer to a driver's question. Raises ConnectionError if there is no Monitor, and TimeoutError."""
         if self._watcher is None:
-            wanted = "it starts" if self._wanted else "coterie.monitor=false"
+            starts = "it starts" if self._wanted else "coterie.monitor=false"
+            wanted = "it connects again" if self._returns else starts
             raise ConnectionError(f"the cluster has no Monitor now: {wanted}")
         return await self._sessions[self._watcher].ask(operation, _VIEW_SECONDS)
 

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 
 from actors import CoterieError
 from actors.links.operations import LearnSecrets
-from actors.links.secret import SECRET_BYTES, Secrets, next_of, previous_of, read_secrets
+from actors.links.secret import (
+    SECRET_BYTES,
+    Marks,
+    Secrets,
+    found_at,
+    next_of,
+    previous_of,
+    read_secret,
+    read_secrets,
+)
 from actors.log.files import REAL_WRITER
 from actors.runtime.environment import REAL, Chance
 
@@ -29,14 +38,10 @@ class NewSecretError(CoterieError):
 
 
 async def begin(server: ActiveController, path: Path, *, make: bool = True, chance: Chance = REAL.chance) -> None:
-    """Have all brokers know the secret that is to follow the one in `path`; to `make` it, if it is not there, is ours.
+    """Have all know the secret that is to follow the one in `path`; to `make` it, if it is not there, is ours.
 
     Raises NewSecretError, OSError.
     """
-    others = len(server.decided.controllers)
-    if others > 1:
-        # Only this one would know the new secret, and none of the others could speak with it.
-        raise NewSecretError(f"the cluster has {others} controllers: take out all but one, and add them again later")
     if server.secrets.previous is not None:
         raise NewSecretError(
             f"{previous_of(path)} is still valid: once all brokers have been restarted since (coterie brokers roll), "
@@ -74,7 +79,7 @@ async def forget(server: ActiveController, path: Path, hang_up: Callable[[], Non
         from actors.controller.server import ControllerServer
 
         assert isinstance(server, ControllerServer)
-        server.hang_up_on_strangers()
+        server.close_unauthenticated()
 
 
 def _uses_former(server: ActiveController, session: Session) -> bool:
@@ -82,18 +87,41 @@ def _uses_former(server: ActiveController, session: Session) -> bool:
 
 
 async def _believe(server: ActiveController, path: Path) -> None:
-    """Take over the secrets that stand in the files now, and have the living brokers do so."""
+    """Take over the secrets that stand in the files now, and have the other controllers and living brokers do so."""
     try:
         server.in_force.secrets = secrets = read_secrets(path)
     except ValueError as error:
         raise NewSecretError(str(error)) from error
+    files = " and ".join(map(str, _files(path, secrets)))
+    try:
+        await server.others.learn(secrets.marks, _LEARN_SECONDS)
+    except ConnectionError as error:
+        raise NewSecretError(f"{error}; its node needs {files} as this one") from error
     for broker_id, session in sorted(server.brokers.items()):
         try:
             await session.calls.ask(LearnSecrets(secrets.marks), _LEARN_SECONDS)
         except (OSError, TimeoutError) as error:
-            files = " and ".join(map(str, _files(path, secrets)))
             text = f"broker {broker_id} has not got the cluster's secrets: {error}; its node needs {files} as this one"
             raise NewSecretError(text) from error
+
+
+def found_in_files(path: Path, known: Secrets, marks: Marks, *, ours: bool) -> Secrets:
+    """The secrets with these marks, of those that stand in the files of another controller or are `known` to it.
+
+    The files are then as those of the one that leads, if they are `ours`: a start from them believes the same. Raises
+    OSError.
+    """
+    secrets = marks.among([*found_at(path), *known.known])
+    if secrets is None or secrets.marks != marks:
+        raise ConnectionError("there is none with that mark")
+    if ours:
+        kept = ((secrets.previous, previous_of(path)), (secrets.current, path), (secrets.next, next_of(path)))
+        for secret, where in kept:  # in this order: at any time each secret that is valid stands in one of them
+            if secret is None:
+                where.unlink(missing_ok=True)
+            elif not where.exists() or read_secret(where) != secret:
+                REAL_WRITER.write_atomically(where, secret.hex().encode())
+    return secrets
 
 
 def _files(path: Path, secrets: Secrets) -> list[Path]:

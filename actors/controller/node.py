@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
 
 from actors.controller.acceptor import Acceptor, InForce, Speaker
 from actors.controller.active import ActiveController
@@ -18,11 +18,22 @@ from actors.controller.metadata.log import Log
 from actors.controller.sessions import Launcher
 from actors.controller.voting import Voting
 from actors.links.connection import ControlProtocol
+from actors.links.secret import Marks, Secrets
 from actors.links.versions import at_level
 from actors.runtime.environment import REAL, Chance, Environment
-from placement.metadata import ControllerInfo
+from actors.settings import BrokerConfig
+from placement.metadata import ClusterSettings, ControllerInfo
 
 log = logging.getLogger(__name__)
+
+
+_PARTING_SECONDS: Final = 1.0
+FindSecrets: TypeAlias = Callable[[Marks], Awaitable[Secrets]]
+
+
+async def finds_nothing(marks: Marks) -> Secrets:
+    """For a controller whose secrets cannot be changed while it runs."""
+    raise ConnectionError("it takes over no secrets while it runs: start it again")
 
 
 def logged(error: Exception) -> None:
@@ -35,7 +46,9 @@ class ControllerNode:
 
     `voting` speaks with the other voters; None if there are none. `failed` is told when the log has ended, as when its
     disk has refused a write, and when this node leads and cannot begin as the controller. It is of no use then: another
-    one has to be made of what is on the disk.
+    one has to be made of what is on the disk. `find` gives the secrets with some marks, or raises OSError.
+
+    One of several goes by the settings that have committed, or else by those that it was started with.
     """
 
     def __init__(
@@ -47,6 +60,7 @@ class ControllerNode:
         voting: Voting | None = None,
         chance: Chance = REAL.chance,
         failed: Callable[[Exception], None] = logged,
+        find: FindSecrets = finds_nothing,
     ) -> None:
         self.log = metadata_log
         self.in_force = in_force
@@ -56,6 +70,10 @@ class ControllerNode:
         self._serve = serve
         self._voting = voting
         self._failed = failed
+        self._find = find
+        self._loop = loop
+        self._first = in_force.config
+        self._settings: ClusterSettings | None = None
         self._closed = False
         self.acceptor = Acceptor(
             in_force, loop, chance, lambda: at_level(metadata_log.committed.level), self._speaker_with
@@ -75,9 +93,13 @@ class ControllerNode:
         return self.address[1]
 
     def look(self) -> None:
-        """Begin or cease to be the controller, if the log says so. To be called when that may have changed."""
+        """Do what the log says now: go by other settings, begin or cease to be the controller.
+
+        To be called when that may have changed.
+        """
         if self._closed:
             return
+        self._go_by_settings()
         if self.server is not None and not self.log.leads_in(self.server.epoch):
             self.server.close()
             self.server = None
@@ -91,6 +113,13 @@ class ControllerNode:
                 return
         if self.log.failure is not None:
             self._end(self.log.failure)
+
+    def _go_by_settings(self) -> None:
+        settings = self.log.committed.settings
+        if settings != self._settings:
+            self._settings = settings
+            changed = self._first if settings is None else BrokerConfig.from_mapping(settings.of_controller)
+            self.in_force.config = changed
 
     def _end(self, error: Exception) -> None:
         self.close()
@@ -107,11 +136,24 @@ class ControllerNode:
         if self.server is not None:
             self.server.register_controller(controller)
 
-    def hang_up_on_strangers(self) -> None:
+    def gone(self, controller: ControllerInfo) -> None:
+        """Another controller neither votes nor follows any more."""
+        if self.server is not None:
+            self.server.unregister_controller(controller)
+
+    async def learn(self, marks: Marks) -> None:
+        """Take over the secrets with these marks. Raises OSError.
+
+        Connections by another one are closed a little later, because the answer to this may go over one of them.
+        """
+        self.in_force.secrets = await self._find(marks)
+        self._loop.call_later(_PARTING_SECONDS, self.close_unauthenticated)
+
+    def close_unauthenticated(self) -> None:
         """Close all connections by a secret that is valid no longer."""
-        self.acceptor.hang_up_on_strangers()
+        self.acceptor.close_unauthenticated()
         if self._voting is not None:
-            self._voting.hang_up_on_strangers()
+            self._voting.close_unauthenticated()
 
     def close(self) -> None:
         """Stop listening, close all connections, and give up the log."""

@@ -3,8 +3,9 @@
 A seal covers the pool's name, its incarnation, the version and all that it says. A reader of the topic has old seals,
 too: so the metadata log lists the versions that may run, and one that was replaced or stopped is not among them.
 
-The key stands in the data directory, for the cluster's own user alone. It is another one than the cluster's secret,
-which may be changed.
+The key is made in the data directory, for the cluster's own user alone. From level SHARED on it is in the metadata log,
+where each controller of a quorum finds it; brokers are not sent it. It is another one than the cluster's secret, which
+may be changed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Commit = Callable[[Sequence[Record]], object]
 
 
 class PoolSeals:
-    """Seals versions by the key of a data directory, and remembers by `commit` which may run.
+    """Seals versions by the key of the metadata, or of a data directory, and remembers by `commit` which may run.
 
     Whatever is asked may be asked again. An answer may leave when what was decided has committed. Raises OSError,
     ValueError if the key or the log cannot be used.
@@ -66,6 +67,10 @@ class PoolSeals:
                     self._end(name, "")
         return None
 
+    @property
+    def _key(self) -> bytes:
+        return self._pools().key or key_in(self._folder)
+
     def _pool(self, name: str) -> SealedPool:
         return self._pools().by_name.get(name) or SealedPool(None)
 
@@ -77,7 +82,7 @@ class PoolSeals:
             self._commit([PoolStoppedRecord(name)])
 
     def _seal(self, name: str, version: SealedVersion) -> bytes:
-        seal = seal_of_pool(self._folder, name, version)
+        seal = seal_of_pool(self._key, name, version)
         pool = self._pool(name)
         if version not in pool.allowed:
             self._keep(name, SealedPool(pool.newest, version, pool.good))
@@ -85,7 +90,7 @@ class PoolSeals:
 
     def _verdict(self, name: str, version: SealedVersion, seal: bytes) -> Verdict:
         which = f"version {version.version}"
-        if not hmac.compare_digest(seal_of_pool(self._folder, name, version), seal):
+        if not hmac.compare_digest(seal_of_pool(self._key, name, version), seal):
             return Verdict(
                 f"{which} was not deployed by a program on this Ray under this name, or was changed since: it is not "
                 "run. Deploy it again"
@@ -116,13 +121,13 @@ class PoolSeals:
             good = [old for old in versions if self._was_sealed(old)]
             self._commit([*_taken_over(good, self._pools()), PoolsSealedAnewRecord()])
         return {
-            old.version.digest: seal_of_pool(self._folder, old.name, old.version)
+            old.version.digest: seal_of_pool(self._key, old.name, old.version)
             for old in versions
             if old.version in self._pool(old.name).allowed
         }
 
     def _was_sealed(self, old: Old) -> bool:
-        return hmac.compare_digest(hmac.digest(_key(self._folder), old.digest, "sha256"), old.seal)
+        return hmac.compare_digest(hmac.digest(self._key, old.digest, "sha256"), old.seal)
 
 
 def _what_became(pool: SealedPool, version: SealedVersion) -> str:
@@ -146,11 +151,12 @@ def _taken_over(found: list[Old], pools: SealedPools) -> Iterable[PoolSealedReco
         yield PoolSealedRecord(name, SealedPool(newest, good=good))
 
 
-def seal_of_pool(folder: Path, name: str, version: SealedVersion) -> bytes:
-    """The seal on a version (HMAC-SHA-256). Raises OSError, ValueError if the key cannot be read."""
+def seal_of_pool(key: bytes, name: str, version: SealedVersion) -> bytes:
+    """The seal on a version (HMAC-SHA-256)."""
     covered: bytes = msgpack.packb(["pool", name, version.incarnation, version.version, version.digest])
-    return hmac.digest(_key(folder), covered, "sha256")
+    return hmac.digest(key, covered, "sha256")
 
 
-def _key(folder: Path) -> bytes:
+def key_in(folder: Path) -> bytes:
+    """The key in a data directory. Raises OSError, ValueError if it cannot be read."""
     return bytes.fromhex(read_own(place_of(folder) / POOLS_KEY))

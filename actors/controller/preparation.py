@@ -14,8 +14,8 @@ import warnings
 from collections.abc import Collection
 from pathlib import Path
 
-from actors.broker.listening import taken
-from actors.controller.doors import DoorPlan, check_apart, open_to_others
+from actors.broker.entrance.listening import taken
+from actors.controller.listeners import ListenerPlan, check_apart, open_to_others
 from actors.controller.pool_seals import POOLS_KEY
 from actors.controller.securing import AUTHORITY, PROPERTIES
 from actors.links.secret import SECRET_BYTES, read_secret
@@ -69,54 +69,54 @@ def _refuse_secret(name: str) -> None:
         raise SettingError(name, f"{name} is a secret, and brokers' settings travel through Ray{hint}")
 
 
-def warn_if_open(doors: tuple[DoorPlan, ...], config: BrokerConfig) -> None:
+def warn_if_open(listeners: tuple[ListenerPlan, ...], config: BrokerConfig) -> None:
     """Warn of listeners that other machines may reach and that ask nobody who he is, or for secrets in clear.
 
     And of those, wherever they are, that take tokens which may be meant for somebody else.
     """
-    for door in open_to_others(doors):
+    for listener in open_to_others(listeners):
         text = None
-        if not door.asks:
+        if not listener.asks:
             text = "asks for no authentication: anyone who reaches this address can read and write"
-        elif door.protocol is SecurityProtocol.SASL_PLAINTEXT:
-            mechanisms = config.for_listener(door.listener).items_of("sasl.enabled.mechanisms")
+        elif listener.protocol is SecurityProtocol.SASL_PLAINTEXT:
+            mechanisms = config.for_listener(listener.listener).items_of("sasl.enabled.mechanisms")
             if what := " and ".join(what for name, what in _IN_CLEAR.items() if name in mechanisms):
                 text = f"takes {what} in clear: anyone on the way can read them; use SASL_SSL, or SCRAM alone"
         if text is not None:
-            warnings.warn(f"listener {door.listener} on {door.host} {text}", stacklevel=3)
-    for door in doors:
-        unset = untold_of_tokens(config.for_listener(door.listener)) if door.protocol.sasl else []
+            warnings.warn(f"listener {listener.listener} on {listener.host} {text}", stacklevel=3)
+    for listener in listeners:
+        unset = untold_of_tokens(config.for_listener(listener.listener)) if listener.protocol.sasl else []
         if unset:
             text = f"takes tokens that may be meant for others: {' and '.join(unset)} would say which ones are for it"
-            warnings.warn(f"listener {door.listener} {text}", stacklevel=3)
+            warnings.warn(f"listener {listener.listener} {text}", stacklevel=3)
 
 
-def check_ports(doors: tuple[DoorPlan, ...], brokers: int, folder: Path, *, here: bool) -> None:
+def check_ports(listeners: tuple[ListenerPlan, ...], brokers: int, folder: Path, *, here: bool) -> None:
     """Raise ClusterError if a port is out of range, meant twice, or, where brokers run `here`, taken.
 
     After a cluster was killed its processes live on for about two seconds, so that their ports are waited for.
     """
-    check_apart(doors, brokers)
+    check_apart(listeners, brokers)
     deadline = time.monotonic() + _DYING_SECONDS
-    for door in doors:
-        if not here or not door.port or door.host is None:
+    for listener in listeners:
+        if not here or not listener.port or listener.host is None:
             continue
-        for number in door.ports(brokers):
-            while (error := _port_taken(door.host, number)) is not None:
+        for number in listener.ports(brokers):
+            while (error := _port_taken(listener.host, number)) is not None:
                 if not _is_held(folder) or time.monotonic() > deadline:
-                    raise ClusterError(taken(door.host, number, door.chosen_by, error)) from error
+                    raise ClusterError(taken(listener.host, number, listener.chosen_by, error)) from error
                 time.sleep(0.05)
 
 
-def check_free(doors: tuple[DoorPlan, ...], brokers: int, but: Collection[int]) -> None:
+def check_free(listeners: tuple[ListenerPlan, ...], brokers: int, but: Collection[int]) -> None:
     """Raise ClusterError if a port is taken that brokers are to have here; `but` are those that they have."""
-    for door in doors:
-        if not door.port or door.host is None:
+    for listener in listeners:
+        if not listener.port or listener.host is None:
             continue
-        for number in door.ports(brokers):
-            error = None if number in but else _port_taken(door.host, number)
+        for number in listener.ports(brokers):
+            error = None if number in but else _port_taken(listener.host, number)
             if error is not None:
-                raise ClusterError(taken(door.host, number, door.chosen_by, error)) from error
+                raise ClusterError(taken(listener.host, number, listener.chosen_by, error)) from error
 
 
 def _port_taken(host: str, port: int) -> OSError | None:

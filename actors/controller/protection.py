@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from actors.controller.doors import DoorPlan
+from actors.controller.listeners import ListenerPlan
 from actors.controller.securing import PROPERTIES
 from actors.log.files import REAL_WRITER
 from actors.runtime.data_folder import place_of
@@ -28,12 +28,12 @@ class Protection:
     acls: bool = False
 
     @classmethod
-    def of(cls, doors: Iterable[DoorPlan], config: BrokerConfig) -> Protection:
+    def of(cls, listeners: Iterable[ListenerPlan], config: BrokerConfig) -> Protection:
         """That of a cluster with these listeners and settings."""
-        plans = list(doors)
+        plans = list(listeners)
         return cls(
-            tls=all(door.protocol.tls for door in plans),
-            logins=all(door.asks for door in plans),
+            tls=all(listener.protocol.tls for listener in plans),
+            logins=all(listener.asks for listener in plans),
             acls=bool(config["authorizer.class.name"]),
         )
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from actors.controller.others import NodeState
 from actors.controller.sessions import Session
-from actors.links.operations import Observer, Quorum, Shards
+from actors.links.operations import Observer, Quorum, QuorumNode, Shards
 from actors.links.removals import RemovalStatus
-from actors.links.status import Absence, BrokerStatus, ClusterStatus, Refill
-from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo
+from actors.links.status import Absence, BrokerStatus, ClusterStatus, ControllerStatus, Refill
+from placement.metadata import BrokerInfo, ClusterMetadata, ControllerInfo, PartitionInfo
 
 
 def cluster_status(
@@ -70,10 +71,56 @@ def _out_of_sync(partition: PartitionInfo) -> Iterable[int]:
     return set(partition.replicas).difference(partition.isr)
 
 
+def quorum_nodes(nodes: Sequence[NodeState], metadata: ClusterMetadata, now_ms: int) -> tuple[QuorumNode, ...]:
+    """The controllers of a quorum, with the addresses that the metadata has. `now_ms` is wall time."""
+
+    def row(state: NodeState) -> QuorumNode:
+        known = metadata.controllers.get(state.node.id)
+        if known is None or known.directory != state.node.directory:
+            known = ControllerInfo(state.node.id, state.node.directory, "", 0, 0)
+        return QuorumNode(
+            state.node.id,
+            state.node.directory,
+            known.host,
+            known.port,
+            state.offset,
+            heard_ms=ago(state.heard_ago_s),
+            caught_up_ms=ago(state.caught_up_ago_s),
+            votes=state.votes,
+            leads=state.leads,
+        )
+
+    def ago(age_s: float | None) -> int:
+        return -1 if age_s is None else now_ms - round(age_s * 1000)
+
+    return tuple(map(row, nodes))
+
+
+def controllers_of(nodes: Sequence[QuorumNode], log_end: int) -> tuple[ControllerStatus, ...]:
+    """The controllers of a quorum as a status shows them; none where there is one alone."""
+
+    def row(node: QuorumNode) -> ControllerStatus:
+        role = "Leader" if node.leads else "Voter" if node.votes else "Observer"
+        lag = max(log_end - node.log_end_offset, 0)
+        address = (node.controller_id, node.directory, node.host, node.port)
+        return ControllerStatus(*address, role, lag, node.heard_ms, node.caught_up_ms)
+
+    return tuple(map(row, nodes)) if len(nodes) > 1 else ()
+
+
 def described_quorum(
-    metadata: ClusterMetadata, brokers: Mapping[int, Session], address: tuple[str, int], now: float, now_ms: int
+    metadata: ClusterMetadata,
+    brokers: Mapping[int, Session],
+    address: tuple[str, int],
+    now: float,
+    now_ms: int,
+    log_end: int,
+    nodes: Sequence[NodeState] = (),
 ) -> Quorum:
-    """The version of the metadata at each registered broker. `now` is the loop's time in s, `now_ms` wall time."""
+    """The version of the metadata at each controller and registered broker.
+
+    `now` is the loop's time in s, `now_ms` wall time, `log_end` the number of records that the leader's log has.
+    """
     version = metadata.version
 
     def row(broker_id: int, session: Session) -> Observer:
@@ -84,9 +131,11 @@ def described_quorum(
     host, port = address
     return Quorum(
         controller_epoch=metadata.controller_epoch,
-        log_end_offset=version,
+        log_end_offset=log_end,
         now_ms=now_ms,
         host=host,
         port=port,
         brokers=tuple(row(broker_id, session) for broker_id, session in sorted(brokers.items())),
+        high_watermark=version,
+        controllers=quorum_nodes(nodes, metadata, now_ms),
     )

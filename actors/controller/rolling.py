@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from actors.controller.actor import ControllerSpec
-from actors.controller.doors import DoorPlan, check_apart, plan_doors, refuse_open
+from actors.controller.listeners import ListenerPlan, check_apart, plan_listeners, refuse_open
 from actors.controller.preparation import check_free, effective_config, warn_if_open
 from actors.controller.settings_in_force import Changed
+from actors.controller.spec import ControllerSpec
 from actors.links.status import ClusterStatus
 from actors.settings import LINKS, LISTENERS, OWN_STORE, OWN_TRUST, BrokerConfig, LinkSecurity, SettingError
 
@@ -68,15 +68,15 @@ def planned(
     _refuse_of_a_start(before, after)
     transition = _transition(spec, before.link_security, after.link_security)
     changed = Changed(settings, transition, former=_former(spec, after))
-    present = plan_doors(before, spec.host, None if LISTENERS in before.explicit else spec.port)
-    doors = plan_doors(after, spec.host, None if LISTENERS in after.explicit else spec.port)
-    new = tuple(door for door in doors if not any(_alike(door, other) for other in present))
+    present = plan_listeners(before, spec.host, None if LISTENERS in before.explicit else spec.port)
+    listeners = plan_listeners(after, spec.host, None if LISTENERS in after.explicit else spec.port)
+    new = tuple(listener for listener in listeners if not any(_alike(listener, other) for other in present))
     if not insecure:
         refuse_open(new, node_addresses)
     warn_if_open(new, after)
-    check_apart(doors, brokers)
+    check_apart(listeners, brokers)
     if spec.host is not None:  # brokers run here
-        check_free(new, brokers, {port for door in present for port in door.ports(brokers)})
+        check_free(new, brokers, {port for listener in present for port in listener.ports(brokers)})
     if changed.transition:
         notes.append(f"until the next roll or start {LINKS} is both: processes connect in TLS, and take who does not")
     return Plan(changed, tuple(notes))
@@ -104,7 +104,7 @@ def _former(spec: ControllerSpec, after: BrokerConfig) -> dict[str, str]:
     return {_ALONE: str(longest)} if longest > after.integer(_ALONE) else {}
 
 
-def _alike(one: DoorPlan, other: DoorPlan) -> bool:
+def _alike(one: ListenerPlan, other: ListenerPlan) -> bool:
     return (one.protocol, one.host, one.port, one.asks) == (other.protocol, other.host, other.port, other.asks)
 
 

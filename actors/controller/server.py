@@ -46,9 +46,9 @@ class ControllerServer(ActiveController):
         self.begin((host, port))
         return port
 
-    def hang_up_on_strangers(self) -> None:
+    def close_unauthenticated(self) -> None:
         """Close all connections by a secret that is valid no longer."""
-        self._acceptor.hang_up_on_strangers()
+        self._acceptor.close_unauthenticated()
 
     def close(self) -> None:
         """Stop listening, close all connections, and give up the log."""

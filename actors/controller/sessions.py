@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from actors.links.calls import Calls
 from actors.links.connection import ControlProtocol
 from actors.links.control import Hello, Stop
-from actors.links.operations import ListShards, Shards
+from actors.links.group_status import GroupStatus
+from actors.links.operations import HandOver, ListShards, LookAtGroup, Shards
 from actors.links.status import Load
 from actors.runtime.liveness import Sight, Silence
 from placement.metadata import BrokerInfo
 
 log = logging.getLogger(__name__)
+
+_HAND_OVER_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 5.0
 
 
 class Launcher(Protocol):
@@ -85,6 +90,10 @@ class Session:
     load: Load | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def heard_at(self, now: float) -> None:
+        """It is no longer silent, as of this time of the loop."""
+        self.last_heard, self.silence = now, None
+
     def may_be(self, broker_id: int) -> bool:
         """True if this can be the broker that it now says it is. A connection speaks for one broker, to its end."""
         allowed = broker_id >= 0 and {self.joins, self.broker_id} <= {-1, broker_id}
@@ -121,6 +130,24 @@ async def shards_of(sessions: Iterable[Session], timeout_s: float) -> dict[int, 
     asked = list(sessions)
     found = await asyncio.gather(*map(shards, asked))
     return {session.broker_id: rows for session, rows in zip(asked, found, strict=True) if rows is not None}
+
+
+async def group_status(sessions: Mapping[int, Session], broker_id: int, group_id: str) -> GroupStatus | None:
+    """A broker's view of a group; None if the broker does not coordinate it, or does not answer."""
+    session = sessions.get(broker_id)
+    if session is not None:
+        with suppress(OSError, TimeoutError):
+            return (await session.calls.ask(LookAtGroup(group_id), _LOOK_SECONDS)).status
+    return None
+
+
+async def close_broker(sessions: Mapping[int, Session], broker_id: int) -> None:
+    """Have a broker hand over what it leads, then close its logs and end. Raises OSError, TimeoutError."""
+    session = sessions.get(broker_id)
+    if session is None:
+        raise ConnectionError("it does not run")
+    await session.calls.ask(HandOver(), _HAND_OVER_SECONDS)
+    session.protocol.send(Stop())
 
 
 async def stop_all(sessions: Iterable[Session], timeout_s: float) -> None:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from actors.controller.sessions import Launcher
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The reason why a broker did not start last, and the time (of the loop) `since` when it has failed each time."""
+
+    reason: str
+    since: float
 
 
 class Starts:
@@ -17,6 +26,7 @@ class Starts:
     def __init__(self, launcher: Launcher, loop: asyncio.AbstractEventLoop, is_missing: Callable[[int], bool]) -> None:
         self.wanted: set[int] = set()
         self.starting: set[int] = set()  # on their way: neither here nor lost
+        self.failures: dict[int, Failure] = {}  # of brokers that have not registered since
         self._launcher = launcher
         self._loop = loop
         self._is_missing = is_missing
@@ -37,6 +47,16 @@ class Starts:
         self.starting.add(broker_id)
         self._launcher.kill_broker(broker_id)
         self._loop.call_later(max(delay, at_least_s), self._start_if_missing, broker_id)
+
+    def failed(self, broker_id: int, reason: str) -> None:
+        """A broker's process ended before it registered, or could not begin."""
+        self.starting.discard(broker_id)
+        known = self.failures.get(broker_id)
+        self.failures[broker_id] = Failure(reason, self._loop.time() if known is None else known.since)
+
+    def forgive(self, broker_id: int) -> None:
+        """Failures from before no longer count: the broker has registered, or a person has it started again."""
+        self.failures.pop(broker_id, None)
 
     def want_no_more(self, broker_id: int) -> None:
         """The broker was removed: it is not started again."""

@@ -10,13 +10,18 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
 from actors.controller.acceptor import InForce
+from actors.controller.others import NodeState
+from actors.links.calls import Calls
 from actors.links.codec import NotSpokenError
-from actors.links.connection import ControlProtocol, Message, reach_controller
+from actors.links.connection import ControlProtocol, Message, close_unauthenticated, reach_controller
+from actors.links.control import Answer, Call, Failed
+from actors.links.operations import Done, LearnSecrets
+from actors.links.secret import Marks
 from actors.links.voters import BetweenVoters, ControllerAt
 from actors.quorum.errors import ChangeRefusedError
 from actors.quorum.log import VoterId, Voters
@@ -37,7 +42,9 @@ _WAITING_MAX: Final = 32
 _SILENT_SECONDS: Final = 3.0
 """A node that has said nothing for so long, though it was spoken to, is dialled anew: a connection may be dead and not
 know it for minutes."""
-Said: TypeAlias = BetweenVoters | ControllerAt
+_GONE_SECONDS: Final = 10.0
+"""One who has led for so long has heard of all nodes that follow: others are gone, and are unlisted."""
+Said: TypeAlias = BetweenVoters | ControllerAt | Call | Answer | Failed
 Came: TypeAlias = Callable[[ControlProtocol], None]
 
 
@@ -57,6 +64,9 @@ class VotersLog(Protocol):
     def observers(self) -> list[VoterId]: ...
 
     @property
+    def has_settled_voters(self) -> bool: ...
+
+    @property
     def decided(self) -> ClusterMetadata: ...
 
     @property
@@ -70,13 +80,16 @@ class VotersLog(Protocol):
 
     def change(self, after: Voters) -> None: ...
 
+    def nodes(self) -> list[NodeState]: ...
+
 
 class Voting:
     """`log` gives the log, once it is made: it needs `send` before.
 
     The metadata says where the other controllers are. For those that it does not know, `seed` gives the address of a
     node by its id, or None. `wanted` are the ids of the nodes that are to be voters: the leader gives each a vote as
-    soon as it has the log. As the leader, `registered` is told where another one is.
+    soon as it has the log. As the leader, `registered` is told where another one is, and `gone` of one that neither
+    votes nor follows any more. `learn` takes over the secrets with these marks, or raises OSError.
     """
 
     def __init__(
@@ -88,6 +101,9 @@ class Voting:
         seed: Callable[[int], tuple[str, int] | None],
         wanted: Collection[int] = (),
         registered: Callable[[ControllerInfo], None] = lambda controller: None,
+        gone: Callable[[ControllerInfo], None] = lambda controller: None,
+        *,
+        learn: Callable[[Marks], Awaitable[None]],
     ) -> None:
         self._in_force = in_force
         self._loop = loop
@@ -96,10 +112,15 @@ class Voting:
         self._seed = seed
         self._wanted = wanted
         self._registered = registered
+        self._gone = gone
+        self._learn = learn
+        self._learning: set[asyncio.Task[None]] = set()
+        self._led_since = math.inf
         self._address: tuple[str, int] = ("", 0)
         self._links: dict[int, _Link] = {}
         self._dialled: set[ControlProtocol] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._due = math.inf  # the time of the timer: one whose time has come already need not know it
         self._told_at = -math.inf
         self._closed = False
 
@@ -124,11 +145,9 @@ class Voting:
         for protocol in list(self._dialled):
             protocol.close()
 
-    def hang_up_on_strangers(self) -> None:
+    def close_unauthenticated(self) -> None:
         """Close connections that were made by a secret which is valid no longer."""
-        for protocol in list(self._dialled):
-            if protocol.proved_by not in self._in_force.secrets.known:
-                protocol.close()
+        close_unauthenticated(self._dialled, self._in_force.secrets)
 
     def send(self, to: VoterId, message: VotersMessage) -> None:
         """Have this sent to another voter. It may get lost."""
@@ -162,6 +181,40 @@ class Voting:
                     self._wait()
             case ControllerAt(controller):
                 self._registered(controller)
+            case Call(number, LearnSecrets(marks)):
+                task = self._loop.create_task(self._answer(protocol, number, marks))
+                self._learning.add(task)
+                task.add_done_callback(self._learning.discard)
+            case Call(number, operation):
+                protocol.send(Failed(number, f"{type(operation).__name__} is nothing that a voter does"))
+            case Answer() | Failed():
+                for link in self._links.values():
+                    link.answered(protocol, message)
+
+    async def _answer(self, protocol: ControlProtocol, number: int, marks: Marks) -> None:
+        try:
+            await self._learn(marks)
+            protocol.send(Answer(number, Done()))
+        except (OSError, ValueError) as error:
+            protocol.send(Failed(number, str(error)))
+
+    def nodes(self) -> list[NodeState]:
+        """As the leader: all controllers, the voters first."""
+        return self._log().nodes()
+
+    async def learn(self, marks: Marks, timeout_s: float) -> None:
+        """Have the other voters, and those that follow, take over the secrets with these marks.
+
+        Raises ConnectionError with the first one that has not.
+        """
+        log = self._log()
+        for each in [*log.voters, *log.observers]:
+            if each.id != log.me.id:
+                try:
+                    await self._link(each.id).calls.ask(LearnSecrets(marks), timeout_s)
+                except (OSError, TimeoutError) as error:
+                    why = str(error) or f"no answer within {timeout_s:.0f} s"
+                    raise ConnectionError(f"controller {each.id} has not got the cluster's secrets: {why}") from error
 
     def lost(self, protocol: ControlProtocol) -> None:
         """A connection has ended. It is dialled again when there is something to say."""
@@ -174,10 +227,11 @@ class Voting:
     def _wait(self) -> None:
         """Have the log called when its time comes. A call that comes too early does no harm."""
         due = self._log().deadline() + _TICK_SECONDS
-        if self._timer is not None and self._timer.when() <= due:
+        if self._timer is not None and self._due <= due:
             return
         if self._timer is not None:
             self._timer.cancel()
+        self._due = due
         self._timer = None if math.isinf(due) else self._loop.call_at(due, self._on_time)
 
     def _on_time(self) -> None:
@@ -188,6 +242,7 @@ class Voting:
             self._log().on_time()
             self._tell()
             self._grow()
+            self._unlist()
         finally:
             self._wait()
 
@@ -209,12 +264,27 @@ class Voting:
         log = self._log()
         for each in log.observers:
             said = log.decided.controllers.get(each.id)
-            if each.id in self._wanted and said is not None and said.directory == each.directory:
+            known = said is not None and said.directory == each.directory
+            if each.id in self._wanted and known and each.directory not in log.decided.barred:
                 former = [voter for voter in log.voters if voter.id == each.id]  # with a directory that is gone
                 after = [voter for voter in log.voters if voter not in former] if former else [*log.voters, each]
                 with suppress(ChangeRefusedError):  # not now: it is tried again in the next round
                     log.change(tuple(after))
                     return
+
+    def _unlist(self) -> None:
+        """As the leader, forget where a controller was that is none any more. If it lives, it says so again."""
+        log, now = self._log(), self._loop.time()
+        if log.leader != log.me:
+            self._led_since = math.inf
+            return
+        self._led_since = min(self._led_since, now)
+        if now < self._led_since + _GONE_SECONDS:
+            return
+        present = {*log.voters, *log.observers}
+        for each in list(log.decided.controllers.values()):
+            if VoterId(each.id, each.directory) not in present:
+                self._gone(each)
 
     # --- dialling
 
@@ -275,6 +345,7 @@ class _Link:
         self._at: tuple[str, int] | None = None  # the address that was dialled, until the node is heard from there
         self._avoid: tuple[str, int] | None = None
         self._closed = False
+        self.calls = Calls(self.send)
 
     def send(self, message: Said) -> None:
         """Say this. It is dropped if the node does not keep up with what it is sent: it asks again."""
@@ -316,6 +387,11 @@ class _Link:
             self._unanswered_since = self._voting.now()
             self._speak(protocol)
 
+    def answered(self, protocol: ControlProtocol, message: Answer | Failed) -> None:
+        """An answer has come, perhaps to a call of this end's."""
+        if protocol is self._protocol:
+            self.calls.answered(message)
+
     def use(self, protocol: ControlProtocol) -> None:
         """The node is heard on this connection."""
         self._unanswered_since = self._at = self._avoid = None
@@ -334,6 +410,7 @@ class _Link:
     def _gone(self) -> None:
         """There is no connection any more. An address from which the node was not heard is not the first to try."""
         self._protocol = self._unanswered_since = None
+        self.calls.lose("the connection has ended")
         self._avoid, self._at = self._at or self._avoid, None
 
     def close(self) -> None:

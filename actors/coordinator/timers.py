@@ -65,6 +65,11 @@ class Timers:
         else:
             bucket.append(timer)  # equal deadlines come due in the order they were set
 
+    @property
+    def entries(self) -> int:
+        """The number of entries in the queue, stale ones among them: it does not grow when timers are moved on."""
+        return sum(map(len, self._buckets.values()))
+
     def next_due_ms(self) -> int | None:
         """The earliest deadline, without stale entries; None if there is none."""
         heap, buckets = self._heap, self._buckets

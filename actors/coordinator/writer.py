@@ -152,6 +152,16 @@ class Writer:
             self._timers.arm(self._timer, due_ms)
         return batch
 
+    @property
+    def committed_to(self) -> int:
+        """The offset below which all has committed, as far as the driver has said."""
+        return self._high_watermark
+
+    def pending_writes(self) -> Iterator[Write]:
+        """The writes that have not committed yet, oldest first."""
+        for batch in self._batches():
+            yield from batch.writes
+
     def _batches(self) -> Iterator[Batch]:
         yield from self._sent
         yield from self._open
@@ -162,9 +172,8 @@ class Writer:
 
     def all_pending_changes(self) -> Iterator[Any]:
         """The changes of all entities that have been written and not committed yet, oldest first."""
-        for batch in self._batches():
-            for write in batch.writes:
-                yield from write.changes
+        for write in self.pending_writes():
+            yield from write.changes
 
     def pending_entities(self) -> set[str]:
         """The ids of all that has changes which have been written and not committed yet."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, cast
 
 from actors.links import control, proof, replication
@@ -160,6 +160,11 @@ class ControlProtocol(asyncio.Protocol):
         """The secret that the other end has shown to know; None as long as it has shown none."""
         return self._proved_by
 
+    @property
+    def gathered_bytes(self) -> int:
+        """The number of bytes that are kept of a frame that has not come whole."""
+        return len(self._gathering)
+
     def arrived(self, transport: asyncio.BaseTransport) -> None:
         """The other end has connected to us. The connection counts from now on, whatever it turns out to be."""
         self.transport = cast(asyncio.Transport, transport)
@@ -300,3 +305,10 @@ class ControlProtocol(asyncio.Protocol):
         self._closed = True
         if self.transport is not None:
             self.transport.abort()
+
+
+def close_unauthenticated(connections: Iterable[ControlProtocol], secrets: Secrets) -> None:
+    """Close those that were opened by a secret which is not valid any more. A peer with a valid one connects again."""
+    for protocol in list(connections):
+        if protocol.proved_by not in secrets.known:
+            protocol.close()

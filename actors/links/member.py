@@ -108,7 +108,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Leash:
+class Lease:
     """Starter -> member, again and again: end at once when this connection ends, or when nothing comes for so long.
 
     For starters that others take the place of when they die. Their members have to be gone by then.
@@ -162,7 +162,7 @@ MemberMessage: TypeAlias = (
     | Raised
     | StopMember
     | Join
-    | Leash
+    | Lease
     | ReadLines
     | Lines
     | LinesKept
@@ -180,7 +180,7 @@ CODEC: Codec[MemberMessage] = Codec(
         3: Returned,
         4: Raised,
         5: StopMember,
-        6: Leash,
+        6: Lease,
         7: ReadLines,
         8: Lines,
         9: LinesKept,

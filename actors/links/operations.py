@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from actors.links.codec import since
 from actors.links.group_status import ClassicStatus, GroupStatus, PlainStatus
 from actors.links.secret import Marks
 from actors.links.status import Refill, ShardStatus
@@ -400,6 +401,24 @@ class Observer:
 
 
 @dataclass(frozen=True, slots=True)
+class QuorumNode:
+    """A controller, as the one that leads knows it. Times are as those of an `Observer`.
+
+    Address and port are empty and 0 if they are not known.
+    """
+
+    controller_id: int
+    directory: str
+    host: str
+    port: int
+    log_end_offset: int
+    heard_ms: int
+    caught_up_ms: int
+    votes: bool
+    leads: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Quorum(Result):
     """The end of the metadata log, the controller that writes it, and the brokers that read it. Time -1 means never."""
 
@@ -409,11 +428,15 @@ class Quorum(Result):
     host: str
     port: int
     brokers: tuple[Observer, ...]
+    high_watermark: int = since(5, -1)
+    """The number of records that have committed; -1: as many as the log has."""
+    controllers: tuple[QuorumNode, ...] = since(5, ())
+    """Those that vote and those that only follow; none if the controller is the only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorum(Operation[Quorum]):
-    """Ask how far each broker has the metadata log."""
+    """Ask how far each controller and each broker has the metadata log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,22 @@ class MonitorStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ControllerStatus:
+    """One of several controllers, as the one that leads knows it. Times are wall times; -1: never."""
+
+    id: int
+    directory: str
+    host: str
+    port: int
+    role: str
+    """Leader, Voter or Observer: an observer has no vote, and follows."""
+    lag: int
+    """The records that it has not acknowledged yet."""
+    heard_ms: int
+    caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterStatus:
     """A whole cluster. The fields `name` to `controller_node_id` are the controller process's own."""
 
@@ -173,6 +189,8 @@ class ClusterStatus:
     controller_node_id: str = ""
     monitor: MonitorStatus | None = None
     """None if coterie.monitor=false."""
+    controllers: tuple[ControllerStatus, ...] = since(5, ())
+    """None of them where there is one alone."""
 
 
 def plain(status: ClusterStatus) -> dict[str, Any]:

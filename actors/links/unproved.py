@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 
 UNPROVED_MAX = 64
 UNPROVED_SECONDS = 5.0
@@ -17,6 +17,13 @@ class Unproved:
         self._closed = False
         self._timers: dict[Hashable, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
 
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        """The connections, the oldest first, as a copy."""
+        return iter(list(self._timers))
+
     def came(self, connection: Hashable, close: Callable[[], None]) -> None:
         """A connection was accepted. `close` ends it. Its time runs from the first time that this is said."""
         if connection in self._timers:
@@ -24,9 +31,9 @@ class Unproved:
         if self._closed:
             close()
             return
-        self._timers[connection] = self._loop.call_later(UNPROVED_SECONDS, self._end, connection), close
+        self._timers[connection] = self._loop.call_later(UNPROVED_SECONDS, self.end, connection), close
         if len(self._timers) > UNPROVED_MAX:
-            self._end(next(iter(self._timers)))
+            self.end(next(iter(self._timers)))
 
     def left(self, connection: Hashable) -> None:
         """A connection's other end has proved itself, or has gone."""
@@ -38,9 +45,10 @@ class Unproved:
         """End them all, and those that were accepted and are still being made."""
         self._closed = True
         for connection in list(self._timers):
-            self._end(connection)
+            self.end(connection)
 
-    def _end(self, connection: Hashable) -> None:
+    def end(self, connection: Hashable) -> None:
+        """End a connection that has been unproved for too long, or is one too many."""
         _, close = self._timers[connection]
         self.left(connection)
         close()

@@ -11,6 +11,7 @@ ends say so, with both ranges and both builds, and the connection ends. A proces
 | 2 | brokers tell which data directory they have, and ask each other for sound batches in the place of damaged ones |
 | 3 | brokers may be removed, by the word of a client, too, or be drained; they tell what followers still lack |
 | 4 | the voters of a quorum of controllers speak with one another |
+| 5 | the quorum's voters are described, added and removed, and learn of another secret |
 
 The level of the feature `metadata.version` says in which formats the metadata may be written, in the log and in images.
 A level is raised only when all brokers speak a version that knows it; from then on the controller speaks no older one.
@@ -29,9 +30,9 @@ from actors import __version__
 from actors.links.codec import Codec, LinkError
 
 FIRST: Final = 0
-LAST: Final = 4
+LAST: Final = 5
 _BUILD_MAX: Final = 32
-_METADATA_LEVELS: Final = (1, 2, 3, 4, 5)
+_METADATA_LEVELS: Final = (1, 2, 3, 4, 5, 6)
 """The highest level of the metadata that a build knows, by the last version that it speaks."""
 
 

@@ -36,7 +36,10 @@ class Cleaning:
         return sum(each.size_bytes for each in dirty) / total if total else 0.0
 
     def plan(self, now_ms: int, *, force: bool = False, max_keys: int = DEFAULT_MAX_KEYS) -> CompactionPlan | None:
-        """The compaction that is due now, or None."""
+        """The compaction that is due now, for `compaction.compact` in a helper process; None if nothing is due.
+
+        `force`: whatever the dirty ratio, with the active segment, which is closed and flushed for it.
+        """
         state = self._state
         if not state.config.compacts or state.failure is not None:
             return None
@@ -65,9 +68,10 @@ class Cleaning:
         )
 
     def swap(self, result: CompactionResult, now_ms: int) -> list[Path]:
-        """Put compacted segments in place, unless the log has changed meanwhile. The old files, which were renamed.
+        """Put compacted segments in place. The old files, which were renamed, for `files.remove_files`.
 
-        Raises StorageError; if files have moved by then, the log takes no more appends until it is repaired.
+        The result is dropped if the log was truncated, lost segments or failed meanwhile. Raises StorageError; if files
+        have moved by then, the log takes no more appends until it is repaired.
         """
         state = self._state
         if state.hold.ended:

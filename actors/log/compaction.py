@@ -81,8 +81,6 @@ class CompactionResult:
     generation: int
     records_read: int
     records_kept: int
-    bytes_read: int
-    bytes_written: int
     unreadable: tuple[int, ...] = ()
 
 
@@ -111,8 +109,6 @@ def compact(plan: CompactionPlan, writer: FileWriter) -> CompactionResult:
         generation=plan.generation,
         records_read=keeper.records_read,
         records_kept=keeper.records_kept,
-        bytes_read=sum(segment.size_bytes for segment in used),
-        bytes_written=sum(segment.size_bytes for segment in output.segments),
         unreadable=tuple(keeper.unreadable),
     )
 

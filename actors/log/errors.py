@@ -18,9 +18,5 @@ class StorageError(LogError):
         super().__init__(KAFKA_STORAGE_ERROR, message)
 
 
-class LogConfigError(CoterieError, ValueError):
-    """An invalid topic setting. The message names key and value."""
-
-
 class DataDirError(CoterieError):
     """A data directory that cannot be used: the message names it, what was found and what was expected."""

@@ -24,7 +24,7 @@ class Syncing:
 
 @dataclass(slots=True)
 class FlushJob:
-    """fsync of all that was appended before `upto`. `run` in any thread, then `PartitionLog.finish_flush`."""
+    """fsync of all that was appended before `upto`. `run` in any thread, then `Flushing.finish`."""
 
     directory: Path
     upto: int

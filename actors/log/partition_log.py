@@ -19,19 +19,17 @@ from actors.log.appending import Appender, AppendResult
 from actors.log.checkpoint import Checkpoint
 from actors.log.clean_stop import Closed
 from actors.log.cleaning import Cleaning
-from actors.log.compaction import DEFAULT_MAX_KEYS, CompactionPlan, CompactionResult
 from actors.log.config import LogConfig
 from actors.log.damage import Damage, Damages, tell_nobody
 from actors.log.errors import StorageError
 from actors.log.files import FileWriter
-from actors.log.flush import Flushing, FlushJob
+from actors.log.flush import Flushing
 from actors.log.mending import Mending
 from actors.log.producer_state import ProducerStates
 from actors.log.reading import Extent, Reader, StoredBatch
 from actors.log.recovery import OpenedLog, open_directory
-from actors.log.repair import RepairJob, Repairs
+from actors.log.repair import Repairs
 from actors.log.retention import Retention
-from actors.log.segment import Segment
 from actors.log.segments import Segments
 from actors.log.state import LogState
 from actors.log.storage import Storage
@@ -41,22 +39,22 @@ from actors.log.truncation import Truncation
 class PartitionLog:
     """A log on disk. Errors are LogErrors with Kafka's code; after one, the log is as it was before.
 
-    It has more methods than other classes because it is all that others see of a log.
+    `flushing`, `retention`, `cleaning`, `repairs` and `mending` are its upkeep. Leaders and followers see none of it.
     """
 
     def __init__(
         self, directory: Path, config: LogConfig, opened: OpenedLog, writer: FileWriter, damages: Damages
     ) -> None:
         self._state = state = LogState(directory, config, opened, writer, damages)
-        self._flushing = flushing = Flushing(state)
+        self.flushing = flushing = Flushing(state)
         self._storage = storage = Storage(state, flushing)
         self._appender = Appender(state, storage, flushing)
         self._reader = Reader(state)
-        self._retention = Retention(state, storage)
+        self.retention = Retention(state, storage)
         self._truncation = Truncation(state, storage, flushing)
-        self._cleaning = Cleaning(state, storage, flushing)
-        self._repairs = Repairs(state, flushing)
-        self._mending = Mending(state)
+        self.cleaning = Cleaning(state, storage, flushing)
+        self.repairs = Repairs(state, flushing)
+        self.mending = Mending(state)
         self.is_short = opened.is_short
         """True if records that had been on disk were gone from its end when it was opened."""
 
@@ -143,13 +141,6 @@ class PartitionLog:
     def damages(self) -> Damages:
         """The damaged batches that reads have found."""
         return self._state.damages
-
-    def mend(self, segment: Segment, damage: Damage, records: bytes) -> Damage | None:
-        """Put batches of another replica in the place of damaged ones. Returns the damage that is left.
-
-        NotFittingError if they are not those that were here, StorageError if the disk does not take them.
-        """
-        return self._mending.mend(segment, damage, records)
 
     @property
     def failure(self) -> str | None:
@@ -295,43 +286,9 @@ class PartitionLog:
         """`roll` when the active segment is as old as a segment may become."""
         return self._storage.roll_if_due(now_ms)
 
-    @property
-    def needs_flush(self) -> bool:
-        """True if closed segments wait for `begin_flush`."""
-        return self._flushing.needed
-
-    def flush_is_due(self, now_ms: int) -> bool:
-        """True if closed segments, or records older than flush.ms, have not been flushed."""
-        return self._flushing.is_due(now_ms)
-
-    def begin_flush(self) -> FlushJob | None:
-        """A job that makes all appended records durable; None if they are. Run it, then call `finish_flush`."""
-        return self._flushing.begin()
-
-    def finish_flush(self, job: FlushJob) -> None:
-        """Account for a job that has run. Raises StorageError if it failed.
-
-        The next one tries again. But after a failed fsync the log takes no more appends until it is repaired.
-        """
-        self._flushing.finish(job)
-
     def flush(self) -> None:
         """Make all appended records durable in this thread, now."""
-        self._flushing.flush()
-
-    def begin_repair(self, now_ms: int) -> RepairJob | None:
-        """A job that may end the log's failure; None if it has not failed. Run it, then call `finish_repair`.
-
-        Reads go on meanwhile. Segments are neither deleted nor cut until it is finished.
-        """
-        return self._repairs.begin(now_ms)
-
-    def finish_repair(self, job: RepairJob) -> int:
-        """Take over the log as a job that has run left it. The number of records that were lost at its end.
-
-        Raises StorageError if the job failed: the log stays as it is, and the next job tries again.
-        """
-        return self._repairs.finish(job)
+        self.flushing.flush()
 
     def is_saved(self, *, watermark: bool) -> bool:
         """True if the checkpoint that was last written has the start, and if asked for the watermark.
@@ -346,24 +303,9 @@ class PartitionLog:
 
     # -- removing
 
-    def delete_records_before(self, offset: int) -> int:
-        """Move the log start to `offset`, -1 for the watermark; the new log start.
-
-        LogError POLICY_VIOLATION where cleanup.policy is compact alone, OFFSET_OUT_OF_RANGE past the watermark.
-        Files go with the next `apply_retention`.
-        """
-        return self._retention.delete_before(offset)
-
     def advance_start(self, offset: int) -> None:
         """Move the log start to `offset`, as the leader has, but not past the watermark. Files go with retention."""
-        self._retention.advance_start(offset)
-
-    def apply_retention(self, now_ms: int) -> list[Path]:
-        """Drop segments over retention.bytes or retention.ms, or before the log start. The files to remove.
-
-        They are out of the log and renamed, so `files.remove_files` may run later.
-        """
-        return self._retention.apply(now_ms)
+        self.retention.advance_start(offset)
 
     def truncate_to(self, offset: int) -> None:
         """Drop all records from `offset` on; a batch that holds `offset` goes as a whole.
@@ -380,29 +322,6 @@ class PartitionLog:
         """Move the log end to `offset` without records: compaction has left none there in the leader's log."""
         self._truncation.skip_to(offset)
 
-    # -- compaction
-
-    def dirty_ratio(self, now_ms: int) -> float:
-        """The share of compactable bytes that have not been compacted yet, from 0 to 1."""
-        return self._cleaning.dirty_ratio(now_ms)
-
-    def plan_compaction(
-        self, now_ms: int, *, force: bool = False, max_keys: int = DEFAULT_MAX_KEYS
-    ) -> CompactionPlan | None:
-        """The compaction that is due now, for `compaction.compact` in a helper process; None if nothing is due.
-
-        `force`: whatever the dirty ratio, with the active segment, which is closed and flushed for it.
-        """
-        return self._cleaning.plan(now_ms, force=force, max_keys=max_keys)
-
-    def swap(self, result: CompactionResult, now_ms: int) -> list[Path]:
-        """Put compacted segments in place. The old files, which were renamed, for `files.remove_files`.
-
-        The result is dropped if the log was truncated, lost segments or failed meanwhile. Raises StorageError; if files
-        have moved by then, the log takes no more appends until it is repaired.
-        """
-        return self._cleaning.swap(result, now_ms)
-
     # -- the end
 
     def close(self) -> Closed | None:
@@ -416,7 +335,7 @@ class PartitionLog:
         try:
             if self.failure is not None:
                 raise StorageError(f"{self.directory} is not closed cleanly: {self.failure}")
-            self._flushing.flush_for_good()
+            self.flushing.flush_for_good()
         except OSError as error:
             raise StorageError(f"cannot close {self.directory}: {error}") from error
         finally:

@@ -22,7 +22,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 @dataclass(slots=True)
 class RepairJob:
-    """Reads a log's folder anew and rewrites its tail. `run` in any thread, then `PartitionLog.finish_repair`."""
+    """Reads a log's folder anew and rewrites its tail. `run` in any thread, then `Repairs.finish`."""
 
     directory: Path
     config: LogConfig

@@ -21,7 +21,10 @@ class Retention:
         self._storage = storage
 
     def delete_before(self, offset: int) -> int:
-        """Move the log start to `offset`, -1 for the watermark. The new log start. Raises LogError if not allowed."""
+        """Move the log start to `offset`, -1 for the watermark; the new log start. Files go with the next `apply`.
+
+        LogError POLICY_VIOLATION where cleanup.policy is compact alone, OFFSET_OUT_OF_RANGE past the watermark.
+        """
         state = self._state
         if state.config.compacts and not state.config.deletes:
             raise LogError(POLICY_VIOLATION, "cleanup.policy=compact: records cannot be deleted by offset")
@@ -37,7 +40,10 @@ class Retention:
             self._state.move_start(min(offset, self._state.watermark))
 
     def apply(self, now_ms: int) -> list[Path]:
-        """Drop segments over retention.bytes or retention.ms, or before the log start. Their files, renamed."""
+        """Drop segments over retention.bytes or retention.ms, or before the log start. The files to remove.
+
+        They are out of the log and renamed, so `files.remove_files` may run later.
+        """
         state = self._state
         if state.in_repair or state.hold.ended:
             return []

@@ -1,14 +1,22 @@
-"""Members of groups in Ray actors: pools, which call a handler, and members for Spark and Ray Data.
+"""Members of groups in Ray actors, in three rooms over what all members share.
 
-A program makes a pool (`pool`, `plan`), which has a *slot* for each member (`crew`, `slots`, `slot_life`).
-`supervision` starts an actor for each slot (`consumer_actor`) and talks to it over a connection (`member_link`). In the
-actor, `handler_member` polls a Consumer, has the records handled (room `handling`), and commits. `blame` and `deaths`
-count the deaths of processes against the records that were in hand; `scaling` and `autoscale` change the size, and
-`draining` moves members away from nodes that Ray drains.
+    pools        members that call a handler for their records, and the pool that supervises them
+    ranges       members for Spark and Ray Data, which read the records themselves
+    deployment   pools that outlive their program
 
-Rooms: `deployment` has pools that outlive their program, `watch` a pool's watch over silent members, and `logs` the
-lines that members print.
+`pool` is what programs call: ConsumerPool, over the rooms `pools` and `deployment`. Pools and ranges do not know each
+other.
 
-Spark and Ray Data read ranges of offsets themselves. Their members own partitions and commit, and no handler is called
-(`range_member`, `range_group`; `ray_data` and the files `ray_*` for Ray Data).
+Shared: `member_link` is the connection between a member's actor and whoever started it (`reporting` and `raised` are
+parts of it), and `logs` has the lines that members print. `draining` is about nodes that Ray drains, `committed` and
+`brokers_there` ask brokers, `log_fields` names a member in the log. `autoscale` is the rule by which a size follows
+its load, and `workload` the work of members: pools and Spark jobs use both.
+
+Modules were elsewhere in earlier builds, whose pickles may name them: `former_paths`.
 """
+
+import sys
+
+from actors.members.former_paths import FormerPaths
+
+sys.meta_path.append(FormerPaths())  # it is asked last, and only for what nobody else finds

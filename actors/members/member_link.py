@@ -23,7 +23,7 @@ from actors.links.codec import LinkError
 from actors.links.member import (
     LIMIT,
     Join,
-    Leash,
+    Lease,
     Line,
     Lines,
     LinesKept,
@@ -56,8 +56,8 @@ LAST_LINES = 200
 """The number of lines that a member sends when it ends, though nobody has asked."""
 _HUNG_UP = (OSError, EOFError, LinkError)
 _NEWS_SECONDS = 1.0
-LEASH_SECONDS = 15.0
-"""Half of the silence after which a pool gives a machine up: a member on a leash has ended by then."""
+LEASE_SECONDS = 15.0
+"""Half of the silence after which a pool gives a machine up: a member with a lease has ended by then."""
 CONNECTIONS_MAX = 8
 """The most connections that a member has at a time. Its pool has one."""
 
@@ -77,7 +77,7 @@ class MemberServer:
 
     `ring` has what its process has written. A new connection has `proof_s` seconds for each step of the proof. A
     result of a call may have about `limit` bytes. Of too many connections the oldest goes that has not proved itself.
-    `lost` is called when the connection has ended of somebody who keeps the member on a leash; it ends the process.
+    `lost` is called when the member has a lease, and that or the connection has ended; it ends the process.
     `learn` gets what the pool notes of its records; `look` is called before each report, `join` when a member that
     waits may join.
     """
@@ -114,7 +114,7 @@ class MemberServer:
         self._join = join
         self._ring = ring
         self._reporting = Reporting()
-        self._told = threading.Event()
+        self._lines_kept = threading.Event()
         self._listener = socket.create_server((host, 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, name="coterie-member-link", daemon=True).start()
@@ -125,7 +125,7 @@ class MemberServer:
         with self._lock:
             heard = any(self._links.values())
         if heard and self._ring is not None:
-            self._told.wait(_LAST_SECONDS)
+            self._lines_kept.wait(_LAST_SECONDS)
 
     def tell(self) -> None:
         """Report at once: what comes next may keep every thread of this process from saying anything."""
@@ -186,7 +186,7 @@ class MemberServer:
         return True
 
     def _listen_to(self, connection: socket.socket, link: MemberConnection) -> None:
-        leash = False
+        leased = False
         try:
             while True:
                 match link.read():
@@ -199,14 +199,14 @@ class MemberServer:
                     case ReadLines() as wanted:
                         threading.Thread(target=self._send_lines, args=(link, wanted), daemon=True).start()
                     case LinesKept():
-                        self._told.set()
+                        self._lines_kept.set()
                     case Notes() as notes if self._learn is not None:
                         self._learn(notes)
-                    case Leash(silence_s):
-                        leash = True
+                    case Lease(silence_s):
+                        leased = True
                         connection.settimeout(silence_s)
         except _HUNG_UP:
-            if leash:
+            if leased:
                 self._lost()
 
     def _report_to(self, link: MemberConnection) -> None:
@@ -268,12 +268,12 @@ class MemberClient:
     """The end of whoever has started the member. One thread reads `reports`; any may call.
 
     `link` is a connection of which both ends have proved themselves. `last_lines` are what the member has sent when it
-    ended in good order. `told` is called, by who reads the reports, with what it says of its records.
+    ended in good order. `on_records` is called, by who reads the reports, with what it says of its records.
     """
 
     def __init__(self, link: MemberConnection) -> None:
         self.last_lines: tuple[Line, ...] = ()
-        self.told: Callable[[InHand | Committed | Committing], None] = lambda _: None
+        self.on_records: Callable[[InHand | Committed | Committing], None] = lambda _: None
         self._link = link
         self._lock = threading.Lock()
         self._calls: dict[int, Future[Any]] | None = {}
@@ -306,8 +306,8 @@ class MemberClient:
                 match self._link.read():
                     case MemberReport() as report:
                         yield report
-                    case InHand() | Committed() | Committing() as told:
-                        self.told(told)
+                    case InHand() | Committed() | Committing() as said:
+                        self.on_records(said)
                     case Lines(number=0, lines=lines):
                         self.last_lines = lines
                         self._link.send(LinesKept())
@@ -367,13 +367,13 @@ class MemberClient:
         with contextlib.suppress(OSError):  # the connection has ended then
             self._link.send(notes)
 
-    def hold(self) -> None:
-        """Have the member end when this connection ends, or LEASH_SECONDS after the last call of this.
+    def renew_lease(self) -> None:
+        """Have the member end when this connection ends, or LEASE_SECONDS after the last call of this.
 
         While another thread sends, what it sends does the same.
         """
         with contextlib.suppress(OSError):
-            self._link.offer(Leash(LEASH_SECONDS))
+            self._link.offer(Lease(LEASE_SECONDS))
 
     def unanswered_s(self) -> float:
         """The seconds for which the member's machine has acknowledged nothing."""

@@ -22,15 +22,17 @@ import ray
 
 from actors.client import Admin
 from actors.members.autoscale import Autoscale
-from actors.members.crew import DRAIN_SECONDS, Crew, SizeChange
-from actors.members.handler_member import MAX_BATCH_RECORDS, BatchFormat
-from actors.members.handling.spec import REVOKE_WAIT_MS
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import Cursor, MemberLine
 from actors.members.member_link import MemberEndedError
-from actors.members.plan import PoolError, PoolPlan, check_prefix, prefix_of
-from actors.members.slots import MemberStatus, Slot
-from actors.members.topics_there import check_topics
+from actors.members.pools.handler_member import MAX_BATCH_RECORDS, BatchFormat
+from actors.members.pools.handling.spec import REVOKE_WAIT_MS
+from actors.members.pools.members import DRAIN_SECONDS, PoolMembers
+from actors.members.pools.plan import PoolError, PoolPlan, check_prefix, prefix_of
+from actors.members.pools.slots import Slot
+from actors.members.pools.status import MemberStatus, SizeChange
+from actors.members.pools.supervision import PATIENCE, Patience
+from actors.members.pools.topics_there import check_topics
 from actors.runtime.environment import REAL, Environment, new_uuid
 
 if TYPE_CHECKING:
@@ -91,6 +93,7 @@ class ConsumerPool:
         create_topic: bool = False,
         environment: Environment = REAL,
         ask: Callable[..., Admin] = Admin,
+        patience: Patience = PATIENCE,
         **options: Any,
     ) -> None:
         if not ray.is_initialized():
@@ -123,12 +126,12 @@ class ConsumerPool:
         self._group_id = group_id
         self._monotonic = environment.clock.monotonic
         prefix = instance_prefix or f"{prefix_of(group_id)}-{new_uuid(environment.chance).hex[:8]}"
-        self._crew = Crew(version, prefix, environment)
-        self._slots = self._crew.slots
+        self._members = PoolMembers(version, prefix, environment, patience=patience)
+        self._slots = self._members.slots
         self._changed = self._slots.changed
-        self._crew.change_size(plan.first_size, "the pool begins")
+        self._members.change_size(plan.first_size, "the pool begins")
         if plan.autoscale is not None:
-            self._crew.follow_load(plan.autoscale)
+            self._members.follow_load(plan.autoscale)
 
     # --- pools that outlive their program ---
 
@@ -199,7 +202,7 @@ class ConsumerPool:
 
     def size_changes(self) -> list[SizeChange]:
         """The last hundred changes of size, the oldest first."""
-        return self._crew.size_changes
+        return self._members.size_changes
 
     def logs(
         self, slot: int | None = None, *, tail: int = 100, since_ms: int = 0, after: Cursor | None = None
@@ -209,16 +212,16 @@ class ConsumerPool:
         Only lines from `since_ms` (Unix milliseconds) on, and, with a cursor (`advanced`), only those behind it.
         Members that live are asked. Of a member that was killed there is what was asked for before.
         """
-        return self._crew.logs(Wanted(slot, tail, since_ms, after or {}))
+        return self._members.logs(Wanted(slot, tail, since_ms, after or {}))
 
     def resize(self, size: int) -> None:
         """Change the number of members: new ones join, surplus ones finish their record, commit and leave.
 
         Raises PoolError if the pool has been stopped, or is one that follows its load.
         """
-        if self._crew.follows_load:
+        if self._members.follows_load:
             raise PoolError("the size of this pool follows its load: its bounds are those of `autoscale`")
-        self._crew.change_size(size, "resize was called")
+        self._members.change_size(size, "resize was called")
 
     def wait(self, until: Callable[[], bool] | None = None, timeout_s: float | None = None) -> bool:
         """Block until `until()` is true, which is asked after each report, or `timeout_s` has passed (returns False).
@@ -245,7 +248,7 @@ class ConsumerPool:
         pickled = ray.cloudpickle.dumps(arguments)
         with self._changed:
             slots = self._slots.all()
-            self._changed.wait_for(lambda: all(slot.linked_or_over for slot in slots) or self._crew.ray_away())
+            self._changed.wait_for(lambda: all(slot.linked_or_over for slot in slots) or self._members.ray_away())
             slots = [slot for slot in slots if not slot.retired]
             self._check(slots)
             links = [slot.link for slot in slots if slot.link is not None]
@@ -260,12 +263,12 @@ class ConsumerPool:
         for slot in slots:
             if slot.failed:
                 raise PoolError(f"member {slot.number} has stopped: {slot.report.error}")
-        if away := self._crew.ray_away():
+        if away := self._members.ray_away():
             raise PoolError(away)
 
     def stop(self, timeout_s: float = DRAIN_SECONDS) -> None:
         """Have every member finish its record, commit and leave. Stopping twice is harmless."""
-        self._crew.stop(timeout_s)
+        self._members.stop(timeout_s)
 
     def __enter__(self) -> Self:
         return self

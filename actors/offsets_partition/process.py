@@ -94,6 +94,16 @@ class ShardProcess:
         # One alone: threads take the interpreter's lock from the loop, which serves all other clients meanwhile.
         self._helper = ThreadPoolExecutor(1, "work")
 
+    @property
+    def partition(self) -> int:
+        """The partition that is hosted; -1 if none is."""
+        return self._partition
+
+    @property
+    def shard(self) -> HostedShard | None:
+        """The shard of that partition."""
+        return self._shard
+
     async def run(self, orphan_seconds: float = 15.0) -> None:
         """Serve until no broker has answered for `orphan_seconds`, or one says that it is enough.
 

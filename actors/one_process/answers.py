@@ -1,4 +1,4 @@
-"""Answers that are delayed or refused: they stand between clients' connections and the front doors of all brokers.
+"""Answers that are delayed or refused: they stand between clients' connections and the socket servers of all brokers.
 
 A request that is refused is not handled. One whose answer is delayed is handled at once, so that a client that waits no
 longer does not know what has become of it; what it sends meanwhile on the same connection is handled, too, and answered
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from actors.broker.connection import Connection, Failures, Server
-from actors.broker.front_door import FrontDoor
+from actors.broker.connections.connection import Connection, Failures, Server
+from actors.broker.connections.slots import Slot, SlotQueue
+from actors.broker.entrance.socket_server import SocketServer
 from actors.broker.handlers.group_requests.offset_fetch import GROUPS_FROM
 from actors.broker.handlers.registry import APIS
-from actors.broker.slots import Slot, SlotQueue
 from actors.coordinator_kinds.groups import GROUPS
 from actors.group_api import MODULES
 from actors.one_process.orders import OrderError
@@ -50,9 +50,9 @@ class Answers:
         self.met = 0
         """The number of requests that were refused, or whose answers were delayed."""
 
-    def before(self, door: FrontDoor) -> Server:
-        """The server that a front door's connections give their requests to."""
-        return _Interfering(self, door, self._loop)
+    def before(self, server: SocketServer) -> Server:
+        """The server that a socket server's connections give their requests to."""
+        return _Interfering(self, server, self._loop)
 
     def delay(self, api: str, seconds: float, times: int) -> None:
         """Have the next answers wait. Raises OrderError."""
@@ -112,24 +112,24 @@ def _code(error: str) -> ErrorCode:
 
 
 class _Interfering:
-    """Stands before one front door."""
+    """Stands before one socket server."""
 
-    def __init__(self, answers: Answers, door: FrontDoor, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, answers: Answers, server: SocketServer, loop: asyncio.AbstractEventLoop) -> None:
         self._answers = answers
-        self._door = door
+        self._server = server
         self._loop = loop
-        self.socket_request_max_bytes = door.socket_request_max_bytes
-        self.on_connect = door.on_connect
-        self.on_disconnect = door.on_disconnect
+        self.socket_request_max_bytes = server.socket_request_max_bytes
+        self.on_connect = server.on_connect
+        self.on_disconnect = server.on_disconnect
 
     @property
     def failures(self) -> Failures:
-        return self._door.failures
+        return self._server.failures
 
     def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
         rule = self._answers.next(data, start, end)
         if rule is None:
-            self._door.on_frame(connection, data, start, end)
+            self._server.on_frame(connection, data, start, end)
         elif rule.error is None:
             self._delay(rule.seconds, connection, data, start, end)
         else:
@@ -139,7 +139,7 @@ class _Interfering:
         slots = connection.slots
         before, slots.make = slots.make, partial(_LateSlot, self._loop, seconds)
         try:
-            self._door.on_frame(connection, data, start, end)
+            self._server.on_frame(connection, data, start, end)
         finally:
             slots.make = before
 

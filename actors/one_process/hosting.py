@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from actors import __version__
-from actors.broker.front_door import Before
+from actors.broker.entrance.socket_server import Before
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller.acceptor import InForce

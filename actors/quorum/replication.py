@@ -20,6 +20,12 @@ from actors.quorum.messages import Append, Appended, InstallSnapshot, Taken
 
 _SILENT_ROUNDS: Final = 20
 """After so many without an answer, a follower that has no vote is forgotten. If it lives, it asks again."""
+_SNAPSHOT_ROUNDS: Final = 4
+_SNAPSHOT_ROUNDS_MAX: Final = 32
+"""A snapshot that is not acknowledged is sent again after so many rounds, and each time after twice as many."""
+_LONG_AGO: Final = (-math.inf, 0)
+_EMPTY: Final = (0, 0)
+"""The end of an empty log, which is the beginning of every log."""
 
 
 @dataclass(slots=True)
@@ -35,6 +41,21 @@ class Follower:
     """The beginning of the last round that it has answered."""
     waiting: bool = False
     """True while an answer is awaited. It is sent no more entries meanwhile, but all of them in the next round."""
+    caught_up_at: float = -math.inf
+    """The beginning of the last round that it has answered with all that the log had then."""
+    snapshot_at: int = 0
+    """The round from which on it may be sent a snapshot, if it needs one. Until then a former one may be on its way."""
+    snapshot_rounds: int = _SNAPSHOT_ROUNDS
+    """The pause after the next one."""
+
+    def is_sent_snapshot(self, round_number: int) -> None:
+        """A snapshot goes to it in this round."""
+        self.snapshot_at = round_number + self.snapshot_rounds
+        self.snapshot_rounds = min(2 * self.snapshot_rounds, _SNAPSHOT_ROUNDS_MAX)
+
+    def has_snapshot(self) -> None:
+        """It has taken one: if it needs another one, it is sent that at once."""
+        self.snapshot_at, self.snapshot_rounds = 0, _SNAPSHOT_ROUNDS
 
 
 class Leading:
@@ -47,7 +68,7 @@ class Leading:
         self._tuning = tuning
         self._since = now
         self.round = 0
-        self._began: dict[int, float] = {}
+        self._began: dict[int, tuple[float, int]] = {}  # by round: when, and where the log ended
         self._next_round_at = now
         self.followers = {me: Follower(log.last_index + 1, 0, acked_at=math.inf)}
         for voter in log.voters:
@@ -72,7 +93,7 @@ class Leading:
     def begin_round(self, now: float) -> None:
         """From now on, answers prove that a follower has heard this leader since now."""
         self.round += 1
-        self._began[self.round] = now
+        self._began[self.round] = (now, self._log.last_index)
         self._began.pop(self.round - _SILENT_ROUNDS, None)
         self._next_round_at = now + self._tuning.heartbeat_s
         for each in self.others:
@@ -83,14 +104,21 @@ class Leading:
     def lacks(self, to: VoterId) -> bool:
         """True if there are entries to be sent to a follower, and no answer of it is awaited."""
         follower = self.followers[to]
-        return not follower.waiting and follower.next <= self._log.last_index
+        return not follower.waiting and follower.next <= self._log.last_index and not self._is_loading(follower)
+
+    def _is_loading(self, follower: Follower) -> bool:
+        """True while a snapshot may be on its way to a follower that needs one."""
+        return follower.next <= self._log.snapshot.index and self.round < follower.snapshot_at
 
     def message_to(self, to: VoterId, committed: int) -> Append | InstallSnapshot:
-        """The entries that a follower lacks, or none."""
+        """The entries that a follower lacks, or none. A large snapshot is not sent again while it is on its way."""
         follower, log = self.followers[to], self._log
         follower.waiting = True
+        if self._is_loading(follower):
+            return Append(self.epoch, self.round, _EMPTY, (), 0)
         before = follower.next - 1
         if before < log.snapshot.index:
+            follower.is_sent_snapshot(self.round)
             return InstallSnapshot(self.epoch, self.round, log.snapshot)
         previous = (log.epoch_at(before), before)
         return Append(self.epoch, self.round, previous, log.after(before, self._tuning.most_entries), committed)
@@ -104,12 +132,17 @@ class Leading:
             return
         follower.waiting = False
         follower.heard_round = max(follower.heard_round, answer.round)
-        follower.acked_at = max(follower.acked_at, self._began.get(answer.round, -math.inf))
+        began, end = self._began.get(answer.round, _LONG_AGO)
+        follower.acked_at = max(follower.acked_at, began)
+        if isinstance(answer, Taken):
+            follower.has_snapshot()
         if isinstance(answer, Taken) or answer.matched:
             follower.matched = max(follower.matched, answer.index)
             follower.next = follower.matched + 1
         elif answer.index >= follower.matched:
             follower.next = answer.index + 1
+        if follower.matched >= end:
+            follower.caught_up_at = max(follower.caught_up_at, began)
 
     def to_commit(self) -> int:
         """The index up to which entries have committed, by what is acknowledged: a majority has them, synced.

@@ -27,7 +27,7 @@ from actors.quorum.messages import (
     WhoLeads,
 )
 from actors.quorum.replica import Replica
-from actors.quorum.replication import Leading
+from actors.quorum.replication import Follower, Leading
 
 
 class Voter:
@@ -89,6 +89,10 @@ class Voter:
         """As the leader: the nodes that follow and have no vote."""
         others = self._role.others if isinstance(self._role, Leading) else ()
         return [each for each in others if each not in self.log.voters]
+
+    def followers(self) -> dict[VoterId, Follower]:
+        """As the leader: what it knows of each node, of its own, too. Else nothing."""
+        return dict(self._role.followers) if isinstance(self._role, Leading) else {}
 
     def confirms(self, now: float) -> bool:
         """True if it leads and nobody else can: within the least election timeout since a round of a majority."""

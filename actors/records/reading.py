@@ -21,7 +21,6 @@ from actors.records.batch import (
     NONE,
     BatchHeader,
     Buffer,
-    crc_matches,
     iter_batches,
 )
 from actors.records.bounds import STORED, Bounds
@@ -106,19 +105,6 @@ def records_of_any_names(batch: Buffer, header: BatchHeader, bounds: Bounds = ST
             None if row.value_size < 0 else payload[row.value_start : row.value_start + row.value_size],
             [(name_of(name), value) for name, value in read_headers(payload, row.header_start, row.header_count)],
         )
-
-
-def read_records(buffer: Buffer, *, verify_crc: bool = False) -> Iterator[Record]:
-    """All records of all whole batches; control batches are skipped, a partial last batch is ignored.
-
-    CorruptBatchError on damage (with `verify_crc` also on a wrong checksum).
-    """
-    view = memoryview(buffer)
-    for start, end, header in iter_batches(buffer):
-        if verify_crc and not crc_matches(view[start:end], header.crc):
-            raise CorruptBatchError(f"batch at offset {header.base_offset} fails its checksum")
-        if not header.is_control:
-            yield from batch_records(view[start:end], header)
 
 
 def iter_key_values(buffer: Buffer) -> Iterator[tuple[bytes | None, bytes | None]]:

@@ -13,6 +13,7 @@ from actors.settings.config import (
     check_lags,
 )
 from actors.settings.describe import (
+    INTERNAL_SEGMENT_BYTES,
     ConfigValue,
     Source,
     Synonym,
@@ -25,8 +26,8 @@ from actors.settings.describe import (
     topic_config_names,
     topic_config_synonyms,
     topic_config_value,
-    topic_configs,
     topic_value,
+    topic_values,
 )
 from actors.settings.group import check_group_configs, group_setting, group_value
 from actors.settings.kinds import Setting, SettingError, SettingType, Value
@@ -60,6 +61,7 @@ __all__ = [
     "ANY_HOST",
     "ASSIGNMENT_INTERVAL",
     "COMPACTION_LAGS",
+    "INTERNAL_SEGMENT_BYTES",
     "LINKS",
     "LISTENERS",
     "OWN_STORE",
@@ -104,8 +106,8 @@ __all__ = [
     "topic_config_names",
     "topic_config_synonyms",
     "topic_config_value",
-    "topic_configs",
     "topic_setting",
     "topic_value",
+    "topic_values",
     "without_effect",
 ]

@@ -142,11 +142,13 @@ _NEW_GROUPS: Final = (
 
 _OFFSETS: Final = (
     _int("offsets.topic.num.partitions", 50, 1, "Partitions of the offsets topic; fixed once it exists."),
-    _int(
-        "offsets.topic.replication.factor",
-        3,
-        1,
-        "Replicas of the offsets topic; with fewer brokers alive it is not created and no group finds a coordinator.",
+    Setting(
+        name="offsets.topic.replication.factor",
+        type=SettingType.SHORT,
+        default=3,
+        low=1,
+        doc="Replicas of the offsets topic; with fewer brokers alive it is not created and no group finds a "
+        "coordinator.",
     ),
     _int("offsets.topic.segment.bytes", 104_857_600, 1, "Segment size of the offsets topic."),
     _int(
@@ -217,7 +219,7 @@ _TOPICS: Final = (
         dynamic=True,
     ),
     _bool("auto.leader.rebalance.enable", True, "If true, leadership goes back to preferred replicas by itself."),
-    _int("leader.imbalance.check.interval.seconds", 300, 1, "Interval at which the controller checks who leads."),
+    _long("leader.imbalance.check.interval.seconds", 300, 1, "Interval at which the controller checks who leads."),
     _int(
         "leader.imbalance.per.broker.percentage",
         10,

@@ -155,14 +155,6 @@ class BrokerConfig(Mapping[str, Any]):
         """The settings that hold for one listener: its own over those for all."""
         return ListenerConfig(self._values, name)
 
-    def to_mapping(self) -> dict[str, str]:
-        """The settings that were set at the start, as text, for `from_mapping`.
-
-        Later changes are not in them. Of a secret only that it was set is in them: its text is empty.
-        """
-        settings = ((broker_setting(name), value) for name, value in sorted(self._started.items()))
-        return {setting.name: "" if setting.sensitive else setting.format(value) or "" for setting, value in settings}
-
 
 def check_lags(least: str, most: str, values: Mapping[str, Any]) -> None:
     """Raises SettingError if records must stay uncompacted longer than they may.

@@ -21,7 +21,8 @@ from actors.settings.known import (
 from actors.settings.topic import TOPIC_SETTINGS
 
 _UNKNOWN_TYPE: Final = 0
-_INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
+INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
+"""Kafka's key for tests, which want segments smaller than users may have."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -79,11 +80,11 @@ def topic_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Any:
     return setting.default
 
 
-def topic_configs(own: Mapping[str, str], broker: BrokerConfig) -> dict[str, str]:
-    """The values of all settings of one topic, as text: what a log is opened with."""
-    values = {name: setting.format(topic_value(name, own, broker)) for name, setting in TOPIC_SETTINGS.items()}
-    if "segment.bytes" in own and _INTERNAL_SEGMENT_BYTES not in own:  # a topic's own value goes before the brokers'
-        del values[_INTERNAL_SEGMENT_BYTES]
+def topic_values(own: Mapping[str, str], broker: BrokerConfig) -> dict[str, Any]:
+    """The typed values of all settings of one topic: what a log is opened with. Those that are unset are left out."""
+    values = {name: topic_value(name, own, broker) for name in TOPIC_SETTINGS}
+    if "segment.bytes" in own and INTERNAL_SEGMENT_BYTES not in own:  # a topic's own value goes before the brokers'
+        del values[INTERNAL_SEGMENT_BYTES]
     return {name: value for name, value in values.items() if value is not None}
 
 

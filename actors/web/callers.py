@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from actors.links.strangers import FailureLog, Stranger, Strangers
+from actors.links.unauthenticated import FailureLog, UnauthenticatedConnection, UnauthenticatedConnections
 from actors.quotas.entities import network_of
 from actors.web.proxies import Proxies
 from actors.web.seldom import Seldom
@@ -48,20 +48,20 @@ class Callers:
         self._bounds = bounds
         self._clock = clock
         self._proxies = proxies
-        self._all: set[Stranger] = set()
+        self._all: set[UnauthenticatedConnection] = set()
         self._by_network: Counter[str] = Counter()
-        self._clogged: dict[Stranger, float] = {}
+        self._clogged: dict[UnauthenticatedConnection, float] = {}
         self.failures = FailureLog(clock)
         self.errors = Seldom(_errors, clock)
         """The log of failed answers: a caller can have them fail again and again."""
-        self._silent = Strangers(
+        self._silent = UnauthenticatedConnections(
             name, bounds.silent, bounds.request_s, clock, self.failures, too_many=TOO_MANY, too_late=TOO_LATE
         )
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def came(self, caller: Stranger) -> bool:
+    def came(self, caller: UnauthenticatedConnection) -> bool:
         """Somebody has connected. Returns True if he may stay."""
         network, bounds = network_of(caller.peer), self._bounds
         of_address = self._by_network[network] >= bounds.of_address and not self._proxies.has(caller.peer)
@@ -79,28 +79,28 @@ class Callers:
         self._silent.add(caller)
         return True
 
-    def waits(self, caller: Stranger) -> None:
+    def waits(self, caller: UnauthenticatedConnection) -> None:
         """The port waits for a request, or the rest of one."""
         if caller in self._all:
             self._silent.add(caller)
 
-    def asks(self, caller: Stranger) -> None:
+    def asks(self, caller: UnauthenticatedConnection) -> None:
         """A request is whole."""
         self._silent.remove(caller)
 
-    def nonsense(self, caller: Stranger) -> None:
+    def nonsense(self, caller: UnauthenticatedConnection) -> None:
         """His bytes are no request."""
         self.failures.note(caller.peer, self._name, "closed: what came was no HTTP")
 
-    def clogged(self, caller: Stranger) -> None:
+    def clogged(self, caller: UnauthenticatedConnection) -> None:
         """An answer waits for a caller that does not read."""
         self._clogged[caller] = self._clock()
 
-    def flows(self, caller: Stranger) -> None:
+    def flows(self, caller: UnauthenticatedConnection) -> None:
         """He reads."""
         self._clogged.pop(caller, None)
 
-    def gone(self, caller: Stranger) -> None:
+    def gone(self, caller: UnauthenticatedConnection) -> None:
         """A connection has ended. It may have been refused."""
         self._silent.remove(caller)
         self._clogged.pop(caller, None)

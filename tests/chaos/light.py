@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from actors.client.errors import KafkaConnectionError, KafkaError
-from actors.client.net.connection import Connection
+from actors.client.net.connection import Connection, connect
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     ApiMessage,
@@ -142,12 +142,12 @@ class _Member:
         if connection is not None:
             connection.close()
 
-    def _lost(self, connection: Connection, error: KafkaError) -> None:
-        if connection is self._connection and self._id:
+    def _lost(self, error: KafkaError) -> None:
+        if self._connection is not None and self._id:  # it has no other then, and takes it out before it closes it
             self._told.closed.append((time.monotonic(), f"{self._name}: {error}"))
 
     async def _open(self, host: str, port: int) -> Connection:
-        return await Connection.open(host, port, self._name, self._lost, _PATIENCE_MS)
+        return await connect(host, port, self._name, self._lost, _PATIENCE_MS)
 
     async def _find(self) -> None:
         self._close()

@@ -25,7 +25,7 @@ async def _serve(folder: Path, settings: Mapping[str, str]) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with world(folder, **settings) as made:
-        sys.stdout.write(f"ready 127.0.0.1:{made.server.front_door.ports['PLAINTEXT']}\n")
+        sys.stdout.write(f"ready 127.0.0.1:{made.server.socket_server.ports['PLAINTEXT']}\n")
         sys.stdout.flush()
         await stop.wait()
 

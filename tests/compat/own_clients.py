@@ -16,6 +16,7 @@ from actors.client.errors import KafkaError
 from tests.compat.peers import ROOT, Peer
 from tests.compat.raw import await_topics
 from tests.compat.support import wait_until
+from tests.support.consuming import Watched
 
 COUNT = 12
 
@@ -38,12 +39,12 @@ def numbered(count: int, start: int = 0) -> list[bytes]:
     return [b"value-%06d" % n for n in range(start, start + count)]
 
 
-def consumer(kafka: Peer, *topics: str, **settings: Any) -> Consumer:
+def consumer(kafka: Peer, *topics: str, **settings: Any) -> Watched:
     settings.setdefault("auto_offset_reset", "earliest")
     if settings.get("group_protocol", "classic") == "classic":
         settings.setdefault("heartbeat_interval_ms", 300)
         settings.setdefault("session_timeout_ms", 10_000)
-    return Consumer(*topics, bootstrap_servers=kafka.bootstrap_servers, **settings)
+    return Watched(*topics, bootstrap_servers=kafka.bootstrap_servers, **settings)
 
 
 def read(reader: Consumer, count: int) -> list[bytes]:
@@ -81,8 +82,11 @@ class Worker(threading.Thread):
                     self.errors.append(error)
                 self.owned = reader.assignment()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         self._stop_now.set()
+
+    def end(self) -> None:
+        self.stop()
         self.join(30)
         assert not self.is_alive()
 
@@ -94,7 +98,7 @@ def workers(kafka: Peer, topic: str, group: str, count: int, **settings: Any) ->
         yield running
     finally:
         for worker in running:
-            worker._stop_now.set()
+            worker.stop()
         for worker in running:
             worker.join(30)
 

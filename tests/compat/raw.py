@@ -46,7 +46,7 @@ class Raw:
         self._file = self.socket.makefile("rb")
         self._client_id = client_id
         self._next_id = 1
-        self._waiting: list[tuple[int, type[ApiMessage], int]] = []
+        self.waiting: list[tuple[int, type[ApiMessage], int]] = []
 
     def __enter__(self) -> Raw:
         return self
@@ -62,7 +62,7 @@ class Raw:
         """A request frame, and its place in the queue of answers to come."""
         correlation_id = self._next_id
         self._next_id += 1
-        self._waiting.append((correlation_id, response_class(message.api_key), version))
+        self.waiting.append((correlation_id, response_class(message.api_key), version))
         return encode_request(message, version, correlation_id, self._client_id)
 
     def send(self, message: ApiMessage, version: int) -> None:
@@ -81,7 +81,7 @@ class Raw:
 
     def receive(self) -> Any:
         """The answer to the oldest unanswered request; it must carry that request's correlation id."""
-        expected, cls, version = self._waiting.pop(0)
+        expected, cls, version = self.waiting.pop(0)
         correlation_id, message = decode_response(cls, version, self.read_frame())
         assert correlation_id == expected, f"answer to {correlation_id}, expected to {expected}"
         return message

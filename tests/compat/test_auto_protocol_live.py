@@ -6,8 +6,8 @@ import pytest
 
 from actors.client import Admin, TopicPartition
 from actors.client.by_default import by_default
-from actors.members.range_group import RangeMemberSpec
-from actors.members.range_member import RangeMember
+from actors.members.ranges.group import RangeMemberSpec
+from actors.members.ranges.member import RangeMember
 from actors.wire.messages import ConsumerGroupHeartbeatRequest
 from tests.compat.own_clients import COUNT, consumer, make_topic, numbered, produce, read
 from tests.compat.peers import Peer
@@ -82,7 +82,7 @@ def test_a_partition_that_moves_waits_for_the_batch_that_has_it(kafka: Peer, nam
         second = RangeMember(spec)
         wait_until(lambda: second.holding().generation_id > 0, what="the second member")
         assert type_of(kafka, name) == "consumer"
-        done = {(held.topic, held.partition): (held.position + 1, held.tenure) for held in batch.partitions}
+        done = {(held.topic, held.partition): (held.position + 1, held.fencing_token) for held in batch.partitions}
         assert len(first.finish(done)) == 4, "whatever is to move was still its own"
         wait_until(lambda: len(second.holding().partitions) == 2 and second.holding().settled, what="a share")
         assert {held.position for held in second.holding().partitions} <= {

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.client import Admin, Consumer, ConsumerRebalanceListener, OffsetAndMetadata, Producer, TopicPartition
+from actors.client import Admin, ConsumerRebalanceListener, OffsetAndMetadata, Producer, TopicPartition
 from actors.client.admin.types import ConfigResource, NewTopic
 from actors.client.errors import CommitFailedError, GroupIdNotFoundError, NonEmptyGroupError, TopicAlreadyExistsError
-from actors.members.handler_member import MemberSpec
-from actors.members.watch.heartbeats import Heartbeats, Membership
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.watch.heartbeats import Heartbeats, Membership
 from actors.runtime.environment import REAL
 from actors.wire.config_resources import ConfigResourceType
 from tests.compat.own_clients import (
@@ -31,6 +31,7 @@ from tests.compat.own_clients import (
 from tests.compat.peers import Peer
 from tests.compat.raw import await_topics, leader_of
 from tests.compat.support import ONE_PROCESS, against, wait_until
+from tests.support.consuming import Watched
 
 pytestmark = ONE_PROCESS
 
@@ -226,7 +227,7 @@ def test_acks_and_idempotence(kafka: Peer, name: str, acks: int | str) -> None:
     partitions = make_topic(kafka, name, 1)
     leader_of(kafka.bootstrap_servers, name)  # it serves: records without acknowledgement are not sent again
     with Producer(bootstrap_servers=kafka.bootstrap_servers, acks=acks) as producer:
-        assert producer.config["enable_idempotence"] is (acks == "all")
+        assert producer.config.enable_idempotence is (acks == "all")
         futures = [producer.send(name, value) for value in numbered(200)]
         producer.flush(30)
         if acks != 0:
@@ -292,7 +293,7 @@ def test_kept_partitions_are_read_through_a_rebalance_longer_than_the_session(ka
         "max_poll_interval_ms": 180_000,
     }
 
-    def member() -> Consumer:
+    def member() -> Watched:
         return consumer(kafka, name, group_id=name, **settings)
 
     with member() as reader, member() as busy:
@@ -303,7 +304,7 @@ def test_kept_partitions_are_read_through_a_rebalance_longer_than_the_session(ka
 
         wait_until(both, what="one partition each")
         with workers(kafka, name, name, 1, **settings) as (third,):  # its join waits for `busy`, which does not poll
-            wait_until(lambda: reader.poll(50) is None or reader._member.rebalancing, what="a join of the reader")
+            wait_until(lambda: reader.poll(50) is None or reader.member.rebalancing, what="a join of the reader")
             begun = time.monotonic()
             wait_until(
                 lambda: reader.poll(50) is None or time.monotonic() > begun + 6.5, what="longer than the session"
@@ -317,7 +318,7 @@ def test_kept_partitions_are_read_through_a_rebalance_longer_than_the_session(ka
             assert third.owned == set(), "the rebalance is still under way"
             assert {mine} | busy.assignment() == set(partitions)
             # It ends before the third leaves: a broker reads no more of a connection whose join it has not answered.
-            wait_until(lambda: busy.poll(50) is None or reader.poll(50) is None or not reader._member.rebalancing)
+            wait_until(lambda: busy.poll(50) is None or reader.poll(50) is None or not reader.member.rebalancing)
 
 
 @everywhere

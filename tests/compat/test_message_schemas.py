@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -10,13 +11,14 @@ import pytest
 from actors.wire.api_keys import ApiKey
 from actors.wire.codec import ApiMessage
 from actors.wire.errors import ErrorCode
-from actors.wire.messages import _schema, message_class
+from actors.wire.messages import message_class
 from tests.compat.apache_kafka import kafka_clients_jar, kafka_jars
 from tests.compat.peers import ROOT, UnavailableError
 from tests.compat.remote import Remote
 from tests.support.random_messages import random_message
 from tools.generate_messages import Schema, build
 
+SCHEMA = json.loads((ROOT / "actors" / "wire" / "schema.json").read_text())
 KEYS = ROOT / "actors" / "settings" / "kafka_keys.json"
 SEEDS = 8
 
@@ -30,7 +32,7 @@ def jar() -> Path:
 
 
 def test_the_schema_is_that_of_kafkas_release(jar: Path) -> None:
-    assert build(jar) == _schema, "run: python -m tools.generate_messages"
+    assert build(jar) == SCHEMA, "run: python -m tools.generate_messages"
 
 
 def test_every_api_of_kafka_has_its_name(jar: Path) -> None:
@@ -47,10 +49,10 @@ def test_the_list_of_keys_is_that_of_kafkas_release(jar: Path) -> None:
     assert printed == KEYS.read_text(), f"run: {' '.join(command)} > {KEYS.relative_to(ROOT)}"
 
 
-@pytest.mark.parametrize("name", _schema)
+@pytest.mark.parametrize("name", SCHEMA)
 def test_kafkas_classes_write_what_they_read_of_ours(java: Remote, name: str) -> None:
     cls: type[ApiMessage] = message_class(name)
-    first, last = _schema[name]["versions"]
+    first, last = SCHEMA[name]["versions"]
     messages = [
         (version, random_message(cls, version, seed)) for version in range(first, last + 1) for seed in range(SEEDS)
     ]

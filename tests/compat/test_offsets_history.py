@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from actors.client import Admin, OffsetAndMetadata, TopicPartition
 from actors.client.admin.types import NewTopic
-from spark_bridge.groups import OFFSETS_TOPIC, _ReadOffsets
+from spark_bridge.groups import OFFSETS_TOPIC, ReadOffsets
 from spark_bridge.options import source_options
 from spark_bridge.read import planned
 from tests.compat.peers import Peer
@@ -24,7 +24,7 @@ def history(kafka: Peer, group: str) -> list[dict[str, Any]]:
     }
     ranges, reading = planned(source_options(options, streaming=False))
     numbers = pa.RecordBatch.from_pydict({"id": pa.array(range(len(ranges)), pa.int64())})
-    task = _ReadOffsets(ranges, reading, frozenset({group}))
+    task = ReadOffsets(ranges, reading, frozenset({group}))
     rows = [row for batch in task([numbers]) for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: row["log_offset"])
 

@@ -108,7 +108,7 @@ def test_a_produce_without_acknowledgement_takes_no_place(kafka: Peer, name: str
     with Raw(leader_of(kafka.bootstrap_servers, name)) as raw:
         raw.send(_produce(name, 1), 3)
         unanswered = raw.frame(_produce(name, 0), 3)
-        raw._waiting.pop()
+        raw.waiting.pop()
         raw.socket.sendall(unanswered)
         raw.send(_produce(name, 1), 3)
         first, third = raw.receive(), raw.receive()

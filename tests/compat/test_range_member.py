@@ -12,8 +12,8 @@ import pytest
 from actors.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
 from actors.client.errors import ConfigurationError
-from actors.members.range_group import Holding, RangeMemberSpec
-from actors.members.range_member import RangeMember
+from actors.members.ranges.group import Holding, RangeMemberSpec
+from actors.members.ranges.member import RangeMember
 from tests.compat.peers import Peer
 from tests.compat.raw import await_topics
 from tests.compat.support import ONE_PROCESS, against, wait_until
@@ -70,7 +70,7 @@ def settled(*members: RangeMember) -> list[Holding]:
 
 
 def all_to(holding: Holding, offset: int) -> dict[tuple[str, int], tuple[int, str]]:
-    return {(held.topic, held.partition): (offset, held.tenure) for held in holding.partitions}
+    return {(held.topic, held.partition): (offset, held.fencing_token) for held in holding.partitions}
 
 
 def committed(kafka: Peer, topic: str) -> dict[int, int]:

@@ -7,8 +7,8 @@ import pytest
 from actors.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
 from actors.client.errors import CommitFailedError, KafkaError
-from actors.members.range_group import RangeMemberSpec
-from actors.members.range_member import RangeMember
+from actors.members.ranges.group import RangeMemberSpec
+from actors.members.ranges.member import RangeMember
 from tests.compat.peers import Peer
 from tests.compat.raw import await_topics
 from tests.compat.support import ONE_PROCESS, against, wait_until
@@ -81,10 +81,10 @@ def test_a_range_member_gives_up_what_it_held_in_the_old_topic(kafka: Peer, name
         wait_until(lambda: member.holding().settled, what="the member")
         (old,) = member.begin().partitions
         remake(kafka, name)
-        assert member.finish({(name, 0): (100, old.tenure)}) == []
+        assert member.finish({(name, 0): (100, old.fencing_token)}) == []
         wait_until(lambda: (found := member.holding()).settled and found.partitions, what="the new topic")
         (new,) = member.begin().partitions
         assert (new.position, new.topic_id != old.topic_id) == (0, True)
-        assert member.finish({(name, 0): (150, new.tenure)}) == [TopicPartition(name, 0)]
+        assert member.finish({(name, 0): (150, new.fencing_token)}) == [TopicPartition(name, 0)]
     finally:
         member.stop()

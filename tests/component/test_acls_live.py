@@ -182,7 +182,7 @@ async def test_users_who_log_in_may_do_what_their_acls_say(tmp_path: Path) -> No
     async with world(tmp_path, authorizer_class_name=AUTHORIZER, **LOGIN) as w:
 
         def as_user(name: str) -> Admin:
-            port = w.server.front_door.ports["LOGIN"]
+            port = w.server.socket_server.ports["LOGIN"]
             return Admin(
                 bootstrap_servers=f"127.0.0.1:{port}",
                 security_protocol="SASL_PLAINTEXT",
@@ -192,7 +192,7 @@ async def test_users_who_log_in_may_do_what_their_acls_say(tmp_path: Path) -> No
             )
 
         def begin() -> None:
-            with Admin(bootstrap_servers=f"127.0.0.1:{w.server.front_door.ports['PLAINTEXT']}") as first:
+            with Admin(bootstrap_servers=f"127.0.0.1:{w.server.socket_server.ports['PLAINTEXT']}") as first:
                 users = [ScramUpsertion(name, Secret(f"{name}'s")) for name in ("root", "ann", "ben")]
                 first.alter_user_scram_credentials(upsertions=users)
 

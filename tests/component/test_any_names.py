@@ -7,6 +7,7 @@ source: there each byte that is no text is U+FFFD.
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import threading
 import time
@@ -29,16 +30,16 @@ from actors.console.brokers import BrokerDesk
 from actors.console.kafka import KafkaSource
 from actors.console.pages import records as records_page
 from actors.console.pages.page import Asked
-from actors.members.handling.context import context_of
-from actors.members.handling.output import Writer
-from actors.members.handling.spec import MemberSpec
-from actors.members.handling.work import Work, by_partition
-from actors.members.ray_datasource import SCHEMA, _as_read_kafka
+from actors.members.pools.handling.context import context_of
+from actors.members.pools.handling.output import Writer
+from actors.members.pools.handling.spec import MemberSpec
+from actors.members.pools.handling.work import Work, by_partition
+from actors.members.ranges.ray_datasource import SCHEMA, as_read_kafka
 from actors.records.compression import CODEC_IDS
 from actors.runtime.environment import REAL
 from spark_bridge import worker
 from spark_bridge.source import RangeTask, Reading
-from spark_bridge.write import _WriteRows
+from spark_bridge.write import WriteRows
 from tests.support.one_broker import world
 
 NAME = b"\xff\xfe"
@@ -51,7 +52,7 @@ FROM, TO = TopicPartition("from", 0), TopicPartition("to", 0)
 @asynccontextmanager
 async def served(path: Path) -> AsyncIterator[str]:
     async with world(path) as broker:
-        yield f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+        yield f"127.0.0.1:{broker.server.socket_server.ports['PLAINTEXT']}"
 
 
 async def walked(path: Path, walk: Callable[[str], Any]) -> Any:
@@ -209,25 +210,22 @@ async def test_in_a_range_and_in_ray_data_its_name_is_text(tmp_path: Path) -> No
     batch, in_ms = await walked(tmp_path, lambda servers: (in_range(servers), in_range(servers, "ms")))
     assert [(each["key"], each["value"]) for each in batch.column("headers")[0].as_py()] == HEADERS_AS_TEXT
     assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [-1_000, 1_700_000_000_000_000]
-    table = _as_read_kafka(in_ms)
+    table = as_read_kafka(in_ms)
     assert table.schema == SCHEMA
     assert table.column("headers")[0].as_py() == HEADERS_AS_TEXT
     assert table.column("timestamp").to_pylist() == [-1, 1_700_000_000_000]
 
 
-async def test_spark_reads_it_with_text_for_a_name_and_writes_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "_settled", {worker.os.getpid()})  # this process collects its garbage as ever
-
+async def test_spark_reads_it_with_text_for_a_name_and_writes_that(tmp_path: Path) -> None:
     def walk(servers: str) -> Any:
         try:
             numbers = pa.RecordBatch.from_pydict({"id": pa.array([0], pa.int64())})
             (batch,) = RangeTask([RANGE], Reading(servers, headers=True))(iter([numbers]))
         finally:
-            worker._close_all()
+            worker.close_readers()
+            gc.unfreeze()  # this process collects its garbage as ever
         rows = batch.select(["key", "value", "headers"]).slice(0, 1)
-        (written,) = _WriteRows("to", {"bootstrap_servers": servers})(iter([rows]))
+        (written,) = WriteRows("to", {"bootstrap_servers": servers})(iter([rows]))
         assert written.num_rows == 1
         return told(first(servers, TO))[:3]
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from actors.broker.authorization import ALLOW_ALL
+from actors.broker.context import BrokerContext
 from actors.runtime.logs import LogPlace
 from actors.runtime.process import audit_to
 from actors.security.acl import AclOperation, PatternType
@@ -26,7 +28,7 @@ READ = AclOperation.READ
 @pytest.mark.conformance("XC-14", "XC-77", "XC-88")
 def test_without_an_authorizer_nothing_is_asked(tmp_path: Path) -> None:
     world = World(tmp_path, authorizer_class_name="")
-    assert world.broker.context.authorizer is None
+    assert world.broker.context.authorizer is ALLOW_ALL
     assert world.ask(commit("t"), 9) == RELAYED
     assert world.ask(metadata(), 10).cluster_authorized_operations == 8096
     filters = m.DeleteAclsRequest.DeleteAclsFilter()
@@ -57,11 +59,15 @@ class Counted:
 def test_without_an_authorizer_or_quotas_one_look_is_all_that_a_request_of_a_group_costs(
     tmp_path: Path, part: str
 ) -> None:
-    world = World(tmp_path, authorizer_class_name="")
-    counted: Any = Counted(world.broker.context, part)
-    world.door._broker = counted
+    seen: list[Counted] = []
+
+    def counted(context: BrokerContext) -> Counted:
+        seen.append(Counted(context, part))
+        return seen[0]
+
+    world = World(tmp_path, seen_as=counted, authorizer_class_name="")
     assert world.ask(commit("t"), 9) == RELAYED
-    assert counted.times == 1
+    assert [each.times for each in seen] == [1]
 
 
 def audited(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
@@ -152,9 +158,9 @@ def test_a_login_without_rights_wrote_two_megabytes_a_second(tmp_path: Path, log
             world.broker.loop.now = float(second)
             for number in range(20):
                 denied(world, f"{second}.{number}" + name * 400)
-            world.broker.context.authorizer.tick()  # type: ignore[union-attr]
+            world.broker.context.authorizer.tick()
         world.broker.loop.now = 120.0
-        world.broker.context.authorizer.tick()  # type: ignore[union-attr]
+        world.broker.context.authorizer.tick()
 
     lines = written(tmp_path, flood, log_format, coterie_audit_max_bytes_per_principal="8192")
     counts = [line for line in lines if "more decisions, beyond" in line]
@@ -172,7 +178,7 @@ def test_the_same_denial_again_and_again_is_bounded_too_and_every_one_is_counted
             world.broker.loop.now = step / 10
             for group in ("a", "b", "c"):
                 denied(world, group + "x" * 200)
-        world.broker.context.authorizer.close()  # type: ignore[union-attr]
+        world.broker.context.authorizer.close()
 
     lines = written(tmp_path, flood, coterie_audit_max_bytes_per_principal="8192")
     assert sum(len(line) + 1 for line in lines[:-1]) <= 8192

@@ -165,7 +165,7 @@ def test_what_is_not_served_is_not_answered(tmp_path: Path, key: int) -> None:
     world = World(tmp_path)
     frame = key.to_bytes(2, "big") + bytes(8)
     with pytest.raises(WireError, match="not served"):
-        world.door.on_frame(world.connection, frame, 0, len(frame))
+        world.router.on_frame(world.connection, frame, 0, len(frame))
 
 
 @pytest.mark.conformance("XC-80")

@@ -12,12 +12,12 @@ from actors.broker.handlers.in_turns import Work, in_turns
 from actors.broker.handlers.list_offsets import failed
 from actors.records.bounds import AT_ONCE
 from actors.records.building import build_batch
-from actors.records.reading import read_records
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, encode_request
 from actors.wire.messages import ListOffsetsRequest, ListOffsetsResponse, ProduceRequest
 from tests.support.handler_helpers import Broker, Pending, led_by
 from tests.support.log_helpers import NOW_MS, values
+from tests.support.read_records import read_records
 
 LONG = AT_ONCE.records + 1
 
@@ -178,7 +178,7 @@ def test_the_batch_of_a_client_that_has_gone_is_appended_as_it_was_asked(broker:
 def test_what_a_thread_ends_while_the_broker_stops_is_not_appended(broker: Broker) -> None:
     """The logs are being closed then, and count as flushed."""
     pending = produce(broker, (0, large(b"a")), (1, large(b"b")))
-    broker.context.admissions.close()
+    broker.context.record_jobs.close()
     broker.loop.end_job()
     assert codes(pending) == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
     assert broker.data_dir.logs["t", 0].log_end_offset == 0
@@ -188,7 +188,7 @@ def test_what_a_thread_ends_while_the_broker_stops_is_not_appended(broker: Broke
 
 def test_a_job_that_never_begins_since_the_broker_stops_is_refused(broker: Broker) -> None:
     pending = produce(broker, (0, large(b"a")))
-    broker.context.admissions.close()
+    broker.context.record_jobs.close()
     future, _ = broker.loop.jobs.pop()
     future.cancel()
     while broker.loop.turn():

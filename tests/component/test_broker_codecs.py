@@ -7,9 +7,9 @@ from pathlib import Path
 from actors.records.batch import iter_batches
 from actors.records.building import build_batch
 from actors.records.compression import CODEC_IDS
-from actors.records.reading import read_records
 from actors.wire import messages
 from tests.support.one_broker import Client, world
+from tests.support.read_records import read_records
 from tests.support.runtime_helpers import until
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -90,7 +90,7 @@ async def test_a_controller_that_dies_again_and_again_leaves_one_connection_not_
             controller = await w.start_controller()
             await until(controller.ready, what="registered again")
         await asyncio.sleep(0.3)
-        assert len(controller._sessions) == 1
+        assert len(controller.sessions.connected) == 1
         assert controller.ready()
         assert w.server.registration.link.epoch == 0
         assert w.launcher.started == []
@@ -143,10 +143,11 @@ async def test_a_controller_that_was_given_up_may_stop_the_broker_and_show_it_no
         registration, controller = w.server.registration, w.controller
         assert controller is not None
         shown: list[int] = []
-        registration._images.apply = lambda metadata: shown.append(metadata.version)  # type: ignore[method-assign]
+        w.server.images.apply = lambda metadata: shown.append(metadata.version)  # type: ignore[method-assign]
         given_up, confirmed = registration.link, registration.link.last_confirmed
         (session,) = controller.brokers.values()
-        given_up._protocol = None  # as give_up does; without looking for another controller
+        registration.stop_looking()
+        given_up.give_up()
         controller.publisher.tell()
         session.protocol.send(Confirmed(confirmed + 1000))
         session.protocol.send(Stop())
@@ -185,16 +186,16 @@ async def test_a_broker_that_is_closing_its_logs_is_not_silent(tmp_path: Path, m
     go_on, close = threading.Event(), server.context.data_dir.close
     monkeypatch.setattr(server.context.data_dir, "close", lambda: (go_on.wait(30), close()))
     stopping = asyncio.ensure_future(server.stop())
-    await until(lambda: server._stopping)
+    await until(lambda: server.stopping)
     said: list[Any] = []
-    on_message = controller._brokers[0].protocol._on_message
-    controller._brokers[0].protocol._on_message = lambda p, message: (said.append(message), on_message(p, message))
+    on_message = controller.brokers[0].protocol._on_message
+    controller.brokers[0].protocol._on_message = lambda p, message: (said.append(message), on_message(p, message))
     try:
         await until(lambda: len(said) > 2, what="heartbeats")
     finally:
         go_on.set()
         await stopping
-    await until(lambda: not controller._brokers, what="hung up")
+    await until(lambda: not controller.brokers, what="hung up")
     w.stop_controller()
 
 

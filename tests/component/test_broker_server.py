@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from actors.broker.registration import Registration
+from actors.broker.controller_link import ControllerLink
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door, StartError
+from actors.links.control import Hello
 from actors.wire import messages
 from tests.support.one_broker import VERSIONS, Client, World, create, delete, world
 from tests.support.runtime_helpers import until
@@ -133,22 +134,22 @@ async def test_a_client_that_came_before_the_broker_was_registered_is_not_taken_
 ) -> None:
     """Members that only beat, and reached a broker as it started, were hung up on without a word."""
     early: list[Client] = []
-    register = Registration._register
+    register = ControllerLink.register
 
-    async def slow(registration: Registration) -> None:
-        client = Client(*await asyncio.open_connection("127.0.0.1", registration._front_door.ports["PLAINTEXT"]))
+    async def slow(link: ControllerLink, hello: Hello, broker: Any) -> None:
+        client = Client(*await asyncio.open_connection("127.0.0.1", hello.ports["PLAINTEXT"]))
         early.append(client)
         client.send(VERSIONS)
         await client.answer()
-        await register(registration)
+        await register(link, hello, broker)
 
-    monkeypatch.setattr(Registration, "_register", slow)
+    monkeypatch.setattr(ControllerLink, "register", slow)
 
     # Long enough for any start, and shorter than the loop's time, which counts from the machine's start.
     idle_ms = max(int(asyncio.get_running_loop().time() * 1000) // 2, 1)
     async with world(tmp_path, connections_max_idle_ms=str(idle_ms)) as w:
-        begun = w.server.front_door._last_tick
-        await until(lambda: w.server.front_door._last_tick > begun, what="a tick")
+        begun = w.server.router.last_tick
+        await until(lambda: w.server.router.last_tick > begun, what="a tick")
         early[0].send(VERSIONS)
         assert (await early[0].answer()).error_code == 0
 
@@ -162,9 +163,9 @@ async def test_a_broker_that_stood_still_takes_no_client_for_idle_before_it_has_
         await client.answer()
         (connection,) = w.server.clients
         connection.last_active -= 100
-        w.server.front_door._last_tick -= 100  # as after SIGSTOP
+        w.server.router.last_tick -= 100  # as after SIGSTOP
         client.send(VERSIONS)  # sent while the broker stood still
-        w.server._tick()
+        w.server.tick()
         assert (await client.answer()).error_code == 0
         connection.last_active -= 100
         assert await client.closed()

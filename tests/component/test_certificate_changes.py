@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trustme
 
-from actors.broker.certificates import ListenerTls
+from actors.broker.entrance.certificates import ListenerTls
 from actors.settings import BrokerConfig, SecurityProtocol
 from actors.wire import messages
 from actors.wire.messages import ApiMessage
@@ -224,7 +224,7 @@ async def until_shown(w: World, wanted: Callable[[int], bool]) -> int:
 async def test_connections_outlive_the_certificates_that_they_began_with(tmp_path: Path) -> None:
     async with secure(tmp_path, coterie_certificates_check_ms="20") as w:
         clients = [await connect(w) for _ in range(4)]
-        begun, tls = serial(clients[0]), w.server.front_door._tls._doors["SECURE"].tls
+        begun, tls = serial(clients[0]), w.server.tls.of("SECURE")
         stop, counts = asyncio.Event(), [0] * len(clients)
 
         async def load(at: int) -> None:
@@ -238,7 +238,7 @@ async def test_connections_outlive_the_certificates_that_they_began_with(tmp_pat
             install(tmp_path, bad)
             await until(lambda: tls.failure)
             assert await shown(w) == last
-            (told,) = w.server.front_door.load().tls
+            (told,) = w.server.socket_server.load().tls
             assert (told.listener, told.problem) == ("SECURE", tls.failure)
             assert told.days_left > 80
             install(tmp_path, leaf())
@@ -290,7 +290,7 @@ async def test_a_record_with_the_pem_of_a_stranger_became_the_trust_store(tmp_pa
         (tmp_path / "copy").write_bytes(segment.read_bytes())
         os.mkfifo(tmp_path / "pipe")
         (segment.parent / "whole.pem").write_bytes(stranger)
-        before = w.server.front_door._tls._doors["SECURE"].tls.context
+        before = w.server.tls.of("SECURE").context
         for path, why in (
             (segment, "is in the data directory"),
             (tmp_path / "link", "is in the data directory"),
@@ -304,7 +304,7 @@ async def test_a_record_with_the_pem_of_a_stranger_became_the_trust_store(tmp_pa
                 code, text = await told(w, value=str(path), key=key)
                 assert code == 42, path
                 assert why in (text or ""), path
-        assert w.server.front_door._tls._doors["SECURE"].tls.context is before
+        assert w.server.tls.of("SECURE").context is before
 
 
 @pytest.mark.conformance("XA-47")
@@ -317,7 +317,7 @@ async def test_a_broker_that_is_told_of_the_same_file_reads_it_again(tmp_path: P
         inside.send(altered("900", "max.connections"))
         assert (await inside.answer()).responses[0].error_code == 0
         await until(lambda: w.server.context.config.integer("max.connections") == 900)
-        w.server.front_door._tls.tick()
+        w.server.tls.tick()
         assert await shown(w) == first, "it does not look by itself"
         assert (await told(w, value=location, validate_only=True))[0] == 0
         assert await shown(w) == first

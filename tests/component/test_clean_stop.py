@@ -39,7 +39,7 @@ def closed_with_former_files(path: Path, *, start: int = 0) -> None:
     former = {name: (path / "t-0" / name).read_bytes() for name in SMALL_FILES}
     for number in range(1, 5):
         append(log, values(b"%d" % number), epoch=7)
-    log.delete_records_before(start)
+    log.retention.delete_before(start)
     directory.close()
     for name, data in former.items():
         assert (path / "t-0" / name).read_bytes() != data

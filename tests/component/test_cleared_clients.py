@@ -175,7 +175,7 @@ def test_a_change_that_fails_half_way_leaves_nothing_noted(tmp_path: Path) -> No
         Authorizer.change(rules, (), removed)
         raise RuntimeError
 
-    rules = authorizer._authorizer
+    rules = authorizer.rules
     rules.change = change
     with pytest.raises(RuntimeError):
         w.broker.allow()

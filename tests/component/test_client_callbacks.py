@@ -15,6 +15,7 @@ from actors.client.group.callbacks import named, wrapped
 from actors.client.group.classic.standing import MemberState
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker
+from tests.support.consuming import Watched
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -55,8 +56,8 @@ def poll_until(reader: Consumer, condition: Callable[[], Any]) -> None:
         reader.poll(20)
 
 
-def member_of(kafka: ScriptedBroker, **settings: Any) -> Consumer:
-    return Consumer(
+def member_of(kafka: ScriptedBroker, **settings: Any) -> Watched:
+    return Watched(
         group_id="g",
         bootstrap_servers=kafka.bootstrap_servers,
         heartbeat_interval_ms=50,
@@ -66,11 +67,11 @@ def member_of(kafka: ScriptedBroker, **settings: Any) -> Consumer:
     )
 
 
-def assert_well(reader: Consumer, kafka: ScriptedBroker) -> None:
+def assert_well(reader: Watched, kafka: ScriptedBroker) -> None:
     """The member goes on in a place that it and the coordinator agree on."""
-    poll_until(reader, lambda: reader._member.settled)
-    assert reader.assignment() == {T0, T1} == reader._member.owned
-    assert reader._member.state is MemberState.STABLE
+    poll_until(reader, lambda: reader.member.settled)
+    assert reader.assignment() == {T0, T1} == reader.member.owned
+    assert reader.member.state is MemberState.STABLE
     assert reader.group_metadata().generation_id == kafka.generation
     reader.commit({T0: 5})
     assert kafka.committed[T0] == 5

@@ -7,9 +7,7 @@ import time
 
 import pytest
 
-from actors.client import (
-    Consumer,
-)
+from actors.client import Consumer, OffsetAndMetadata
 from actors.client.errors import (
     ClosedError,
     ConcurrentUseError,
@@ -91,18 +89,18 @@ def test_a_coordinator_lost_while_idle_is_looked_for_at_once(kafka):
         lookups = len(kafka.requests(m.FindCoordinatorRequest))
         kafka.drop_connections()
         wait_for(lambda: len(kafka.requests(m.FindCoordinatorRequest)) > lookups)
-        wait_for(lambda: reader._member.coordinator is not None)
+        wait_for(lambda: reader.member.coordinator is not None)
         assert len(kafka.requests(m.FindCoordinatorRequest)) == lookups + 1
-        poll_until(reader, lambda: reader._member.settled)
+        poll_until(reader, lambda: reader.member.settled)
         assert len(kafka.requests(m.JoinGroupRequest)) == 2
 
 
 def test_coordinator_traffic_has_a_connection_of_its_own(kafka):
     kafka.append("t", 0, b"a")
-    with consumer(kafka, "t", group_id="g") as reader:
+    with consumer(kafka, "t", group_id="g", heartbeat_interval_ms=50) as reader:
         read(reader, 1)
-        ids = set(reader._network._peers)
-        assert {1, 2147483646} <= ids
+        poll_until(reader, lambda: kafka.requests(m.HeartbeatRequest))
+    assert not kafka.connections_of(m.FetchRequest) & kafka.connections_of(m.HeartbeatRequest)
 
 
 def test_without_a_broker_poll_returns_nothing_and_raises_nothing():
@@ -118,7 +116,7 @@ def test_a_broker_that_knows_only_old_api_versions(kafka):
     with consumer(kafka) as reader:
         reader.assign([T0])
         assert [r.value for r in read(reader, 1)] == [b"a"]
-    versions = [version for message, version in kafka._received if isinstance(message, m.ApiVersionsRequest)]
+    versions = kafka.versions_of(m.ApiVersionsRequest)
     assert versions[:2] == [3, 0]
 
 
@@ -256,8 +254,10 @@ def test_wakeup_raises_in_the_poll_that_waits(kafka):
 
 
 def test_two_threads_at_once_are_refused(kafka):
-    with consumer(kafka) as reader:
+    polls = threading.Event()
+    with consumer(kafka, group_id="g", enable_auto_commit=False) as reader:
         reader.assign([T0])
+        reader.commit_async({T0: OffsetAndMetadata(0)}, lambda *_: polls.set())
 
         def poll() -> None:
             with pytest.raises(WakeupError):
@@ -265,7 +265,7 @@ def test_two_threads_at_once_are_refused(kafka):
 
         other = threading.Thread(target=poll)
         other.start()
-        wait_for(lambda: reader._thread.busy)
+        assert polls.wait(60)
         with pytest.raises(ConcurrentUseError):
             reader.poll(0)
         reader.wakeup()
@@ -329,7 +329,7 @@ def test_an_offset_out_of_range_goes_where_the_policy_says(kafka, policy):
         reader.assign([T0])
         reader.position(T0)
         reader.seek(T0, 99)
-        read_again = poll_until(reader, lambda: reader._positions.states[T0].position == 2)
+        read_again = poll_until(reader, lambda: reader.position(T0) == 2)
         assert [r.value for r in read_again] == ([b"a", b"b"] if policy == "earliest" else [])
 
 
@@ -369,5 +369,5 @@ def test_a_busy_program_can_see_that_the_group_waits_for_its_poll(kafka):
         wait_for(reader.rebalance_due)
         joins = len(kafka.requests(m.JoinGroupRequest))
         poll_until(reader, lambda: len(kafka.requests(m.JoinGroupRequest)) > joins)
-        poll_until(reader, lambda: not reader.rebalance_due() and reader._member.settled)
+        poll_until(reader, lambda: not reader.rebalance_due() and reader.member.settled)
         assert not reader.rebalance_due()

@@ -19,13 +19,14 @@ from actors.client.consumer.polling import Polling
 from actors.client.errors import KafkaConnectionError
 from actors.client.group.classic.standing import MemberState
 from actors.client.net.connection import Connection
-from actors.client.net.network import Network
+from actors.client.net.network import Dialler, Network
 from actors.client.net.settings import NetworkSettings
 from actors.client.records import Node
-from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
 from actors.runtime.environment import REAL, Clock, Environment
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker
+from tests.support.consuming import Watched
 from tests.support.membership_script import Script
 
 T0 = TopicPartition("t", 0)
@@ -39,9 +40,9 @@ def kafka() -> Iterator[ScriptedBroker]:
         yield running
 
 
-def reading(kafka: ScriptedBroker, *topics: str, **settings: Any) -> Consumer:
+def reading(kafka: ScriptedBroker, *topics: str, **settings: Any) -> Watched:
     settings = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50, **settings}
-    return Consumer(*topics, bootstrap_servers=kafka.bootstrap_servers, **settings)
+    return Watched(*topics, bootstrap_servers=kafka.bootstrap_servers, **settings)
 
 
 def poll_until(reader: Consumer, condition: Callable[[], Any]) -> None:
@@ -65,7 +66,7 @@ def _steady(now_ms: Callable[[], int]) -> Environment:
 # --- all nodes down ---------------------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_is_gone_is_tried_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_is_gone_is_tried_at_growing_intervals() -> None:
     """With a clock of the test's: `reconnect_backoff_ms`, doubled up to `reconnect_backoff_max_ms`, and no sooner."""
     now = 0
     attempts: list[int] = []
@@ -81,8 +82,7 @@ def test_a_broker_that_is_gone_is_tried_at_growing_intervals(monkeypatch: pytest
                 await client.connection(Node(1, "h", 9092))
             now += 1
 
-    monkeypatch.setattr(Connection, "open", refused)
-    client = Network(NetworkSettings(bootstrap=(("h", 9092),)), environment=_steady(lambda: now))
+    client = Network(NetworkSettings(bootstrap=(("h", 9092),)), environment=_steady(lambda: now), dial=refused)
     try:
         client.loop.run_until_complete(ask_every_millisecond(client, 4_000))
     finally:
@@ -90,13 +90,13 @@ def test_a_broker_that_is_gone_is_tried_at_growing_intervals(monkeypatch: pytest
     assert attempts == [0, 50, 150, 350, 750, 1_550, 2_550, 3_550]
 
 
-def test_the_bootstrap_list_is_dialled_in_turns_with_brokers_that_are_down(monkeypatch):
+def test_the_bootstrap_list_is_dialled_in_turns_with_brokers_that_are_down():
     """This holds even if each request comes just when their backoff ends: they may be back under another address."""
     now = 0
     dialled: list[str] = []
 
-    async def refused(host: str, *rest: Any) -> Connection:
-        dialled.append(host)
+    async def refused(node: Node, on_lost: Any) -> Connection:
+        dialled.append(node.host)
         raise KafkaConnectionError
 
     async def ask_each_second(client: Network) -> None:
@@ -106,8 +106,8 @@ def test_the_bootstrap_list_is_dialled_in_turns_with_brokers_that_are_down(monke
             with pytest.raises(KafkaConnectionError):
                 await client.connection(None)
 
-    monkeypatch.setattr(Connection, "open", refused)
-    client = Network(NetworkSettings(bootstrap=(("bootstrap", 9092),)), environment=_steady(lambda: now))
+    settings = NetworkSettings(bootstrap=(("bootstrap", 9092),))
+    client = Network(settings, environment=_steady(lambda: now), dial=refused)
     client.cluster.brokers = {1: Node(1, "broker", 9092)}
     try:
         client.loop.run_until_complete(ask_each_second(client))
@@ -123,17 +123,14 @@ def test_with_all_nodes_down_a_consumer_of_assigned_partitions_is_quiet_and_come
     work: Counter[str] = Counter()
     attempts: dict[int, list[float]] = defaultdict(list)
     port = int(kafka.bootstrap_servers.partition(":")[2])
-    really_open, really_connect = Connection.open, Network._connect
+    really_dial = Dialler.__call__
 
-    async def open_(*arguments: Any) -> Connection:
+    async def dial(self: Dialler, node: Node, on_lost: Any) -> Connection:
+        if node.port == port:  # not those of a client that another test has left
+            attempts[node.id].append(time.monotonic())
         if down.is_set():
             raise KafkaConnectionError
-        return await really_open(*arguments)
-
-    async def connect(self: Network, peer: Any) -> Connection:
-        if peer.node.port == port:  # not those of a client that another test has left
-            attempts[peer.node.id].append(time.monotonic())
-        return await really_connect(self, peer)
+        return await really_dial(self, node, on_lost)
 
     def counted(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
@@ -142,8 +139,7 @@ def test_with_all_nodes_down_a_consumer_of_assigned_partitions_is_quiet_and_come
 
         return call
 
-    monkeypatch.setattr(Connection, "open", open_)
-    monkeypatch.setattr(Network, "_connect", connect)
+    monkeypatch.setattr(Dialler, "__call__", dial)
     for owner, method in ((Polling, "turn"), (Fetcher, "step"), (Network, "ask")):
         monkeypatch.setattr(owner, method, counted(getattr(owner, method)))
     if not known:
@@ -259,7 +255,7 @@ def test_each_assignment_starts_the_auto_commits_timer_anew(kafka):
         poll_until(reader, lambda: T0 in reader.assignment() and reader.position(T0) == 1)
         ahead_ms = 8 * hours
         reader.enforce_rebalance()
-        poll_until(reader, lambda: kafka.generation == 2 and reader._member.settled)
+        poll_until(reader, lambda: kafka.generation == 2 and reader.member.settled)
         poll_until(reader, lambda: reader.position(T0) == 1)
         assert kafka.order(m.OffsetCommitRequest, m.JoinGroupRequest)[-2:] == [
             "OffsetCommitRequest",

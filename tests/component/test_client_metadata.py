@@ -9,12 +9,17 @@ from typing import Any
 import pytest
 
 from actors.client import Admin, Consumer, Producer, TopicPartition
+from actors.client.config import network_settings, producer_config
 from actors.client.consumer.ranges import RangeReader
 from actors.client.errors import KafkaTimeoutError
+from actors.client.net.network import Network
+from actors.client.producer.sender import Sender
+from actors.client.producer.topics import Topics
 from actors.client.records import OffsetRange
 from actors.runtime.environment import REAL, Clock, Environment
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker
+from tests.support.consuming import wait_for
 
 T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 NOT_LEADER = 6
@@ -33,8 +38,10 @@ def asked(kafka: ScriptedBroker) -> list[str]:
     return [topic.name for topic in kafka.requests(m.MetadataRequest)[-1].topics]
 
 
-def refresh(client: Any) -> None:
-    client._network.run(client._network.refreshed()).result(60)
+def refreshed(kafka: ScriptedBroker) -> None:
+    """Wait until a client that asks often has taken over what is true now: it asks again only after an answer."""
+    before = len(kafka.requests(m.MetadataRequest))
+    wait_for(lambda: len(kafka.requests(m.MetadataRequest)) >= before + 3)
 
 
 def moved(request: Any) -> Any:
@@ -74,7 +81,9 @@ def test_a_leader_that_moved_between_two_lookups_is_found(kafka: ScriptedBroker,
         kafka.script(m.ListOffsetsRequest, *[until_asked_again] * 1000)
         assert look(reader) == first
         assert [topic.name for topic in kafka.requests(m.MetadataRequest)[before].topics] == ["t"]
-        refresh(reader)
+        before = len(kafka.requests(m.MetadataRequest))
+        kafka.drop_connections()
+        wait_for(lambda: len(kafka.requests(m.MetadataRequest)) > before)
         assert asked(kafka) == [], "held only while somebody waits"
 
 
@@ -134,7 +143,8 @@ def test_two_reads_of_one_range_reader_keep_each_others_topics(kafka: ScriptedBr
 
 
 def producer(kafka: ScriptedBroker, **settings: Any) -> Producer:
-    return Producer(bootstrap_servers=kafka.bootstrap_servers, retry_backoff_ms=10, **settings)
+    """A producer that asks for metadata all the time."""
+    return Producer(bootstrap_servers=kafka.bootstrap_servers, retry_backoff_ms=10, metadata_max_age_ms=20, **settings)
 
 
 def test_a_deleted_topic_is_made_again_only_for_a_send(kafka: ScriptedBroker) -> None:
@@ -142,12 +152,12 @@ def test_a_deleted_topic_is_made_again_only_for_a_send(kafka: ScriptedBroker) ->
         for topic in request.topics if request.allow_auto_topic_creation else ():
             kafka.topic(topic.name)
 
-    kafka.script(m.MetadataRequest, *[creating] * 1000)
+    kafka.script(m.MetadataRequest, *[creating] * 10_000)
     new = TopicPartition("new", 0)
     with producer(kafka) as writer:
         writer.send("new", b"v").get(60)
         del kafka.logs[new]
-        refresh(writer)
+        refreshed(kafka)
         assert asked(kafka) == ["new"]
         assert new not in kafka.logs
         kafka.sequences.clear()
@@ -159,21 +169,26 @@ def test_a_topic_that_was_not_found_in_time_is_not_asked_for_any_more(kafka: Scr
     with producer(kafka, max_block_ms=200) as writer:
         with pytest.raises(KafkaTimeoutError, match="typo"):
             writer.send("typo", b"v")
-        refresh(writer)
+        refreshed(kafka)
         assert asked(kafka) == []
-        assert not writer._network.cluster.incomplete()
 
 
 def test_who_gives_up_takes_a_topic_from_nobody_else(kafka: ScriptedBroker) -> None:
-    with producer(kafka) as writer:
+    config = producer_config({"bootstrap_servers": kafka.bootstrap_servers, "retry_backoff_ms": 10})
+    network = Network(network_settings(config))
+    topics = Topics(network, Sender(network, config), max_idle_ms=60_000, max_block_ms=60_000)
+    network.start(topics)
+    try:
         found: list[Any] = []
-        patient = threading.Thread(target=lambda: found.append(writer.partitions_for("late")))
+        patient = threading.Thread(target=lambda: found.append(topics.find("late", network.now_ms() + 60_000)))
         patient.start()
         with pytest.raises(KafkaTimeoutError):
-            writer._topic("late", REAL.clock.monotonic_ms() + 100)
+            topics.find("late", network.now_ms() + 100)
         kafka.topic("late")
         patient.join(60)
-        assert found == [{0}]
+        assert [set(topic.partitions) for topic in found] == [{0}]
+    finally:
+        network.close()
 
 
 def test_a_topic_without_a_send_for_long_is_let_go_unless_something_is_queued(
@@ -181,17 +196,18 @@ def test_a_topic_without_a_send_for_long_is_let_go_unless_something_is_queued(
 ) -> None:
     ahead_ms = 0
     environment = Environment(Clock(monotonic_ms=lambda: REAL.clock.monotonic_ms() + ahead_ms))
-    with producer(kafka, metadata_max_idle_ms=5_000, environment=environment) as writer:
-        writer.send("t", b"v").get(60)
-        answer = threading.Event()
-        kafka.script(m.ProduceRequest, lambda _: answer.wait(60) and None)
+    settings = {"metadata_max_idle_ms": 5_000, "linger_ms": 60_000}
+    with producer(kafka, environment=environment, **settings) as writer:
+        writer.send("t", b"v")
+        writer.flush(60)
         queued = writer.send("u", b"v")
         ahead_ms = 5_000
-        assert writer._wanted_topics() == {"u"}
-        answer.set()
+        refreshed(kafka)
+        assert asked(kafka) == ["u"]
+        writer.flush(60)
         queued.get(60)
-        refresh(writer)
+        refreshed(kafka)
         assert asked(kafka) == []
-        writer.send("t", b"v").get(60)
-        refresh(writer)
+        writer.send("t", b"v")
+        refreshed(kafka)
         assert asked(kafka) == ["t"]

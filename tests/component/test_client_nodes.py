@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import subprocess
 import sys
@@ -19,8 +20,10 @@ from actors.client.errors import (
     UnsupportedVersionError,
 )
 from actors.client.group.classic.config import make_assignors
+from actors.client.net.access import OPEN_ACCESS
 from actors.client.net.backoff import Backoff
-from actors.client.net.connection import Connection
+from actors.client.net.connection import Broker, Connection
+from actors.client.net.exchange import Exchange, Lost
 from actors.client.net.network import Network
 from actors.client.net.nodes import NodeLoad, least_loaded
 from actors.client.net.settings import NetworkSettings, parse_bootstrap
@@ -74,7 +77,7 @@ def test_a_client_begins_its_walk_anywhere(known):
     network.loop.close()
     if known:
         network.cluster.brokers = {n: Node(n, "b", n) for n in range(3)}
-    picks = Counter(network._least_loaded().node for _ in range(1000))
+    picks = Counter(network.least_loaded() for _ in range(1000))
     assert {node.host for node in picks} == {"b" if known else "h"}
     assert len(picks) == 3
     assert min(picks.values()) >= 200
@@ -128,9 +131,9 @@ def test_the_consumers_defaults_are_kafkas():
         "group_instance_id": None,
         "group_protocol": "classic",
     }
-    assert {name: config[name] for name in expected} == expected
-    assert [a.name for a in make_assignors(config["partition_assignment_strategy"])] == ["range", "cooperative-sticky"]
-    assert consumer_config({})["group_id"] is None
+    assert {name: getattr(config, name) for name in expected} == expected
+    assert [a.name for a in make_assignors(config.partition_assignment_strategy)] == ["range", "cooperative-sticky"]
+    assert consumer_config({}).group_id is None
 
 
 @pytest.mark.conformance("G-01")
@@ -179,8 +182,8 @@ def test_settings_that_contradict_each_other():
         consumer_config({"group_instance_id": "i"})
     with pytest.raises(ConfigurationError, match="enable_idempotence"):
         producer_config({"enable_idempotence": True, "acks": 1})
-    assert producer_config({"acks": 1})["enable_idempotence"] is False
-    assert producer_config({})["acks"] == -1
+    assert producer_config({"acks": 1}).enable_idempotence is False
+    assert producer_config({}).acks == -1
     with pytest.raises(ConfigurationError, match="delivery_timeout_ms"):
         producer_config({"delivery_timeout_ms": 10})
 
@@ -200,21 +203,21 @@ def test_importing_the_clients_does_not_import_ray():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_connection_to_where_a_broker_was_is_closed_when_it_comes_about(monkeypatch):
+def test_a_connection_to_where_a_broker_was_is_closed_when_it_comes_about():
     """The broker came back on another port meanwhile; nobody would ever use the connection, or close it."""
-    network = Network(NetworkSettings(bootstrap=(("h", 1),)))
-    closed: list[Connection] = []
+    made: list[Exchange] = []
 
-    class Made(Connection):
-        def close(self, error: Exception | None = None) -> None:
-            closed.append(self)
+    async def dial(node: Node, on_lost: Lost) -> Connection:
+        if node.port == 1002:
+            raise KafkaConnectionError
+        with pytest.raises(KafkaConnectionError):
+            await network.connection(Node(1, "h", 1002))
+        made.append(Exchange("c", on_lost))
+        return Connection(Broker(made[0], {}, 0), OPEN_ACCESS, lambda: 0.0, math.inf)
+
+    network = Network(NetworkSettings(bootstrap=(("h", 1),)), dial=dial)
 
     async def main() -> None:
-        async def open_(host: str, port: int, *_: object) -> Connection:
-            network._peer(Node(1, "h", 1002), coordinator=False)
-            return Made("c", lambda *_: None)
-
-        monkeypatch.setattr(Connection, "open", open_)
         with pytest.raises(KafkaConnectionError, match="h:1001"):
             await network.connection(Node(1, "h", 1001))
 
@@ -222,4 +225,4 @@ def test_a_connection_to_where_a_broker_was_is_closed_when_it_comes_about(monkey
         network.loop.run_until_complete(main())
     finally:
         network.loop.close()
-    assert len(closed) == 1
+    assert [exchange.is_lost for exchange in made] == [True]

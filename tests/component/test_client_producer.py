@@ -21,11 +21,11 @@ from actors.client.errors import (
     SerializationError,
 )
 from actors.records.batch import iter_batches
-from actors.records.reading import read_records
 from actors.wire import messages as m
 from placement.hashing import partition_for_key
 from tests.support.client_broker import DROP, SILENCE, ScriptedBroker
-from tests.support.producing import T0, producer
+from tests.support.producing import T0, known_partitions, producer
+from tests.support.read_records import read_records
 
 
 @pytest.fixture
@@ -209,9 +209,8 @@ def send_many(writer: Producer) -> None:
 
 def test_a_full_buffer_waits_and_then_says_so(kafka):
     kafka.script(m.ProduceRequest, *[SILENCE] * 100)
-    writer = producer(kafka, buffer_memory=4_000)
-    assert writer.partitions_for("t") == {0, 1, 2}
-    writer.config["max_block_ms"] = 300  # for room alone
+    writer = producer(kafka, buffer_memory=4_000, max_block_ms=300)
+    assert known_partitions(writer, "t") == {0, 1, 2}
     with pytest.raises(BufferExhaustedError, match="buffer_memory=4000"):
         send_many(writer)
     with pytest.raises(KafkaTimeoutError):

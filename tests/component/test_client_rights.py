@@ -31,7 +31,7 @@ def kafka() -> Iterator[ScriptedBroker]:
 
 def close(kafka: ScriptedBroker, *topics: str) -> None:
     """From now on metadata says that these topics may not be described."""
-    usual = kafka._on_metadata
+    usual = kafka.on_metadata
 
     def answer(request: Any) -> Any:
         found = usual(request)
@@ -40,7 +40,7 @@ def close(kafka: ScriptedBroker, *topics: str) -> None:
                 topic.error_code, topic.partitions = TOPIC, []
         return found
 
-    kafka._on_metadata = answer  # type: ignore[method-assign]
+    kafka.on_metadata = answer  # type: ignore[method-assign]
 
 
 def consumer(kafka: ScriptedBroker, *topics: str, **settings: Any) -> Consumer:

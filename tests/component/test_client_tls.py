@@ -210,7 +210,7 @@ def test_a_plain_answer_to_tls_is_an_error_and_nothing_more_is_sent(authority: A
 
 @pytest.mark.conformance("XF-10")
 def test_who_hangs_up_on_tls_may_speak_none(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
-    with answering(b"") as port, caplog.at_level(logging.DEBUG, "actors.client.net.network"):
+    with answering(b"") as port, caplog.at_level(logging.DEBUG, "actors.client.net"):
         failure(_at(port, authority), KafkaError)
     assert "may not speak TLS at this port (security_protocol=PLAINTEXT" in caplog.text
 

@@ -41,7 +41,7 @@ class Place:
         self._own = own
 
     def servers(self, listener: str) -> str:
-        return f"localhost:{self.broker.server.front_door.ports[listener]}"
+        return f"localhost:{self.broker.server.socket_server.ports[listener]}"
 
     def settings(self, protocol: str, mechanism: str = "SCRAM-SHA-256", **more: Any) -> dict[str, Any]:
         found: dict[str, Any] = {"bootstrap_servers": self.servers(protocol), "security_protocol": protocol, **QUICK}
@@ -162,10 +162,10 @@ async def test_a_look_whether_somebody_listens_is_no_failed_handshake(
 ) -> None:
     async with place(tmp_path) as there:
         caplog.set_level(logging.INFO)
-        before = there.broker.server.front_door.load()
+        before = there.broker.server.socket_server.load()
         for listener in LISTENERS:
             await beside(lambda listener=listener: check_reachable(there.servers(listener)))
         await until(lambda: len(there.broker.server.clients) <= 1, what="the end of the looks")
-        after = there.broker.server.front_door.load()
+        after = there.broker.server.socket_server.load()
         assert after.logins == before.logins
     assert not [record for record in caplog.records if "handshake" in record.message or "login" in record.message]

@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
@@ -18,17 +17,16 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 from actors.broker.spec import BrokerSpec, BrokerStart
 from actors.cli.output import working
 from actors.cluster import Cluster, ClusterError
-from actors.controller.doors import DoorPlan, check_apart, doors_of, plan_doors
-from actors.controller.launcher import RayLauncher
+from actors.controller.listeners import ListenerPlan, check_apart, listeners_of, plan_listeners
 from actors.controller.preparation import effective_config, prepare_folder, socket_dir, sweep_socket_dirs, warn_if_open
-from actors.runtime.logs import LogPlace
 from actors.settings import BrokerConfig
 from placement.nodes import Node
+from tests.support.launched import Launched
 
 
-def plans(host: str | None = None, port: int | None = None, **settings: str) -> tuple[DoorPlan, ...]:
+def plans(host: str | None = None, port: int | None = None, **settings: str) -> tuple[ListenerPlan, ...]:
     config = BrokerConfig.from_mapping({name.replace("_", "."): text for name, text in settings.items()})
-    return plan_doors(config, host, port)
+    return plan_listeners(config, host, port)
 
 
 @pytest.mark.parametrize(
@@ -47,14 +45,14 @@ def plans(host: str | None = None, port: int | None = None, **settings: str) -> 
 )
 def test_listeners_name_hosts_and_ports(settings: dict[str, str], expected: tuple[str, int, str, int]) -> None:
     """Of broker 1, on a node at 10.0.0.9."""
-    (door,) = doors_of(plans(**settings), 1, "10.0.0.9", {})
+    (door,) = listeners_of(plans(**settings), 1, "10.0.0.9", {})
     assert (door.host, door.port, door.advertised_host, door.advertised_port) == expected
 
 
 @pytest.mark.conformance("XA-06")
 def test_each_listener_has_a_port_for_each_broker() -> None:
     two = plans(listeners="PLAINTEXT://h:9092,SSL://h:0")
-    doors = doors_of(two, 2, "n", {"SSL": 40404})
+    doors = listeners_of(two, 2, "n", {"SSL": 40404})
     assert [(door.listener, door.port, door.port_chosen_by) for door in doors] == [
         ("PLAINTEXT", 9094, "listeners"),
         ("SSL", 40404, ""),
@@ -86,7 +84,7 @@ def test_who_listens_to_strangers_is_warned(recwarn: pytest.WarningsRecorder) ->
         }
         config = BrokerConfig.from_mapping(texts)
         recwarn.clear()
-        warn_if_open(plan_doors(config, None, None), config)
+        warn_if_open(plan_listeners(config, None, None), config)
         return [str(each.message) for each in recwarn.list]
 
     assert warned("PLAINTEXT://127.0.0.1:1,TLS://0.0.0.0:2,LOGIN://127.0.0.1:3") == []
@@ -286,31 +284,14 @@ def test_folders_in_use_too_young_or_not_ours_stay(short: Path) -> None:
 # --- racks ---
 
 
-def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[BrokerConfig] = []
-
-    class StartedBroker:
-        @staticmethod
-        def options(**options: object) -> type[StartedBroker]:
-            return StartedBroker
-
-        @staticmethod
-        def remote(start: bytes) -> Mock:
-            told.append(BrokerConfig.from_mapping(BrokerStart.decoded(start).spec.config))
-            return Mock()
-
-    alive: list[Node] = []
-    monkeypatch.setattr("actors.controller.launcher.Broker", StartedBroker)
-    monkeypatch.setattr("ray.kill", lambda actor: None)
-    monkeypatch.setattr("actors.controller.launcher.alive_nodes", lambda: alive)
+def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_settings(tmp_path: Path) -> None:
+    w = Launched(tmp_path)
     config = {"broker.rack": "of all", "message.max.bytes": "1000"}
-    launcher = RayLauncher("coterie-c", LogPlace(str(tmp_path), "c"), "1", "node")
     first, second, third = (Node(f"{i:056x}", "10.0.0.1", 1.0, rack) for i, rack in enumerate(("a", "b", None), 1))
-    launcher.add(BrokerSpec(0, "10.0.0.1", (), "", "", config), first)
+    w.launcher.add(BrokerSpec(0, "10.0.0.1", (), "", "", config), first)
     for node in (first, second, third):
-        alive[:] = [node]
-        launcher._start_broker(0)
+        w.ray.alive = [node]
+        w.launcher.start_broker(0)
+    told = [BrokerConfig.from_mapping(BrokerStart.decoded(each.told).spec.config) for each in w.ray.started]
     assert [each.text("broker.rack") for each in told] == ["a", "b", "of all"]
     assert {each.integer("message.max.bytes") for each in told} == {1000}

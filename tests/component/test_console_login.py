@@ -41,7 +41,7 @@ CHECKED = {"authorizer_class_name": AUTHORIZER, "super_users": "User:ANONYMOUS"}
 
 
 def servers(broker: World, listener: str) -> str:
-    return f"127.0.0.1:{broker.server.front_door.ports[listener]}"
+    return f"127.0.0.1:{broker.server.socket_server.ports[listener]}"
 
 
 def login(broker: World) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from typing import Any
@@ -17,7 +16,6 @@ from actors.client.errors import (
     KafkaTimeoutError,
     RebalanceInProgressError,
 )
-from actors.client.group.driver import Driver
 from actors.wire import messages as m
 from tests.support.client_broker import SILENCE
 from tests.support.consuming import T0, T1, consumer, poll_until, read, wait_for
@@ -55,11 +53,11 @@ def test_commits_refused_while_rebalancing_and_after_being_kicked_out(kafka):
     kafka.append("t", 0, b"a")
     with consumer(kafka, "t", group_id="g", enable_auto_commit=False) as reader:
         read(reader, 1)
-        kafka.script(m.OffsetCommitRequest, lambda request: kafka._on_offsetcommit(request, 27))
+        kafka.script(m.OffsetCommitRequest, lambda request: kafka.on_offsetcommit(request, 27))
         with pytest.raises(RebalanceInProgressError, match="poll"):
             reader.commit()
-        poll_until(reader, lambda: reader.assignment() and reader._member.settled)
-        kafka.script(m.OffsetCommitRequest, lambda request: kafka._on_offsetcommit(request, 25))
+        poll_until(reader, lambda: reader.assignment() and reader.member.settled)
+        kafka.script(m.OffsetCommitRequest, lambda request: kafka.on_offsetcommit(request, 25))
         with pytest.raises(CommitFailedError, match="max_poll_interval_ms"):
             reader.commit({T0: OffsetAndMetadata(1)})
         with pytest.raises(CommitFailedError):
@@ -85,7 +83,7 @@ def test_a_commit_is_tried_again_while_that_may_help(kafka):
     with consumer(kafka, group_id="g", enable_auto_commit=False) as reader:
         reader.assign([T0])
         for code in (14, 16, 3):
-            kafka.script(m.OffsetCommitRequest, lambda request, code=code: kafka._on_offsetcommit(request, code))
+            kafka.script(m.OffsetCommitRequest, lambda request, code=code: kafka.on_offsetcommit(request, code))
         reader.commit({T0: OffsetAndMetadata(7)})
         assert kafka.committed[T0] == 7
         kafka.script(m.OffsetCommitRequest, *[SILENCE] * 5)
@@ -117,38 +115,35 @@ def test_the_callback_of_an_async_commit_runs_in_a_later_poll_in_the_callers_thr
         reader.assign([T0])
         reader.commit_async({T0: OffsetAndMetadata(1)}, lambda *args: done.append((threading.get_ident(), *args)))
         wait_for(lambda: kafka.committed.get(T0) == 1)
-        wait_for(lambda: reader._commits.unheard)
         assert done == []
-        reader.poll(0)
+        poll_until(reader, lambda: done)
         assert done == [(threading.get_ident(), {T0: OffsetAndMetadata(1)}, None)]
-        kafka.script(m.OffsetCommitRequest, lambda request: kafka._on_offsetcommit(request, 14))
+        kafka.script(m.OffsetCommitRequest, lambda request: kafka.on_offsetcommit(request, 14))
         reader.commit_async({T0: OffsetAndMetadata(2)}, lambda *args: done.append(args))
         poll_until(reader, lambda: len(done) == 2)
         assert done[1][1].retriable
         assert kafka.committed[T0] == 1, "an async commit is not repeated"
 
 
-def test_commits_that_wait_for_a_coordinator_are_sent_in_their_order(kafka, monkeypatch):
+def test_commits_that_wait_for_a_coordinator_are_sent_in_their_order(kafka):
     """The newest could be the first, as when a broker had died, and the older ones took the group's offsets back."""
-    begun, goes_on = threading.Event(), threading.Event()
-    find = Driver._coordinator
+    asked, goes_on = threading.Event(), threading.Event()
 
-    async def slow_once(driver: Driver, deadline_ms: int) -> Any:
-        if not begun.is_set():
-            begun.set()
-            await asyncio.to_thread(goes_on.wait)
-        return await find(driver, deadline_ms)
+    def slow(_: Any) -> None:
+        asked.set()
+        goes_on.wait(60)
 
     heard: list[int] = []
     with consumer(kafka, group_id="g", enable_auto_commit=False) as reader:
         reader.assign([T0])
         assert reader.position(T0) == 0  # the last thing that it asks the coordinator by itself
-        monkeypatch.setattr(Driver, "_coordinator", slow_once)
+        kafka.script(m.FindCoordinatorRequest, slow)
+        kafka.drop_connections()
         for number in range(1, 4):
             reader.commit_async(
                 {T0: OffsetAndMetadata(number)}, lambda offsets, error: heard.append(error or offsets[T0].offset)
             )
-            assert begun.wait(10)
+            assert asked.wait(60)
         try:
             with pytest.raises(KafkaTimeoutError):
                 reader.commit({T0: OffsetAndMetadata(4)}, timeout_ms=50)
@@ -194,7 +189,7 @@ def test_a_commit_before_a_rebalance_that_may_pass_is_repeated_after_the_backoff
     with consumer(kafka, "t", group_id="g", **settings) as reader:
         read(reader, 1)
         joins = len(kafka.requests(m.JoinGroupRequest))
-        kafka.script(m.OffsetCommitRequest, *[lambda request: kafka._on_offsetcommit(request, 14)] * 3)
+        kafka.script(m.OffsetCommitRequest, *[lambda request: kafka.on_offsetcommit(request, 14)] * 3)
         begin = time.monotonic()
         kafka.script(m.HeartbeatRequest, m.HeartbeatResponse(error_code=27))
         poll_until(reader, lambda: len(kafka.requests(m.JoinGroupRequest)) > joins)

@@ -19,8 +19,9 @@ from actors.client.errors import (
     UnsupportedVersionError,
     WakeupError,
 )
+from actors.client.group.classic.membership import classic_member
 from actors.client.group.classic.round import Kind
-from actors.client.net.network import Network
+from actors.client.group.effects import Effect, Send
 from actors.wire import messages as m
 from tests.support.client_broker import RUBBISH, SILENCE
 from tests.support.consuming import T0, T1, Recorder, consumer, poll_until, read, wait_for
@@ -178,19 +179,25 @@ def test_answers_outside_the_group_that_cannot_be_read_are_asked_for_again(kafka
 @pytest.mark.parametrize(
     "request_class", [m.FindCoordinatorRequest, m.JoinGroupRequest, m.SyncGroupRequest, m.HeartbeatRequest]
 )
-def test_a_request_that_cannot_even_be_sent_is_raised_by_poll_and_the_next_one_goes_on(
-    kafka, monkeypatch, request_class
-):
-    ask, faults = Network.ask, [ValueError("a bug")]
+def test_a_request_that_cannot_even_be_sent_is_raised_by_poll_and_the_next_one_goes_on(kafka, request_class):
+    faults = ["g\udc80"]  # UTF-8 has no such character
 
-    async def failing(network: Network, node: Any, request: Any, **options: Any) -> Any:
-        if isinstance(request, request_class) and faults:
-            raise faults.pop()
-        return await ask(network, node, request, **options)
+    def spoilt(effect: Effect) -> Effect:
+        if isinstance(effect, Send) and isinstance(effect.request, request_class) and faults:
+            field = "coordinator_keys" if request_class is m.FindCoordinatorRequest else "group_id"
+            fault = faults.pop()
+            setattr(effect.request, field, [fault] if field == "coordinator_keys" else fault)
+        return effect
 
-    monkeypatch.setattr(Network, "ask", failing)
-    with consumer(kafka, "t", group_id="g", heartbeat_interval_ms=50) as reader:
-        with pytest.raises(HeartbeatFailedError, match="a bug") as raised:
+    def make(*given: Any) -> Any:
+        member: Any = classic_member(*given)
+        taken = member.take_effects
+        member.take_effects = lambda: [spoilt(effect) for effect in taken()]
+        return member
+
+    protocols = {"classic": make}
+    with consumer(kafka, "t", group_id="g", heartbeat_interval_ms=50, protocols=protocols) as reader:
+        with pytest.raises(HeartbeatFailedError, match=f"{request_class.__name__} .*cannot be encoded") as raised:
             poll_until(reader, lambda: False)
         assert isinstance(raised.value.__cause__, ValueError)
         poll_until(reader, reader.assignment)
@@ -199,7 +206,7 @@ def test_a_request_that_cannot_even_be_sent_is_raised_by_poll_and_the_next_one_g
 @pytest.mark.parametrize("kind", [Kind.JOIN, Kind.SYNC, Kind.HEARTBEAT])
 def test_what_an_answer_breaks_is_raised_by_poll_and_the_next_one_joins(kafka, kind):
     with consumer(kafka, group_id="g", heartbeat_interval_ms=50) as reader:
-        tables = reader._member.answers.tables
+        tables = reader.member.answers.tables
         table = tables[kind]
 
         def failing(*_: Any) -> None:
@@ -222,7 +229,7 @@ def test_what_fails_in_the_background_is_raised_by_poll_and_heartbeats_go_on(kaf
             monkeypatch.undo()
             raise ValueError("a bug")
 
-        monkeypatch.setattr(reader._member, method, failing)
+        monkeypatch.setattr(reader.member, method, failing)
         with pytest.raises(HeartbeatFailedError, match="a bug"):
             poll_until(reader, lambda: False)
         beats = len(kafka.requests(m.HeartbeatRequest))
@@ -247,8 +254,8 @@ def test_nothing_is_delivered_past_the_session_though_records_are_there(kafka):
     with consumer(kafka, "t", group_id="g", **settings) as reader:
         assert len(reader.poll(60_000, max_records=1)) == 1
         kafka.script(m.HeartbeatRequest, *[SILENCE] * 50)
-        wait_for(lambda: len(kafka._scripts[m.HeartbeatRequest]) < 50)  # those before have been answered
-        deadline = reader._member.live.deliver_until_ms
+        wait_for(lambda: kafka.unused(m.HeartbeatRequest) < 50)  # those before have been answered
+        deadline = reader.member.live.deliver_until_ms
         wait_for(lambda: time.monotonic() * 1000 > deadline + 20)
         assert reader.poll(0, max_records=1) == {}
         with pytest.raises(CommitFailedError, match="session_timeout_ms"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors.broker.authorization import Authorization
+from actors.broker.authorization import ALLOW_ALL, Authorization
 from actors.broker.coordinators.visible import VisibleTopics
 from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
@@ -121,7 +121,7 @@ async def test_a_shard_is_told_which_topics_its_client_may_describe(tmp_path: Pa
         await shard.hear(Kind.OPEN)
         assert await asked(shard, 5, 70, "mine-1", "other", "mine-2") == ("mine-1", "mine-2")
         assert await asked(shard, 5, 71, "other") == ()
-        w.context.authorizer = None
+        w.context.authorizer = ALLOW_ALL
         assert await asked(shard, 5, 72, "other") == ("other",)
         client.go()
         assert await asked(shard, 5, 73, "mine-1") is None, "nobody knows what it might have seen"

@@ -72,7 +72,7 @@ def test_a_refused_commit_is_raised_as_the_member_says(kafka):
         kafka.append("t", 0, b"a")
         reader.subscribe(["t"])
         read(reader, 1)
-        kafka.script(m.OffsetCommitRequest, lambda request: kafka._on_offsetcommit(request, 113))
+        kafka.script(m.OffsetCommitRequest, lambda request: kafka.on_offsetcommit(request, 113))
         with pytest.raises(CommitFailedError, match="committing t-0 for group g"):
             reader.commit()
         reader.commit()
@@ -93,7 +93,7 @@ def test_a_commit_before_a_revocation_is_made_again_if_its_epoch_was_stale(kafka
     with reading(kafka, made, auto_commit_interval_ms=600_000) as reader:
         reader.subscribe(["t"], listener=Listener())
         read(reader, 2)
-        kafka.script(m.OffsetCommitRequest, lambda request: kafka._on_offsetcommit(request, 113))
+        kafka.script(m.OffsetCommitRequest, lambda request: kafka.on_offsetcommit(request, 113))
         made[0].target = frozenset({T1})
         poll_until(reader, lambda: reader.assignment() == {T1})
         assert committed == [{T0: 1, T1: 1}]
@@ -118,7 +118,7 @@ def test_a_commit_for_a_rebalance_that_was_given_up_does_not_stand_in_for_the_ne
 
     def late(request: Any) -> Any:
         answered.wait(60)
-        return kafka._on_offsetcommit(request, 25)
+        return kafka.on_offsetcommit(request, 25)
 
     class Listener(Recorder):
         def on_partitions_revoked(self, revoked: list[Any]) -> None:

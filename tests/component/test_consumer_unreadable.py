@@ -12,7 +12,7 @@ from actors.client import (
     TopicPartition,
 )
 from actors.client.consumer.drain import Drain
-from actors.client.consumer.positions import Chunk, PartitionState, Positions
+from actors.client.consumer.positions import Chunk, Positions
 from actors.client.errors import (
     CorruptMessageError,
     SerializationError,
@@ -113,15 +113,16 @@ def test_a_batch_that_cannot_be_decoded_keeps_no_batch_before_it(kafka, sizes):
 
 
 @pytest.mark.parametrize("arrow", [False, True])
-def test_what_a_lapsed_session_holds_back_is_read_again_and_not_counted_as_consumed(kafka, monkeypatch, arrow):
+def test_what_a_lapsed_session_holds_back_is_read_again_and_not_counted_as_consumed(kafka, arrow):
     kafka.append("t", 0, b"a", b"b")
     with consumer(kafka) as reader:
         reader.assign([T0])
         wait_for(lambda: reader.poll(0, max_records=1) != {})
         reader.seek(T0, 0)
-        wait_for(lambda: reader._positions.states[T0].chunks)
+        wait_for(lambda: reader.metrics()["buffered_bytes"])
         answers = [True, False]  # the session ends while records are being decoded
-        monkeypatch.setattr(reader._polling, "may_deliver", lambda: answers.pop(0) if answers else True)
+        here = threading.get_ident()
+        reader.member.may_deliver = lambda _: answers.pop(0) if answers and threading.get_ident() == here else True
         if arrow:
             assert reader.poll_arrow(0).num_rows == 0
         else:
@@ -132,18 +133,20 @@ def test_what_a_lapsed_session_holds_back_is_read_again_and_not_counted_as_consu
 
 def test_what_arrives_while_a_chunk_is_used_up_is_counted():
     """A number that two threads change loses updates; too high a one would stop the fetching of its partition."""
-    state = PartitionState(T0, position=0)
+    positions = Positions()
+    (state,) = positions.assign([T0])
+    state.seek(0)
 
     class Arriving(bytes):
         def __len__(self) -> int:
             if state.added == 10:
-                state.add(Chunk(state.token, bytes(100)))
+                state.add(Chunk(state.token - 1, bytes(100)))  # it is dropped, and not counted as used
             return 10
 
     state.add(Chunk(state.token, bytes(10)))
     state.chunks[0].data = Arriving(10)
     drain = Drain(
-        Positions(),
+        positions,
         lock=threading.Lock(),
         reset_to=None,
         committed=False,
@@ -151,7 +154,7 @@ def test_what_arrives_while_a_chunk_is_used_up_is_counted():
         key_of=lambda _: None,
         value_of=lambda _: None,
     )
-    drain._finish(state, state.chunks[0])
+    assert drain.take(1) == {}
     assert state.buffered == 100
 
 
@@ -172,22 +175,6 @@ def test_an_answer_for_a_partition_nobody_asked_for_does_not_spin_or_stop_the_fe
         assert time.monotonic() - started > 0.1
 
 
-def test_metadata_is_kept_fresh_after_a_callback_failed(kafka):
-    with consumer(kafka) as reader:
-        network, original = reader._network, reader._network.on_metadata
-
-        def fail() -> None:
-            network.on_metadata = original
-            raise ValueError
-
-        network.on_metadata = fail
-        reader.assign([T0])
-        wait_for(lambda: network.on_metadata is original)
-        before = network.cluster.version
-        network.soon(network.refresh)
-        wait_for(lambda: network.cluster.version > before)
-
-
 def test_a_forbidden_topic_is_raised_by_name(kafka):
     def forbidden(request: Any) -> Any:
         data = m.FetchResponse.PartitionData(partition_index=0, error_code=29)
@@ -205,7 +192,7 @@ def test_a_partition_whose_leader_does_not_answer_keeps_no_other_from_its_first_
     kafka.append("t", 0, b"a")
 
     def one_only(request: Any) -> Any:
-        response = kafka._on_listoffsets(request)
+        response = kafka.on_listoffsets(request)
         for partition in response.topics[0].partitions:
             if partition.partition_index == 1:
                 partition.error_code = 6

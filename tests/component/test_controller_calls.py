@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from actors.broker.contact import Contact
 from actors.broker.controller_link import ControllerLink
-from actors.broker.registration import Contact
 from actors.broker.replication import LOST
 from actors.controller.sessions import shards_of, stop_all
 from actors.links.control import Answer, Call, Confirmed, Failed, Heartbeat, Join, Joined, Stop
@@ -99,13 +99,13 @@ async def test_the_next_controller_leaves_a_broker_to_its_recovery(tmp_path: Pat
             c.clock.ahead += 15.1
             recovering.send(Heartbeat(tick, Load()))
             await until(lambda heard=tick + 2: len(c.launcher.alive) == heard)
-            c.server._tick()
+            c.server.tick()
         assert c.launcher.killed == []
         recovering.hang_up()
         await recovering.lost.wait()
         for _ in range(8):
             c.clock.ahead += 15.1
-            c.server._tick()
+            c.server.tick()
         await until(lambda: c.launcher.killed == [0])
 
 

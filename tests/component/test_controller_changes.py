@@ -147,7 +147,7 @@ async def test_a_death_that_cannot_be_logged_is_logged_once_the_disk_has_room(
         assert [c.leader("t", i).leader for i in (0, 1)] == [0, 0]
         assert (c.launcher.started, c.launcher.killed) == ([1], [1])
         version = c.metadata.version
-        c.server._look_after_brokers(asyncio.get_running_loop().time())
+        c.server.look_after_brokers(asyncio.get_running_loop().time())
         assert c.metadata.version == version, "it is logged once"
         talking.cancel()
 
@@ -194,7 +194,7 @@ async def test_brokers_are_looked_after_though_leadership_could_not_go_back(
         def refused(now: float) -> None:
             raise OSError(28, "no space left")
 
-        monkeypatch.setattr(c.server, "_balance", refused)
+        monkeypatch.setattr(c.server, "balance", refused)
         await silent.lost.wait()
         await until(lambda: not c.metadata.brokers[0].alive)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors.controller.decisions.elections import leadership_balanced
+from actors.links.connection import ControlProtocol
 from actors.links.control import (
     Confirmed,
     Heartbeat,
@@ -67,17 +68,17 @@ async def test_leadership_goes_back_to_a_preferred_replica_once_it_is_in_sync_ag
         one = await FakeBroker(0).register(c.port)
         two = await FakeBroker(1).register(c.port)
         await create(one, "t", partitions=2, factor=2)
-        index = next(i for i in (0, 1) if c.leader("t", i).replicas[0] == 1)
+        index, balanced = next(i for i in (0, 1) if c.leader("t", i).replicas[0] == 1), c.server.liveness.began
         two.hang_up()
         await until(lambda: c.leader("t", index).leader == 0)
         await FakeBroker(1).register(c.port)
-        c.server._balance(c.server._balanced + 300)
+        c.server.balance(balanced + 300)
         assert c.leader("t", index).leader == 0, "the other is not in sync"
         before = changed(c.leader("t", index), isr=(1, 0))
         c.server.publisher.commit([PartitionRecord("t", index, before)])
-        c.server._balance(c.server._balanced + 299)
+        c.server.balance(balanced + 599)
         assert c.leader("t", index) == before, "it is not time to look"
-        c.server._balance(c.server._balanced + 300)
+        c.server.balance(balanced + 600)
         after = c.leader("t", index)
         assert (after.leader, after.leader_epoch) == ((1, before.leader_epoch + 1) if enabled else (0, 1))
 
@@ -155,12 +156,12 @@ async def test_a_controller_that_stood_still_gives_no_broker_up_for_what_it_has_
         c.server.expect([0, 1])  # 1 has been there, and says its hello while we stand still
         broker = await FakeBroker(0).register(c.port)
         c.clock.ahead = 100.0
-        c.server._tick()
+        c.server.tick()
         assert (await create(broker, "t"))["error_code"] == 0
         assert (c.launcher.started, c.launcher.killed) == ([], [])
         for _ in range(5):  # ticks in time: now it is the brokers who are silent
             c.clock.ahead += 16.0
-            c.server._tick()
+            c.server.tick()
         await broker.lost.wait()
         await until(lambda: sorted(c.launcher.killed) == [0, 1])
 
@@ -179,7 +180,7 @@ async def test_a_broker_that_gets_no_cpu_is_waited_for_and_nobody_else_leads(tmp
                 beats = len(other.of(Confirmed))
                 other.send(Heartbeat(0.0, Load()))
                 await other.hear(Confirmed, beats + 1)
-                c.server._tick()
+                c.server.tick()
 
         c.launcher.sights[0] = Sight(Doing.RUNNABLE, 0.2)
         await ticks(40)  # ten leases
@@ -192,16 +193,20 @@ async def test_a_broker_that_gets_no_cpu_is_waited_for_and_nobody_else_leads(tmp
         assert {c.leader("t", index).leader for index in (0, 1)} == {1}
 
 
+def connected(c: Controller) -> set[ControlProtocol]:
+    return {each.protocol for each in c.server.sessions.connected}
+
+
 async def hung_up_unanswered(c: Controller, broker_id: int, epoch: int) -> None:
     """A broker says hello and, tired of waiting, hangs up: a busy controller reads both at once."""
-    before = set(c.server._sessions)
+    before = connected(c)
     impatient = await FakeBroker(broker_id, epoch).connect(c.port)
-    (its_end,) = await until(lambda: set(c.server._sessions) - before)
+    (its_end,) = await until(lambda: connected(c) - before)
     impatient.send(impatient.hello())
     assert impatient.protocol.transport is not None
     impatient.protocol.transport.close()
     await impatient.lost.wait()
-    await until(lambda: its_end not in c.server._sessions, what="the hello and the end after it to be read")
+    await until(lambda: its_end not in connected(c), what="the hello and the end after it to be read")
 
 
 async def test_a_broker_that_hung_up_before_its_hello_was_answered_is_not_dead(tmp_path: Path) -> None:
@@ -234,7 +239,7 @@ async def test_one_that_hung_up_unanswered_and_does_not_come_again_is_judged_by_
         await hung_up_unanswered(c, 0, broker.epoch)
         for _ in range(8):  # two leases
             c.clock.ahead += 15.1
-            c.server._tick()
+            c.server.tick()
         assert c.launcher.killed == ([0] if sight is None else [])
         assert c.metadata.brokers[0].alive is (sight is not None)
 
@@ -243,7 +248,7 @@ async def test_one_that_hung_up_unanswered_and_could_not_start_is_started_again_
     async with controller(tmp_path) as c:
         c.server.start([0])
         await hung_up_unanswered(c, 0, -1)
-        c.server.start_failed(0)
+        c.server.start_failed(0, "it ended")
         await until(lambda: c.launcher.started == [0, 0])
 
 
@@ -257,7 +262,7 @@ async def test_a_broker_that_is_asleep_or_busy_without_a_word_is_given_up_after_
         for tick in range(5):
             c.launcher.sights[0] = Sight(doing, 15.0 * tick)
             c.clock.ahead += 15.1
-            c.server._tick()
+            c.server.tick()
         await until(lambda: c.launcher.killed == [0])
 
 
@@ -266,11 +271,11 @@ async def test_a_start_that_failed_is_tried_again(tmp_path: Path) -> None:
     async with controller(tmp_path) as c:
         c.server.start([0])
         assert c.launcher.started == [0]
-        c.server.start_failed(0)  # the process died before it could register
+        c.server.start_failed(0, "it ended")  # the process died before it could register
         await until(lambda: c.launcher.started == [0, 0])
         assert c.launcher.times[1] - c.launcher.times[0] >= 0.4
         broker = await FakeBroker(0).register(c.port)
-        c.server.start_failed(0)  # news of the first one, too late
+        c.server.start_failed(0, "it ended")  # news of the first one, too late
         await create(broker, "t")
         assert c.launcher.started == [0, 0]
 

@@ -6,9 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from actors.links.observations import LookAround
 from actors.links.operations import Operation, Result
 from actors.links.pools import MemberFigures, PoolFigures
+from actors.links.secret import Secrets
 from actors.links.views import GetSeen, Seen
 from actors.monitor.cluster_link import ClusterLink
 from actors.runtime.environment import REAL
@@ -16,6 +19,7 @@ from tests.support.controller_world import Controller, controller
 from tests.support.runtime_helpers import SECRET, Clock, FakeBroker, until
 
 SEEN = Seen(1, 2, 3, 4, 5)
+NEWER = b"n" * 32
 
 
 def tick(c: Controller) -> None:
@@ -26,10 +30,10 @@ async def seen(asked: Operation[Any]) -> Result:
     return SEEN
 
 
-async def come(c: Controller, pid: int) -> ClusterLink:
+async def come(c: Controller, pid: int, secrets: Secrets = SECRET) -> ClusterLink:
     """A Monitor's process has come."""
     link = ClusterLink(seen)
-    told = await link.connect("127.0.0.1", c.port, SECRET, REAL.chance, pid, tls=None)
+    told = await link.connect("127.0.0.1", c.port, secrets, REAL.chance, pid, tls=None)
     assert told.cluster_id == c.metadata.cluster_id
     return link
 
@@ -104,6 +108,37 @@ async def test_a_second_monitor_takes_the_place_of_the_first(tmp_path: Path) -> 
         assert status is not None
         assert status.pid == 2
         second.close()
+
+
+async def deaths(link: ClusterLink) -> list[str]:
+    seen = await link.ask(LookAround())
+    return [event.subject for event in seen.controller.events if event.kind == "death"]
+
+
+async def test_one_that_is_hung_up_on_because_of_its_secret_does_not_count_as_dead(tmp_path: Path) -> None:
+    clock = Clock(asyncio.get_running_loop())
+    async with controller(tmp_path, clock=clock) as c:
+
+        async def forget_former(link: ClusterLink, valid: Secrets) -> None:
+            c.server.in_force.secrets = valid
+            c.node.close_unauthenticated()
+            await link.ended.wait()
+
+        await forget_former(await come(c, 77), Secrets(NEWER))
+        status = c.server.status().monitor
+        assert status is not None
+        assert (status.pid, status.state) == (77, "Active")
+        with pytest.raises(ConnectionError, match="no Monitor now: it connects again"):
+            await c.server.monitoring.view(GetSeen())
+        clock.ahead += 19
+        tick(c)
+        link = await come(c, 77, Secrets(NEWER))
+        assert await deaths(link) == []
+
+        await forget_former(link, SECRET)
+        clock.ahead += 21
+        tick(c)
+        assert await deaths(await come(c, 78)) == ["monitor"], "it has not come back"
 
 
 async def test_without_coterie_monitor_none_is_started(tmp_path: Path) -> None:

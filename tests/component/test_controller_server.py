@@ -170,12 +170,12 @@ async def test_a_restarted_controller_waits_for_a_broker_that_gets_no_cpu_to_reg
         c.launcher.sights[0] = Sight(Doing.RUNNABLE, 0.2)
         for _ in range(12):  # three leases
             c.clock.ahead += 15.1
-            c.server._tick()
+            c.server.tick()
         assert (c.launcher.killed, c.leader("t")) == ([], before)
         c.launcher.sights[0] = Sight(Doing.NOTHING, 0.2)  # now it is stopped
         for _ in range(4):
             c.clock.ahead += 15.1
-            c.server._tick()
+            c.server.tick()
         assert c.launcher.killed == [0]
         assert c.leader("t").leader == NO_LEADER
 
@@ -194,17 +194,17 @@ async def test_strangers_that_prove_nothing_keep_no_broker_out(tmp_path: Path) -
     """XE-04: of those that have not proved the secret there are 64, and the oldest goes."""
     async with controller(tmp_path) as c:
         known = await FakeBroker(4).register(c.port)
-        strangers = [await asyncio.open_connection("127.0.0.1", c.port) for _ in range(UNPROVED_MAX + 1)]
-        oldest, _ = strangers[0]
+        idle = [await asyncio.open_connection("127.0.0.1", c.port) for _ in range(UNPROVED_MAX + 1)]
+        oldest, _ = idle[0]
         with suppress(ConnectionResetError):
             assert await oldest.read() == b"", "nothing is said to who says nothing"
-        newest, writer = strangers[-1]
+        newest, writer = idle[-1]
         writer.write((1 << 20).to_bytes(4, "big"))  # no proof is as long as that
         with suppress(ConnectionResetError):
             assert len(await newest.read()) < 100, "a challenge at most, and then the end"
         await FakeBroker(5).register(c.port)
         assert not known.lost.is_set()
-        for _, writer in strangers:
+        for _, writer in idle:
             writer.close()
 
 
@@ -238,6 +238,6 @@ async def test_a_stopping_controller_starts_nobody_again(tmp_path: Path) -> None
         c.server.expect([0])
         c.server.stopping = True
         broker.hang_up()
-        c.server.start_failed(0)
+        c.server.start_failed(0, "it ended")
         await until(lambda: c.server.status().brokers[0].pid is None)
         assert c.launcher.started == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +14,14 @@ import pytest
 from actors.client import TopicPartition
 from actors.client.errors import ConfigurationError, UnsupportedVersionError
 from actors.client.records import OffsetRange
-from actors.members.handler_member import MemberLoop, MemberSpec
-from actors.members.range_group import RangeMemberSpec, await_settled
-from actors.members.range_member import RangeMember
-from actors.members.ray_data import read_group
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
+from actors.members.ranges.group import RangeMemberSpec, await_settled
+from actors.members.ranges.member import RangeMember
+from actors.members.ranges.ray_data import read_group
 from spark_bridge import worker
 from spark_bridge.options import sink_options, source_options
 from spark_bridge.source import RangeTask, Reading
-from spark_bridge.write import _WriteRows
+from spark_bridge.write import WriteRows
 from tests.support.authority import Authority
 from tests.support.secure_broker import SecureBroker, secure_broker
 
@@ -53,10 +54,10 @@ def settings(options: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def as_a_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(worker, "_settled", {worker.os.getpid()})  # this process collects its garbage as ever
+def as_a_worker() -> Iterator[None]:
     yield
-    worker._close_all()
+    worker.close_readers()
+    gc.unfreeze()  # this process collects its garbage as ever
 
 
 def sent(task: Any) -> Any:
@@ -79,7 +80,7 @@ def test_a_task_that_reads_has_a_path_and_logs_in_where_it_runs(broker: SecureBr
 @pytest.mark.conformance("XE-51")
 def test_a_task_that_writes_has_a_path_and_logs_in_where_it_runs(broker: SecureBroker, options: dict[str, str]) -> None:
     client = dict(sink_options(options).client)
-    task = sent(_WriteRows("t", {**client, "bootstrap_servers": broker.bootstrap_servers}))
+    task = sent(WriteRows("t", {**client, "bootstrap_servers": broker.bootstrap_servers}))
     rows = pa.RecordBatch.from_pydict({"value": pa.array([b"x", b"y"], pa.binary())})
     assert sum(row["records"] for batch in task(iter([rows])) for row in batch.to_pylist()) == 2
     assert broker.ends[TopicPartition("t", 0)] == 2

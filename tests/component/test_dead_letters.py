@@ -17,10 +17,10 @@ import pytest
 from actors.client import Admin, Consumer, ConsumerRecord, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
 from actors.client.errors import KafkaTimeoutError
-from actors.members.handler_member import MemberLoop, MemberSpec
-from actors.members.handling.letters import ERROR_BYTES, DeadLetterError
-from actors.members.handling.output import Writer
-from actors.members.handling.work import Work
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.handling.letters import ERROR_BYTES, DeadLetterError
+from actors.members.pools.handling.output import Writer
+from actors.members.pools.handling.work import Work
 from tests.support.member import T0, FakeConsumer, Member, record
 from tests.support.one_broker import world
 
@@ -51,7 +51,7 @@ async def at_a_broker(path: Path, configs: dict[str, str], walk: Callable[[str],
         return walk(servers)
 
     async with world(path) as broker:
-        return await asyncio.to_thread(filled, f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}")
+        return await asyncio.to_thread(filled, f"127.0.0.1:{broker.server.socket_server.ports['PLAINTEXT']}")
 
 
 def spec(servers: str, options: dict[str, Any]) -> MemberSpec:

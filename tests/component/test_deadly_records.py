@@ -18,9 +18,9 @@ import pytest
 from actors.client import ConsumerRecord
 from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand, Span
-from actors.members.deaths import Deaths
-from actors.members.handler_member import MemberSpec
-from actors.members.slots import Slot, Together, Version
+from actors.members.pools.deaths import Deaths
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.slots import Slot, Together, Version
 from tests.support.member import T0, Member, arrow, record
 from tests.support.pool_slots import Actors
 
@@ -44,7 +44,7 @@ class Life:
         self.lock = threading.Lock()
         handler, settings = FORMS[pool.form]
         self.member = Member(handler(self.one), [], notes=pool.deaths.notes, **{**settings, **pool.settings})
-        self.member.loop.told_by(self.hear)
+        self.member.loop.report_to(self.hear)
         consumer: Any = self.member.consumer
         consumer.poll = consumer.poll_arrow = self.poll
         consumer.commit, consumer.commit_async = self.commit, self.commit_async
@@ -247,7 +247,7 @@ def test_what_a_member_has_in_hand_names_its_topic_by_id(form: str) -> None:
     life = Life(Pool(form, ()))
     life.member.consumer.topic_ids = {"t": b"t" * 16}
     said: list[Any] = []
-    life.member.loop.told_by(said.append)
+    life.member.loop.report_to(said.append)
     life.member.run()
     spans = [span for each in said if isinstance(each, InHand) for span in each.spans]
     assert spans

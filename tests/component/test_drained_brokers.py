@@ -42,7 +42,7 @@ async def test_leaders_leave_in_the_turn_in_which_it_is_told_and_brokers_hear_it
         assert drained_until(c) == [None, None, 5_000]
         await until(lambda: any(isinstance(each, Image) for each in brokers[0].heard[heard:]))
         c.server.draining.told({"node-c": 5_000})
-        events = [(event.kind, event.subject) for event in c.server._chronicle.since(0, 0).events]
+        events = [(event.kind, event.subject) for event in c.server.chronicle.since(0, 0).events]
         assert events.count(("drain", "broker 2")) == 1
         assert [r.getMessage() for r in caplog.records if "is drained" in r.getMessage()] == [
             "broker 2: its Ray node node-c is drained; others lead what they can"

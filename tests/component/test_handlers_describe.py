@@ -12,7 +12,14 @@ from actors.broker.handlers import describe_log_dirs
 from actors.broker.handlers.describe_quorum import CONTROLLER_ID, METADATA_TOPIC
 from actors.broker.handlers.features import FEATURES, OURS
 from actors.broker.handlers.registry import APIS
-from actors.links.operations import DescribeQuorum, MetadataVersionRaised, Observer, Quorum, RaiseMetadataVersion
+from actors.links.operations import (
+    DescribeQuorum,
+    MetadataVersionRaised,
+    Observer,
+    Quorum,
+    QuorumNode,
+    RaiseMetadataVersion,
+)
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
@@ -224,6 +231,38 @@ def test_the_controller_is_the_quorums_one_voter(tmp_path: Path, version: int) -
     if version >= 2:
         ((node,), listener) = answer.nodes, answer.nodes[0].listeners[0]
         assert (node.node_id, listener.name, listener.host, listener.port) == (CONTROLLER_ID, "CONTROLLER", "h", 50_000)
+
+
+@pytest.mark.conformance("N-C-09")
+@pytest.mark.parametrize("version", range(3))
+def test_of_several_controllers_each_is_told_with_its_own_end_and_times(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path)
+    broker.controller.prompt = False
+    pending = broker.send(quorum_request(), version)
+    ((_, done),) = broker.controller.calls
+    directories = [f"{number:032x}" for number in range(1, 5)]
+    controllers = (
+        QuorumNode(0, directories[0], "h0", 50_000, 41, 1000, 990, votes=True, leads=False),
+        QuorumNode(1, directories[1], "h1", 50_001, 44, 1000, 1000, votes=True, leads=True),
+        QuorumNode(2, directories[2], "", 0, 0, -1, -1, votes=True, leads=False),
+        QuorumNode(3, directories[3], "h3", 50_003, 7, 900, -1, votes=False, leads=False),
+    )
+    done(Quorum(3, 44, 1000, "h1", 50_001, (Observer(0, 41, 990, 990),), 41, controllers), None)
+    answer = pending.response
+    partition = answer.topics[0].partitions[0]
+    assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (CONTROLLER_ID + 1, 3, 41)
+    ends = {v.replica_id: v.log_end_offset for v in partition.current_voters}
+    assert ends == {CONTROLLER_ID: 41, CONTROLLER_ID + 1: 44, CONTROLLER_ID + 2: 0}
+    assert [(o.replica_id, o.log_end_offset) for o in partition.observers] == [(CONTROLLER_ID + 3, 7), (0, 41)]
+    if version >= 1:
+        times = [(v.last_fetch_timestamp, v.last_caught_up_timestamp) for v in partition.current_voters]
+        assert times == [(1000, 990), (1000, 1000), (-1, -1)]
+    if version >= 2:
+        assert [v.replica_directory_id.hex() for v in partition.current_voters] == directories[:3]
+        assert [(n.node_id, n.listeners[0].port) for n in answer.nodes] == [
+            (CONTROLLER_ID, 50_000),
+            (CONTROLLER_ID + 1, 50_001),
+        ]
 
 
 def test_a_quorum_that_the_controller_does_not_describe_has_timed_out(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from actors.broker.handlers.context import Request
 from actors.log import reading
 from actors.log.segment import OpenFile
 from actors.records.batch import iter_batches
-from actors.records.reading import read_records
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import RequestHeader
 from actors.wire.messages import FetchRequest, ProduceRequest
@@ -23,6 +22,7 @@ from placement.metadata import OFFSETS_TOPIC
 from placement.records import PartitionRecord, RemoveTopicRecord
 from tests.support.handler_helpers import Broker, Pending, led_by
 from tests.support.log_helpers import values
+from tests.support.read_records import read_records
 
 VERSIONS = range(4, 19)
 

@@ -45,7 +45,7 @@ def listed(broker: Broker, timestamp: int, version: int, topic: str = "t", index
 def test_the_newest_record_is_told_as_long_as_its_file_is_there(tmp_path: Path, before: int) -> None:
     """As Kafka 4.4.0 answers: DeleteRecords takes nothing away from it until the segment goes."""
     broker = filled(tmp_path)
-    broker.data_dir.logs["t", 0].delete_records_before(before)
+    broker.data_dir.logs["t", 0].retention.delete_before(before)
     part = listed(broker, -3, 7)
     assert (part.error_code, part.offset, part.timestamp) == (0, 1, NOW_MS - 1000)
 
@@ -56,8 +56,8 @@ def test_the_newest_record_is_another_when_its_file_has_gone(tmp_path: Path) -> 
     log.roll()
     log.append_as_leader(values(b"v", timestamp_ms=NOW_MS - 2500), 2, NOW_MS)
     log.advance_high_watermark(4)
-    log.delete_records_before(3)
-    log.apply_retention(NOW_MS)
+    log.retention.delete_before(3)
+    log.retention.apply(NOW_MS)
     part = listed(broker, -3, 7)
     assert (part.error_code, part.offset, part.timestamp) == (0, 3, NOW_MS - 2500)
 

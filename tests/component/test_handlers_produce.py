@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from actors.records.building import build_batch
-from actors.records.reading import read_records
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import InitProducerIdRequest, ProduceRequest
 from placement.metadata import OFFSETS_TOPIC
@@ -17,6 +16,7 @@ from tests.support.bad_batches import BAD_BATCHES
 from tests.support.handler_helpers import Broker, answer_to_a_bug, led_by
 from tests.support.log_helpers import values
 from tests.support.raw_batches import CODECS
+from tests.support.read_records import read_records
 
 VERSIONS = range(3, 14)
 

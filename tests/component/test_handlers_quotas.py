@@ -108,9 +108,9 @@ def test_without_a_quota_there_is_nothing_on_the_way(tmp_path: Path, monkeypatch
     broker = Broker(tmp_path)
     broker.topic("t")
     assert alter(broker, ("user", "ann"), producer_byte_rate=5) == 0
-    assert broker.context.quotas is not None
+    assert broker.context.quotas.limits
     assert alter(broker, ("user", "ann"), producer_byte_rate=None) == 0
-    assert broker.context.quotas is None
+    assert not broker.context.quotas.limits
     for name in ("produced", "fetch_room", "fetched", "mutated", "connected"):
         monkeypatch.delattr(Quotas, name)
     assert produce(broker, 10).throttle_time_ms == 0

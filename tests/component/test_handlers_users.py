@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.broker.users import StoredUsers
+from actors.broker.entrance.users import StoredUsers
 from actors.links.operations import AlterScram
 from actors.security.scram import (
     Derivation,

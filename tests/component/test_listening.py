@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from actors.broker.listening import PortTakenError, listen
+from actors.broker.entrance.listening import PortTakenError, listen
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])  # RFC 5737, RFC 6761: nobody has these

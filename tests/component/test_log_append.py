@@ -9,7 +9,6 @@ from actors.log.config import LogConfig
 from actors.log.errors import StorageError
 from actors.records.batch import crc_matches, read_header, split_batches
 from actors.records.building import build_sparse_batch
-from actors.records.reading import read_records
 from tests.support.log_helpers import (
     NOW_MS,
     FullDisk,
@@ -24,6 +23,7 @@ from tests.support.log_helpers import (
     sent,
     values,
 )
+from tests.support.read_records import read_records
 
 ONE = values(b"v")
 
@@ -269,17 +269,17 @@ def test_a_flush_can_run_elsewhere_while_appends_go_on(tmp_path):
     log = open_log(tmp_path, segment_bytes=str(2 * len(ONE)))
     for _ in range(5):
         append(log, ONE)
-    assert log.needs_flush
-    job = log.begin_flush()
+    assert log.flushing.needed
+    job = log.flushing.begin()
     append(log, ONE)
     append(log, ONE)
     job.run()
-    log.finish_flush(job)
+    log.flushing.finish(job)
     assert log.recovery_point == 5
     log.flush()
     assert log.recovery_point == 7
-    assert not log.needs_flush
-    assert log.begin_flush() is None
+    assert not log.flushing.needed
+    assert log.flushing.begin() is None
     log.abandon()
 
 
@@ -287,12 +287,12 @@ def test_a_flush_begun_before_a_truncation_proves_nothing(tmp_path):
     log = open_log(tmp_path)
     for _ in range(5):
         append(log, ONE)
-    job = log.begin_flush()
+    job = log.flushing.begin()
     log.truncate_to(2)
     for _ in range(5):
         append(log, ONE)
     job.run()
-    log.finish_flush(job)
+    log.flushing.finish(job)
     assert log.recovery_point == 0
     log.abandon()
 

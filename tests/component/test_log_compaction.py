@@ -6,7 +6,7 @@ from actors.log.compaction import compact
 from actors.log.files import REAL_WRITER
 from actors.records.batch import iter_batches
 from actors.records.building import build_batch
-from actors.records.reading import iter_key_values, read_records
+from actors.records.reading import iter_key_values
 from tests.support.log_helpers import (
     COMPACT,
     NOW_MS,
@@ -23,6 +23,7 @@ from tests.support.log_helpers import (
     put,
     values,
 )
+from tests.support.read_records import read_records
 
 DAY = 86_400_000
 
@@ -65,21 +66,21 @@ def test_the_dirty_ratio_decides(tmp_path):
     for number in range(20):
         put(log, (b"key%d" % number, b"value"))
     log.flush()
-    assert log.dirty_ratio(NOW_MS) == 1.0
-    plan = log.plan_compaction(NOW_MS)
-    log.swap(compact(plan, REAL_WRITER), NOW_MS)
-    assert log.dirty_ratio(NOW_MS) == 0.0
-    assert log.plan_compaction(NOW_MS) is None
+    assert log.cleaning.dirty_ratio(NOW_MS) == 1.0
+    plan = log.cleaning.plan(NOW_MS)
+    log.cleaning.swap(compact(plan, REAL_WRITER), NOW_MS)
+    assert log.cleaning.dirty_ratio(NOW_MS) == 0.0
+    assert log.cleaning.plan(NOW_MS) is None
     for number in range(5):
         put(log, (b"new%d" % number, b"value"))
     log.flush()
-    assert 0 < log.dirty_ratio(NOW_MS) < 0.7
-    assert log.plan_compaction(NOW_MS) is None
+    assert 0 < log.cleaning.dirty_ratio(NOW_MS) < 0.7
+    assert log.cleaning.plan(NOW_MS) is None
     for number in range(50):
         put(log, (b"new%d" % number, b"value"))
     log.flush()
-    assert log.dirty_ratio(NOW_MS) > 0.7
-    assert log.plan_compaction(NOW_MS) is not None
+    assert log.cleaning.dirty_ratio(NOW_MS) > 0.7
+    assert log.cleaning.plan(NOW_MS) is not None
     log.abandon()
 
 
@@ -88,12 +89,12 @@ def test_what_is_young_uncommitted_or_active_is_left_alone(tmp_path):
     for number in range(20):
         append(log, values(b"%d" % number), commit=False)
     log.flush()
-    assert log.plan_compaction(NOW_MS + 5000) is None, "nothing is committed"
+    assert log.cleaning.plan(NOW_MS + 5000) is None, "nothing is committed"
     log.advance_high_watermark(10)
-    assert log.plan_compaction(NOW_MS + 999) is None, "too young"
-    plan = log.plan_compaction(NOW_MS + 1000)
+    assert log.cleaning.plan(NOW_MS + 999) is None, "too young"
+    plan = log.cleaning.plan(NOW_MS + 1000)
     assert plan.end <= 10
-    log.swap(compact(plan, REAL_WRITER), NOW_MS)
+    log.cleaning.swap(compact(plan, REAL_WRITER), NOW_MS)
     assert [offset for offset, _, _ in content(log)] == [plan.end - 1, *range(plan.end, 20)]
     log.abandon()
 
@@ -114,12 +115,12 @@ def test_a_compacted_segment_ends_at_the_longest_compaction_lag_when_something_i
 def test_a_superseded_value_outlives_no_compaction_lag_in_a_log_that_is_idle(tmp_path):
     log = open_log(tmp_path, **LAGGING)
     put(log, (b"k", b"old"), (b"k", b"new"))
-    assert log.plan_compaction(NOW_MS + 1999) is None
-    assert log.plan_compaction(NOW_MS + 2000) is None, "the segment ends; it is not flushed yet"
+    assert log.cleaning.plan(NOW_MS + 1999) is None
+    assert log.cleaning.plan(NOW_MS + 2000) is None, "the segment ends; it is not flushed yet"
     log.flush()
-    plan = log.plan_compaction(NOW_MS + 2001)
+    plan = log.cleaning.plan(NOW_MS + 2001)
     assert plan is not None
-    log.swap(compact(plan, REAL_WRITER), NOW_MS + 2001)
+    log.cleaning.swap(compact(plan, REAL_WRITER), NOW_MS + 2001)
     assert content(log) == [(1, b"k", b"new")]
     log.abandon()
 
@@ -138,8 +139,8 @@ def test_a_compaction_is_due_by_the_first_batch_of_a_segment_and_not_by_its_last
     put(log, (b"k", b"last"), now_ms=NOW_MS + 1000)
     log.roll()
     log.flush()
-    assert log.plan_compaction(NOW_MS + 2000) is None
-    assert log.plan_compaction(NOW_MS + 2001) is not None, "the last record has 1 s left"
+    assert log.cleaning.plan(NOW_MS + 2000) is None
+    assert log.cleaning.plan(NOW_MS + 2001) is not None, "the last record has 1 s left"
     log.abandon()
 
 
@@ -150,8 +151,8 @@ def test_records_without_a_timestamp_wait_for_their_compaction_since_they_were_w
     log.roll()
     log.flush()
     written_ms = int(written.stat().st_mtime * 1000)
-    assert log.plan_compaction(written_ms + 2000) is None
-    assert log.plan_compaction(written_ms + 2001) is not None
+    assert log.cleaning.plan(written_ms + 2000) is None
+    assert log.cleaning.plan(written_ms + 2001) is not None
     log.abandon()
 
 
@@ -166,14 +167,14 @@ def test_only_a_compacted_segment_ends_at_the_longest_compaction_lag(tmp_path, p
 def test_a_log_that_keeps_everything_is_not_compacted(tmp_path):
     log = open_log(tmp_path, cleanup_policy="")
     put(log, (b"a", b"1"), (b"a", b"2"))
-    assert log.plan_compaction(NOW_MS + DAY, force=True) is None
+    assert log.cleaning.plan(NOW_MS + DAY, force=True) is None
     log.abandon()
 
 
 def test_a_topic_that_only_deletes_is_not_compacted(tmp_path):
     log = open_log(tmp_path)
     put(log, (b"a", b"1"), (b"a", b"2"))
-    assert log.plan_compaction(NOW_MS, force=True) is None
+    assert log.cleaning.plan(NOW_MS, force=True) is None
     log.abandon()
 
 
@@ -292,7 +293,7 @@ def test_an_empty_batch_goes_when_its_producer_needs_it_no_more(tmp_path, gone):
     if gone == "it has sent more":
         append(log, sent(b"b", 1))
     else:
-        log.apply_retention(NOW_MS + 1000)
+        log.retention.apply(NOW_MS + 1000)
         put(log, (b"b", b"1"))
     clean(log)
     assert batch_bounds(log)[0][0] == 1
@@ -328,7 +329,7 @@ def test_records_before_the_log_start_go(tmp_path):
     log = open_log(tmp_path, cleanup_policy="compact,delete")
     for number in range(10):
         put(log, (b"key%d" % number, b"v"))
-    log.delete_records_before(4)
+    log.retention.delete_before(4)
     clean(log)
     assert [offset for offset, _, _ in content(log)] == [4, 5, 6, 7, 8, 9]
     log.abandon()

@@ -8,7 +8,6 @@ from actors.log.compaction import compact
 from actors.log.files import REAL_WRITER, remove_files
 from actors.records.batch import iter_batches, read_header
 from actors.records.bounds import PLAIN_BYTES_MAX, RECORDS_MAX
-from actors.records.reading import read_records
 from tests.support.bad_batches import BAD_PAYLOADS
 from tests.support.log_helpers import (
     all_bytes,
@@ -18,6 +17,7 @@ from tests.support.log_helpers import (
     open_log,
 )
 from tests.support.raw_batches import CODECS, NOW, batch, batches_in, record, records, records_in, zstd_bomb
+from tests.support.read_records import read_records
 
 OLDEST = NOW - (2**63 - 1)
 COMPACTED = {"cleanup_policy": "compact", "segment_bytes": "100000"}
@@ -134,9 +134,9 @@ def test_a_batch_that_cannot_be_read_stays_and_stops_only_itself(tmp_path, kind)
     begin = append(log, bad, internal=True)
     append(log, batch(record(0, b"other", b"new"), 1))
     append(log, batch(record(0, b"last"), 1))
-    plan = log.plan_compaction(NOW, force=True)
+    plan = log.cleaning.plan(NOW, force=True)
     result = compact(plan, REAL_WRITER)
-    remove_files(log.swap(result, NOW))
+    remove_files(log.cleaning.swap(result, NOW))
     assert result.unreadable == (begin,)
     data, end = all_bytes(log), begin + read_header(bad).record_count
     ((start, stop),) = [place for *place, header in iter_batches(data) if header.base_offset == begin]

@@ -97,7 +97,7 @@ def test_damage_goes_with_an_end_that_is_cut_off(tmp_path: Path) -> None:
         append(log, values(b"other %d" % number))
     after = segment.path.read_bytes()
     assert log.read_with_end(2, 1000)[0]
-    assert log.mend(segment, damage, sound) is damage  # an answer that came late
+    assert log.mending.mend(segment, damage, sound) is damage  # an answer that came late
     assert segment.path.read_bytes() == after
     log.close()
 
@@ -144,7 +144,7 @@ def test_a_batch_within_which_the_log_begins_is_mended(tmp_path: Path) -> None:
     with pytest.raises(DamagedBatchError):
         log.read_with_end(1, 1)
     ((segment, damage),) = log.damages
-    assert log.mend(segment, damage, sound) is None
+    assert log.mending.mend(segment, damage, sound) is None
     assert log.read_with_end(1, 1)[0] == sound
     log.close()
 

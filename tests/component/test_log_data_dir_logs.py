@@ -172,13 +172,8 @@ def test_what_was_not_closed_is_intact_unless_the_machine_has_booted_since(tmp_p
 
 
 def test_what_was_under_way_for_a_deleted_log_does_nothing_to_its_namesake(tmp_path):
-    limits = LogConfig.from_configs(
-        {
-            "segment.bytes": "70",
-            "cleanup.policy": "compact,delete",
-            "retention.ms": "1",
-            "min.cleanable.dirty.ratio": "0",
-        }
+    limits = LogConfig(
+        segment_bytes=70, cleanup_policy=("compact", "delete"), retention_ms=1, min_cleanable_dirty_ratio=0
     )
     disk = FullDisk()
     directory = open_dir(tmp_path, writer=disk)
@@ -187,17 +182,17 @@ def test_what_was_under_way_for_a_deleted_log_does_nothing_to_its_namesake(tmp_p
         append(old, values(value))
     old.flush()
     append(old, values(b"5"))
-    written = compact(old.plan_compaction(NOW_MS), disk)
-    done, later = old.begin_flush(), old.begin_flush()
+    written = compact(old.cleaning.plan(NOW_MS), disk)
+    done, later = old.flushing.begin(), old.flushing.begin()
     done.run()
-    old.delete_records_before(3)
+    old.retention.delete_before(3)
     failing = directory.create("u", 0, T1, limits, NOW_MS)
     append(failing, values(b"1"))
     disk.fsync_error = OSError(5, "Input/output error")
     with pytest.raises(StorageError):
         failing.flush()
     disk.fsync_error = None
-    repair = failing.begin_repair(NOW_MS)
+    repair = failing.repairs.begin(NOW_MS)
 
     news = []
     for topic in ("t", "u"):
@@ -212,15 +207,15 @@ def test_what_was_under_way_for_a_deleted_log_does_nothing_to_its_namesake(tmp_p
     before = files()
     later.run()
     repair.run()
-    old.finish_flush(done)
-    old.finish_flush(later)
-    assert old.swap(written, NOW_MS) == []
-    assert old.apply_retention(NOW_MS + 1000) == []
+    old.flushing.finish(done)
+    old.flushing.finish(later)
+    assert old.cleaning.swap(written, NOW_MS) == []
+    assert old.retention.apply(NOW_MS + 1000) == []
     for refused in (old.write_checkpoint, lambda: old.truncate_to(1), lambda: old.reset_to(9)):
         with pytest.raises(StorageError):
             refused()
     with pytest.raises(StorageError):
-        failing.finish_repair(repair)
+        failing.repairs.finish(repair)
     assert files() == before
     directory.close()
 

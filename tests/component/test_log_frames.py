@@ -14,7 +14,6 @@ import pytest
 import zstandard
 from aiokafka.record.memory_records import MemoryRecords as AioRecords
 
-from actors.records.reading import read_records
 from tests.support.log_helpers import all_bytes, append, open_log, refused
 from tests.support.raw_batches import (
     CODECS,
@@ -26,6 +25,7 @@ from tests.support.raw_batches import (
     skippable,
     zstd_of_unknown_size,
 )
+from tests.support.read_records import read_records
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # its import uses importlib.resources' old functions

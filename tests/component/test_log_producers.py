@@ -101,8 +101,8 @@ def test_producers_forget_what_is_truncated(tmp_path):
 def test_silent_producers_expire(tmp_path):
     log = open_log(tmp_path, producer_id_expiration_ms="1000")
     append(log, sent(0))
-    log.apply_retention(NOW_MS + 999)
+    log.retention.apply(NOW_MS + 999)
     refused(log, sent(5), 45)
-    log.apply_retention(NOW_MS + 1000)
+    log.retention.apply(NOW_MS + 1000)
     append(log, sent(5))
     log.abandon()

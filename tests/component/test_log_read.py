@@ -14,7 +14,6 @@ from actors.log.files import REAL_WRITER
 from actors.log.reading import Extent
 from actors.records.batch import iter_batches
 from actors.records.building import build_batch
-from actors.records.reading import read_records
 from tests.support.log_helpers import (
     NOW_MS,
     all_bytes,
@@ -25,6 +24,7 @@ from tests.support.log_helpers import (
     open_log,
     values,
 )
+from tests.support.read_records import read_records
 
 
 def many(path, batches, rng, **options):
@@ -153,7 +153,7 @@ def test_a_reader_that_waits_at_the_end_gets_what_comes(tmp_path):
 def test_offsets_outside_the_log(tmp_path):
     log = open_log(tmp_path)
     append(log, values(b"a", b"b", b"c"))
-    log.delete_records_before(1)
+    log.retention.delete_before(1)
     for offset in (-1, 0, 4):
         with pytest.raises(FetchOffsetOutOfRange) as caught:
             log.read(offset, 100)
@@ -279,7 +279,7 @@ def test_timestamps_keep_to_the_visible_part(tmp_path):
     assert offset_for_timestamp(log, 5) is None
     assert max_timestamp(log) is None
     log.advance_high_watermark(2)
-    log.delete_records_before(1)
+    log.retention.delete_before(1)
     assert offset_for_timestamp(log, 5) == (1, 20)
     assert offset_for_timestamp(log, 25) is None
     assert offset_for_timestamp(log, 25, max_offset=3) == (2, 30)

@@ -271,7 +271,7 @@ def test_epochs_of_cut_batches_are_forgotten(tmp_path):
 
 def test_the_start_survives(tmp_path):
     log = filled(tmp_path)
-    log.delete_records_before(3)
+    log.retention.delete_before(3)
     log.abandon()
     log = open_log(tmp_path)
     assert log.log_start_offset == 3
@@ -282,7 +282,7 @@ def test_the_start_survives(tmp_path):
 
 def test_a_log_that_lost_everything_begins_at_its_start(tmp_path):
     log = filled(tmp_path)
-    log.delete_records_before(4)
+    log.retention.delete_before(4)
     log.abandon()
     log_file(tmp_path).write_bytes(b"")
     log = open_log(tmp_path)

@@ -45,10 +45,10 @@ def failed_log(path, disk, **settings):
 
 
 def repair(log):
-    job = log.begin_repair(NOW_MS)
+    job = log.repairs.begin(NOW_MS)
     assert job is not None
     job.run()
-    return log.finish_repair(job)
+    return log.repairs.finish(job)
 
 
 def test_a_failed_fsync_ends_when_the_disk_is_well_and_the_tail_is_written_again(tmp_path):
@@ -108,9 +108,9 @@ def test_segments_closed_since_the_last_flush_are_written_again_too(tmp_path):
     disk.fsync_error = None
     assert repair(log) == 0
     assert len(disk.written) == 2, "one write for each of the two segments that were not durable"
-    assert log.needs_flush, "their indexes are not on disk yet"
+    assert log.flushing.needed, "their indexes are not on disk yet"
     log.flush()
-    assert not log.needs_flush
+    assert not log.flushing.needed
     assert len(content(log)) == 4
     log.abandon()
 
@@ -118,46 +118,46 @@ def test_segments_closed_since_the_last_flush_are_written_again_too(tmp_path):
 def test_nothing_else_moves_files_while_a_log_is_being_repaired(tmp_path):
     disk = Disk()
     log = failed_log(tmp_path, disk, segment_bytes="70", retention_ms="1")
-    job = log.begin_repair(NOW_MS)
-    assert log.begin_repair(NOW_MS) is None
-    assert log.apply_retention(NOW_MS + 1000) == []
+    job = log.repairs.begin(NOW_MS)
+    assert log.repairs.begin(NOW_MS) is None
+    assert log.retention.apply(NOW_MS + 1000) == []
     with pytest.raises(StorageError, match="being repaired"):
         log.truncate_to(1)
     with pytest.raises(StorageError, match="being repaired"):
         log.reset_to(9)
     disk.fsync_error = None
     job.run()
-    assert log.finish_repair(job) == 0
-    assert log.apply_retention(NOW_MS + 1000) != []
+    assert log.repairs.finish(job) == 0
+    assert log.retention.apply(NOW_MS + 1000) != []
     log.abandon()
 
 
 def test_a_log_deleted_during_its_repair_comes_back_in_no_form(tmp_path):
     disk = Disk()
     log = failed_log(tmp_path / "t-0", disk)
-    job = log.begin_repair(NOW_MS)
+    job = log.repairs.begin(NOW_MS)
     log.abandon()
     (tmp_path / "t-0").rename(tmp_path / "t-0.delete")
     job.run()
     assert not (tmp_path / "t-0").exists()
     with pytest.raises(StorageError):
-        log.finish_repair(job)
+        log.repairs.finish(job)
 
     log = failed_log(tmp_path / "u-0", disk := Disk())
     disk.fsync_error = None
-    job = log.begin_repair(NOW_MS)
+    job = log.repairs.begin(NOW_MS)
     job.run()
     log.abandon()
-    assert log.finish_repair(job) == 0
+    assert log.repairs.finish(job) == 0
     assert log.failure is not None
     assert job.opened is None
 
 
 def test_a_log_that_is_well_or_closed_has_nothing_to_repair(tmp_path):
     log = open_log(tmp_path)
-    assert log.begin_repair(NOW_MS) is None
+    assert log.repairs.begin(NOW_MS) is None
     log.abandon()
-    assert log.begin_repair(NOW_MS) is None
+    assert log.repairs.begin(NOW_MS) is None
 
 
 def test_a_swap_of_compacted_segments_that_failed_midway_is_finished_by_the_repair(tmp_path):
@@ -165,12 +165,12 @@ def test_a_swap_of_compacted_segments_that_failed_midway_is_finished_by_the_repa
     for value in (b"1", b"2", b"3"):
         append(log, values(value))
     log.flush()
-    plan = log.plan_compaction(NOW_MS, force=True)
+    plan = log.cleaning.plan(NOW_MS, force=True)
     result = compact(plan, REAL_WRITER)
     in_the_way = tmp_path / "00000000000000000001.log.deleted"
     in_the_way.mkdir()
     with pytest.raises(StorageError):
-        log.swap(result, NOW_MS)
+        log.cleaning.swap(result, NOW_MS)
     in_the_way.rmdir()
     assert log.failure is not None
     assert repair(log) == 0
@@ -184,7 +184,7 @@ def test_a_compaction_that_a_failed_repair_has_swept_away_is_not_swapped_in(tmp_
     log = open_log(tmp_path, writer=disk, cleanup_policy="compact", segment_bytes="200")
     for number in range(12):
         append(log, values(b"v", key=b"%d" % number))
-    plan = log.plan_compaction(NOW_MS, force=True)
+    plan = log.cleaning.plan(NOW_MS, force=True)
     append(log, values(b"v", key=b"last"))
     before = content(log)
     result = compact(replace(plan, max_batch_bytes=0), REAL_WRITER)
@@ -198,7 +198,7 @@ def test_a_compaction_that_a_failed_repair_has_swept_away_is_not_swapped_in(tmp_
         repair(log)
     for path, data in late:  # the compaction was still writing
         path.write_bytes(data)
-    assert log.swap(result, NOW_MS) == []
+    assert log.cleaning.swap(result, NOW_MS) == []
     assert not list(tmp_path.glob("*.cleaned"))
     assert content(log) == before
     disk.fsync_error = None
@@ -214,7 +214,7 @@ def test_a_failed_fsync_whose_result_is_not_known_yet_is_one_for_the_next_flush_
     append(log, values(b"a"))
     append(log, values(b"b"))
     size = log.size_bytes
-    job = log.begin_flush()
+    job = log.flushing.begin()
     disk.fsync_error = ERROR
     job.run()
     disk.fsync_error = None  # it was told once
@@ -226,7 +226,7 @@ def test_a_failed_fsync_whose_result_is_not_known_yet_is_one_for_the_next_flush_
             append(log, values(b"c"))
     if ending == "repaired":
         with pytest.raises(StorageError):
-            log.finish_flush(job)
+            log.flushing.finish(job)
         disk.written.clear()
         assert repair(log) == 0
         assert disk.written[0][0] == 0

@@ -27,7 +27,7 @@ def ready_to_swap(path):
     for number in range(40):
         put(log, (b"key%d" % (number % 7), b"%d" % number))
     before = content(log)
-    plan = replace(log.plan_compaction(NOW_MS, force=True), segment_bytes=120, max_batch_bytes=0)
+    plan = replace(log.cleaning.plan(NOW_MS, force=True), segment_bytes=120, max_batch_bytes=0)
     result = compact(plan, REAL_WRITER)
     assert len(result.old_bases) > 3
     assert len(result.new_bases) > 1
@@ -101,14 +101,14 @@ def test_before_the_commit_the_old_segments_count(tmp_path):
 @pytest.mark.parametrize("meanwhile", ["truncated", "deleted"])
 def test_a_result_the_log_has_moved_past_is_dropped(tmp_path, meanwhile):
     log = twenty_values_of_one_key(tmp_path, cleanup_policy="compact,delete")
-    result = compact(log.plan_compaction(NOW_MS, force=True), REAL_WRITER)
+    result = compact(log.cleaning.plan(NOW_MS, force=True), REAL_WRITER)
     if meanwhile == "truncated":
         log.truncate_to(15)
     else:
-        log.delete_records_before(10)
-        remove_files(log.apply_retention(NOW_MS))
+        log.retention.delete_before(10)
+        remove_files(log.retention.apply(NOW_MS))
     before = content(log)
-    assert log.swap(result, NOW_MS) == []
+    assert log.cleaning.swap(result, NOW_MS) == []
     assert content(log) == before
     assert not list(tmp_path.glob("*.cleaned"))
     log.abandon()
@@ -116,12 +116,12 @@ def test_a_result_the_log_has_moved_past_is_dropped(tmp_path, meanwhile):
 
 def test_appends_and_reads_go_on_during_a_compaction(tmp_path):
     log = twenty_values_of_one_key(tmp_path)
-    plan = log.plan_compaction(NOW_MS, force=True)
+    plan = log.cleaning.plan(NOW_MS, force=True)
     for number in range(20, 30):
         put(log, (b"a", b"%d" % number))
     result = compact(plan, REAL_WRITER)
     put(log, (b"b", b"1"))
-    old = log.swap(result, NOW_MS)
+    old = log.cleaning.swap(result, NOW_MS)
     assert [offset for offset, _, _ in content(log)] == [19, *range(20, 31)]
     remove_files(old)
     log.abandon()
@@ -132,18 +132,18 @@ def test_appends_and_reads_go_on_during_a_compaction(tmp_path):
 
 def test_a_helper_process_can_compact(tmp_path):
     log = twenty_values_of_one_key(tmp_path)
-    plan = log.plan_compaction(NOW_MS, force=True)
+    plan = log.cleaning.plan(NOW_MS, force=True)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         result = pool.submit(compact, plan, REAL_WRITER).result(timeout=60)
     assert (result.records_read, result.records_kept) == (20, 1)
-    log.swap(result, NOW_MS)
+    log.cleaning.swap(result, NOW_MS)
     assert content(log) == [(19, b"a", b"19")]
     log.abandon()
 
 
 def test_a_failed_compaction_leaves_no_files(tmp_path):
     log = twenty_values_of_one_key(tmp_path)
-    plan = log.plan_compaction(NOW_MS, force=True)
+    plan = log.cleaning.plan(NOW_MS, force=True)
     disk = FullDisk()
     disk.fsync_error = OSError(28, "No space left on device")
     with pytest.raises(OSError, match="No space"):
@@ -156,10 +156,10 @@ def test_a_failed_compaction_leaves_no_files(tmp_path):
 def test_a_swap_the_disk_refuses_changes_nothing(tmp_path):
     disk = FullDisk()
     log = twenty_values_of_one_key(tmp_path, writer=disk)
-    result = compact(log.plan_compaction(NOW_MS, force=True), disk)
+    result = compact(log.cleaning.plan(NOW_MS, force=True), disk)
     disk.file_error = OSError(28, "No space left on device")
     with pytest.raises(StorageError):
-        log.swap(result, NOW_MS)
+        log.cleaning.swap(result, NOW_MS)
     disk.file_error = None
     assert len(content(log)) == 20
     put(log, (b"a", b"more"))

@@ -40,8 +40,8 @@ def offsets(log):
 
 def test_retention_by_time(tmp_path):
     log = segmented(tmp_path, retention_ms=str(2 * HOUR))
-    assert log.apply_retention(NOW_MS + 3 * HOUR) == []
-    gone = log.apply_retention(NOW_MS + 4 * HOUR)
+    assert log.retention.apply(NOW_MS + 3 * HOUR) == []
+    gone = log.retention.apply(NOW_MS + 4 * HOUR)
     assert {path.name for path in gone if ".log" in path.name} == {f"{0:020d}.log.deleted"}
     remove_files(gone)
     assert log.log_start_offset == 2
@@ -55,20 +55,20 @@ def test_retention_by_time(tmp_path):
 
 def test_retention_takes_an_old_active_segment_too(tmp_path):
     log = segmented(tmp_path, count=3, retention_ms=str(HOUR))
-    remove_files(log.apply_retention(NOW_MS + 100 * HOUR))
+    remove_files(log.retention.apply(NOW_MS + 100 * HOUR))
     assert (log.log_start_offset, log.log_end_offset) == (3, 3)
     assert len(log.segments) == 1
-    assert log.apply_retention(NOW_MS + 200 * HOUR) == []
+    assert log.retention.apply(NOW_MS + 200 * HOUR) == []
     assert append(log, values(b"v")) == 3
     log.abandon()
 
 
 def test_retention_by_size(tmp_path):
     log = segmented(tmp_path, retention_bytes=str(5 * SIZE), retention_ms="-1")
-    remove_files(log.apply_retention(NOW_MS))
+    remove_files(log.retention.apply(NOW_MS))
     assert offsets(log) == [4, 5, 6, 7, 8, 9], "as few as keep at least retention.bytes"
     log.config = config(retention_bytes="0", retention_ms="-1")
-    remove_files(log.apply_retention(NOW_MS))
+    remove_files(log.retention.apply(NOW_MS))
     assert offsets(log) == [8, 9], "the active segment stays"
     log.abandon()
 
@@ -76,7 +76,7 @@ def test_retention_by_size(tmp_path):
 def test_nothing_above_the_watermark_is_deleted(tmp_path):
     log = segmented(tmp_path, retention_ms="1", commit=False)
     log.advance_high_watermark(5)
-    remove_files(log.apply_retention(NOW_MS + 1000 * HOUR))
+    remove_files(log.retention.apply(NOW_MS + 1000 * HOUR))
     assert log.log_start_offset == 4
     assert offsets(log) == list(range(4, 10))
     log.abandon()
@@ -92,7 +92,7 @@ def test_retention_frees_a_full_disk(tmp_path, monkeypatch):
     disk.file_error = OSError(28, "No space left on device")
     with monkeypatch.context() as patch:
         patch.setattr(Segment, "open_for_append", full)
-        remove_files(log.apply_retention(NOW_MS + 1000 * HOUR))
+        remove_files(log.retention.apply(NOW_MS + 1000 * HOUR))
     assert log.log_start_offset == 8
     log.abandon()
     log = open_log(tmp_path)
@@ -102,17 +102,17 @@ def test_retention_frees_a_full_disk(tmp_path, monkeypatch):
 
 def test_a_compacted_topic_has_no_retention(tmp_path):
     log = segmented(tmp_path, retention_ms="1", retention_bytes="1", cleanup_policy="compact")
-    assert log.apply_retention(NOW_MS + 1000 * HOUR) == []
+    assert log.retention.apply(NOW_MS + 1000 * HOUR) == []
     assert len(offsets(log)) == 10
     log.abandon()
 
 
 def test_a_topic_that_neither_deletes_nor_compacts_loses_what_is_deleted_by_offset_alone(tmp_path):
     log = segmented(tmp_path, retention_ms="1", retention_bytes="1", cleanup_policy="")
-    log.apply_retention(NOW_MS + 1000 * HOUR)
+    log.retention.apply(NOW_MS + 1000 * HOUR)
     assert len(offsets(log)) == 10
-    assert log.delete_records_before(4) == 4
-    remove_files(log.apply_retention(NOW_MS + 1000 * HOUR))
+    assert log.retention.delete_before(4) == 4
+    remove_files(log.retention.apply(NOW_MS + 1000 * HOUR))
     assert offsets(log) == [4, 5, 6, 7, 8, 9]
     assert min(log.segments.bases()) == 4
     log.abandon()
@@ -122,26 +122,26 @@ def test_segments_without_timestamps_age_by_their_file(tmp_path):
     log = open_log(tmp_path, segment_bytes=str(SIZE), retention_ms="1000")
     for _ in range(3):
         append(log, values(b"v", timestamp_ms=-1))
-    assert log.apply_retention(0) == []
-    remove_files(log.apply_retention(1 << 45))
+    assert log.retention.apply(0) == []
+    remove_files(log.retention.apply(1 << 45))
     assert log.log_start_offset == 3
     log.abandon()
 
 
 def test_deleting_records(tmp_path):
     log = segmented(tmp_path, retention_ms="-1")
-    assert log.delete_records_before(5) == 5
-    assert log.delete_records_before(3) == 5, "the start never goes back"
-    remove_files(log.apply_retention(NOW_MS))
+    assert log.retention.delete_before(5) == 5
+    assert log.retention.delete_before(3) == 5, "the start never goes back"
+    remove_files(log.retention.apply(NOW_MS))
     assert sorted(log.segments.bases()) == [4, 6, 8]
     assert not (tmp_path / f"{2:020d}.log").exists()
-    assert log.delete_records_before(-1) == 10
+    assert log.retention.delete_before(-1) == 10
     with pytest.raises(LogError) as caught:
-        log.delete_records_before(11)
+        log.retention.delete_before(11)
     assert caught.value.error_code == 1
     log.config = config(cleanup_policy="compact")
     with pytest.raises(LogError) as caught:
-        log.delete_records_before(10)
+        log.retention.delete_before(10)
     assert caught.value.error_code == 44
     log.abandon()
 
@@ -149,11 +149,11 @@ def test_deleting_records(tmp_path):
 def test_an_idle_active_segment_rolls_by_age(tmp_path):
     log = open_log(tmp_path, segment_ms="1000", retention_ms="-1")
     append(log, values(b"v"))
-    log.apply_retention(NOW_MS + 999)
+    log.retention.apply(NOW_MS + 999)
     assert len(log.segments) == 1
-    log.apply_retention(NOW_MS + 1000)
+    log.retention.apply(NOW_MS + 1000)
     assert log.segments.bases() == (0, 1)
-    log.apply_retention(NOW_MS + 9000)
+    log.retention.apply(NOW_MS + 9000)
     assert log.segments.bases() == (0, 1), "an empty segment does not roll"
     log.abandon()
 
@@ -215,14 +215,14 @@ def test_a_reset_log_knows_no_producer(tmp_path, flushing):
 
     append(log, batch(0))
     log.roll()
-    job = log.begin_flush()
+    job = log.flushing.begin()
     if not flushing:
         job.run()
-        log.finish_flush(job)
+        log.flushing.finish(job)
     log.reset_to(100)
     if flushing:
         job.run()
-        log.finish_flush(job)
+        log.flushing.finish(job)
     assert log.append_as_leader(batch(5), 0, NOW_MS).base_offset == 100
     log.truncate_to(100)
     assert log.append_as_leader(batch(9), 0, NOW_MS).base_offset == 100
@@ -231,7 +231,7 @@ def test_a_reset_log_knows_no_producer(tmp_path, flushing):
 
 def test_truncating_below_the_start_resets(tmp_path):
     log = segmented(tmp_path)
-    log.delete_records_before(6)
+    log.retention.delete_before(6)
     log.truncate_to(4)
     assert (log.log_start_offset, log.log_end_offset) == (4, 4)
     log.abandon()
@@ -258,10 +258,10 @@ def test_truncation_forgets_no_producer(tmp_path):
     for batch in batches:
         append(log, batch, commit=False)
     log.truncate_to(2)
-    log.apply_retention(NOW_MS + 1000)
+    log.retention.apply(NOW_MS + 1000)
     assert log.append_as_leader(batches[1], 0, NOW_MS).duplicate
     assert log.append_as_leader(batches[2], 0, NOW_MS).base_offset == 2
-    log.apply_retention(NOW_MS + 24 * HOUR + 1)
+    log.retention.apply(NOW_MS + 24 * HOUR + 1)
     assert not log.append_as_leader(batches[1], 0, NOW_MS).duplicate, "silent for producer.id.expiration.ms"
     log.abandon()
 
@@ -271,7 +271,7 @@ def test_a_segment_deleted_while_a_flush_reaches_it_is_no_failed_flush(tmp_path)
 
     class DeletesFirst(FileWriter):
         def fsync_file(self, path):
-            gone.extend(log.apply_retention(NOW_MS + 4 * HOUR))
+            gone.extend(log.retention.apply(NOW_MS + 4 * HOUR))
             super().fsync_file(path)
 
     log = segmented(tmp_path, count=5, retention_ms=str(HOUR), writer=DeletesFirst())

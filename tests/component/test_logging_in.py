@@ -69,9 +69,9 @@ async def scram(client: Client, user: str, password: str, mechanism: ScramMechan
     return last
 
 
-def strangers(w: World) -> int:
+def unauthenticated(w: World) -> int:
     """Connections whose clients have not logged in, TLS handshakes included."""
-    _, found = w.server.front_door.load().listeners
+    _, found = w.server.socket_server.load().listeners
     return found.handshaking + found.authenticating
 
 
@@ -90,7 +90,7 @@ async def test_who_was_given_a_password_is_served_at_once(tmp_path: Path, mechan
         assert {17, 36} <= {key.api_key for key in versions.api_keys}
         assert (await scram(client, "anne", "pencil", mechanism)).error_code == 0
         metadata = await client.ask(*METADATA)
-        assert [broker.port for broker in metadata.brokers] == [w.server.front_door.ports[SASL]]
+        assert [broker.port for broker in metadata.brokers] == [w.server.socket_server.ports[SASL]]
         (connection,) = [each for each in w.server.clients if each.listener == SASL]
         assert connection.principal == "User:anne"
 
@@ -146,7 +146,7 @@ async def test_who_does_not_exist_and_who_errs_are_told_the_same(tmp_path: Path)
             assert await client.closed()
         assert told[0] == told[1]
         assert told[0][0] == ErrorCode.SASL_AUTHENTICATION_FAILED
-        assert w.server.front_door.load().logins == (Logins(SASL, failed=2),)
+        assert w.server.socket_server.load().logins == (Logins(SASL, failed=2),)
 
 
 @pytest.mark.conformance("XB-22")
@@ -313,11 +313,11 @@ async def test_under_tls_a_client_is_whoever_it_logs_in_as(tmp_path: Path, right
     async with locked(tmp_path, **settings) as w:
         await set_password(w, "anne", "pencil")
         hesitant = await w.client(SASL)  # it does not even begin the handshake
-        await until(lambda: strangers(w) == 1)
+        await until(lambda: unauthenticated(w) == 1)
         context = client_context(ClientTls(cadata=authority_of(CA)))
-        port = w.server.front_door.ports[SASL]
+        port = w.server.socket_server.ports[SASL]
         first = Client(*await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost"))
-        assert strangers(w) == 2, "the handshake is no login"
+        assert unauthenticated(w) == 2, "the handshake is no login"
         await asyncio.open_connection("127.0.0.1", port)
         assert await hesitant.closed()
         answer = await scram(first, "anne", "pencil" if right else "pen")

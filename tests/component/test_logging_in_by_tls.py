@@ -42,7 +42,7 @@ async def test_a_client_logs_in_after_its_handshake(tmp_path: Path) -> None:
         assert (await plain(clients[2], "anne", "pencil")).error_code == 0
         for client in clients:
             metadata = await client.ask(*METADATA)
-            assert [broker.port for broker in metadata.brokers] == [w.server.front_door.ports["SECURE"]]
+            assert [broker.port for broker in metadata.brokers] == [w.server.socket_server.ports["SECURE"]]
         assert principals(w) == ["User:anne", "User:bert", "User:anne"]
 
 

@@ -34,7 +34,7 @@ def test_what_a_process_said_before_it_died_is_heard() -> None:
     process.start()
     client = MemberClient.connect("127.0.0.1", ours.recv(), SECRET)
     said: list[InHand | Committed | Committing] = []
-    client.told = said.append
+    client.on_records = said.append
     reports = client.reports()
     assert next(reports).state == "Starting", "so the member knows its pool"
     ours.send("die")

@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from actors.members.handling.ending import run_until_terminated
+from actors.members.pools.handling.ending import run_until_terminated
 
 DEADLINE_S = 60
 

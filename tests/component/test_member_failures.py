@@ -12,7 +12,7 @@ import pytest
 from actors.client import ConsumerRecord
 from actors.client.errors import ConfigurationError, KafkaTimeoutError
 from actors.links.member import CODEC
-from actors.members.handler_member import HandlerFailedError
+from actors.members.pools.handler_member import HandlerFailedError
 from tests.support.member import T0, T1, Flaky, Member, arrow, forgotten, record
 
 # --- failures ---

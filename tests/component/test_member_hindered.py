@@ -11,10 +11,10 @@ import pytest
 from actors.client import TopicPartition
 from actors.client.errors import KafkaTimeoutError
 from actors.links.member import MemberReport
-from actors.members.handler_member import MemberLoop, MemberSpec
-from actors.members.hindered import Hindered
 from actors.members.logs.journal import Journal
-from actors.members.slots import Slot, Together, Version
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.hindered import Hindered
+from actors.members.pools.slots import Slot, Together, Version
 from actors.runtime.environment import REAL, Clock, Environment
 from tests.support.client_broker import ScriptedBroker, broker
 from tests.support.consuming import wait_for

@@ -135,12 +135,12 @@ def test_a_member_that_cannot_report_hangs_up_and_says_why(caplog: pytest.LogCap
     client.close()
 
 
-def test_a_member_on_a_leash_ends_with_its_pool(member: Member) -> None:
+def test_a_member_with_a_lease_ends_with_its_pool(member: Member) -> None:
     """Its pool's successor starts one in its place, which would handle the same records."""
     lost = threading.Event()
     server = member.listen(lost=lost.set)
     with connected(server) as client, connected(server) as other:
-        client.hold()
+        client.renew_lease()
         assert client.call("add", pickled(1)).result(60) == 1  # so that has been heard
         other.close()
         assert client.call("add", pickled(1)).result(60) == 2
@@ -148,12 +148,12 @@ def test_a_member_on_a_leash_ends_with_its_pool(member: Member) -> None:
     assert lost.wait(60)
 
 
-def test_a_member_on_a_leash_ends_when_its_pool_is_silent(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_with_a_lease_ends_when_its_pool_is_silent(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool's machine has been cut off: no connection ends by that."""
-    monkeypatch.setattr(member_link, "LEASH_SECONDS", 0.1)
+    monkeypatch.setattr(member_link, "LEASE_SECONDS", 0.1)
     lost = threading.Event()
     with connected(member.listen(lost=lost.set)) as client:
-        client.hold()
+        client.renew_lease()
         assert lost.wait(60)
 
 

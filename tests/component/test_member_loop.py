@@ -12,7 +12,7 @@ import pytest
 
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
-from actors.members.handler_member import READY, MemberLoop, MemberSpec
+from actors.members.pools.handler_member import READY, MemberLoop, MemberSpec
 from actors.runtime.environment import Clock, Environment
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
@@ -336,7 +336,7 @@ def test_a_commit_that_meets_a_rebalance_when_the_member_ends_is_made_after_it(k
     """A real consumer. The coordinator refuses commits between its answers to the joins and to the leader's sync."""
     for _ in range(3):
         kafka.append("t", 0, b"x")
-    refused = partial(kafka._on_offsetcommit, code=ErrorCode.REBALANCE_IN_PROGRESS)
+    refused = partial(kafka.on_offsetcommit, code=ErrorCode.REBALANCE_IN_PROGRESS)
     kafka.script(m.OffsetCommitRequest, refused, refused)
     options = {"fetch_max_wait_ms": 50, "retry_backoff_ms": 20}
     spec = MemberSpec(("t",), "g", kafka.bootstrap_servers, options=options)

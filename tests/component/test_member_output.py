@@ -11,7 +11,7 @@ import pytest
 from actors import CoterieError
 from actors.client import ConsumerRecord
 from actors.client.errors import KafkaTimeoutError, MessageTooLargeError
-from actors.members.handling.context import Context
+from actors.members.pools.handling.context import Context
 from tests.support.member import T0, Flaky, Member, record
 
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from actors.client import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.links.member_counts import Committing, Done
 from actors.links.member_deaths import Committed, InHand
-from actors.members.handler_member import MemberLoop, MemberSpec
-from actors.members.handling.context import Context
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.handling.context import Context
 from tests.support.member import T0, T1, record
 
 PARTITIONS = (T0, T1)
@@ -302,7 +302,7 @@ def test_whatever_happens_each_record_is_handled_in_order_and_no_commit_is_ahead
         make_consumer=lambda **_: consumer,
         make_producer=lambda **_: ModelProducer(truth),
     )
-    loop.told_by(consumer.hear)
+    loop.report_to(consumer.hear)
     watchdog = threading.Timer(60, loop.stop)
     watchdog.start()
     loop.run()

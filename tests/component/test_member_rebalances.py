@@ -8,7 +8,6 @@ import pytest
 
 from actors.client import ConsumerRecord, TopicPartition
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
-from actors.members.handling import commits
 from tests.support.member import T0, T1, Flaky, Member, arrow, record
 
 # --- rebalances ---
@@ -135,8 +134,8 @@ def test_a_kept_partition_is_committed_later_when_the_commit_at_a_revocation_fai
 class Ending(Member):
     """A member that is stopped while it handles its records, when a rebalance has begun; `steps` are its polls then."""
 
-    def __init__(self, *steps: Any) -> None:
-        super().__init__(lambda _: self.loop.stop(), [{T0: [record(1)]}, *steps])
+    def __init__(self, *steps: Any, **options: Any) -> None:
+        super().__init__(lambda _: self.loop.stop(), [{T0: [record(1)]}, *steps], **options)
         self.consumer.commit_error = self.consumer.async_error = RebalanceInProgressError()
 
     def completed(self) -> None:
@@ -165,11 +164,8 @@ def test_what_it_gives_up_then_is_committed_as_ever() -> None:
     assert member.after_polls() == ["completed", ("commit", {T0: 2}), "consumer closed"], "once"
 
 
-def test_a_rebalance_that_does_not_end_does_not_keep_it(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(commits, "_REBALANCE_SECONDS", 0.0)
-    member = Ending()
+def test_a_rebalance_that_does_not_end_does_not_keep_it(caplog: pytest.LogCaptureFixture) -> None:
+    member = Ending(rebalance_s=0.0)
     member.run()
     assert member.log[-1] == "consumer closed"
     assert "what was handled since the last commit comes again" in caplog.text

@@ -12,7 +12,7 @@ import pytest
 
 from actors.client import Admin, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
-from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
 from tests.support.consuming import T0, wait_for
 from tests.support.recreating_broker import RecreatingBroker, recreating
 from tests.support.three_brokers import world

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from actors.client import ConsumerRecord
-from actors.members.handling.context import Context
+from actors.members.pools.handling.context import Context
 from tests.support.member import T0, T1, Flaky, Member, arrow, forgotten, record
 
 DEADLINE_S = 60

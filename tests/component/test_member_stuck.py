@@ -13,10 +13,10 @@ import pytest
 
 from actors.links.member import MemberAddress, MemberConnection, MemberReport
 from actors.links.member_deaths import InHand, Span
-from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient
-from actors.members.slots import Slot, Version
-from actors.members.supervision import Supervision
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.slots import Slot, Version
+from actors.members.pools.supervision import Supervision
 from actors.runtime.environment import Clock, Environment
 from tests.support.member import T0, Member, record
 

@@ -192,7 +192,7 @@ async def test_a_broker_that_does_not_answer_is_left_out_and_named(tmp_path: Pat
         def broken(asked: object) -> None:
             raise ConnectionError("it does not answer")
 
-        w.servers[1].registration._observing.look = broken  # type: ignore[method-assign, assignment]
+        w.servers[1].observing.look = broken  # type: ignore[method-assign, assignment]
 
         async def named() -> bool:
             return (await w.controller.monitoring.view(GetSeen())).problems == ("broker 1 did not answer",)
@@ -225,7 +225,7 @@ async def test_a_monitor_comes_again_to_the_next_controller_and_knows_what_it_kn
         w.node.close()
         await w.start_controller(restarted=True)
         await until(lambda: w.controller.monitoring.status.state == "Active", what="it has come")  # type: ignore[union-attr]
-        run = w.controller._chronicle.run
+        run = w.controller.chronicle.run
         await until(lambda: any(each.run == run for each in watched.work.observed.positions))
 
         async def two_starts() -> bool:

@@ -14,11 +14,11 @@ from actors.monitor.looks import Looker, time_of
 from actors.monitor.memory import Memory
 from actors.records.batch import HEADER_BYTES, read_header
 from actors.records.building import build_batch, build_keyed_batch
-from actors.records.reading import read_records
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from placement.metadata import OFFSETS_TOPIC
 from tests.support.one_broker import World, create, world
+from tests.support.read_records import read_records
 from tests.support.runtime_helpers import until
 
 R = TypeVar("R", bound=Result)

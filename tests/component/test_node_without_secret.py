@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,29 +10,26 @@ from typing import Any
 import pytest
 from ray.exceptions import RayTaskError
 
-from actors.broker import registration
+from actors.broker import contact
 from actors.broker.actor import Broker
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, StartError
-from actors.controller.actor import Controller
-from actors.links.secret import Secrets
-from actors.settings import BrokerConfig
-from tests.support.runtime_helpers import run
-
-SECRETS = Secrets(b"k" * 32)
-FILE = "/data/of/the/cluster/secret"
+from actors.controller.process import ControllerProcess
+from tests.support.controller_process import Controllers
+from tests.support.runtime_helpers import SECRET, run
 
 
-def controller(asks_for_token: bool, config: dict[str, str]) -> Any:
-    """As much of the controller's actor as hands out the secret."""
-    server = SimpleNamespace(config=BrokerConfig.from_mapping(config), secrets=SECRETS)
-    spec = SimpleNamespace(config=config, secret_file=FILE)
-    return SimpleNamespace(_server=server, _spec=spec, ray_asks_for_token=lambda: asks_for_token)
+@pytest.fixture
+def controllers(tmp_path: Path) -> Iterator[Controllers]:
+    (tmp_path / "cluster").mkdir()
+    made = Controllers(tmp_path / "cluster")
+    yield made
+    for each in made.running:
+        each.close()
 
 
-def broker(folder: Path, asked: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def broker(folder: Path, asked: ControllerProcess, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A broker's actor whose node has an empty folder; `asked` is the controller that it finds."""
-    hands_out = Controller.__ray_metadata__.modified_class.hand_out_secret  # type: ignore[attr-defined]
 
     def get(call: Any, timeout: float) -> Any:
         try:
@@ -41,8 +39,8 @@ def broker(folder: Path, asked: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
             raise told.as_instanceof_cause() from error
 
     methods = {
-        "join_info": lambda: ("127.0.0.1", 1, SECRETS.marks),  # nobody listens there
-        "hand_out_secret": lambda broker_id: hands_out(asked, broker_id),
+        "join_info": lambda: ("127.0.0.1", 1, SECRET.marks),  # nobody listens there
+        "hand_out_secret": asked.hand_out_secret,
     }
     remote = {
         name: SimpleNamespace(remote=lambda *given, method=method: lambda: method(*given))
@@ -66,16 +64,25 @@ def broker(folder: Path, asked: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     ],
 )
 def test_a_broker_does_not_start_and_says_which_file_its_node_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks_for_token: bool, config: dict[str, str], why: str
+    tmp_path: Path,
+    controllers: Controllers,
+    monkeypatch: pytest.MonkeyPatch,
+    asks_for_token: bool,
+    config: dict[str, str],
+    why: str,
 ) -> None:
-    monkeypatch.setattr(registration, "_JOIN_SECONDS", 0.0)
-    made = broker(tmp_path, controller(asks_for_token, config), monkeypatch)
-    with pytest.raises(StartError, match=f"broker 3 .*: {why}.*: no secret goes .*put {FILE} on the node of broker 3"):
+    monkeypatch.setattr(contact, "_JOIN_SECONDS", 0.0)
+    controllers.ray.token = asks_for_token
+    made, file = broker(tmp_path / "node", controllers.begin(config=config), monkeypatch), tmp_path / "cluster/secret"
+    with pytest.raises(StartError, match=f"broker 3 .*: {why}.*: no secret goes .*put {file} on the node of broker 3"):
         run(BrokerServer.open(made._spec, made._find_controller))
-    assert list(tmp_path.iterdir()) == [], "nothing was made of its data"
+    assert not (tmp_path / "node").exists(), "nothing was made of its data"
 
 
 @pytest.mark.conformance("N-D-07")
-def test_a_ray_that_asks_for_a_token_takes_the_secret_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = broker(tmp_path, controller(True, {}), monkeypatch)
-    assert made._find_controller() == ("127.0.0.1", 1, SECRETS)
+def test_a_ray_that_asks_for_a_token_takes_the_secret_there(
+    tmp_path: Path, controllers: Controllers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controllers.ray.token = True
+    made = broker(tmp_path / "node", controllers.begin(), monkeypatch)
+    assert made._find_controller() == ("127.0.0.1", 1, SECRET)

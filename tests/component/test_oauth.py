@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from actors.broker.entrance.tokens import Tokens
 from actors.broker.spec import StartError
-from actors.broker.token_keys import KeySource
 from actors.client import Admin, Consumer, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
 from actors.client.errors import SaslAuthenticationError
@@ -102,11 +102,11 @@ async def test_tokens_that_are_not_valid_are_told_so_and_the_log_says_why(
             (fresh(header_which=1), "a token with a wrong signature"),
             ("rubbish", "a token that has not three parts"),
         ):
-            w.server.front_door._reception._failures._logged.clear()
+            w.server.socket_server.admission.failures.logged.clear()
             await refused(await w.client(SASL), text)
             assert logged(caplog)[-1].endswith(f"failed authentication by OAUTHBEARER: {reason}")
             assert text not in caplog.text
-        assert w.server.front_door.load().logins == (Logins(SASL, failed=5),)
+        assert w.server.socket_server.load().logins == (Logins(SASL, failed=5),)
 
 
 @pytest.mark.conformance("XB-27")
@@ -229,7 +229,7 @@ async def beside(call: Callable[[], T]) -> T:
 
 def client_settings(w: World, **more: Any) -> dict[str, Any]:
     return {
-        "bootstrap_servers": f"localhost:{w.server.front_door.ports[SASL]}",
+        "bootstrap_servers": f"localhost:{w.server.socket_server.ports[SASL]}",
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": OAUTHBEARER,
         **QUICK,
@@ -300,15 +300,14 @@ async def test_our_client_shows_a_new_token_before_the_old_one_ends(
     monkeypatch.setattr(Login, "log_in", counted)
     async with locked(tmp_path) as w:
         await beside(lambda: work(client_settings(w, sasl_oauth_token_provider=Provided(lambda: fresh(1.5)))))
-        assert w.server.front_door.load().logins[0].repeated == 2
+        assert w.server.socket_server.load().logins[0].repeated == 2
 
 
 async def test_a_broker_that_stops_reads_no_more_keys(tmp_path: Path) -> None:
     async with locked(tmp_path) as w:
-        tokens = w.server.front_door._reception._desks[SASL].tokens
-        assert tokens is not None
-        source: KeySource = tokens.source
-        follower = source._follower
+        tokens = w.server.socket_server.admission.listeners[SASL].tokens
+        assert isinstance(tokens, Tokens)
+        follower = tokens.source.follower
         assert follower is not None
     await until(follower.done)
 

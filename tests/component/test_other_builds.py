@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.broker.registration import Contact
+from actors.broker.contact import Contact
 from actors.broker.spec import StartError
 from actors.links.connection import dial
 from actors.links.control import Answer, Image

@@ -9,7 +9,7 @@ import pytest
 from actors.links.member import MemberReport
 from actors.links.member_counts import Committing, Done
 from actors.links.member_deaths import InHand
-from actors.members.handler_member import MemberSpec
+from actors.members.pools.handler_member import MemberSpec
 from tests.component.test_pool_deaths import Dying
 from tests.support.pool_slots import Actor, Actors, Renewed, until
 

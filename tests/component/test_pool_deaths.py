@@ -10,7 +10,7 @@ import pytest
 from actors.links.member import MemberReport
 from actors.links.member_counts import Committing
 from actors.links.member_deaths import Committed, InHand, Notes, Span
-from actors.members.member_link import LEASH_SECONDS
+from actors.members.member_link import LEASE_SECONDS
 from tests.support.pool_slots import Actors, Renewed, until
 
 SPAN = Span("t", 0, 5, 9)
@@ -136,12 +136,12 @@ def test_a_death_of_which_ray_does_not_say_how_counts_against_no_record(dying: D
     assert any("Ray has not said how" in line.text for line in dying.slots.journal.read())
 
 
-def test_the_end_by_a_pools_own_leash_counted_against_the_record_in_hand(dying: Dying) -> None:
+def test_the_end_by_a_pools_own_lease_counted_against_the_record_in_hand(dying: Dying) -> None:
     """Three freezes of the supervisor during one long record set it aside."""
     until(dying.slots, lambda: dying.slot.report.state == "Running" and dying.slot.link is not None)
-    assert dying.slot.held.look(time.monotonic() - LEASH_SECONDS, 0.0), "it was told then, and not since"
+    assert dying.slot.lease.look(time.monotonic() - LEASE_SECONDS, 0.0), "it was told then, and not since"
     dying.die()
     assert dying.counted == []
     assert any("has ended itself" in line.text for line in dying.slots.journal.read())
     dying.die()
-    assert dying.counted == [(SPAN, 1, None)], "the successor has heard nothing of a leash"
+    assert dying.counted == [(SPAN, 1, None)], "the successor has heard nothing of a lease"

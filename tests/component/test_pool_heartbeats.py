@@ -16,10 +16,10 @@ import pytest
 from actors.client import ConsumerRecord
 from actors.links import keepalive
 from actors.links.member import MemberConnection, MemberReport
-from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient, MemberServer
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.watch.heartbeats import Heartbeats, Membership
 from actors.members.reporting import Reporting
-from actors.members.watch.heartbeats import Heartbeats, Membership
 from actors.runtime.environment import REAL
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
@@ -296,7 +296,7 @@ def test_a_machine_answers_for_a_process_that_says_nothing() -> None:
     assert keepalive.unanswered_s(ours) == 0, "a closed connection is silent for its own reasons"
 
 
-def test_a_leash_is_not_held_up_by_a_message_that_nobody_reads() -> None:
+def test_a_lease_is_not_held_up_by_a_message_that_nobody_reads() -> None:
     """Otherwise the pool's watch over all its members would wait, too."""
     ours, theirs = pair()
     link = MemberConnection(ours)
@@ -304,7 +304,7 @@ def test_a_leash_is_not_held_up_by_a_message_that_nobody_reads() -> None:
     large = threading.Thread(target=client.call, args=("m", bytes(1 << 26)), daemon=True)
     large.start()
     until_full(theirs)
-    client.hold()  # returns
+    client.renew_lease()  # returns
     assert large.is_alive()
     client.close()
     large.join(60)

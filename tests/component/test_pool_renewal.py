@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 
 from actors.links.member import Join, MemberAddress, MemberConnection, MemberReport, StopMember
-from actors.members.handler_member import READY, MemberSpec
 from actors.members.member_link import MemberClient
-from actors.members.slots import Asked, Slot, Version
-from actors.members.standby import Standbys
+from actors.members.pools.handler_member import READY, MemberSpec
+from actors.members.pools.slots import Asked, Slot, Version
+from actors.members.pools.standby import Standbys
 from tests.support.pool_slots import HERE, SPEC, Actor, Actors, Renewed, end, until
 
 

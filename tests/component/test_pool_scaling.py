@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from actors.members.autoscale import Autoscale, Load
-from actors.members.scaling import Scaling
+from actors.members.pools.scaling import Scaling
 
 POLICY = Autoscale(max_size=12, target_lag=10, stabilization_s=0, interval_s=0.001)
 

@@ -11,9 +11,9 @@ from ray import cloudpickle
 from actors.client.errors import KafkaTimeoutError
 from actors.links.member_deaths import InHand, Span
 from actors.members.autoscale import Autoscale
-from actors.members.crew import Crew
 from actors.members.deployment.description import PoolState
 from actors.members.deployment.records import Pause, Restart, Size, Term, autoscale_values, keys_of
+from actors.members.pools.members import PoolMembers
 from tests.support.steward_world import NAME, Handle, World, settled, until, version, world
 
 __all__ = ["world"]
@@ -61,21 +61,23 @@ def test_a_stopped_pool_leaves_and_a_new_one_of_its_name_is_begun_anew(world: Wo
 
 def test_a_beginning_that_fails_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its threads would tell of a pool without members, and look after nobody, as long as the process lives."""
-    crews: list[Crew] = []
+    begun: list[PoolMembers] = []
 
-    def fail_once(crew: Crew, size: int) -> None:
-        crews.append(crew)
-        if len(crews) == 1:
+    def fail_once(members: PoolMembers, size: int) -> None:
+        begun.append(members)
+        if len(begun) == 1:
             raise KafkaTimeoutError("the coordinator does not answer")
 
-    monkeypatch.setattr(Crew, "remove_strangers", fail_once)
-    stopped: list[Crew] = []
-    stop = Crew.stop
-    monkeypatch.setattr(Crew, "stop", lambda crew, *given, **named: (stopped.append(crew), stop(crew, *given, **named)))
+    monkeypatch.setattr(PoolMembers, "remove_strangers", fail_once)
+    stopped: list[PoolMembers] = []
+    stop = PoolMembers.stop
+    monkeypatch.setattr(
+        PoolMembers, "stop", lambda members, *given, **named: (stopped.append(members), stop(members, *given, **named))
+    )
     world.topic.write(NAME, version(1))
     until(world.start(), settled)
-    assert len(crews) == 2
-    assert stopped == crews[:1]
+    assert len(begun) == 2
+    assert stopped == begun[:1]
 
 
 def test_one_that_another_has_taken_over_ends(world: World) -> None:

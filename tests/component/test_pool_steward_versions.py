@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.members.deployment.description import PoolState
 from actors.members.deployment.records import Deployment, Good, Pause, Progress, keys_of
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from tests.support.steward_world import NAME, World, settled, until, version, world
 
 __all__ = ["world"]

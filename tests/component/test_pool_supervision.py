@@ -11,15 +11,14 @@ from ray.exceptions import RayActorError
 
 from actors.client import ConsumerRecord
 from actors.links.member import MemberAddress, MemberReport
-from actors.members import supervision
-from actors.members.consumer_actor import ActorStarter
-from actors.members.crew import Crew
-from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient, MemberServer
 from actors.members.pool import ConsumerPool
-from actors.members.slot_life import SlotLife, Stage
-from actors.members.slots import Slot, Together, Version
-from actors.members.supervision import Supervision
+from actors.members.pools.consumer_actor import ActorStarter
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.members import PoolMembers
+from actors.members.pools.slot_life import SlotLife, Stage
+from actors.members.pools.slots import Slot, Together, Version
+from actors.members.pools.supervision import Patience, Supervision
 from tests.support.every_topic import EveryTopic
 from tests.support.pool_slots import SECRET, Actor, Actors, Ends, Renewed, end, until
 
@@ -78,17 +77,14 @@ def test_a_call_after_a_member_that_could_not_join_waits_for_its_successor() -> 
     assert links == [None, None]
 
 
-@pytest.fixture
-def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An actor that has no node yet waits for one."""
-    monkeypatch.setattr(supervision, "_ROOM_SECONDS", 0.0)
+NO_PATIENCE = Patience(room_s=0.0)
+"""An actor that has no node yet waits for one."""
 
 
-@pytest.mark.usefixtures("no_patience")
 def test_a_member_that_ray_has_no_room_for_waits_says_so_and_has_not_failed() -> None:
     """Four starts of two minutes each ended its slot, while Ray's autoscaler was still looking for a node."""
     actors = Actors(wait=True)
-    slots = Ends(actors, MemberReport("Running"), MemberReport("Failed", "seen")).slots
+    slots = Ends(actors, MemberReport("Running"), MemberReport("Failed", "seen"), patience=NO_PATIENCE).slots
     (slot,) = slots.add(1)
     slots.begin([slot])
     until(slots, lambda: slot.waits)
@@ -103,11 +99,10 @@ def test_a_member_that_ray_has_no_room_for_waits_says_so_and_has_not_failed() ->
     assert not slot.waits
 
 
-@pytest.mark.usefixtures("no_patience")
 def test_members_of_one_change_join_together_and_wait_for_none_that_ray_has_no_room_for() -> None:
     """When each joined on its own, the group rebalanced for each."""
     actors = Actors(wait=True)
-    slots = Ends(actors, MemberReport("Running"), MemberReport("Failed", "seen")).slots
+    slots = Ends(actors, MemberReport("Running"), MemberReport("Failed", "seen"), patience=NO_PATIENCE).slots
     first, second, third = slots.add(3)
     slots.begin([first, second, third])
     until(slots, lambda: first.waits and second.waits and third.waits)
@@ -128,13 +123,10 @@ def test_members_of_one_change_join_together_and_wait_for_none_that_ray_has_no_r
     assert actors.made[2].killed
 
 
-def test_a_member_that_is_not_wanted_any_more_waits_for_no_other_and_does_not_join(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_member_that_is_not_wanted_any_more_waits_for_no_other_and_does_not_join() -> None:
     """It would have waited half a minute for one that is slow to start."""
-    monkeypatch.setattr(supervision, "_TOGETHER_SECONDS", 3600.0)
     actors = Actors(wait=True)
-    slots = Ends(actors).slots
+    slots = Ends(actors, patience=Patience(together_s=3600.0)).slots
     slow, quick = slots.add(2)
     slots.begin([slow, quick])
     until(slots, lambda: slow.actor is not None and quick.actor is not None)
@@ -294,7 +286,7 @@ def test_what_a_pool_waits_for_may_be_what_its_members_say(monkeypatch: pytest.M
     """`wait` kept the pool's lock while it asked, and the answers came behind a report that needed the lock."""
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ActorStarter, "start", lambda _, spec: Member(spec))
-    monkeypatch.setattr(Crew, "remove_members", lambda *_: None)
+    monkeypatch.setattr(PoolMembers, "remove_members", lambda *_: None)
     pool = ConsumerPool("t", "g", ignore, 2, bootstrap_servers="localhost:1", ask=EveryTopic)
     over: list[bool] = []
 

@@ -19,7 +19,7 @@ from actors.members.deployment.home import Home
 from actors.members.deployment.names import TOPIC
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Size, encode, keys_of
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from tests.support.one_broker import World, world
 from tests.support.pools_topic import FIRST
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 async def at(broker: World, work: Callable[[PoolsTopic], T]) -> T:
     """Do a program's work on the topic in a thread, beside the broker's loop."""
-    servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+    servers = f"127.0.0.1:{broker.server.socket_server.ports['PLAINTEXT']}"
     return await asyncio.to_thread(lambda: work(PoolsTopic(servers)))
 
 
@@ -84,7 +84,7 @@ async def test_a_record_that_cannot_be_read_keeps_no_other_pool_from_anything(
             unread.stop()
 
     async with world(tmp_path) as broker:
-        servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+        servers = f"127.0.0.1:{broker.server.socket_server.ports['PLAINTEXT']}"
         await at(broker, lambda topic: work(topic, servers))
 
 
@@ -113,7 +113,7 @@ async def test_nonsense_that_somebody_writes_hides_no_pool_and_sizes_none(tmp_pa
             DeployedPool(name, servers).stop()
 
     async with world(tmp_path) as broker:
-        servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+        servers = f"127.0.0.1:{broker.server.socket_server.ports['PLAINTEXT']}"
         await at(broker, lambda topic: work(topic, servers))
 
 
@@ -135,7 +135,7 @@ async def test_a_topic_that_would_forget_pools_is_refused(tmp_path: Path) -> Non
             topic.create()
 
     async with world(tmp_path) as broker:
-        servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+        servers = f"127.0.0.1:{broker.server.socket_server.ports['PLAINTEXT']}"
 
         def make() -> None:
             with Admin(bootstrap_servers=servers) as admin:

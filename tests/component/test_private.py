@@ -19,7 +19,7 @@ import pytest
 
 from actors.broker.actor import Broker, own_secrets
 from actors.broker.spec import BrokerSpec, BrokerStart, StartError
-from actors.controller.pool_seals import POOLS_KEY, seal_of_pool
+from actors.controller.pool_seals import POOLS_KEY, key_in, seal_of_pool
 from actors.controller.preparation import prepare_folder, socket_dir
 from actors.links.secret import Marks, Secrets, mark, next_of, previous_of, read_secret
 from actors.links.versions import OWN
@@ -75,10 +75,10 @@ def test_each_cluster_seals_what_is_deployed_on_it_with_a_key_of_its_own(tmp_pat
         prepare_folder(folder)
     assert mode(folders[0] / POOLS_KEY) == 0o600
     versions = [SealedVersion("one", number, b"digest") for number in (1, 2)]
-    seals = [seal_of_pool(folder, "p", version) for folder in folders for version in versions]
+    seals = [seal_of_pool(key_in(folder), "p", version) for folder in folders for version in versions]
     assert len(set(seals)) == 4
     prepare_folder(folders[0])
-    assert seal_of_pool(folders[0], "p", versions[0]) == seals[0], "also after another start"
+    assert seal_of_pool(key_in(folders[0]), "p", versions[0]) == seals[0], "also after another start"
 
 
 @pytest.mark.conformance("XE-20")
@@ -179,7 +179,7 @@ print(os.environ["THE_OTHER"])
 @pytest.mark.conformance("XE-07")
 async def test_our_own_ports_are_at_one_address_and_in_no_answer(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
-        listeners = [w.node.acceptor.listening, *(server.replicas._listener._server for server in w.servers.values())]
+        listeners = [w.node.acceptor.listening, *(server.replicas.listener.listening for server in w.servers.values())]
         own = [bound.getsockname() for listener in listeners for bound in listener.sockets]
         assert {host for host, _ in own} == {"127.0.0.1"}
         assert len(own) == 4
@@ -189,7 +189,7 @@ async def test_our_own_ports_are_at_one_address_and_in_no_answer(tmp_path: Path)
             for request, version in (messages.MetadataRequest(topics=None), 12), (messages.DescribeClusterRequest(), 0):
                 told |= {each.port for each in (await client.ask(request, version)).brokers}
             client.close()
-        assert told == {server.front_door.ports["PLAINTEXT"] for server in w.servers.values()}
+        assert told == {server.socket_server.ports["PLAINTEXT"] for server in w.servers.values()}
         assert not told & {port for _, port in own}
 
 

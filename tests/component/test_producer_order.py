@@ -16,10 +16,10 @@ from actors.client.producer.sender import Sender
 from actors.client.records import Node
 from actors.records.batch import iter_batches
 from actors.records.growing import GrowingBatch
-from actors.records.reading import read_records
 from actors.runtime.environment import REAL
 from actors.wire import messages as m
 from tests.support.producing import T0
+from tests.support.read_records import read_records
 
 # --- the queue of one partition -----------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ def sender(line: Line, **settings: Any) -> Sender:
 def put(into: Sender, count: int) -> None:
     """That many batches of one record, of a producer that brokers know already."""
     with into.room:
-        identity = Identity(7, 0, acknowledged=True) if into.config["enable_idempotence"] else None
+        identity = Identity(7, 0, acknowledged=True) if into.config.enable_idempotence else None
         lane = into.lanes.setdefault(T0, Lane(T0, identity=identity))
         for _ in range(count):
             batch = Batch(T0, GrowingBatch(0), REAL.clock.monotonic_ms())

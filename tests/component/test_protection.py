@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.controller import protection
-from actors.controller.doors import plan_doors
+from actors.controller.listeners import plan_listeners
 from actors.controller.preparation import prepare_folder
 from actors.controller.protection import Protection
 from actors.controller.securing import PROPERTIES, secured
@@ -19,13 +19,13 @@ ALL = Protection(tls=True, logins=True, acls=True)
 
 def given(**config: str) -> Protection:
     parsed = BrokerConfig.from_mapping({name.replace("_", "."): value for name, value in config.items()})
-    return Protection.of(plan_doors(parsed, "127.0.0.1", None), parsed)
+    return Protection.of(plan_listeners(parsed, "127.0.0.1", None), parsed)
 
 
 def test_what_a_cluster_has_is_what_each_listener_has() -> None:
     assert given() == Protection()
     parsed = BrokerConfig.from_mapping(secured({}, "127.0.0.1", 0))
-    assert Protection.of(plan_doors(parsed, "127.0.0.1", 0), parsed) == ALL
+    assert Protection.of(plan_listeners(parsed, "127.0.0.1", 0), parsed) == ALL
     scram = {"sasl_enabled_mechanisms": "SCRAM-SHA-256"}
     assert given(listeners="SASL_PLAINTEXT://:0", **scram) == Protection(logins=True)
     assert given(listeners="SASL_SSL://:0,PLAINTEXT://:0", **scram) == Protection()

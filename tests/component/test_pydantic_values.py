@@ -21,7 +21,7 @@ sys.path.append(sys.argv[1])
 import pydantic
 
 from actors.client.errors import SerializationError
-from actors.members.handling.values import Values
+from actors.members.pools.handling.values import Values
 from tests.support.member import record
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from actors.broker.clients import ADMINISTRATORS_PLACES
+from actors.broker.entrance.clients import ADMINISTRATORS_PLACES
+from actors.broker.entrance.connection_rates import ConnectionRates
 from actors.client import Admin
 from actors.client.admin.types import QuotaEntity
 from actors.client.errors import KafkaError
@@ -46,7 +47,7 @@ class Hands:
 def hands(w: World) -> Hands:
     """Timers for the broker's connection rates, run by hand."""
     made: Any = Hands(asyncio.get_running_loop())
-    w.server.front_door._rates._loop = made
+    w.server.socket_server.rates = ConnectionRates(w.server.context, made)
     return made  # type: ignore[no-any-return]
 
 
@@ -226,7 +227,7 @@ async def test_who_takes_too_much_of_the_loop_waits_for_a_second(tmp_path: Path)
         assert [delay for delay, _ in clock.waiting] == [1.0, 1.0]
         busy.send(VERSIONS)
         answer = asyncio.ensure_future(busy.answer())
-        named = w.server.front_door.ports["PLAINTEXT"]
+        named = w.server.socket_server.ports["PLAINTEXT"]
         await asyncio.gather(*(asyncio.open_connection("127.0.0.1", named) for _ in range(3)))
         assert not answer.done(), "it is not read"
         for _, release in clock.waiting:
@@ -243,7 +244,7 @@ async def test_quotas_are_there_after_a_restart(tmp_path: Path) -> None:
                 await alter(client, ("user", "ann"), producer_byte_rate=5)
             answer = await client.ask(messages.DescribeClientQuotasRequest(components=[], strict=False), 1)
             assert [(e.entity[0].entity_name, e.values[0].value) for e in answer.entries] == [("ann", 5.0)]
-            assert w.server.context.quotas is not None
+            assert w.server.context.quotas.limits
 
 
 @pytest.mark.conformance("XD-01")

@@ -19,8 +19,8 @@ from actors.client.errors import (
     WakeupError,
 )
 from actors.client.records import ConsumerGroupMetadata
-from actors.members.range_group import Holding, RangeMemberSpec
-from actors.members.range_member import RangeMember
+from actors.members.ranges.group import Holding, RangeMemberSpec
+from actors.members.ranges.member import RangeMember
 from actors.runtime.environment import Environment
 from tests.compat.support import wait_until
 
@@ -154,7 +154,7 @@ def start() -> Iterator[Callable[..., Pair]]:
 
 
 def all_to(holding: Holding, offset: int) -> dict[tuple[str, int], tuple[int, str]]:
-    return {(held.topic, held.partition): (offset, held.tenure) for held in holding.partitions}
+    return {(held.topic, held.partition): (offset, held.fencing_token) for held in holding.partitions}
 
 
 def test_the_consumer_has_the_members_clock_and_chance(start: Callable[..., Pair]) -> None:
@@ -170,7 +170,7 @@ def test_partitions_stay_in_use_when_a_commit_was_refused_and_the_session_went_o
     assert pair.member.finish(all_to(batch, 5)) == []
     again = pair.settled()
     assert [held.position for held in again.partitions] == [0, 0]
-    assert {held.tenure for held in again.partitions}.isdisjoint(held.tenure for held in batch.partitions)
+    assert {held.fencing_token for held in again.partitions}.isdisjoint(held.fencing_token for held in batch.partitions)
 
 
 def test_a_commit_that_has_failed_for_good_is_not_made_later(start: Callable[..., Pair]) -> None:
@@ -239,9 +239,9 @@ def test_no_next_batch_begins_while_partitions_are_on_their_way_out(start: Calla
     pair.consumer.may_commit.clear()
     with ThreadPoolExecutor(2) as pool:
         finished = pool.submit(pair.member.finish, all_to(batch, 5))
-        wait_until(lambda: not pair.member._commands, 10, "the commit under way")
+        wait_until(lambda: not pair.member.busy, 10, "the commit under way")
         begun = pool.submit(pair.member.begin)
-        wait_until(lambda: pair.member._commands, 10, "the next batch waiting to begin")
+        wait_until(lambda: pair.member.busy, 10, "the next batch waiting to begin")
         pair.consumer.may_commit.set()
         assert len(finished.result(10)) == 2
         assert [(held.partition, held.position) for held in begun.result(10).partitions] == [(0, 5)]
@@ -262,7 +262,7 @@ def test_a_stop_does_not_wait_for_a_coordinator_that_is_away(start: Callable[...
     pair.consumer.away = True
     with ThreadPoolExecutor(1) as pool:
         finish = pool.submit(pair.member.finish, all_to(batch, 5))
-        wait_until(lambda: pair.member._due, 10, "the commit under way")
+        wait_until(lambda: pair.member.committing, 10, "the commit under way")
         assert pair.member.stop(10)
         assert finish.result(10) == []
     assert pair.consumer.stored == {T0: 0, T1: 0}
@@ -277,7 +277,7 @@ def test_a_stop_in_the_middle_of_a_rebalance_goes_on_with_it_and_commits(start: 
         finish = pool.submit(pair.member.finish, all_to(batch, 5))
         assert pair.consumer.refused.wait(10)
         stop = pool.submit(pair.member.stop)
-        wait_until(lambda: pair.member._stopping, 10, "the stop to be heard of")
+        wait_until(lambda: pair.member.stopping, 10, "the stop to be heard of")
         pair.consumer.refused.clear()
         pair.consumer.polls.put(pair.consumer.refused.clear)  # a poll: the rebalance gets on by it
         assert pair.consumer.refused.wait(10), "tried again"
@@ -295,7 +295,7 @@ def test_what_leaves_in_that_rebalance_is_committed_before_it_is_given_up(start:
         finish = pool.submit(pair.member.finish, all_to(batch, 5))
         assert pair.consumer.refused.wait(10)
         stop = pool.submit(pair.member.stop)
-        wait_until(lambda: pair.member._stopping, 10, "the stop to be heard of")
+        wait_until(lambda: pair.member.stopping, 10, "the stop to be heard of")
         pair.consumer.polls.put(pair.consumer.rebalancing.clear)
         pair.consumer.revoke(T1)
         assert finish.result(10) == [("t", 0), ("t", 1)]
@@ -311,9 +311,9 @@ def test_a_batch_that_ends_just_when_its_member_is_stopped_is_committed(start: C
     assert polling.wait(10)
     with ThreadPoolExecutor(2) as pool:
         finish = pool.submit(pair.member.finish, all_to(batch, 5))
-        wait_until(lambda: pair.member._commands, 10, "the end of the batch")
+        wait_until(lambda: pair.member.busy, 10, "the end of the batch")
         stop = pool.submit(pair.member.stop)
-        wait_until(lambda: pair.member._stopping, 10, "the stop")
+        wait_until(lambda: pair.member.stopping, 10, "the stop")
         go.set()
         assert finish.result(10) == [("t", 0), ("t", 1)]
         assert stop.result(10)
@@ -330,7 +330,7 @@ def test_a_batch_whose_partition_leaves_just_when_its_member_is_stopped_is_commi
     with ThreadPoolExecutor(2) as pool:
         finish = pool.submit(pair.member.finish, all_to(batch, 5))
         stop = pool.submit(pair.member.stop)
-        wait_until(lambda: pair.member._stopping and pair.member._commands, 10, "both")
+        wait_until(lambda: pair.member.stopping and pair.member.busy, 10, "both")
         go.set()
         assert finish.result(10) == [("t", 0), ("t", 1)]
         assert stop.result(10)

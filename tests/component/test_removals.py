@@ -104,6 +104,23 @@ async def test_a_controller_that_has_just_begun_waits_until_all_brokers_are_ther
         assert sum(bool(each.adding) for each in c.metadata.topics["t"].partitions) == 2
 
 
+async def test_a_controller_that_takes_over_waits_for_the_brokers_of_the_metadata(tmp_path: Path) -> None:
+    """Nobody has told it yet which brokers to expect."""
+    async with controller(tmp_path, **SETTINGS) as c:
+        brokers = await three(c)
+        await create(brokers[0], "t", 3, 2)
+        c.server.publisher.commit([BrokerRemovalRecord(2, Removal(0, 2))])
+    async with controller(tmp_path, **SETTINGS) as c:
+        await FakeBroker(0, directory="d0").register(c.port)
+        await FakeBroker(2, directory="d2").register(c.port)
+        c.server.removing.tick()
+        assert not any(each.adding for each in c.metadata.topics["t"].partitions), "all would go to broker 0"
+        await FakeBroker(1, directory="d1").register(c.port)
+        for _ in range(2):  # leaders first
+            c.server.removing.tick()
+        assert sum(bool(each.adding) for each in c.metadata.topics["t"].partitions) == 2
+
+
 @pytest.mark.conformance("N-A-14")
 async def test_one_that_is_away_is_unregistered_and_its_actor_ended(tmp_path: Path) -> None:
     async with controller(tmp_path, lease_ms=2_000, **SETTINGS) as c:
@@ -113,7 +130,7 @@ async def test_one_that_is_away_is_unregistered_and_its_actor_ended(tmp_path: Pa
         c.server.removing.begin(2)
         await until(lambda: c.metadata.removed == {2})
         assert c.launcher.killed.count(2) == 2  # on a machine that stands still, others may be killed, too
-        c.server.start_failed(2)
+        c.server.start_failed(2, "it ended")
         assert c.launcher.started.count(2) == 1, "its start has failed since, and is not tried again"
 
 

@@ -44,7 +44,7 @@ async def test_readers_see_what_has_committed_and_no_more(tmp_path: Path) -> Non
         log = leader.context.data_dir.get("t", 0)
         assert log is not None
         for broker_id in set(w.servers) - {leader.spec.broker_id}:
-            w.servers[broker_id].replicas._followers.take = lambda *a: (_ for _ in ()).throw(OSError())  # type: ignore[method-assign]
+            w.servers[broker_id].replicas.followers.take = lambda *a: (_ for _ in ()).throw(OSError())  # type: ignore[method-assign]
         assert await w.produce("t", b"b", timeout_ms=200) == ErrorCode.REQUEST_TIMED_OUT
         assert (log.high_watermark, log.log_end_offset) == (1, 2)
 
@@ -73,12 +73,12 @@ async def test_a_deletion_waits_for_who_is_in_sync_and_for_nobody_else(tmp_path:
         await w.create("t")
         assert await w.produce("t", b"a") == 0
         slow = next(b for b in w.servers if b != w.partition("t").leader)
-        followers = w.servers[slow].replicas._followers
+        followers = w.servers[slow].replicas.followers
         take, followers.take = followers.take, lambda *a: (_ for _ in ()).throw(OSError())  # type: ignore[method-assign]
         assert await delete_all(w, "t", timeout_ms=200) == (ErrorCode.REQUEST_TIMED_OUT, -1)
         waiting = asyncio.ensure_future(delete_all(w, "t"))
         leader = w.servers[w.partition("t").leader].replicas
-        await until(lambda: len(leader._leaders.deleting._waiters[("t", 0)]) == 2)
+        await until(lambda: len(leader.leaders.deleting.waiters[("t", 0)]) == 2)
         followers.take = take  # type: ignore[method-assign]
         assert await waiting == (0, 1)
         assert starts(w, "t") == [1, 1, 1]
@@ -96,7 +96,7 @@ async def test_followers_of_an_idle_partition_hear_what_retention_has_removed(tm
             assert await w.produce("t", value) == 0
         logs = [server.context.data_dir.get("t", 0) for server in w.servers.values()]
         await until(lambda: all(log is not None and log.high_watermark == 3 for log in logs))
-        w.servers[w.partition("t").leader].context.log("t", 0).delete_records_before(2)
+        w.servers[w.partition("t").leader].context.log("t", 0).retention.delete_before(2)
         await until(lambda: starts(w, "t") == [2, 2, 2])
 
 
@@ -148,7 +148,7 @@ async def test_a_death_makes_no_logs_of_partitions_without_records(tmp_path: Pat
 async def test_a_topic_made_anew_unseen_is_another_one(tmp_path: Path, written: bool) -> None:
     async with world(tmp_path) as w:
         topic = {"name": "t", "partitions": -1, "factor": -1, "assignments": [[0, 1, 2]], "configs": {}}
-        _, records = w.controller._decide(operation("create_topics", topics=[topic]))
+        _, records = w.controller.decide(operation("create_topics", topics=[topic]))
         w.controller.publisher.commit(records)
         await until(lambda: all("t" in server.context.metadata.topics for server in w.servers.values()))
         if written:
@@ -157,11 +157,11 @@ async def test_a_topic_made_anew_unseen_is_another_one(tmp_path: Path, written: 
             await w.kill(2)
             await w.start_broker(2)
             await until(lambda: len(w.partition("t").isr) == 3, what="all in sync")
-        assert ("t", 0) in w.servers[0].replicas._leaders.replicas
+        assert ("t", 0) in w.servers[0].replicas.leaders.replicas
 
-        _, records = w.controller._decide(DeleteTopics((DoomedTopic("t"),)))
+        _, records = w.controller.decide(DeleteTopics((DoomedTopic("t"),)))
         w.controller.publisher.commit(records, tell=False)
-        _, records = w.controller._decide(operation("create_topics", topics=[topic]))
+        _, records = w.controller.decide(operation("create_topics", topics=[topic]))
         w.controller.publisher.commit(records)
         new = w.metadata.topics["t"]
         await until(lambda: all(s.context.metadata.topics["t"].id == new.id for s in w.servers.values()))

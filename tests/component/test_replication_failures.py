@@ -75,8 +75,8 @@ async def test_a_controller_that_hangs_stops_no_leader_and_takes_nobody_for_dead
     async with world(tmp_path, broker_session_timeout_ms="1000", broker_heartbeat_interval_ms="500") as w:
         await w.create("t", min_insync_replicas="2")
         before = w.partition("t")
-        monkeypatch.setattr(w.controller, "_look_after_brokers", lambda now: None)
-        hanging = [protocol.transport for protocol in w.controller._sessions]
+        monkeypatch.setattr(w.controller, "look_after_brokers", lambda now: None)
+        hanging = [each.protocol.transport for each in w.controller.sessions.connected]
         for transport in hanging:
             assert transport is not None
             transport.pause_reading()
@@ -94,7 +94,7 @@ async def test_a_controller_that_hangs_stops_no_leader_and_takes_nobody_for_dead
             lambda: all(s.registration.link.connected and not s.registration.rejoining for s in servers),
             what="found again",
         )
-        await until(lambda: len(w.controller._sessions) == 3, what="one connection each")
+        await until(lambda: len(w.controller.sessions.connected) == 3, what="one connection each")
         await until_async(lambda: w.produce("t", b"b"), ErrorCode.NONE)
         assert w.partition("t") == before, "nobody has been taken for dead"
         assert [info.epoch for info in w.metadata.alive()] == [0, 0, 0]
@@ -145,7 +145,7 @@ async def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_electe
             second = w.partition("t")
             assert first not in second.isr
             assert len(repairs) >= 3
-            leaders = w.servers[second.leader].replicas._leaders.replicas
+            leaders = w.servers[second.leader].replicas.leaders.replicas
             replica = await until(lambda: leaders.get(("t", 0)))
             await until(lambda: replica._followers[first].refused, what="a push that is refused")
             w.controller.elect_preferred()

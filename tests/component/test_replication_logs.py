@@ -12,6 +12,7 @@ from actors.log.files import REAL_WRITER
 from actors.log.partition_log import PartitionLog
 from actors.log.replication import FollowerReplica, Outcome, Push, trivially_matched
 from actors.records.building import build_batch
+from tests.support.log_helpers import config
 from tests.support.replica_log import MemoryLog, exchange, joined, leading, led, proposed, written
 
 # --- logs that differ ---
@@ -212,7 +213,7 @@ def test_where_another_epoch_wrote_is_found_by_the_epochs_alone() -> None:
     follower = FollowerReplica(written((1, 2), (2, 2), (4, 2)), 0)
 
     def parting(*epochs: tuple[int, int], base: int = 0) -> int | None:
-        return follower._parting(Push(5, 1, base, -1, 8, 0, 0, False, -1, epochs, b""))
+        return follower.parting_at(Push(5, 1, base, -1, 8, 0, 0, False, -1, epochs, b""))
 
     assert parting((1, 0), (2, 2), (4, 4)) is None
     assert parting((1, 0), (2, 2), (3, 4)) == 4
@@ -236,8 +237,7 @@ def test_what_has_no_log_matches_a_leader_without_records() -> None:
 
 
 def partition_log(path: Path, **configs: str) -> PartitionLog:
-    texts = {name.replace("_", "."): value for name, value in configs.items()}
-    return PartitionLog.open(path, LogConfig.from_configs(texts), REAL_WRITER, clean_shutdown=True, now_ms=0)
+    return PartitionLog.open(path, config(**configs), REAL_WRITER, clean_shutdown=True, now_ms=0)
 
 
 def test_files_come_to_hold_the_same_bytes(tmp_path: Path) -> None:

@@ -132,11 +132,12 @@ async def test_a_broker_that_cannot_hand_over_stays_what_it_was(
             if fault == "full disk":
                 patch.setattr(w.controller.log, "append", full)
             elif fault == "no connection":
-                patch.setattr(server.registration.link, "_protocol", None)
+                away = "the controller cannot be reached"
+                patch.setattr(server.registration.link, "call", lambda operation, done: done(None, away))
             else:
-                patch.setattr(server.registration.link._calls, "_send", lambda message: None)
+                patch.setattr(server.registration.link, "call", lambda operation, done: None)
             with pytest.raises(TimeoutError if fault == "no answer" else ConnectionError):
-                await server.registration.hand_over(answer_s=0.01 if fault == "no answer" else 10.0)
+                await server.leaving.hand_over(answer_s=0.01 if fault == "no answer" else 10.0)
         assert await w.produce("t", b"b") == 0, "it follows: all three are needed"
         assert w.records(follower, "t") == [b"a", b"b"]
         await server.hand_over()
@@ -150,9 +151,9 @@ async def test_nobody_counts_on_a_broker_that_has_handed_over(tmp_path: Path, mo
         leader = w.partition("t").leader
         follower = next(broker for broker in w.servers if broker != leader)
         came: list[Any] = []
-        listener = w.servers[follower].replicas._listener
-        introduce = listener._introduce
-        monkeypatch.setattr(listener, "_introduce", lambda *who: (came.append(who), introduce(*who)))
+        listener = w.servers[follower].replicas.listener
+        introduce = listener.introduce
+        monkeypatch.setattr(listener, "introduce", lambda *who: (came.append(who), introduce(*who)))
         await w.servers[follower].hand_over()
         await until(lambda: len(came) > 3, what="the leader tries to reach it")
         assert await w.produce("t", b"b") == 0
@@ -166,7 +167,7 @@ async def test_a_broker_that_has_handed_over_and_is_not_stopped_follows_again(tm
         await w.create("t")
         follower = next(broker for broker in w.servers if broker != w.partition("t").leader)
         stop_s = 0.1 if fault == "nobody comes" else 30.0
-        await w.servers[follower].registration.hand_over(stop_s=stop_s)
+        await w.servers[follower].leaving.hand_over(stop_s=stop_s)
         if fault == "the controller dies":
             assert follower not in w.partition("t").isr
             w.node.close()

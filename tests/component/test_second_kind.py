@@ -16,13 +16,11 @@ from typing import Any
 import pytest
 
 from actors.broker.authorization import Authorization
-from actors.broker.front_door import FrontDoor
+from actors.broker.entrance.routing import Router
 from actors.broker.handlers import find_coordinator
 from actors.broker.handlers.internal_topics import InternalTopics
 from actors.broker.handlers.registry import APIS, NamedKey, Runs
 from actors.broker.handlers.rights import Right
-from actors.broker.spec import BrokerSpec
-from actors.broker.tls_doors import TlsDoors
 from actors.coordinator_kinds.groups import GROUPS
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.coordinator_kinds.table import KINDS
@@ -222,34 +220,29 @@ COUNT = replace(
 """The row that a request of counters would have in the table of requests."""
 
 
-def front_door(w: World) -> FrontDoor:
-    """The front door of a broker whose table of requests has that row."""
-    spec = BrokerSpec(0, "127.0.0.1", (), str(w.path), "", {})
-    tls = TlsDoors(w.context, lambda: b"")
-    return FrontDoor(
-        spec, w.handlers, w.handlers.clients, w.coordinators, tls, 0.25, {**APIS, ApiKey.INIT_PRODUCER_ID: COUNT}
-    )
+def router(w: World) -> Router:
+    """The router of a broker whose table of requests has that row."""
+    return Router(w.handlers, w.coordinators, {**APIS, ApiKey.INIT_PRODUCER_ID: COUNT})
 
 
-async def test_the_front_door_sends_a_request_to_the_shard_of_the_kind_that_its_row_names(tmp_path: Path) -> None:
+async def test_the_router_sends_a_request_to_the_shard_of_the_kind_that_its_row_names(tmp_path: Path) -> None:
     async with world(tmp_path, BOTH) as w, processes(w, 1):
-        client, door = Client(w.coordinators), front_door(w)
+        client, requests = Client(w.coordinators), router(w)
         frame = encode_request(count_up(NAME), VERSION, 1, "tests")[4:]
-        door.on_frame(client.connection, frame, 0, len(frame))
+        requests.on_frame(client.connection, frame, 0, len(frame))
         assert await counted(client, 1) == [(0, 1)]
 
 
 async def test_the_guard_asks_for_the_right_on_the_resource_that_the_kind_names(tmp_path: Path) -> None:
     """A connection's note is about that resource, too: the right to all groups gives no right to all counters."""
     async with world(tmp_path, BOTH, authorizer_class_name=AUTHORIZER) as w, processes(w, 1):
-        client, door = Client(w.coordinators), front_door(w)
+        client, requests = Client(w.coordinators), router(w)
         acls = [allowed(AclOperation.ALL, GROUP, "*"), allowed(AclOperation.WRITE, TRANSACTIONAL_ID, NAME)]
         w.context.authorizer = Authorization.of(w.context.config, w.context.metadata, w.context.loop.time)
-        assert w.context.authorizer is not None
         w.context.authorizer.update({repr(acl.row).encode(): AclRow(*acl.row) for acl in acls})
         for name in (NAME, NAME, "b"):
             frame = encode_request(count_up(name), VERSION, 1, "tests")[4:]
-            door.on_frame(client.connection, frame, 0, len(frame))
+            requests.on_frame(client.connection, frame, 0, len(frame))
         client.connection.flush()
         assert await counted(client, 3) == [(0, 1), (0, 2), (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.broker.certificates import ListenerTls
+from actors.broker.entrance.certificates import ListenerTls
 from actors.broker.spec import StartError
-from actors.controller.doors import plan_doors, refuse_open
 from actors.controller.first_users import log_path, take
+from actors.controller.listeners import plan_listeners, refuse_open
 from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.preparation import prepare_folder
 from actors.controller.securing import Administrator, leave_users, secured, write_authority
@@ -147,8 +147,8 @@ async def test_a_broker_without_a_store_makes_its_certificate_if_it_is_to() -> N
 def test_a_listener_that_asks_nobody_is_not_opened_to_other_machines(
     host: str | None, nodes: tuple[str, ...], refused: bool
 ) -> None:
-    doors = plan_doors(BrokerConfig.from_mapping({}), host, 9092)
-    safe = plan_doors(BrokerConfig.from_mapping(secured({}, host, 9092)), host, 9092)
+    doors = plan_listeners(BrokerConfig.from_mapping({}), host, 9092)
+    safe = plan_listeners(BrokerConfig.from_mapping(secured({}, host, 9092)), host, 9092)
     refuse_open(safe, nodes)
     if refused:
         with pytest.raises(ClusterError, match=r"--secure .*--insecure"):
@@ -169,7 +169,7 @@ def test_a_listener_that_asks_nobody_is_not_opened_to_other_machines(
 )
 def test_nor_is_one_that_encrypts_and_asks_for_no_certificate(more: dict[str, str], refused: bool) -> None:
     config = BrokerConfig.from_mapping({"listeners": "SSL://0.0.0.0:9093", **more})
-    doors = plan_doors(config, None, None)
+    doors = plan_listeners(config, None, None)
     with pytest.raises(ClusterError, match="asks for no authentication") if refused else nullcontext():
         refuse_open(doors)
 
@@ -186,7 +186,7 @@ async def test_clients_see_the_former_authority_until_the_former_secret_is_forgo
 
     async def trusts(pem: str) -> bool:
         context = client_context(ClientTls(cadata=pem))
-        port = w.server.front_door.ports["SECURE"]
+        port = w.server.socket_server.ports["SECURE"]
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
         except ssl.SSLCertVerificationError:

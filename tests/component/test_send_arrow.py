@@ -22,11 +22,11 @@ from actors.client.errors import (
     SerializationError,
 )
 from actors.records.batch import iter_batches
-from actors.records.reading import read_records
 from actors.wire import messages as m
 from placement.hashing import partition_for_key
 from tests.support.client_broker import DROP, SILENCE, ScriptedBroker
-from tests.support.producing import producer
+from tests.support.producing import known_partitions, producer
+from tests.support.read_records import read_records
 
 
 @pytest.fixture
@@ -238,14 +238,12 @@ def test_a_full_buffer_is_waited_for_and_then_an_error(kafka):
         opened.wait(60)
 
     kafka.script(m.ProduceRequest, held)
-    with producer(kafka, buffer_memory=20_000, batch_size=4_000) as writer:
-        assert writer.partitions_for("t") == {0, 1, 2}
-        writer.config["max_block_ms"] = 300  # for room alone
+    with producer(kafka, buffer_memory=20_000, batch_size=4_000, max_block_ms=3_000) as writer:
+        assert known_partitions(writer, "t") == {0, 1, 2}
         with pytest.raises(BufferExhaustedError, match="buffer_memory=20000"):
             writer.send_arrow("t", rows(1000, 100), partition=0)
         assert writer.metrics()["buffered_bytes"] <= 20_000
         opened.set()
-        writer.config["max_block_ms"] = 60_000
         writer.flush(60)
         sent = everything(kafka)[0]
         assert sent == rows(1000, 100).column("value").to_pylist()[: len(sent)]
@@ -269,10 +267,10 @@ def test_requests_are_no_larger_than_asked(kafka):
 
 
 def test_other_errors_come_at_once(kafka):
-    with producer(kafka) as writer:
+    with producer(kafka, max_block_ms=200) as writer:
+        assert known_partitions(writer, "t") == {0, 1, 2}
         with pytest.raises(SerializationError, match="'partition' is string"):
             writer.send_arrow("t", rows(1, partition=pa.array(["0"])))
-        writer.config["max_block_ms"] = 200
         with pytest.raises(KafkaTimeoutError, match="'unknown' was not found"):
             writer.send_arrow("unknown", rows(1))
     with pytest.raises(ClosedError):

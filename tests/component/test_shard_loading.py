@@ -111,16 +111,16 @@ async def test_a_compaction_between_finding_a_piece_and_reading_it_loses_no_reco
 
     async with world(tmp_path) as w:
         log = w.context.log(OFFSETS_TOPIC, 1)
-        log.config = LogConfig.from_configs({"cleanup.policy": "compact", "max.message.bytes": "100"})
+        log.config = LogConfig(cleanup_policy=("compact",), max_message_bytes=100)
         for i in range(10):  # 0 and 1 go, so that 2 and 3, the second piece, come to lie where they were
             log.append_as_leader(batch(b"k%d" % i if 1 < i < 9 else b"again", b"%d" % i), 5, 0)
         log.advance_high_watermark(log.log_end_offset)
         shard = await w.shard()
         w.ensure(1)
         await until(located.is_set)
-        plan = log.plan_compaction(0, force=True)
+        plan = log.cleaning.plan(0, force=True)
         assert plan is not None
-        remove_files(log.swap(compact(plan, REAL_WRITER), 0))
+        remove_files(log.cleaning.swap(compact(plan, REAL_WRITER), 0))
         go_on.set()
         loaded: dict[bytes | None, Any] = {}
         done = 0

@@ -94,7 +94,7 @@ async def test_a_request_begins_the_idle_time_anew(tmp_path: Path) -> None:
     async with world(tmp_path, coterie_shard_idle_ms="100000") as w:
         shard = await w.serving(1)
         now = w.context.loop.time()
-        idling, links = w.hub._idling, w.hub.partitions.links
+        idling, links = w.hub.idling, w.hub.partitions.links
         idling.tick(links.values(), now)
         idling.tick(links.values(), now + 99)
         client = Client(w.coordinators)
@@ -113,7 +113,7 @@ async def test_a_list_of_all_groups_that_is_under_way_does_not_begin_the_idle_ti
     async with world(tmp_path, coterie_shard_idle_ms="100000") as w:
         shard = await w.serving(1)
         now = w.context.loop.time()
-        idling, links = w.hub._idling, w.hub.partitions.links
+        idling, links = w.hub.idling, w.hub.partitions.links
         idling.tick(links.values(), now)
         answers = listed(w)
         slot, frame = (await shard.hear(Kind.REQUEST))[1:]

@@ -15,7 +15,7 @@ from actors.client.records import OffsetRange
 from actors.wire import messages as m
 from spark_bridge.bounds import BoundError
 from spark_bridge.options import OptionError, source_options
-from spark_bridge.read import _milliseconds, bounded_ranges, merged
+from spark_bridge.read import bounded_ranges, epoch_ms, merged
 from spark_bridge.source import split_ranges
 from tests.support.client_broker import ScriptedBroker
 
@@ -161,11 +161,11 @@ def test_an_argument_and_an_option_of_the_same_meaning_exclude_one_another():
 
 
 def test_times_may_be_datetimes_with_a_zone():
-    assert _milliseconds(datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)) == 1_700_000_000_000
-    assert _milliseconds(5) == 5
-    assert _milliseconds(None) is None
+    assert epoch_ms(datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)) == 1_700_000_000_000
+    assert epoch_ms(5) == 5
+    assert epoch_ms(None) is None
     with pytest.raises(OptionError, match="time zone"):
-        _milliseconds(datetime.datetime(2023, 11, 14))
+        epoch_ms(datetime.datetime(2023, 11, 14))
 
 
 # --- splitting ------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
 from collections.abc import Iterator
@@ -19,9 +20,9 @@ from actors.records.building import build_batch
 from actors.settings.secret import Secret
 from actors.wire import messages as m
 from spark_bridge import worker
-from spark_bridge.groups import _ReadOffsets
+from spark_bridge.groups import ReadOffsets
 from spark_bridge.source import RangeTask, Reading
-from spark_bridge.write import ColumnError, _WriteRows
+from spark_bridge.write import ColumnError, WriteRows
 from tests.support.client_broker import SILENCE
 from tests.support.offset_rows import value_bytes
 
@@ -29,10 +30,10 @@ T = 1_700_000_000_000
 
 
 @pytest.fixture(autouse=True)
-def as_a_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(worker, "_settled", {worker.os.getpid()})  # this process collects its garbage as ever
+def as_a_worker() -> Iterator[None]:
     yield
-    worker._close_all()
+    worker.close_readers()
+    gc.unfreeze()  # this process collects its garbage as ever
 
 
 def numbers(*values: int) -> Iterator[pa.RecordBatch]:
@@ -91,7 +92,7 @@ def test_two_users_never_share_a_reader(monkeypatch):
     assert second is not first
     assert second.arguments["ssl"]["key_password"].reveal() == "Swordfish"
     assert (first.closed, second.closed, len(made)) == (True, False, 2)
-    assert "wordfish" not in repr(worker._kept[0].key)
+    assert "wordfish" not in repr(worker.kept_keys()[0])
 
 
 def test_a_reader_that_failed_is_not_used_again(kafka):
@@ -99,7 +100,7 @@ def test_a_reader_that_failed_is_not_used_again(kafka):
     task = RangeTask([OffsetRange("t", 0, 0, 5)], Reading(kafka.bootstrap_servers, poll_timeout_ms=2_000))
     with pytest.raises(DataLossError):
         run(task, *numbers(0))
-    assert worker._kept == []
+    assert worker.kept_keys() == []
 
 
 def rows(count: int, **columns: Any) -> pa.RecordBatch:
@@ -110,7 +111,7 @@ def test_written_rows_are_counted_by_partition(kafka):
     kafka.topic("u", 1)
     topics = pa.array(["t", "u", "t", "t"])
     partitions = pa.array([0, 0, 1, 1], pa.int32())
-    task = _WriteRows(None, {"bootstrap_servers": kafka.bootstrap_servers})
+    task = WriteRows(None, {"bootstrap_servers": kafka.bootstrap_servers})
     found = run(task, rows(4, topic=topics, partition=partitions), rows(0), rows(4, topic=topics, partition=partitions))
     assert {(row["topic"], row["partition"]): row["records"] for row in found} == {
         ("t", 0): 2,
@@ -121,12 +122,12 @@ def test_written_rows_are_counted_by_partition(kafka):
 
 
 def test_no_rows_need_no_broker():
-    assert run(_WriteRows("t", {"bootstrap_servers": "127.0.0.1:1"}), rows(0)) == []
+    assert run(WriteRows("t", {"bootstrap_servers": "127.0.0.1:1"}), rows(0)) == []
 
 
 def test_the_first_error_is_the_tasks_even_with_batches_under_way(kafka):
     kafka.script(m.ProduceRequest, *[SILENCE] * 5)
-    task = _WriteRows(None, {"bootstrap_servers": kafka.bootstrap_servers})
+    task = WriteRows(None, {"bootstrap_servers": kafka.bootstrap_servers})
     with pytest.raises(ColumnError, match="null topic"):
         run(task, rows(3, topic=pa.array(["t"] * 3)), rows(1, topic=pa.array([None], pa.string())))
 
@@ -135,7 +136,7 @@ def test_rows_that_are_not_delivered_fail_the_task(kafka):
     kafka.script(m.ProduceRequest, *[SILENCE] * 50)
     settings = {"bootstrap_servers": kafka.bootstrap_servers, "delivery_timeout_ms": 300, "request_timeout_ms": 200}
     with pytest.raises(KafkaError):
-        run(_WriteRows("t", settings), rows(3))
+        run(WriteRows("t", settings), rows(3))
 
 
 def test_the_history_holds_offsets_and_tombstones_and_nothing_else(kafka):
@@ -155,7 +156,7 @@ def test_the_history_holds_offsets_and_tombstones_and_nothing_else(kafka):
         TopicPartition("__consumer_offsets", 0), build_batch([(key, value, None, T) for key, value in records])
     )
     ranges = [OffsetRange("__consumer_offsets", 0, 0, len(records))]
-    found = run(_ReadOffsets(ranges, Reading(kafka.bootstrap_servers), frozenset({"g"})), *numbers(0))
+    found = run(ReadOffsets(ranges, Reading(kafka.bootstrap_servers), frozenset({"g"})), *numbers(0))
     told = [
         (r["topic"], r["partition"], r["offset"], r["leader_epoch"], r["metadata"], r["tombstone"], r["log_offset"])
         for r in found
@@ -167,6 +168,6 @@ def test_the_history_holds_offsets_and_tombstones_and_nothing_else(kafka):
     ]
     assert [round(r["timestamp"].timestamp() * 1000) - T for r in found] == [1, 2, 0]
     assert found[1]["expire_timestamp"].timestamp() * 1000 == pytest.approx(T + 99)
-    everyone = run(_ReadOffsets(ranges, Reading(kafka.bootstrap_servers), None), *numbers(0))
+    everyone = run(ReadOffsets(ranges, Reading(kafka.bootstrap_servers), None), *numbers(0))
     assert [row["group"] for row in everyone] == ["g", "other", "g", "g"]
-    assert run(_ReadOffsets(ranges, Reading(kafka.bootstrap_servers), frozenset()), *numbers(0)) == []
+    assert run(ReadOffsets(ranges, Reading(kafka.bootstrap_servers), frozenset()), *numbers(0)) == []

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from actors import __version__
+from actors.controller import settings_in_force
+from actors.controller.from_files import records_of_files
 from actors.controller.metadata.commits import NotControllerError
 from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.frames import Format, decode, encode, frames
 from actors.controller.metadata.log import LAYOUTS, MetadataLog
 from actors.controller.metadata.standalone import StandaloneLog
+from actors.controller.pool_seals import POOLS_KEY
+from actors.controller.settings_in_force import Changed
 from actors.log.files import Buffer, FileWriter
-from placement.metadata import ClusterMetadata
+from actors.runtime.private import write_private
+from placement.metadata import ClusterMetadata, ClusterSettings
 from placement.records import (
     METADATA_LEVELS,
     METADATA_VERSION,
     QUORUM,
+    SHARED,
     ControllerEpochRecord,
     FeatureLevelRecord,
     ProducerIdsRecord,
+    Record,
 )
 from tests.support.controller_world import controller, create
-from tests.support.runtime_helpers import FakeBroker
+from tests.support.runtime_helpers import FakeBroker, until
 
 OLDER = Path(__file__).with_name("metadata_logs") / "format-1-snapshot.log"
 RAISE = FeatureLevelRecord(METADATA_VERSION, QUORUM)
@@ -344,3 +353,42 @@ async def test_a_controller_serves_on_while_its_log_becomes_a_voters(tmp_path: P
     async with controller(tmp_path, log=again) as c:
         assert "t" in c.metadata.topics
         assert c.server.epoch == c.metadata.controller_epoch == epoch + 1
+
+
+# --- what the controller has in files beside it ---
+
+
+@pytest.mark.conformance("N-C-07")
+async def test_what_is_in_files_is_taken_into_the_log_once_the_level_is_raised_and_once_only(tmp_path: Path) -> None:
+    (tmp_path / "controller").mkdir()
+    write_private(tmp_path / POOLS_KEY, bytes(range(32)).hex())
+    settings_in_force.keep(tmp_path, Changed({"num.partitions": "3"}))
+    from_files = partial(records_of_files, tmp_path)
+    async with controller(tmp_path, lease_ms=1_000, from_files=from_files) as c:
+        await until(lambda: c.metadata.cluster_id != "")
+        assert (c.metadata.level, c.metadata.pools.key) == (LAYOUTS[-1], b"")
+        c.server.publisher.commit([FeatureLevelRecord(METADATA_VERSION, SHARED)])
+        await until(lambda: c.metadata.pools.key == bytes(range(32)), what="the key")
+        assert c.metadata.settings == ClusterSettings({"num.partitions": "3"})
+        version = c.metadata.version
+    async with controller(tmp_path, lease_ms=1_000, from_files=from_files) as c:
+        await asyncio.sleep(0.5)
+        assert c.metadata.version == version + 1, "it has begun, and has nothing to add"
+
+
+@pytest.mark.conformance("N-C-07")
+async def test_a_disk_that_refuses_it_keeps_nobody_from_leading_and_is_tried_again(tmp_path: Path) -> None:
+    write_private(tmp_path / POOLS_KEY, bytes(range(32)).hex())
+    disk = Disk()
+    log = StandaloneLog(tmp_path / "metadata.log", disk)
+    refused = []
+
+    def from_files(metadata: ClusterMetadata) -> list[Record]:
+        if not refused:
+            refused.append(True)
+            disk.begin(1, FULL)
+        return records_of_files(tmp_path, metadata)
+
+    async with controller(tmp_path, lease_ms=1_000, log=log, from_files=from_files) as c:
+        assert c.metadata.pools.key == b""
+        await until(lambda: c.metadata.pools.key == bytes(range(32)), what="the key")

@@ -6,6 +6,7 @@ Each shows the time as it is, or is an error that says which record has it. Spar
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,10 +26,9 @@ from actors.console.kafka import KafkaSource
 from actors.console.pages import records as records_page
 from actors.console.pages.page import Asked
 from actors.coordinator.groups.offset_records import OffsetAndMetadata, offset_key
-from actors.members.ray_datasource import _as_read_kafka
+from actors.members.ranges.ray_datasource import as_read_kafka
 from actors.runtime.environment import REAL
-from spark_bridge import worker
-from spark_bridge.groups import _decoded
+from spark_bridge.groups import offset_rows
 from spark_bridge.source import RangeTask, Reading
 from tests.support.offset_rows import value_bytes
 from tests.support.one_broker import world
@@ -56,7 +56,7 @@ async def served(path: Path, times: list[int]) -> AsyncIterator[str]:
                 producer.send("t", b"v", timestamp_ms=at).get(60)
 
     async with world(path) as broker:
-        servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+        servers = f"127.0.0.1:{broker.server.socket_server.ports['PLAINTEXT']}"
         await asyncio.to_thread(fill, servers)
         yield servers
 
@@ -90,13 +90,12 @@ async def test_a_range_in_microseconds_names_the_record(tmp_path: Path, at: int)
 
 
 @pytest.mark.parametrize("at", FAR)
-async def test_a_task_of_spark_names_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    monkeypatch.setattr(worker, "_settled", {worker.os.getpid()})  # this process collects its garbage as ever
-
+async def test_a_task_of_spark_names_the_record(tmp_path: Path, at: int) -> None:
     def walk(servers: str) -> None:
         numbers = pa.RecordBatch.from_pydict({"id": pa.array([0], pa.int64())})
         with pytest.raises(TimestampRangeError, match=WHERE.format(at)):
             list(RangeTask([OffsetRange("t", 0, 0, 2)], Reading(servers, headers=True))(iter([numbers])))
+        gc.unfreeze()  # this process collects its garbage as ever
 
     await walked(tmp_path, [NOW, at], walk)
 
@@ -111,7 +110,7 @@ async def test_plain_numbers_have_every_time(tmp_path: Path) -> None:
 
     def walk(servers: str) -> list[list[int]]:
         with RangeReader(servers, headers=True, time_unit="ms") as reader:
-            tables = [_as_read_kafka(batch) for batch in reader.read([OffsetRange("t", 0, 0, len(times))])]
+            tables = [as_read_kafka(batch) for batch in reader.read([OffsetRange("t", 0, 0, len(times))])]
         records = polled(servers, lambda reader: reader.poll(60_000)[HERE])
         columns = polled(servers, lambda reader: reader.poll_arrow(60_000))
         return [
@@ -154,8 +153,8 @@ def test_a_commit_with_such_a_time_is_named_by_the_history(at: int) -> None:
     schema = pa.schema([*kinds.items(), ("key", pa.binary()), ("value", pa.binary())])
     batch = pa.RecordBatch.from_pylist([row(11, NOW), row(12, at)], schema=schema)
     with pytest.raises(TimestampRangeError, match=f"__consumer_offsets-4 at offset 12: the time {at} is no"):
-        _decoded(batch, None)
-    fine = _decoded(pa.RecordBatch.from_pylist([row(11, NOW)], schema=schema), None)
+        offset_rows(batch, None)
+    fine = offset_rows(pa.RecordBatch.from_pylist([row(11, NOW)], schema=schema), None)
     assert fine.column("timestamp").cast(pa.int64()).to_pylist() == [NOW * 1000]
 
 

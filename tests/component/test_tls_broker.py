@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
 from actors.broker.spec import StartError
 from actors.links.tls_transport import TlsTransport
 from actors.security.authority import CLIENTS, Authority
@@ -235,7 +235,7 @@ async def test_a_plain_request_gets_an_alert_and_one_line_in_the_log(
         assert len(lines) < 5
         assert connections(w) == []
         assert await served(await connect(w))
-        (told,) = w.server.front_door.load().tls
+        (told,) = w.server.socket_server.load().tls
         assert (told.listener, told.handshakes, told.failed, told.problem) == ("SECURE", 1, 5, None)
 
 
@@ -284,7 +284,7 @@ async def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path) -> N
         assert (await client.answer()).topics[0].error_code == 0
         client.reader._limit = 1  # type: ignore[attr-defined]  # it takes no more
         client.send(*[(messages.MetadataRequest(topics=None), 5)] * 500)
-        waiting = await until(lambda: [each for each in connections(w) if each._read_paused])
+        waiting = await until(lambda: [each for each in connections(w) if not each.is_read])
         assert waiting[0].transport is not None
         assert waiting[0].write_buffer_size > 0
         client.writer.close()

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import trustme
 
-from actors.broker import token_keys
-from actors.broker.token_keys import HttpsRead, KeySource, Pace
+from actors.broker.entrance.token_keys import SECONDS, HttpsRead, KeySource, Pace
 from actors.settings import BrokerConfig
 from actors.settings.sasl import EXPECTED_AUDIENCE, EXPECTED_ISSUER, JWKS_URL
 from tests.support.runtime_helpers import until
@@ -41,10 +40,13 @@ def ca_file(tmp_path: Path) -> str:
 
 
 @asynccontextmanager
-async def source(url: str, ca_file: str | None, pace: Pace = NEVER) -> AsyncIterator[KeySource]:
-    made = KeySource("L", url, lambda: HttpsRead(url, ca_file), pace, asyncio.get_running_loop())
+async def source(
+    url: str, ca_file: str | None, pace: Pace = NEVER, loop: Any = None, patience_s: float = SECONDS
+) -> AsyncIterator[KeySource]:
+    loop = loop or asyncio.get_running_loop()
+    made = KeySource("L", url, lambda: HttpsRead(url, ca_file, patience_s), pace, loop, patience_s)
     await made.open()
-    await made._read()  # the first reading, which is under way
+    await made.read()  # the first reading, which is under way
     try:
         yield made
     finally:
@@ -115,12 +117,9 @@ def silent() -> Iterator[str]:
 
 
 @pytest.mark.conformance("XB-29")
-async def test_who_does_not_answer_is_given_up(
-    ca_file: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(token_keys, "_SECONDS", 0.1)
+async def test_who_does_not_answer_is_given_up(ca_file: str, caplog: pytest.LogCaptureFixture) -> None:
     with silent() as url:
-        async with source(url, ca_file) as made:
+        async with source(url, ca_file, patience_s=0.1) as made:
             assert made.keys == {}
     assert "nobody can log in by OAUTHBEARER until then" in caplog.text
 
@@ -138,9 +137,9 @@ async def test_who_answers_drop_by_drop_is_given_up_and_its_thread_ends(
         finally:
             ended.set()
 
-    async with source(issuer.url, ca_file) as made:
+    # For each byte, too, of which one comes every 10 ms.
+    async with source(issuer.url, ca_file, patience_s=2.0) as made:
         monkeypatch.setattr(HttpsRead, "read", noted)
-        monkeypatch.setattr(token_keys, "_SECONDS", 0.5)  # for each byte, too, of which one comes every 10 ms
         issuer.trickles = True
         await made.look_for_unknown()
         await until(ended.is_set)
@@ -149,9 +148,9 @@ async def test_who_answers_drop_by_drop_is_given_up_and_its_thread_ends(
 
 @pytest.mark.conformance("XB-29")
 async def test_an_unknown_key_has_keys_read_once_a_minute_whoever_asks(issuer: Provider, ca_file: str) -> None:
-    async with source(issuer.url, ca_file) as made:
-        now = made._loop.time()
-        made._loop = _Put(made._loop, lambda: now)  # type: ignore[assignment]
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+    async with source(issuer.url, ca_file, loop=_Put(loop, lambda: now)) as made:
         await asyncio.gather(*(made.look_for_unknown() for _ in range(100)))
         await made.look_for_unknown()
         assert len(issuer.asked) == 2

@@ -13,8 +13,8 @@ from actors.client.consumer.ranges import RangeReader
 from actors.client.errors import CommitFailedError, DataLossError, TopicRecreatedError
 from actors.client.records import OffsetRange
 from actors.links.member_deaths import Committed, Note, Notes, Span
-from actors.members.deaths import Deaths
-from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.deaths import Deaths
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
 from actors.wire import messages as m
 from tests.support.consuming import T0, Recorder, consumer, poll_until, read
 from tests.support.recreating_broker import RecreatingBroker, recreating
@@ -266,7 +266,7 @@ def test_a_record_of_a_topic_made_anew_was_set_aside_for_what_was_noted_of_the_o
     notes = Notes(1, (noted(old),))
     spec = MemberSpec(("t",), "g", recreating.bootstrap_servers, options=options, notes=notes)
     loop = MemberLoop(spec, handle)
-    loop.told_by(lambda each: said.append(each) if isinstance(each, Committed) else None)
+    loop.report_to(lambda each: said.append(each) if isinstance(each, Committed) else None)
     loop.run()
     assert loop.report().error is None
     assert set(NEW).issubset(handled)

@@ -376,6 +376,6 @@ async def test_a_death_that_meets_a_bug_is_recorded_later_and_others_are_at_once
         brokers[1].hang_up()
         await until(lambda: not c.metadata.brokers[1].alive)
         log.wrong = lambda record: False
-        c.server._tick()
+        c.server.tick()
         assert not c.metadata.brokers[0].alive
         assert c.metadata.brokers[2].alive

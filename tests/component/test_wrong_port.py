@@ -14,7 +14,7 @@ import pytest
 
 from actors.client import Admin, Consumer, Producer, TopicPartition
 from actors.client.errors import KafkaError
-from actors.members.ray_data import read_group
+from actors.members.ranges.ray_data import read_group
 from actors.runtime.environment import REAL
 from spark_bridge.options import source_options
 from spark_bridge.read import planned

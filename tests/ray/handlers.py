@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.members.handling.context import Context
+from actors.members.pools.handling.context import Context
 
 
 class Recorder:

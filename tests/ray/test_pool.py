@@ -20,10 +20,10 @@ from actors.client import Admin, Producer
 from actors.cluster import Cluster
 from actors.links.group_status import GroupStatus
 from actors.links.views import GetGroupHistory, RebalanceView
-from actors.members import supervision
 from actors.members.autoscale import Autoscale
-from actors.members.crew import Crew
 from actors.members.pool import ConsumerPool, PoolError
+from actors.members.pools.members import PoolMembers
+from actors.members.pools.supervision import Patience
 from tests.ray.handlers import (
     Batched,
     Click,
@@ -253,12 +253,10 @@ def expelled(cluster: Cluster, group: str) -> list[str]:
     return [member for each in wait_until(known, what="all rebalances") or () for member in each.expelled]
 
 
-def test_a_member_that_ray_has_no_room_for_waits_and_goes_first(
-    servers: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervision, "_ROOM_SECONDS", 1.0)
+def test_a_member_that_ray_has_no_room_for_waits_and_goes_first(servers: str, name: str, tmp_path: Path) -> None:
     topic(servers, name, 2)
     settings: dict[str, Any] = {"handler_args": (str(tmp_path),), "ray_actor_options": {"num_cpus": 3}}
+    settings["patience"] = Patience(room_s=1.0)
     with ConsumerPool(name, name, Recorder, 2, bootstrap_servers=servers, **settings) as pool:
         assert pool.wait(lambda: len(owned(pool)) == 2 and any(member.error for member in pool.status()), 150)
         here, waiting = sorted(pool.status(), key=lambda member: member.state)
@@ -299,7 +297,7 @@ def test_a_pool_made_again_under_its_prefix_takes_its_partitions_over_at_once(
         )
 
     with monkeypatch.context() as patch:
-        patch.setattr(Crew, "remove_members", lambda *_: None)  # a killed program tells nobody
+        patch.setattr(PoolMembers, "remove_members", lambda *_: None)  # a killed program tells nobody
         with pool() as first:
             assert first.wait(lambda: all_owned_once(first, name, 2) and first.handled() >= 100, 60), first.status()
     assert members_of(servers, name) == 2, "their sessions have not ended"

@@ -18,9 +18,9 @@ from actors.client import Admin, Consumer, Producer, TopicPartition
 from actors.client.errors import ConfigurationError, UnknownTopicOrPartitionError
 from actors.client.records import OffsetRange
 from actors.cluster import Cluster
-from actors.members import ray_datasource
-from actors.members.ray_data import GroupRead, read_group
-from actors.members.ray_datasource import SCHEMA, read_range
+from actors.members.ranges import ray_datasource
+from actors.members.ranges.ray_data import GroupRead, read_group
+from actors.members.ranges.ray_datasource import SCHEMA, read_range
 from tests.ray.support import await_topic, consumer, produce, topic, wait_until
 
 PARTITIONS = 3
@@ -170,7 +170,7 @@ def test_settings_reach_the_tasks_that_read(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(ray_datasource.ray, "get", lambda reference: None)
     options = {"isolation_level": "read_committed", "group_instance_id": "mine", "session_timeout_ms": 6000}
     read = read_group("t", "g", bootstrap_servers="127.0.0.1:1", **options)
-    assert list(read_range(OffsetRange("t", 0, 0, 1), read._plan.reading, MagicMock(), 0)) == []
+    assert list(read_range(OffsetRange("t", 0, 0, 1), read.plan.reading, MagicMock(), 0)) == []
     assert given["isolation_level"] == "read_committed"
     assert "group_instance_id" not in given
 

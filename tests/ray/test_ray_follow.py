@@ -20,8 +20,8 @@ from ray.data import Dataset
 from actors.client import Admin
 from actors.client.errors import TopicRecreatedError
 from actors.cluster import Cluster
-from actors.members.ray_data import read_group
-from actors.members.ray_follow import BatchNotReadError, GroupFollow
+from actors.members.ranges.ray_data import read_group
+from actors.members.ranges.ray_follow import BatchNotReadError, GroupFollow
 from tests.ray.support import ROOT, committed, consumer, produce, topic, wait_until
 
 PARTITIONS = 3
@@ -168,7 +168,7 @@ import sys
 
 import ray
 
-from actors.members.ray_data import read_group
+from actors.members.ranges.ray_data import read_group
 
 address, servers, name = sys.argv[1:]
 ray.init(address=address, logging_level="ERROR", log_to_driver=False)

@@ -27,7 +27,7 @@ class Agreement:
     def hooks(self) -> list[Change]:
         return [
             (DecidedMetadata, "commit", self._watch_commit(DecidedMetadata.commit)),
-            (ActiveController, "_confirm", self._watch_confirm(ActiveController._confirm)),
+            (ActiveController, "confirm", self._watch_confirm(ActiveController.confirm)),
             (ActiveController, "begin", self._watch_begin(ActiveController.begin)),
         ]
 
@@ -36,7 +36,7 @@ class Agreement:
 
     def _watch_commit(self, product: Any) -> Any:
         def commit(states: DecidedMetadata, index: int) -> None:
-            for each, records in states._pending:
+            for each, records in states.pending:
                 if each.index <= index:
                     said = repr(records)
                     known = self._committed.setdefault(each.index, said)
@@ -53,15 +53,13 @@ class Agreement:
         for each in self.cluster.controllers:
             if each.log is None or each.log.states is not states:
                 continue
-            early = [
-                at for at, commit in each.log._waiting if commit.index <= version and at > each.log._voter.committed
-            ]
+            early = [at for at, commit in each.log.waiting if commit.index <= version and at > each.log.committed_index]
             if early:
                 text = f"version {version} counts as committed on {each.host}, and entry {early[0]} has not committed"
                 self.sim.fail("one-log", text)
 
     def _watch_confirm(self, product: Any) -> Any:
-        def _confirm(server: ActiveController, protocol: Any, sent: float) -> None:
+        def confirm(server: ActiveController, protocol: Any, sent: float) -> None:
             sends = protocol.send
 
             def send(message: Any) -> None:
@@ -75,7 +73,7 @@ class Agreement:
             finally:
                 del protocol.send
 
-        return _confirm
+        return confirm
 
     def _judge_confirmed(self, server: ActiveController) -> None:
         """A lease is extended: no other controller may have begun, or be able to extend one."""

@@ -26,8 +26,6 @@ from actors.broker.replication.leaders import Leaders
 from actors.broker.replication.manager import ReplicaManager
 from actors.controller.metadata.commits import Commit
 from actors.controller.metadata.file import LogFile
-from actors.controller.metadata.log import MetadataLog
-from actors.controller.metadata.voter_file import VoterFile
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.membership import Membership
 from actors.coordinator.classic.rebalance import Rebalancer
@@ -127,7 +125,7 @@ def no_truncation() -> Changes:
     def _matches(self: FollowerReplica, push: Any) -> bool:
         return bool(push.base_offset <= self.log.log_end_offset)
 
-    return [(FollowerReplica, "_matches", _matches), (FollowerReplica, "_parting", lambda self, push: None)]
+    return [(FollowerReplica, "_matches", _matches), (FollowerReplica, "parting_at", lambda self, push: None)]
 
 
 @bug
@@ -166,7 +164,7 @@ def watermark_ignores_proposed() -> Changes:
 @bug
 def removal_counts_at_once() -> Changes:
     """A member that is to leave the in-sync set is not waited for any more before the controller has recorded it."""
-    return [(LeaderReplica, "counted", property(lambda self: self._proposed or self.isr))]
+    return [(LeaderReplica, "counted", property(lambda self: self.proposed or self.isr))]
 
 
 @bug
@@ -263,10 +261,10 @@ def metadata_not_written() -> Changes:
     write = LogFile.append
 
     def append(self: LogFile, data: bytes) -> None:
-        if self._size < 2_000:
+        if self.path.stat().st_size < 2_000:
             write(self, data)
 
-    return [(LogFile, "append", append), *((log, "_shorten", lambda self: None) for log in (MetadataLog, VoterFile))]
+    return [(LogFile, "append", append), (LogFile, "replace", lambda self, data: None)]
 
 
 @bug
@@ -281,8 +279,8 @@ def told_before_committed() -> Changes:
 class _Impatient(Silence):
     """Judges by time alone."""
 
-    def _is_patient(self, *seen: Any) -> bool:
-        return False
+    def is_death(self, silent_s: float, limit_s: float, look_at: Any, **options: Any) -> bool:
+        return silent_s > limit_s
 
 
 @bug
@@ -306,8 +304,8 @@ def commit_answered_before_safe() -> Changes:
     appended = Writer.appended
 
     def at_once(self: Writer, batch_id: int, base_offset: int, next_offset: int, now: Any) -> None:
-        self._high_watermark = max(self._high_watermark, next_offset)
         appended(self, batch_id, base_offset, next_offset, now)
+        self.high_watermark(next_offset, now)
 
     return [(Writer, "appended", at_once)]
 
@@ -364,7 +362,7 @@ def generation_reused() -> Changes:
 
     def _resume(self: ClassicOperations, group: ClassicGroup, now: Any) -> None:
         resume(self, group, now)
-        self._rebalancer.prepare(group, "planted", "", now)
+        self.rebalancer.prepare(group, "planted", "", now)
         group.generation_id -= 1
 
     return [(ClassicOperations, "_resume", _resume)]

@@ -8,23 +8,24 @@ from __future__ import annotations
 import asyncio
 
 from actors.client.errors import KafkaError
+from actors.client.net.freshness import MetadataUser
 from actors.client.net.network import Network
 from actors.client.net.settings import NetworkSettings
 from actors.client.records import TopicPartition
 from actors.records.bounds import AT_ONCE
 from actors.records.building import build_batch
-from actors.records.reading import read_records
 from actors.wire.messages import FetchRequest, ProduceRequest
 from tests.sim.cluster import Cluster
 from tests.sim.engine import Machine, Process
 from tests.sim.environment import environment_of
 from tests.sim.history import History
+from tests.support.read_records import read_records
 
 TOPIC = "t"
 PARTITIONS = 3
 
 
-class Client:
+class Client(MetadataUser):
     """A process that uses the cluster. It may be killed and started again."""
 
     metadata_max_age_ms = 20_000
@@ -72,9 +73,9 @@ class Client:
             retry_backoff_max_ms=400,
         )
         environment = environment_of(process)
-        self.network = Network(settings, self.wanted, loop=process.loop, environment=environment)
+        self.network = Network(settings, loop=process.loop, environment=environment)
         self.prepare()
-        process.run(self.network._keep_metadata())
+        process.run(self.network.keep_metadata(self))
         await self.live()
 
     def wanted(self) -> frozenset[str] | None:

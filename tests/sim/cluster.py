@@ -104,6 +104,8 @@ class SimBroker:
                 self.cluster.guests,
             )
             process.on_kill.append(server.context.data_dir.abandon)
+            self.cluster.opened[process] = server
+            process.on_kill.append(lambda: self.cluster.opened.pop(process, None))
             await server.start()
         except Exception as error:
             self.cluster.sim.say(f"{process.name} cannot start: {error!r}")
@@ -129,7 +131,7 @@ class SimBroker:
 
     def _start_failed(self) -> None:
         if self.cluster.controller is not None and not self.running:
-            self.cluster.controller.start_failed(self.id)
+            self.cluster.controller.start_failed(self.id, "it was killed")
 
     def kill(self) -> None:
         """SIGKILL of the broker; its shards notice."""
@@ -262,6 +264,8 @@ class Cluster:
         )
         """Those that keep a log together; empty if there is one alone."""
         self.voters = tuple(each.id for each in self.controllers)
+        self.opened: dict[Process, BrokerServer] = {}
+        """The broker that each process has opened, whether it serves already or not."""
         self.brokers = [SimBroker(self, broker) for broker in range(brokers)]
         """All there ever were, by their ids."""
         self.founded = False
@@ -416,7 +420,7 @@ class Cluster:
         if broker.lost and (directory := self.truth.directories.get(broker.id)) is not None and directory.awaited:
             broker.take_another_node()
         if broker.lost and self.controller is not None and self.controller_process is not None:
-            self.sim.at(self.sim.now, self.controller_process, self.controller.start_failed, broker.id)
+            self.sim.at(self.sim.now, self.controller_process, self.controller.start_failed, broker.id, "it was killed")
         broker.start()
 
     def move_broker(self, broker_id: int) -> None: ...

@@ -76,6 +76,8 @@ class SimController:
             seed=cluster.address_of,
             wanted=cluster.voters,
             registered=lambda controller: node.registered(controller),
+            gone=lambda controller: node.gone(controller),
+            learn=lambda marks: node.learn(marks),
         )
         log = QuorumLog(
             *(file, self.id, Tuning(cluster.sim.random.random), environment.clock.monotonic, voting.send),
@@ -87,7 +89,9 @@ class SimController:
         def serve() -> ActiveController:
             cluster.sim.say(f"{process.name} leads in epoch {log.next_epoch}")
             server = ActiveController(
-                log, in_force, cluster, process.loop, environment, faults=cluster.bug_of_the_controller
+                *(log, in_force, cluster, process.loop, environment),
+                faults=cluster.bug_of_the_controller,
+                others=voting,
             )
             cluster.begins(server)
             return server

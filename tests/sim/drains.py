@@ -70,10 +70,12 @@ class Drains:
 
     def _watch_changes(self, product: Any) -> Any:
         def drained(changes: BrokerChanges, present: Collection[int]) -> Any:
-            before = changes._log.decided.version
+            server = self.cluster.controller
+            assert server is not None
+            before = server.decided.version
             made = product(changes, present)
             self._refused = made is None  # the disk takes nothing
-            self.led_elsewhere += changes._log.decided.version > before
+            self.led_elsewhere += server.decided.version > before
             return made
 
         return drained
@@ -82,8 +84,9 @@ class Drains:
         def told(draining: Draining, nodes: Mapping[str, int]) -> None:
             self._refused = False
             product(draining, nodes)
-            if nodes and not self._refused:
-                self._judge(draining._log.decided, nodes, draining._present())
+            server = self.cluster.controller
+            if nodes and not self._refused and server is not None:
+                self._judge(server.decided, nodes, server.brokers.keys())
 
         return told
 

@@ -66,25 +66,25 @@ class Machine:
 class Handle:
     """A callback due in a process. It stands in for asyncio's Handle and TimerHandle."""
 
-    __slots__ = ("_args", "_callback", "_due", "_process")
+    __slots__ = ("args", "callback", "due", "process")
 
     def __init__(
         self, process: Process, callback: Callable[..., Any] | None, args: tuple[Any, ...], due: float
     ) -> None:
-        self._process = process
-        self._callback = callback
-        self._args = args
-        self._due = due
+        self.process = process
+        self.callback = callback
+        self.args = args
+        self.due = due
 
     def cancel(self) -> None:
-        self._callback = None
-        self._args = ()
+        self.callback = None
+        self.args = ()
 
     def cancelled(self) -> bool:
-        return self._callback is None
+        return self.callback is None
 
     def when(self) -> float:
-        return self._due
+        return self.due
 
 
 class Process:
@@ -248,14 +248,14 @@ class Simulation:
             if not timers or timers[0][0] > end_us:
                 break
             when, _, handle = heappop(timers)
-            if handle._callback is not None:
+            if handle.callback is not None:
                 self.now = max(when, self.now)
                 self._step(handle)
         self.now = max(end_us, self.now)
         return done() if done is not None else False
 
     def _step(self, handle: Handle) -> None:
-        callback, process = handle._callback, handle._process
+        callback, process = handle.callback, handle.process
         if callback is None or not process.alive:
             return
         if process.stopped or process.starved:
@@ -266,7 +266,7 @@ class Simulation:
             self.process = process
             events._set_running_loop(process.loop)
         try:
-            callback(*handle._args)
+            callback(*handle.args)
         except ViolationError:
             raise
         except Exception as error:
@@ -328,7 +328,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None) -> Handle:  # type: ignore[override]
         due = round(when * SECOND) - self._process.machine.monotonic_offset_us
         handle = self._sim.at(max(due, self._sim.now), self._process, callback, *args)
-        handle._due = when
+        handle.due = when
         return handle
 
     # -- futures and tasks

@@ -16,12 +16,13 @@ from actors.coordinator.consumer.records import CurrentAssignment
 from actors.coordinator.consumer.timing import Timing
 from actors.coordinator.consumer.type import ConsumerOperations
 from actors.coordinator.consumer.values import Current, MemberState
+from actors.coordinator.group_types import GroupShard
 from actors.coordinator.groups.durable import GroupChange
+from actors.coordinator.shard import Shard
 from actors.coordinator.turn import Now
-from actors.coordinator_kinds.groups import service
-from actors.coordinator_kinds.groups.service import GroupService
 from actors.wire.api_keys import ApiKey
 from tests.sim.engine import MS, Simulation
+from tests.sim.parked import is_of_a_client
 
 _SLACK_MS = 20
 _SIGNS_OF_LIFE = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
@@ -43,8 +44,8 @@ class Expulsions:
     def hooks(self) -> list[tuple[Any, str, Any]]:
         """The functions of the product that are exchanged for the length of the run."""
         return [
-            (service._Asked, "__init__", self._watch_requests(service._Asked.__init__)),
-            (GroupService, "_answer", self._watch_answers(GroupService._answer)),
+            (Shard, "handle", self._watch_requests(Shard.handle)),
+            (Shard, "take_replies", self._watch_replies(Shard.take_replies)),
             (ConsumerOperations, "resume", self._watch_resume(ConsumerOperations.resume)),
             (Timing, "committed", self._watch_orders(Timing.committed)),
             (Timing, "watch", self._watch_loaded(Timing.watch)),
@@ -60,21 +61,28 @@ class Expulsions:
     # -- sessions
 
     def _watch_requests(self, product: Any) -> Any:
-        def made(asked: Any, *fields: Any) -> None:
-            self._asked[id(asked)] = self.sim.now
-            product(asked, *fields)
+        def handle(shard: GroupShard, token: Any, request: Any, now: Now) -> None:
+            self._asked[id(token)] = self.sim.now
+            product(shard, token, request, now)
 
-        return made
+        return handle
 
-    def _watch_answers(self, product: Any) -> Any:
-        def _answer(groups: GroupService, asked: Any, response: Any, now: Now) -> None:
-            asked_us, leaves = self._asked.pop(id(asked), 0), getattr(asked.message, "member_epoch", 0) < 0
-            if asked.header.api_key in _SIGNS_OF_LIFE and not leaves and not response.error_code:
-                key = self._key(asked.message.group_id, asked.message.member_id)
-                self.heard[key] = max(asked_us, self.heard.get(key, 0))
-            product(groups, asked, response, now)
+    def _watch_replies(self, product: Any) -> Any:
+        def take_replies(shard: GroupShard) -> Any:
+            replies = product(shard)
+            for asked, response in replies:
+                asked_us = self._asked.pop(id(asked), 0)
+                if is_of_a_client(asked):
+                    self._note_answer(asked, response, asked_us)
+            return replies
 
-        return _answer
+        return take_replies
+
+    def _note_answer(self, asked: Any, response: Any, asked_us: int) -> None:
+        leaves = getattr(asked.message, "member_epoch", 0) < 0
+        if asked.header.api_key in _SIGNS_OF_LIFE and not leaves and not response.error_code:
+            key = self._key(asked.message.group_id, asked.message.member_id)
+            self.heard[key] = max(asked_us, self.heard.get(key, 0))
 
     def _watch_resume(self, product: Any) -> Any:
         def resume(operations: ConsumerOperations, group_id: str, persisted: Any, now: Now) -> None:
@@ -87,7 +95,7 @@ class Expulsions:
     def _watch_sessions(self, product: Any) -> Any:
         def steps(operation: EndOfSession, draft: Draft) -> Generator[None, None, Any]:
             member = draft.state.metadata.get(operation.member_id)
-            if member is not None and operation._is_over():
+            if member is not None and operation.is_over():
                 session_ms = draft.settings.session_timeout_ms
                 if member.classic is not None:
                     session_ms = member.classic.session_timeout_ms

@@ -74,7 +74,7 @@ class Faults:
         if world.scenario.drains_nodes:
             self._kinds += [world.drains.node_is_drained] * 12
         if world.cluster.controllers:
-            self._kinds += [self.controllers_part] * 3
+            self._kinds += [self.controllers_part] * 3 + world.changes_of_voters.kinds()
         if world.scenario.changes_topics:
             topics = Topics(world)
             self._kinds += [topics.topic_grows, topics.topic_comes_or_goes] * 2
@@ -214,7 +214,7 @@ class Faults:
 
     @staticmethod
     def _move(server: ActiveController, move: Reassignment) -> None:
-        _, records = server._decide(AlterReassignments((move,), allow_factor_change=True))
+        _, records = server.decide(AlterReassignments((move,), allow_factor_change=True))
         server.publisher.commit(records)
 
     # -- members

@@ -131,7 +131,7 @@ class Counting:
     def _watch_elections(self, product: Any) -> Any:
         def commit(publisher: Publisher, records: Sequence[Record], **options: Any) -> Any:
             made = product(publisher, records, **options)
-            metadata = publisher._log.decided
+            metadata = publisher.decided
             for pair in metadata.pairs:
                 data = metadata.partition(metadata.names[pair.topic_id], pair.index)
                 state = metadata.partition(pair.state_topic, pair.state_index)
@@ -151,7 +151,7 @@ class Counting:
 
     def _seats(self, broker: SimBroker) -> Iterator[tuple[int, Seat]]:
         if broker.server is not None:
-            for (_, _, index), (_, seat) in broker.server.guests._seats.items():
+            for (_, _, index), seat in broker.server.guests.seats():
                 yield index, seat
 
     def _judge_seat(self, broker: SimBroker, index: int, seat: Seat) -> None:
@@ -161,12 +161,12 @@ class Counting:
         info, log = context.metadata.partition(state.topic, state.index), broker.log(state.topic, state.index)
         if seat.state is not SeatState.ACTIVE or info is None or log is None or info.leader_epoch != state.leader_epoch:
             return
-        leader = broker.server.replicas._leaders.replicas.get((state.topic, state.index))
+        leader = broker.server.replicas.leading(state.topic, state.index)
         if len(info.replicas) == 1 or (leader is not None and leader.leader_epoch == state.leader_epoch):
             self._judge_counter(seat, log, f"broker {broker.id}'s counter beside {TOPIC}-{index}")
 
     def _judge_counter(self, seat: Seat, log: PartitionLog, name: str) -> None:
-        counter = seat._guest
+        counter = seat.guest
         assert isinstance(counter, Counter)
         replayed = self._increments(log, log.high_watermark)
         if list(counter.ids.items()) != [(each.id, each.count) for each in replayed]:

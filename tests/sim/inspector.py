@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from actors.broker.coordinators.host import Coordinators
 from actors.broker.coordinators.hub import ShardHub
@@ -160,9 +161,18 @@ class Inspector:
         if leader < 0:
             return None
         for shard in self.cluster.brokers[leader].shards.values():
-            if shard is not None and shard._partition == index and shard._shard is not None:
-                return shard._shard
+            if shard is not None and shard.partition == index and shard.shard is not None:
+                return shard.shard
         return None
+
+    def groups_here(self) -> dict[str, Any]:
+        """The groups of the shard that the process at hand hosts."""
+        process = self.sim.process
+        assert process is not None
+        (hosted,) = [broker.shards[process] for broker in self.cluster.brokers if process in broker.shards]
+        shard: Any = hosted.shard if hosted is not None else None
+        groups: dict[str, Any] = shard.coordinator.runtime.groups
+        return groups
 
     def keep_watching(self) -> None:
         """Look at the shards every now and then from now on."""
@@ -176,14 +186,14 @@ class Inspector:
                 self.judge_links(broker.server.coordinators)
                 self._judge_sleepers(broker, broker.server.coordinators[GROUPS])
             for process, shard in list(broker.shards.items()):
-                log = broker.log(OFFSETS_TOPIC, shard._partition) if shard is not None else None
+                log = broker.log(OFFSETS_TOPIC, shard.partition) if shard is not None else None
                 # The log of a stopped shard may be compacted beyond the shard's state: there is nothing to compare.
                 runs = process.alive and not process.stopped
-                if shard is not None and log is not None and shard._shard is not None and runs:
-                    self._judge_shard(shard._shard, log, f"{broker.host}'s shard {shard._partition}")
+                if shard is not None and log is not None and shard.shard is not None and runs:
+                    self._judge_shard(shard.shard, log, f"{broker.host}'s shard {shard.partition}")
 
     def _judge_shard(self, shard: GroupShard, log: PartitionLog, name: str) -> None:
-        watermark = shard._runtime.writer._high_watermark
+        watermark = shard.coordinator.runtime.writer.committed_to
         if shard.state is not ShardState.ACTIVE or not log.checkpoint.cleaned_to <= watermark <= log.log_end_offset:
             return
         self._judge_parked(shard, name)
@@ -217,14 +227,14 @@ class Inspector:
 
     def _judge_parked(self, shard: GroupShard, name: str) -> None:
         """Every join or sync that waits is known to somebody who will answer it."""
-        runtime = shard._runtime
-        writes = [write for batch in runtime.writer._batches() for write in batch.writes]
-        known = {id(write._parked.token) for write in writes if isinstance(write, ReplacementWrite)}
-        for group in shard.coordinator.runtime.groups.values():
+        runtime = shard.coordinator.runtime
+        writes = list(runtime.writer.pending_writes())
+        known = {id(write.parked.token) for write in writes if isinstance(write, ReplacementWrite)}
+        for group in runtime.groups.values():
             known.update(id(token) for token in parked_in(group))
         for write in writes:
             if isinstance(write, GroupWrite):
-                known.update(id(each.operation.token) for each in write._done)
+                known.update(id(each.operation.token) for each in write.done)
         for token, request in runtime.unanswered.items():
             if isinstance(request, JoinGroupRequest | SyncGroupRequest) and id(token) not in known:
                 self.sim.fail("answered-once", f"nobody will answer a {type(request).__name__} that {name} holds")

@@ -58,4 +58,5 @@ KNOWN = {
     "next-controller-gives-no-lease": 66,
     "committed-by-its-leader-alone": 0,
     "next-controller-forgets-what-it-had-not-heard-to-be-committed": 0,
+    "removed-controller-comes-back": 1,
 }

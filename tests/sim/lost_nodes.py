@@ -95,8 +95,11 @@ class LostNodes:
 
     def _watch_images(self, product: Any) -> Any:
         def apply(images: Images, metadata: ClusterMetadata) -> None:
-            context = images._context
-            self._judge_directory(context.broker_id, context.data_dir.directory_id, metadata, "is told of it")
+            process = self.sim.process
+            assert process is not None
+            if process in self.cluster.opened:
+                context = self.cluster.opened[process].context
+                self._judge_directory(context.broker_id, context.data_dir.directory_id, metadata, "is told of it")
             product(images, metadata)
 
         return apply
@@ -105,8 +108,9 @@ class LostNodes:
         def leads(manager: ReplicaManager, topic: str, index: int, partition: PartitionInfo) -> bool:
             does: bool = product(manager, topic, index, partition)
             if does:
-                context, process = manager._context, self.sim.process
+                process = self.sim.process
                 assert process is not None
+                context = self.cluster.opened[process].context
                 what = f"leads {topic}-{index}"
                 self._judge_directory(context.broker_id, context.data_dir.directory_id, self.cluster.truth, what)
                 heard_us = self.witness.heard_by_a_controller(process)
@@ -144,11 +148,11 @@ class LostNodes:
                 for record in records
                 if isinstance(record, BrokerDirectoryRecord) and record.directory.awaited
             ]
-            before = publisher._log.decided.copy() if replaced else None
+            before = publisher.decided.copy() if replaced else None
             made = product(publisher, records, **options)
             for broker_id in replaced:
                 assert before is not None
-                self._judge_replacement(before, publisher._log.decided, broker_id)
+                self._judge_replacement(before, publisher.decided, broker_id)
             return made
 
         return commit

@@ -83,10 +83,12 @@ class Member(Client):
         self.positions = {}
         self.member = self._classic() if self.speaks is Speaks.CLASSIC else self._of_the_consumer_protocol()
         self.driver = Driver(self.member, self.network, Changes(self.network.now_ms), lambda tp: b"")
-        self.network.on_metadata = self.driver.on_metadata
         if self.subscribes:
             self._subscribe()
         self.driver.pump()
+
+    def on_metadata(self) -> None:
+        self.driver.on_metadata()
 
     def _classic(self) -> ClassicMembership:
         config = MembershipConfig(

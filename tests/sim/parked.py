@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.coordinator.classic.group import ClassicGroup
-from actors.coordinator.consumer.executor import _Batch
+from actors.coordinator.consumer.executor import OperationBatch
 from actors.coordinator.consumer.group import ConsumerGroup
 from actors.coordinator.groups.group import Group
 from actors.coordinator.turn import Token
+from actors.coordinator_kinds.groups.service import Client
+
+
+def is_of_a_client(token: Token) -> bool:
+    """True if a request came from a client, and not from the shard's own process."""
+    return isinstance(getattr(token, "client", None), Client)
 
 
 def parked_in(group: Group) -> Iterator[Token]:
@@ -18,8 +24,8 @@ def parked_in(group: Group) -> Iterator[Token]:
     elif isinstance(group, ConsumerGroup):
         operations = list(group.waiting)
         batch = getattr(group.slice.action, "__self__", None)
-        if group.slice.due_ms is not None and isinstance(batch, _Batch):
-            operations += [batch._operation, *(each.operation for each in batch._done)]
+        if group.slice.due_ms is not None and isinstance(batch, OperationBatch):
+            operations += batch.operations
         yield from (each.token for each in operations if each.token is not None)
         if group.replaced is not None:
             yield from parked_in(group.replaced.group)

@@ -34,6 +34,6 @@ def id_used_again() -> Changes:
     """The next broker has the id after the highest there is, which a removed one may have had."""
 
     def next_id(self: ActiveController) -> int:
-        return max(self._starts.wanted | self.decided.brokers.keys(), default=-1) + 1
+        return max(self.starts.wanted | self.decided.brokers.keys(), default=-1) + 1
 
     return [(ActiveController, "next_id", next_id)]

@@ -103,10 +103,10 @@ class Removals:
 
     def _watch_commits(self, product: Any) -> Any:
         def commit(publisher: Publisher, records: Sequence[Record], **options: Any) -> Any:
-            before = publisher._log.decided.copy() if records else None
+            before = publisher.decided.copy() if records else None
             made = product(publisher, records, **options)
             if before is not None:
-                self._judge(before, publisher._log.decided, records)
+                self._judge(before, publisher.decided, records)
             return made
 
         return commit

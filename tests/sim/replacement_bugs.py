@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import actors.controller.active
+import actors.controller.broker_sessions
 import actors.controller.decisions.replacement
 import actors.controller.replacing
 from actors.broker.registration import Registration
@@ -43,8 +43,8 @@ def sole_copy_led_by_an_empty_disk() -> Changes:
 def old_directory_taken() -> Changes:
     """A process with the directory from before the replacement registers, and serves."""
     return [
-        (actors.controller.active, "directory_refused", lambda metadata, broker_id, told: None),
-        (Registration, "_is_replaced", lambda self, joined: False),
+        (actors.controller.broker_sessions, "directory_refused", lambda metadata, broker_id, told: None),
+        (Registration, "is_replaced", lambda self, joined: False),
     ]
 
 

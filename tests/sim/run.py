@@ -30,6 +30,7 @@ from tests.sim.removals import Removals
 from tests.sim.scenario import LODGER, Scenario, scenario_of, started_twice
 from tests.sim.starvation import Starvation
 from tests.sim.visitor import Visitor
+from tests.sim.voter_changes import ChangesOfVoters
 from tests.sim.witness import Witness
 from tests.support.counter_guest import COUNTER
 
@@ -92,6 +93,7 @@ class World:
         self.removals = Removals(self)
         self.drains = Drains(self)
         self.agreement = Agreement(self)
+        self.changes_of_voters = ChangesOfVoters(self)
         self.faults = Faults(self)
 
     def figures(self) -> dict[str, Any]:
@@ -103,7 +105,7 @@ class World:
         if self.scenario.drains_nodes:
             figures |= self.drains.figures()
         if self.cluster.controllers:
-            figures |= self.agreement.figures()
+            figures |= self.agreement.figures() | self.changes_of_voters.figures()
         return figures if self.counting is None else figures | self.counting.figures()
 
     def _members(self) -> list[Member]:
@@ -131,6 +133,8 @@ class World:
         self.faults.begin()
         sim.run_until(sim.now + self.scenario.faults_us)
         self.faults.heal()
+        if self.cluster.controllers:
+            self.changes_of_voters.heal()
         sim.say("-- healed")
         if self.visitor is not None:
             self.visitor.stays_away = True
@@ -218,7 +222,8 @@ def run(
             removed = world.removals.hooks if scenario.removes_brokers else list[Change]
             drained = world.drains.hooks if scenario.drains_nodes else list[Change]
             agreed = world.agreement.hooks if scenario.controllers > 1 else list[Change]
-            hooks = (world.witness.hooks, world.expulsions.hooks, counting, losses, removed, drained, agreed)
+            changed = world.changes_of_voters.hooks if scenario.controllers > 1 else list[Change]
+            hooks = (world.witness.hooks, world.expulsions.hooks, counting, losses, removed, drained, agreed, changed)
             for changes in (lambda: bug or [], *hooks):
                 exchanged.enter_context(_exchanged(changes()))
             try:

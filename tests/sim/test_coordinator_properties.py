@@ -255,7 +255,7 @@ class ShardMachine(RuleBasedStateMachine):
         open_tokens = {token for token in self.asked if token not in driver.answers}
         assert open_tokens <= self.dropped, "answers are owed"
         assert not (self.dropped & set(driver.answers)), "a client that had gone was answered"
-        assert driver.shard._runtime.unanswered == {}
+        assert driver.shard.coordinator.runtime.unanswered == {}
 
 
 class TwoTypesMachine(ShardMachine):

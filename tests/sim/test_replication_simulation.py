@@ -63,7 +63,7 @@ def the_watermark_is_the_leaders_own_end(patch: pytest.MonkeyPatch) -> None:
 
 def the_watermark_waits_for_one_follower_only(patch: pytest.MonkeyPatch) -> None:
     def advance(self: LeaderReplica) -> bool:
-        acked = [follower.acked for follower in self._followers.values()]
+        acked = [self.acknowledged(follower)[1] for follower in self.followers]
         return self.log.advance_high_watermark(max(acked, default=0))
 
     patch.setattr(LeaderReplica, "advance", advance)
@@ -84,12 +84,12 @@ def followers_do_not_compare_epochs(patch: pytest.MonkeyPatch) -> None:
 
 
 def followers_keep_what_differs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FollowerReplica, "_parting", lambda self, push: None)
+    patch.setattr(FollowerReplica, "parting_at", lambda self, push: None)
 
 
 def a_removal_counts_before_it_is_recorded(patch: pytest.MonkeyPatch) -> None:
     def counted(self: LeaderReplica) -> frozenset[int]:
-        return self.isr & self._proposed if self._proposed is not None else self.isr
+        return self.isr & self.proposed if self.proposed is not None else self.isr
 
     patch.setattr(LeaderReplica, "counted", property(counted))
 
@@ -133,7 +133,7 @@ def produce_does_not_wait_for_the_watermark(patch: pytest.MonkeyPatch) -> None:
 
     def produce(self: SimBroker, value: bytes) -> None:
         original(self, value)
-        for waiting in self._waiting:
+        for waiting in self.waiting:
             self.world.acknowledged.update(dict.fromkeys(range(waiting.base, waiting.next_offset), waiting.value))
 
     patch.setattr(SimBroker, "produce", produce)

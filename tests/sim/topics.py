@@ -53,5 +53,5 @@ class Topics:
 
     @staticmethod
     def _decide(server: ActiveController, operation: Operation[Result]) -> None:
-        _, records = server._decide(operation)
+        _, records = server.decide(operation)
         server.publisher.commit(records)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from actors.log.partition_log import PartitionLog
 from actors.records.batch import split_batches
-from actors.records.reading import iter_key_values, read_records
+from actors.records.reading import iter_key_values
 from placement.metadata import OFFSETS_TOPIC
 from tests.sim.engine import Simulation
 from tests.sim.group_truth import CommittedGroups
+from tests.support.read_records import read_records
 
 _READ_BYTES = 1 << 20
 

@@ -9,6 +9,7 @@ from actors.controller.active import ActiveController
 from actors.controller.metadata.commits import Commit
 from actors.controller.metadata.quorum_log import QuorumLog
 from actors.links.control import Confirmed
+from placement.metadata import ClusterMetadata
 from placement.records import Record
 
 Changes = list[tuple[Any, str, Any]]
@@ -25,10 +26,10 @@ def bug(make: Callable[[], Changes]) -> Callable[[], Changes]:
 def lease_of_a_former_controller() -> Changes:
     """A controller extends leases when another one may have been elected."""
 
-    def _confirm(server: ActiveController, protocol: Any, sent: float) -> None:
+    def confirm(server: ActiveController, protocol: Any, sent: float) -> None:
         protocol.send(Confirmed(sent))
 
-    return [(ActiveController, "_confirm", _confirm)]
+    return [(ActiveController, "confirm", confirm)]
 
 
 @bug
@@ -38,7 +39,7 @@ def next_controller_gives_no_lease() -> Changes:
 
     def begin(server: ActiveController, address: tuple[str, int]) -> None:
         product(server, address)
-        server._started -= server._lease
+        server.liveness.began -= server.liveness.lease_s
 
     return [(ActiveController, "begin", begin)]
 
@@ -68,3 +69,9 @@ def next_controller_forgets_what_it_had_not_heard_to_be_committed() -> Changes:
         product(log, entries)
 
     return [(QuorumLog, "_decide", _decide)]
+
+
+@bug
+def removed_controller_comes_back() -> Changes:
+    """Nobody remembers that a controller was removed: as one of those that are wanted it gets a vote again."""
+    return [(ClusterMetadata, "_set_barred", lambda metadata, directory, barred: None)]

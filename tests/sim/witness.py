@@ -12,18 +12,18 @@ progress            long after the last fault every partition has its leader and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from actors.broker.coordinators.host import Coordinators
+from actors.broker.connections.slots import Slot
 from actors.broker.coordinators.hub import ShardHub
 from actors.broker.coordinators.link import ShardLink
-from actors.broker.coordinators.parking import Place
+from actors.broker.coordinators.sleeping import Sleeper, Sleeping
 from actors.broker.images import Images
 from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
-from actors.broker.slots import Slot
-from actors.client.net.connection import Connection
+from actors.client.net.exchange import Exchange
 from actors.controller.active import ActiveController
 from actors.controller.metadata.publisher import Publisher
 from actors.coordinator.classic.group import ClassicGroup
@@ -31,14 +31,14 @@ from actors.coordinator.classic.member import Member
 from actors.coordinator.classic.rebalance import Rebalancer
 from actors.coordinator.classic.records import GroupMetadata
 from actors.coordinator.classic.type import ClassicOperations
+from actors.coordinator.group_types import GroupShard
 from actors.coordinator.groups.expiry import ExpiryWrite
-from actors.coordinator.groups.messages import MaySleepResponse
+from actors.coordinator.shard import Shard
 from actors.coordinator.turn import Now
-from actors.coordinator_kinds.groups.service import GroupService
 from actors.links.connection import Message
 from actors.links.control import Call, Heartbeat, Hello
 from actors.links.operations import AlterPartitions
-from actors.links.replication import Acks, Pong, Pushes
+from actors.links.replication import Pong
 from actors.log.partition_log import PartitionLog
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
 from actors.wire.api_keys import ApiKey
@@ -48,6 +48,7 @@ from tests.sim.cluster import Cluster, SimBroker
 from tests.sim.engine import MS, SECOND, Process, Simulation
 from tests.sim.history import History
 from tests.sim.inspector import Inspector
+from tests.sim.parked import is_of_a_client
 from tests.sim.scenario import LEASE_MS, Scenario
 
 _HEARTBEAT = ApiKey.HEARTBEAT
@@ -76,6 +77,7 @@ class Witness(Inspector):
         self._confirmed: dict[tuple[int, int], int] = {}
         self._answered: dict[int, Any] = {}
         self._torn: dict[int, int] = {}
+        self._meetings: Counter[FollowerLink] = Counter()
         self._pushes: list[tuple[Process, Callable[[], Any]]] = []
 
     # -- hooks
@@ -88,21 +90,22 @@ class Witness(Inspector):
             (LeaderReplica, "advance", self._watch_commit(LeaderReplica.advance)),
             (FollowerReplica, "on_push", self._watch_follower(FollowerReplica.on_push)),
             (PartitionLog, "truncate_to", self._watch_truncation(PartitionLog.truncate_to)),
-            (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
+            (Rebalancer, "watch", self._watch_sessions(Rebalancer.watch)),
             (ExpiryWrite, "committed", self._watch_expired(ExpiryWrite.committed)),
             (ClassicOperations, "resume", self._watch_resume(ClassicOperations.resume)),
-            (Coordinators, "_assign", self._watch_assign(Coordinators._assign)),
-            (ShardHub, "_sleeps", self._watch_sleeps(ShardHub._sleeps)),
-            (GroupService, "_answer", self._watch_answer(GroupService._answer)),
+            (ShardHub, "assign", self._watch_assign(ShardHub.assign)),
+            (Sleeping, "add", self._watch_sleeps(Sleeping.add)),
+            (Shard, "take_replies", self._watch_replies(Shard.take_replies)),
             (Slot, "finish", self._watch_slot(Slot.finish)),
-            (Connection, "_timed_out", self._watch_timeout(Connection._timed_out)),
+            (Exchange, "timed_out", self._watch_timeout(Exchange.timed_out)),
             (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
             (ReplicaManager, "ponged", self._watch_pongs(ReplicaManager.ponged)),
             (ActiveController, "heard", self._watch_controller(ActiveController.heard)),
             (Publisher, "commit", self._watch_moves(Publisher.commit)),
             (Images, "apply", self._watch_images(Images.apply)),
-            (FollowerListener, "_on_message", self._watch_pushes(FollowerListener._on_message)),
-            (FollowerLink, "_on_message", self._watch_acks(FollowerLink._on_message)),
+            (FollowerListener, "__init__", self._watch_pushes(FollowerListener.__init__)),
+            (ReplicaManager, "connected", self._watch_links(ReplicaManager.connected)),
+            (ReplicaManager, "acknowledged", self._watch_acks(ReplicaManager.acknowledged)),
         ]
 
     def _watch_watermark(self, product: Any) -> Any:
@@ -131,19 +134,20 @@ class Witness(Inspector):
         return on_push
 
     def _watch_assign(self, product: Any) -> Any:
-        def _assign(coordinators: Coordinators, link: ShardLink, place: Place) -> bool:
-            assigned: bool = product(coordinators, link, place)
-            self.judge_links(coordinators)
+        def assign(hub: ShardHub, link: ShardLink, partition: int) -> bool:
+            assigned: bool = product(hub, link, partition)
+            assert self.sim.process is not None
+            self.judge_links(self.cluster.opened[self.sim.process].coordinators)
             return assigned
 
-        return _assign
+        return assign
 
     def _watch_sleeps(self, product: Any) -> Any:
-        def _sleeps(hub: ShardHub, link: ShardLink, rest: MaySleepResponse) -> None:
+        def add(sleeping: Sleeping, partition: int, sleeper: Sleeper) -> None:
             self.history.sleeps += 1
-            product(hub, link, rest)
+            product(sleeping, partition, sleeper)
 
-        return _sleeps
+        return add
 
     def _watch_commit(self, product: Any) -> Any:
         def advance(leader: LeaderReplica) -> bool:
@@ -167,11 +171,9 @@ class Witness(Inspector):
             log = broker.log(topic, int(index))
             down = broker.server is None and truth is not None and broker.id in (*truth.isr, *truth.elr)
             held = log is not None and log.log_end_offset >= watermark
-            follower = leader._followers.get(broker.id)
-            told = follower is not None and follower.acked >= watermark
-            spoke = (
-                broker.server is not None and told and follower.broker_epoch != broker.server.registration.link.epoch
-            )
+            epoch, acked = leader.acknowledged(broker.id)
+            told = acked >= watermark
+            spoke = broker.server is not None and told and epoch != broker.server.registration.link.epoch
             holders += down or held or spoke
             if truth is not None and broker.id in truth.isr and broker.server is not None and not held:
                 end = log.log_end_offset if log is not None else 0
@@ -206,24 +208,33 @@ class Witness(Inspector):
 
         return append_admitted
 
-    def _watch_expiry(self, product: Any) -> Any:
-        def _session_expired(rebalancer: Rebalancer, group: ClassicGroup, member: Member, now: Any) -> None:
-            waits = member.parked_join or member.parked_sync
-            heard_us = self._heard.get(self._seen_by_shard(group.group_id, member.member_id))
-            if heard_us is not None and not member.is_new and not waits:
-                silent_us = self.sim.now - heard_us
-                if silent_us < member.session_timeout_ms * MS - _SLACK_US:
-                    text = f"{member.member_id} of {group.group_id}, heard of {silent_us // MS} ms ago"
-                    self.sim.fail("expelled", text)
-            product(rebalancer, group, member, now)
+    def _watch_sessions(self, product: Any) -> Any:
+        def watch(rebalancer: Rebalancer, group: ClassicGroup, member: Member) -> None:
+            product(rebalancer, group, member)
+            end = member.session.action
 
-        return _session_expired
+            def expired(now: Now) -> None:
+                self._judge_expiry(group, member)
+                end(now)
+
+            member.session.action = expired
+
+        return watch
+
+    def _judge_expiry(self, group: ClassicGroup, member: Member) -> None:
+        waits = member.parked_join or member.parked_sync
+        heard_us = self._heard.get(self._seen_by_shard(group.group_id, member.member_id))
+        if heard_us is not None and not member.is_new and not waits:
+            silent_us = self.sim.now - heard_us
+            if silent_us < member.session_timeout_ms * MS - _SLACK_US:
+                text = f"{member.member_id} of {group.group_id}, heard of {silent_us // MS} ms ago"
+                self.sim.fail("expelled", text)
 
     def _watch_expired(self, product: Any) -> Any:
         def committed(write: ExpiryWrite, now: Any) -> None:
             product(write, now)
-            if write._group is not None:
-                self.history.expired(write._group.group_id)
+            if write.group is not None:
+                self.history.expired(write.group.group_id)
 
         return committed
 
@@ -234,7 +245,7 @@ class Witness(Inspector):
 
     def _watch_resume(self, product: Any) -> Any:
         def resume(operations: ClassicOperations, group_id: str, persisted: GroupMetadata, now: Any) -> None:
-            groups = operations._runtime.groups
+            groups = self.groups_here()
             was_loaded = group_id not in groups
             product(operations, group_id, persisted, now)
             for member_id in groups[group_id].members:
@@ -251,16 +262,22 @@ class Witness(Inspector):
 
         return resume
 
-    def _watch_answer(self, product: Any) -> Any:
-        def _answer(service: GroupService, asked: Any, response: Any, now: Now) -> None:
-            if id(asked) in self._answered:
-                self.sim.fail("answered-once", f"{type(response).__name__} for slot {asked.slot} comes twice")
-            self._answered[id(asked)] = asked
-            if asked.header.api_key == _HEARTBEAT and not response.error_code:
-                self._heard[self._seen_by_shard(asked.message.group_id, asked.message.member_id)] = self.sim.now
-            product(service, asked, response, now)
+    def _watch_replies(self, product: Any) -> Any:
+        def take_replies(shard: GroupShard) -> Any:
+            replies = product(shard)
+            for asked, response in replies:
+                if is_of_a_client(asked):
+                    self._judge_answer(asked, response)
+            return replies
 
-        return _answer
+        return take_replies
+
+    def _judge_answer(self, asked: Any, response: Any) -> None:
+        if id(asked) in self._answered:
+            self.sim.fail("answered-once", f"{type(response).__name__} for slot {asked.slot} comes twice")
+        self._answered[id(asked)] = asked
+        if asked.header.api_key == _HEARTBEAT and not response.error_code:
+            self._heard[self._seen_by_shard(asked.message.group_id, asked.message.member_id)] = self.sim.now
 
     def _watch_slot(self, product: Any) -> Any:
         def finish(slot: Slot, answer: bytes) -> None:
@@ -271,22 +288,22 @@ class Witness(Inspector):
         return finish
 
     def _watch_timeout(self, product: Any) -> Any:
-        def _timed_out(connection: Connection, number: int, timeout_ms: int) -> None:
-            call = connection._calls.get(number)
-            if call is not None and self.healed_us is not None and self.sim.now > self.healed_us + _PATIENCE_US:
-                name = call.response.__name__
-                self.sim.fail("answered-once", f"no {name} within {timeout_ms} ms, long after the last fault")
-            product(connection, number, timeout_ms)
+        def timed_out(exchange: Exchange, name: str, timeout_ms: int) -> None:
+            if self.healed_us is not None and self.sim.now > self.healed_us + _PATIENCE_US:
+                self.sim.fail("answered-once", f"no answer to {name} within {timeout_ms} ms, long after the last fault")
+            product(exchange, name, timeout_ms)
 
-        return _timed_out
+        return timed_out
 
     def _watch_leads(self, product: Any) -> Any:
         def leads(manager: ReplicaManager, topic: str, index: int, partition: PartitionInfo) -> bool:
             does: bool = product(manager, topic, index, partition)
             if does:
-                leader = manager._leaders.replicas.get((topic, index))
+                process = self.sim.process
+                assert process is not None
+                leader = manager.leading(topic, index)
                 members = (leader.counted if leader is not None else frozenset(partition.isr)) | set(partition.elr)
-                self._judge_leader(topic, index, partition, members - {manager._context.broker_id})
+                self._judge_leader(topic, index, partition, members - {self.cluster.opened[process].context.broker_id})
             return does
 
         return leads
@@ -342,10 +359,10 @@ class Witness(Inspector):
         def commit(publisher: Publisher, records: Sequence[Record], **options: Any) -> Any:
             changes = [record for record in one_by_one(records) if isinstance(record, PartitionRecord)]
             asked = [(record.topic, record.index) for record in changes]
-            before = {key: publisher._log.decided.partition(*key) for key in asked}
+            before = {key: publisher.decided.partition(*key) for key in asked}
             made = product(publisher, records, **options)
             for (topic, index), old in before.items():
-                new = publisher._log.decided.partition(topic, index)
+                new = publisher.decided.partition(topic, index)
                 if old is not None and new is not None and set(old.replicas) - set(new.replicas):
                     self._judge_move(f"{topic}-{index}", old, new)
             return made
@@ -372,28 +389,36 @@ class Witness(Inspector):
     # -- messages that come again
 
     def _watch_pushes(self, product: Any) -> Any:
-        def _on_message(listener: FollowerListener, protocol: Any, message: Message) -> None:
-            process = self.sim.process
-            if isinstance(message, Pushes) and process is not None:
-                leader, _ = listener._protocols[protocol]
-                self._remember(process, lambda: listener._take(leader, message.pushes))
-            product(listener, protocol, message)
+        def made(listener: FollowerListener, *parts: Any, take: Any, **options: Any) -> None:
+            def taken(leader: int, pushes: Any) -> Any:
+                assert self.sim.process is not None
+                self._remember(self.sim.process, lambda: take(leader, pushes))
+                return take(leader, pushes)
 
-        return _on_message
+            product(listener, *parts, take=taken, **options)
+
+        return made
+
+    def _watch_links(self, product: Any) -> Any:
+        def connected(manager: ReplicaManager, link: FollowerLink) -> None:
+            self._meetings[link] += 1
+            product(manager, link)
+
+        return connected
 
     def _watch_acks(self, product: Any) -> Any:
-        def _on_message(link: FollowerLink, protocol: Any, message: Message) -> None:
-            process = self.sim.process
-            if isinstance(message, Acks) and process is not None:
+        def acknowledged(manager: ReplicaManager, link: FollowerLink, acks: Any) -> None:
+            meeting = self._meetings[link]
 
-                def again() -> None:
-                    if link._protocol is protocol and link.ready:
-                        link._owner.acknowledged(link, message.acks)
+            def again() -> None:
+                if self._meetings[link] == meeting and link.ready:
+                    product(manager, link, acks)
 
-                self._remember(process, again)
-            product(link, protocol, message)
+            assert self.sim.process is not None
+            self._remember(self.sim.process, again)
+            product(manager, link, acks)
 
-        return _on_message
+        return acknowledged
 
     def _remember(self, process: Process, again: Callable[[], Any]) -> None:
         self._pushes.append((process, again))

@@ -98,7 +98,7 @@ def local_spark(servers: str, topic: str, folder: str) -> dict[str, Any]:
     """A plain SparkSession without Ray, in another folder; then a session on RayDP beside it is refused."""
     from pyspark.sql import SparkSession
 
-    from spark_bridge.executors import executor_count, prepare, task_slots
+    from spark_bridge.executors import executor_count, prepare
 
     os.environ.pop("PYTHONPATH", None)
     os.chdir(folder)
@@ -106,7 +106,7 @@ def local_spark(servers: str, topic: str, folder: str) -> dict[str, Any]:
     spark = builder.config("spark.driver.extraJavaOptions", FAST_JVM).getOrCreate()
     try:
         again = SparkSession.builder.getOrCreate()
-        found = {"executors": executor_count(again), "prepared": prepare(again), "slots": task_slots(again)}
+        found = {"executors": executor_count(again), "prepared": prepare(again)}
         found["fixed"] = SessionExecutors(again).fixed
         found["read"] = spark_bridge.read_topic(spark, topic, servers).count()
         written = spark.range(3).selectExpr("cast(id as string) as value")

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 
 import spark_bridge
 from actors.cluster import Cluster
-from spark_bridge.executors import executor_count, prepare, task_slots
+from spark_bridge.executors import executor_count, prepare
 from spark_bridge.java import java_environment
 from tests.spark.streams import make_topic, send
 from tests.spark.support import FAST_SPARK, executor_nodes, executor_pids, full_status, run_scenario, wait_until
@@ -43,7 +43,6 @@ def test_arrow_batches_travel_to_the_same_python_as_the_drivers(spark: SparkSess
 def test_the_bridge_knows_how_many_executors_there_are(spark: SparkSession) -> None:
     assert executor_count(spark) == 2
     assert prepare(spark) == 2
-    assert task_slots(spark) == 2
 
 
 def test_a_second_session_in_the_process_is_refused(spark: SparkSession) -> None:
@@ -175,7 +174,7 @@ def test_a_plain_spark_session_will_do_and_is_not_replaced(cluster: Cluster, top
         **{**java, "PATH": f"{other.parent}{os.pathsep}{java['PATH']}", "PYSPARK_PYTHON": ""},
     )
     assert (found["read"], found["written"], found["python"]) == (20, 3, [sys.executable])
-    assert (found["executors"], found["prepared"], found["slots"]) == (1, 1, 2)
+    assert (found["executors"], found["prepared"]) == (1, 1)
     assert found["fixed"] == "Spark runs in one JVM"
     assert "this process runs a SparkSession already" in found["said"]
     assert found["stopped"] == "the Spark session has ended: use one that has not been stopped"

@@ -1,4 +1,4 @@
-"""A broker behind its front door, for walks over all requests: nothing runs, and every touched part is noted."""
+"""A broker behind its router, for walks over all requests: nothing runs, and every touched part is noted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from actors.broker.connection import Connection
-from actors.broker.front_door import FrontDoor
-from actors.broker.slots import Slot
-from actors.broker.spec import BrokerSpec
-from actors.broker.tls_doors import TlsDoors
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import Slot
+from actors.broker.context import BrokerContext
+from actors.broker.entrance.routing import Router
 from actors.coordinator.groups.messages import ListedGroup
 from actors.coordinator_kinds import groups
 from actors.coordinator_kinds.kind import CoordinatorKind
@@ -241,10 +240,18 @@ _numbers = count()
 
 
 class World:
-    """A broker with these topics and ACLs; its clients are User:ANONYMOUS unless they say something else."""
+    """A broker with these topics and ACLs; its clients are User:ANONYMOUS unless they say something else.
+
+    `seen_as` makes what its router, and the handlers of that, have for the broker's context.
+    """
 
     def __init__(
-        self, tmp_path: Path, acls: Iterable[Acl] = (), topics: Iterable[str] = ("t",), **settings: str
+        self,
+        tmp_path: Path,
+        acls: Iterable[Acl] = (),
+        topics: Iterable[str] = ("t",),
+        seen_as: Callable[[BrokerContext], Any] = lambda context: context,
+        **settings: str,
     ) -> None:
         path = tmp_path / f"world-{next(_numbers)}"
         self.broker = Broker(path, **({"authorizer_class_name": AUTHORIZER} | settings))
@@ -252,14 +259,11 @@ class World:
         self.broker.topic(OFFSETS_TOPIC, *[led_by(0)] * 50)
         for name in topics:
             self.broker.topic(name, topic_id=int.from_bytes(name_id(name), "big"))
-        if self.broker.context.authorizer is not None:
+        if self.broker.context.authorizer.checks:
             self.broker.allow(*acls)
         self.shards: Any = Shards()
         self.handlers = replace(self.broker.handlers, coordinators=self.shards)
-        spec = BrokerSpec(0, "127.0.0.1", (), str(path), "", {})
-        self.door = FrontDoor(
-            spec, self.handlers, self.broker.clients, self.shards, TlsDoors(self.handlers.broker, lambda: b""), 0.25
-        )
+        self.router = Router(replace(self.handlers, broker=seen_as(self.broker.context)), self.shards)
         self.connection = self.broker.connection
 
     @property
@@ -273,7 +277,7 @@ class World:
         frame = encode_request(message, version, 7, "tests")[4:]
         transport: Any = self.connection.transport
         before, relayed = len(transport.written), len(self.shards.relayed)
-        self.door.on_frame(self.connection, frame, 0, len(frame))
+        self.router.on_frame(self.connection, frame, 0, len(frame))
         if len(self.shards.relayed) > relayed:
             slot, sent = self.shards.relayed[-1]
             assert sent == frame

@@ -62,7 +62,7 @@ class ScriptedBroker:
         self.sequences: dict[tuple[TopicPartition, int], int] = {}
         self.give: Callable[[str], list[TopicPartition]] | None = None
         self.versions = dict(VERSIONS)
-        self._received: list[tuple[m.ApiMessage, int]] = []
+        self._received: list[tuple[m.ApiMessage, int, int]] = []
         self._scripts: dict[type, deque[Any]] = defaultdict(deque)
         self._sockets: list[socket.socket] = []
         self._dropped: set[socket.socket] = set()
@@ -100,10 +100,22 @@ class ScriptedBroker:
         self._scripts[request].extend(answers)
 
     def requests(self, kind: type[m.ApiMessage]) -> list[Any]:
-        return [message for message, _ in list(self._received) if isinstance(message, kind)]
+        return [message for message, *_ in list(self._received) if isinstance(message, kind)]
 
     def order(self, *kinds: type[m.ApiMessage]) -> list[str]:
-        return [type(message).__name__ for message, _ in list(self._received) if isinstance(message, kinds)]
+        return [type(message).__name__ for message, *_ in list(self._received) if isinstance(message, kinds)]
+
+    def versions_of(self, kind: type[m.ApiMessage]) -> list[int]:
+        """The versions in which such requests came."""
+        return [version for message, version, _ in list(self._received) if isinstance(message, kind)]
+
+    def connections_of(self, kind: type[m.ApiMessage]) -> set[int]:
+        """The connections over which such requests came, by number."""
+        return {number for message, _, number in list(self._received) if isinstance(message, kind)}
+
+    def unused(self, request: type[m.ApiMessage]) -> int:
+        """The number of scripted answers that no request has had yet."""
+        return len(self._scripts[request])
 
     def drop_connections(self) -> None:
         """All at once: what comes over one of them after that is not heard any more."""
@@ -131,9 +143,9 @@ class ScriptedBroker:
                 connection, _ = self._server.accept()
                 self._sockets.append(connection)
                 self.connections += 1
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+                threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
 
-    def _serve(self, connection: socket.socket) -> None:
+    def serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError, EOFError), connection:
             while True:
                 (size,) = struct.unpack(">i", exactly(connection, 4))
@@ -144,9 +156,9 @@ class ScriptedBroker:
                 with self.changed:
                     if connection in self._dropped:
                         return
-                    self._received.append((request, header.api_version))
+                    self._received.append((request, header.api_version, id(connection)))
                     self.changed.notify_all()
-                answer = self._answer(kind, request)
+                answer = self.answer(kind, request)
                 if answer is DROP:
                     return
                 if answer is SILENCE or answer is None:
@@ -163,7 +175,7 @@ class ScriptedBroker:
     def _after(self) -> None:
         """Called after each answer, in the thread of its connection."""
 
-    def _answer(self, kind: type, request: Any) -> Any:
+    def answer(self, kind: type, request: Any) -> Any:
         with self.changed:
             script = self._scripts[kind]
             answer = script.popleft() if script else None
@@ -171,16 +183,16 @@ class ScriptedBroker:
             answer = answer(request)
         if answer is not None:
             return answer
-        return getattr(self, "_on_" + kind.__name__.removesuffix("Request").lower())(request)
+        return getattr(self, "on_" + kind.__name__.removesuffix("Request").lower())(request)
 
     # --- the usual answers ----------------------------------------------------------------------------
 
-    def _on_apiversions(self, request: Any) -> Any:
+    def on_apiversions(self, request: Any) -> Any:
         entry = m.ApiVersionsResponse.ApiVersion
         keys = [entry(api_key=k.api_key, min_version=a, max_version=b) for k, (a, b) in self.versions.items()]
         return m.ApiVersionsResponse(api_keys=keys)
 
-    def _on_metadata(self, request: Any) -> Any:
+    def on_metadata(self, request: Any) -> Any:
         wanted = None if request.topics is None else {t.name for t in request.topics}
         counts: dict[str, int] = defaultdict(int)
         for tp in list(self.logs):
@@ -206,7 +218,7 @@ class ScriptedBroker:
         broker = part.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port)
         return part(brokers=[broker], cluster_id="scripted", controller_id=1, topics=topics)
 
-    def _on_findcoordinator(self, request: Any) -> Any:
+    def on_findcoordinator(self, request: Any) -> Any:
         entry = m.FindCoordinatorResponse.Coordinator
         host, port = "127.0.0.1", self.port
         return m.FindCoordinatorResponse(
@@ -216,7 +228,7 @@ class ScriptedBroker:
             port=port,
         )
 
-    def _on_joingroup(self, request: Any) -> Any:
+    def on_joingroup(self, request: Any) -> Any:
         if not request.member_id and request.group_instance_id is None:
             return m.JoinGroupResponse(error_code=79, member_id="member-1")
         self.generation += 1
@@ -233,19 +245,19 @@ class ScriptedBroker:
             members=[member],
         )
 
-    def _on_syncgroup(self, request: Any) -> Any:
+    def on_syncgroup(self, request: Any) -> Any:
         mine = next((a.assignment for a in request.assignments), b"")
         if self.give is not None:
             mine = Assignment.of(self.give(request.member_id)).encode()
         return m.SyncGroupResponse(protocol_type="consumer", protocol_name=request.protocol_name, assignment=mine)
 
-    def _on_heartbeat(self, request: Any) -> Any:
+    def on_heartbeat(self, request: Any) -> Any:
         return m.HeartbeatResponse()
 
-    def _on_leavegroup(self, request: Any) -> Any:
+    def on_leavegroup(self, request: Any) -> Any:
         return m.LeaveGroupResponse()
 
-    def _on_offsetcommit(self, request: Any, code: int = 0) -> Any:
+    def on_offsetcommit(self, request: Any, code: int = 0) -> Any:
         part = m.OffsetCommitResponse
         topics = []
         for topic in request.topics:
@@ -259,7 +271,7 @@ class ScriptedBroker:
             topics.append(part.OffsetCommitResponseTopic(name=topic.name, partitions=partitions))
         return part(topics=topics)
 
-    def _on_offsetfetch(self, request: Any) -> Any:
+    def on_offsetfetch(self, request: Any) -> Any:
         part = m.OffsetFetchResponse
         groups = []
         for group in request.groups or [request]:
@@ -277,7 +289,7 @@ class ScriptedBroker:
             groups.append(part.OffsetFetchResponseGroup(group_id=group.group_id, topics=topics))
         return part(groups=groups)
 
-    def _on_listoffsets(self, request: Any) -> Any:
+    def on_listoffsets(self, request: Any) -> Any:
         part = m.ListOffsetsResponse
         topics = []
         for topic in request.topics:
@@ -294,7 +306,7 @@ class ScriptedBroker:
             topics.append(part.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
         return part(topics=topics)
 
-    def _on_offsetforleaderepoch(self, request: Any) -> Any:
+    def on_offsetforleaderepoch(self, request: Any) -> Any:
         part = m.OffsetForLeaderEpochResponse
         topics = [
             part.OffsetForLeaderTopicResult(
@@ -312,15 +324,15 @@ class ScriptedBroker:
         ]
         return part(topics=topics)
 
-    def _on_fetch(self, request: Any) -> Any:
+    def on_fetch(self, request: Any) -> Any:
         with self.changed:
-            response, found = self._fetched(request)
+            response, found = self.fetched(request)
             if not found:
                 self.changed.wait(min(request.max_wait_ms, 50) / 1000)
-                response, _ = self._fetched(request)
+                response, _ = self.fetched(request)
             return response
 
-    def _fetched(self, request: Any) -> tuple[Any, bool]:
+    def fetched(self, request: Any) -> tuple[Any, bool]:
         part = m.FetchResponse
         found = False
         topics = []
@@ -364,7 +376,7 @@ class ScriptedBroker:
                 out += log[start:end]
         return bytes(out)
 
-    def _on_initproducerid(self, request: Any) -> Any:
+    def on_initproducerid(self, request: Any) -> Any:
         self.producer_id = getattr(self, "producer_id", 41) + 1
         return m.InitProducerIdResponse(producer_id=self.producer_id, producer_epoch=0)
 
@@ -379,7 +391,7 @@ class ScriptedBroker:
         self.sequences[(tp, header.producer_id)] = expected + header.record_count
         return True
 
-    def _on_produce(self, request: Any) -> Any:
+    def on_produce(self, request: Any) -> Any:
         part = m.ProduceResponse
         topics = []
         for topic in request.topic_data:

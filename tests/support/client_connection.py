@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.broker.connection import Connection
-from actors.broker.slots import Slot
-from actors.links.strangers import FailureLog
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import Slot
+from actors.links.unauthenticated import FailureLog
 
 HEAD = bytes.fromhex("0012 0000 00000001 ffff")  # ApiVersions v0, correlation id 1, no client id
 

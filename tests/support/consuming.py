@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from actors.client import (
@@ -11,16 +11,35 @@ from actors.client import (
     ConsumerRebalanceListener,
     TopicPartition,
 )
+from actors.client.group.member import MakeMember
+from actors.client.group.protocols import PROTOCOLS
 from tests.support.client_broker import ScriptedBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def consumer(kafka: ScriptedBroker, *topics: str, **settings: Any) -> Consumer:
+class Watched(Consumer):
+    """A consumer whose member of its group a test can look at."""
+
+    member: Any
+
+    def __init__(self, *topics: str, protocols: Mapping[str, MakeMember] = PROTOCOLS, **settings: Any) -> None:
+        watched = {name: self._watch(make) for name, make in protocols.items()}
+        super().__init__(*topics, protocols=watched, **settings)
+
+    def _watch(self, make: MakeMember) -> MakeMember:
+        def made(*given: Any) -> Any:
+            self.member = make(*given)
+            return self.member
+
+        return made
+
+
+def consumer(kafka: ScriptedBroker, *topics: str, **settings: Any) -> Watched:
     settings.setdefault("auto_offset_reset", "earliest")
     settings.setdefault("fetch_max_wait_ms", 50)
     settings.setdefault("retry_backoff_ms", 20)
-    return Consumer(*topics, bootstrap_servers=kafka.bootstrap_servers, **settings)
+    return Watched(*topics, bootstrap_servers=kafka.bootstrap_servers, **settings)
 
 
 def poll_until(reader: Consumer, condition: Callable[[], Any], timeout_s: float = 60) -> list[Any]:

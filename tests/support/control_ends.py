@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgpack
@@ -37,6 +38,8 @@ class End:
     def __init__(self, role: Role, secret: bytes = SECRET, spoken: Spoken = OWN) -> None:
         self.ready = 0
         self.messages: list[Message] = []
+        self.on_message: Callable[[Message], None] = lambda _: None
+        """Called with each message, after it was noted."""
         self.lost = 0
         self.protocol = ControlProtocol(
             role, Secrets(secret), REAL.chance, self._on_ready, self._on_message, self._on_lost, spoken=spoken
@@ -50,6 +53,7 @@ class End:
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
         self.messages.append(message)
+        self.on_message(message)
 
     def _on_lost(self, protocol: ControlProtocol) -> None:
         self.lost += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from placement.metadata import (
     ClusterMetadata,
     PartitionInfo,
 )
+from placement.records import Record
 from tests.support.runtime_helpers import SECRET, Clock, FakeBroker
 
 
@@ -76,6 +77,7 @@ class Launcher:
 class Controller:
     def __init__(self, node: ControllerNode, launcher: Launcher, port: int, clock: Clock) -> None:
         assert node.server is not None
+        self.node = node
         self.server = node.server
         self.unproved = node.acceptor.unproved
         self.launcher = launcher
@@ -108,6 +110,7 @@ async def controller(
     log: Log | None = None,
     faults: Faults | None = None,
     environment: Environment = REAL,
+    from_files: Callable[[ClusterMetadata], list[Record]] = lambda metadata: [],
     **settings: str,
 ) -> AsyncIterator[Controller]:
     """A controller on the log in `path`; using the same path again is its restart. Bugs that it has met are raised."""
@@ -123,6 +126,7 @@ async def controller(
         *(log or MetadataLog(path / "metadata.log"), InForce(config, SECRET), launcher, loop),
         environment=environment,
         ack_wait_s=ack_wait_s,
+        from_files=from_files,
         faults=faults or (lambda what, error: met.append(error)),
     )
     port = await node.listen("127.0.0.1")

@@ -51,8 +51,8 @@ def _assert_history(driver: Driver) -> None:
     assert phases == {group.group_id: _PHASES[group.state] for group in classic if group.state in _PHASES}, (
         "the history of rebalances does not match the groups"
     )
-    assert log._changes == {}, "who came or went has led to no rebalance"
-    assert len(log._over) <= OVER_MAX
+    assert log.settled, "who came or went has led to no rebalance"
+    assert log.finished <= OVER_MAX
     for each in running.values():
         assert each.joined is None or each.joined.monotonic_ms >= each.began.monotonic_ms
         assert max(len(each.joins), len(each.syncs)) <= LAST_MAX

@@ -16,10 +16,11 @@ import actors.records.columns  # noqa: F401 - at first use a thread imports it, 
 from actors.broker.authorization import Authorization
 from actors.broker.beside.guest import GuestKind
 from actors.broker.beside.host import Guests
-from actors.broker.clients import Clients
 from actors.broker.commits import Commits
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import Slot
 from actors.broker.context import BrokerContext
+from actors.broker.entrance.clients import Clients
 from actors.broker.fetches import ParkedFetches
 from actors.broker.handlers.auto_creation import AutoCreation
 from actors.broker.handlers.context import HandlerContext, Request
@@ -28,12 +29,11 @@ from actors.broker.handlers.internal_topics import InternalTopics
 from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.handlers.registry import ADVERTISED, APIS
 from actors.broker.led import LedPartitions
-from actors.broker.slots import Slot
 from actors.controller.decisions.operations import decide
 from actors.coordinator_kinds.groups import GROUPS
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.operations import Operation
-from actors.links.strangers import FailureLog
+from actors.links.unauthenticated import FailureLog
 from actors.log.data_dir import DataDir
 from actors.runtime.environment import REAL
 from actors.security.acl import Acl
@@ -334,7 +334,7 @@ class Broker:
 
     def allow(self, *acls: Acl) -> None:
         """These are the cluster's ACLs from now on."""
-        assert self.context.authorizer is not None, "it needs authorizer_class_name=AUTHORIZER"
+        assert self.context.authorizer.checks, "it needs authorizer_class_name=AUTHORIZER"
         self.metadata.acls = {repr(acl.row).encode(): AclRow(*acl.row) for acl in acls}
         self.context.authorizer.update(self.metadata.acls)
 

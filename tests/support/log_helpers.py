@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.broker.context import log_config
 from actors.log.compaction import compact
 from actors.log.config import LogConfig
 from actors.log.files import REAL_WRITER, FileWriter, remove_files
@@ -14,15 +15,21 @@ from actors.log.partition_log import PartitionLog
 from actors.records.batch import HEADER_BYTES, LOG_APPEND_TIME, assembled, iter_batches, read_header
 from actors.records.building import build_batch
 from actors.records.errors import LogError
-from actors.records.reading import Record, read_records
+from actors.records.reading import Record
 from actors.runtime.environment import REAL, new_uuid
+from actors.settings import INTERNAL_SEGMENT_BYTES, BrokerConfig
+from tests.support.read_records import read_records
 
 NOW_MS = 1_700_000_000_000
 
 
 def config(**settings: str) -> LogConfig:
-    """A LogConfig from Kafka's names with underscores for dots."""
-    return LogConfig.from_configs({name.replace("_", "."): value for name, value in settings.items()})
+    """A LogConfig from Kafka's names with underscores for dots. Segments may be smaller than users may have them."""
+    texts = {name.replace("_", "."): value for name, value in settings.items()}
+    if "segment.bytes" in texts:
+        texts[INTERNAL_SEGMENT_BYTES] = texts.pop("segment.bytes")
+    expiration = {name: texts.pop(name) for name in ("producer.id.expiration.ms",) if name in texts}
+    return log_config(texts, BrokerConfig.from_mapping(expiration))
 
 
 def open_log(path: Path, *, clean: bool = False, writer: FileWriter = REAL_WRITER, **settings: str) -> PartitionLog:
@@ -143,10 +150,10 @@ def put(log, *pairs, now_ms=NOW_MS, **options):
 
 def clean(log, now_ms=NOW_MS, **options):
     """Compact now, whatever the ratio; true if there was something to do."""
-    plan = log.plan_compaction(now_ms, force=True, **options)
+    plan = log.cleaning.plan(now_ms, force=True, **options)
     if plan is None:
         return False
-    remove_files(log.swap(compact(plan, REAL_WRITER), now_ms))
+    remove_files(log.cleaning.swap(compact(plan, REAL_WRITER), now_ms))
     return True
 
 

@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.broker.authenticating import Desk, Gate, Limits
-from actors.broker.connection import Connection
-from actors.broker.slots import Slot
-from actors.links.strangers import FailureLog, Strangers
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import Slot
+from actors.broker.entrance.authenticating import Gate, Limits, SaslListener
+from actors.links.unauthenticated import FailureLog, UnauthenticatedConnections
 from actors.security.authentication import MECHANISMS, Terms
 from actors.security.scram import ScramClient, ScramCredential, ScramMechanism, dummy_credential, salted_password
 from actors.wire.framing import decode_response, encode_request
@@ -107,7 +107,7 @@ class Passwords:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
-        self._done: list[Callable[[bool | None], None]] = []
+        self.unanswered: list[Callable[[bool | None], None]] = []
 
     def verify(
         self,
@@ -118,10 +118,10 @@ class Passwords:
         done: Callable[[bool | None], None],
     ) -> None:
         self.asked.append((user, password))
-        self._done.append(done)
+        self.unanswered.append(done)
 
     def say(self, right: bool | None) -> None:
-        self._done.pop(0)(right)
+        self.unanswered.pop(0)(right)
 
 
 class World:
@@ -134,15 +134,15 @@ class World:
         self.server = Server()
         self.passwords = passwords or Passwords()
         failures = FailureLog(self.loop.time)
-        self.strangers = Strangers("SASL", 3, 30.0, self.loop.time, failures)
+        self.unauthenticated = UnauthenticatedConnections("SASL", 3, 30.0, self.loop.time, failures)
         parts: Any = (users or Users(), self.passwords)
         loop: Any = self.loop
-        self.desk = Desk(
+        self.listener = SaslListener(
             "SASL",
             Terms(mechanisms, dict.fromkeys(mechanisms, lifetime_ms)),
             Limits(TOKEN_BYTES, DELAY),
             *parts,
-            self.strangers,
+            self.unauthenticated,
             failures,
             loop,
             random.Random(1),
@@ -162,7 +162,7 @@ class Client:
         self.transport.connection = self.connection
         made: Any = self.transport
         self.connection.connection_made(made)
-        self.connection.gate = Gate(self.connection, world.desk)
+        self.connection.gate = Gate(self.connection, world.listener)
 
     def send(self, data: bytes) -> None:
         if self.transport.reading and self.connection.transport is not None:
@@ -205,7 +205,7 @@ class Client:
         assert self.connection.principal == "User:ANONYMOUS"
         loop.advance(1.0)
         assert transport.aborted, "whether or not the client has taken its answer"
-        assert self.connection._held == b""
+        assert self.connection.held == b""
 
 
 def request(message: ApiMessage, version: int, correlation_id: int = 7) -> bytes:

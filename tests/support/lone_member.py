@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any
 
 from actors.client.errors import CommitFailedError, IllegalStateError, KafkaError, StaleMemberEpochError
 from actors.client.group.actions import ActionQueue
@@ -25,6 +24,7 @@ from actors.client.net.backoff import Backoff
 from actors.client.net.metadata import MetadataView
 from actors.client.records import GroupMembershipOperation as Parting
 from actors.client.records import Node, TopicPartition
+from actors.client.settings import ConsumerConfig
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import ApiMessage, HeartbeatRequest
 
@@ -46,20 +46,20 @@ class Kind(Enum):
 class LoneMember:
     """`target` is what it shall own; None: all partitions of its topics."""
 
-    def __init__(self, settings: Mapping[str, Any], jitter: Callable[[], float]) -> None:
-        backoff = Backoff(settings["retry_backoff_ms"], settings["retry_backoff_max_ms"], jitter)
-        self.group_id: str = settings["group_id"] or ""
-        self.instance_id: str | None = settings["group_instance_id"]
+    def __init__(self, config: ConsumerConfig, jitter: Callable[[], float]) -> None:
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, jitter)
+        self.group_id: str = config.group_id or ""
+        self.instance_id: str | None = config.group_instance_id
         self.target: Partitions | None = None
         self.stats = Stats()
         self.generation = Generation()
         self.lookup = CoordinatorLookup(self.group_id, backoff)
         routes = dict.fromkeys(Kind, Route())
-        self._outbox = Outbox(self.lookup, lambda: self.generation, routes, settings["request_timeout_ms"])
-        self._holdings = Holdings(exclude_internal=settings["exclude_internal_topics"])
+        self._outbox = Outbox(self.lookup, lambda: self.generation, routes, config.request_timeout_ms)
+        self._holdings = Holdings(exclude_internal=config.exclude_internal_topics)
         self._actions = ActionQueue(self._holdings)
-        self._interval_ms: int = settings["heartbeat_interval_ms"]
-        self._commits: bool = settings["enable_auto_commit"]
+        self._interval_ms: int = config.heartbeat_interval_ms
+        self._commits: bool = config.enable_auto_commit
         self._view = MetadataView()
         self._received: Partitions | None = None
         self._beat_due_ms = 0
@@ -284,9 +284,9 @@ def protocols(made: list[LoneMember]) -> Mapping[str, MakeMember]:
     """The table of protocols with `lone` in it. Members that are made of it are put into the list."""
 
     def lone_member(
-        settings: Mapping[str, Any], pid: int, jitter: Callable[[], float], new_member_id: Callable[[], str]
+        config: ConsumerConfig, pid: int, jitter: Callable[[], float], new_member_id: Callable[[], str]
     ) -> LoneMember:
-        made.append(LoneMember(settings, jitter))
+        made.append(LoneMember(config, jitter))
         return made[-1]
 
     return {**PROTOCOLS, "lone": lone_member}

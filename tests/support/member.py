@@ -10,7 +10,8 @@ import pyarrow as pa
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.client.errors import KafkaTimeoutError
 from actors.client.records import ConsumerGroupMetadata
-from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.handler_member import MemberLoop, MemberSpec
+from actors.members.pools.handling.commits import REBALANCE_SECONDS
 from actors.runtime.environment import Environment
 from tests.support.left_open import LEFT_OPEN
 
@@ -163,7 +164,15 @@ class FakeProducer:
 class Member:
     """A member loop with everything around it faked."""
 
-    def __init__(self, handler: Any, polls: list[Any], *, environment: Environment | None = None, **spec: Any) -> None:
+    def __init__(
+        self,
+        handler: Any,
+        polls: list[Any],
+        *,
+        environment: Environment | None = None,
+        rebalance_s: float = REBALANCE_SECONDS,
+        **spec: Any,
+    ) -> None:
         self.log: list[Any] = []
         self.sleeps: list[float] = []
         self.consumer = FakeConsumer(polls, self.log)
@@ -186,6 +195,7 @@ class Member:
             make_producer=make_producer,
             sleep=self._sleep,
             environment=self.environment,
+            rebalance_s=rebalance_s,
         )
         self.consumer.loop = self.loop
         LEFT_OPEN.callback(self._end)

@@ -108,7 +108,7 @@ class World:
         return self.server
 
     async def client(self, listener: str = "PLAINTEXT") -> Client:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.front_door.ports[listener])
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.socket_server.ports[listener])
         return Client(reader, writer)
 
     @property

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 
 from actors.links.member import MemberAddress, MemberConnection, MemberReport
-from actors.members.handler_member import READY, MemberSpec
 from actors.members.member_link import MemberClient
-from actors.members.slots import Version
-from actors.members.supervision import Supervision
+from actors.members.pools.handler_member import READY, MemberSpec
+from actors.members.pools.slots import Version
+from actors.members.pools.supervision import PATIENCE, Patience, Supervision
 
 SECRET = b"s" * 16
 HERE = MemberAddress("127.0.0.1", 0, 1, "node", SECRET)
@@ -70,7 +70,7 @@ class Actors:
 class Ends:
     """Slots whose members are sockets that say what the test wants."""
 
-    def __init__(self, actors: Actors, *reports: MemberReport) -> None:
+    def __init__(self, actors: Actors, *reports: MemberReport, patience: Patience = PATIENCE) -> None:
         self.removed: list[str] = []
         self.reasons: list[str] = []
         self._reports = reports
@@ -80,6 +80,7 @@ class Ends:
             instance_prefix="g-1",
             monotonic=time.monotonic,
             connect=self._connect,
+            patience=patience,
         )
 
     def _remove(self, instance_ids: list[str], why: str) -> None:

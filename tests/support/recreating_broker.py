@@ -60,20 +60,20 @@ class RecreatingBroker(ScriptedBroker):
             if values:
                 self.append(name, 0, *values)
 
-    def _on_metadata(self, request: Any) -> Any:
+    def on_metadata(self, request: Any) -> Any:
         with self.changed:
-            answer = super()._on_metadata(request)
+            answer = super().on_metadata(request)
             for topic in answer.topics:
                 topic.topic_id = self.ids.get(topic.name, bytes(16))
             return answer
 
-    def _on_offsetcommit(self, request: Any, code: int = 0) -> Any:
+    def on_offsetcommit(self, request: Any, code: int = 0) -> Any:
         with self.changed:
             known, unknown = self._named(request.topics)
             self.refused += [p.committed_offset for topic in unknown for p in topic.partitions]
             request.topics = known
             part = m.OffsetCommitResponse
-            answer = self._with_ids(super()._on_offsetcommit(request, code))
+            answer = self._with_ids(super().on_offsetcommit(request, code))
             for topic in unknown:
                 errors = [
                     part.OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=UNKNOWN_TOPIC_ID)
@@ -82,13 +82,13 @@ class RecreatingBroker(ScriptedBroker):
                 answer.topics.append(part.OffsetCommitResponseTopic(topic_id=topic.topic_id, partitions=errors))
             return answer
 
-    def _on_offsetfetch(self, request: Any) -> Any:
+    def on_offsetfetch(self, request: Any) -> Any:
         with self.changed:
             asked = {}
             for group in request.groups:
                 group.topics, asked[group.group_id] = self._named(group.topics)
             part = m.OffsetFetchResponse
-            answer = super()._on_offsetfetch(request)
+            answer = super().on_offsetfetch(request)
             for group in answer.groups:
                 self._with_ids(group)
                 for topic in asked.get(group.group_id, ()):
@@ -101,9 +101,9 @@ class RecreatingBroker(ScriptedBroker):
                     group.topics.append(part.OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=errors))
             return answer
 
-    def _fetched(self, request: Any) -> tuple[Any, bool]:
+    def fetched(self, request: Any) -> tuple[Any, bool]:
         known, unknown = self._named(request.topics)
-        answer, found = super()._fetched(m.FetchRequest(topics=known))
+        answer, found = super().fetched(m.FetchRequest(topics=known))
         part = m.FetchResponse
         for topic in answer.responses:
             topic.topic_id = self.ids.get(topic.topic, bytes(16))

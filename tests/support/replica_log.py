@@ -17,7 +17,7 @@ from actors.log.replication import (
 from actors.records.batch import BatchHeader, read_header, split_batches, stamp
 from actors.records.building import build_batch
 from actors.records.errors import OFFSET_OUT_OF_RANGE, LogError
-from actors.records.reading import read_records
+from tests.support.read_records import read_records
 
 _NOWHERE = Path("/nowhere")
 

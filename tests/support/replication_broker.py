@@ -56,7 +56,7 @@ class SimBroker:
         self.metadata: ClusterMetadata | None = None
         self.leader: LeaderReplica | None = None
         self.follower: FollowerReplica | None = None
-        self._waiting: list[Waiting] = []
+        self.waiting: list[Waiting] = []
         self._links: dict[int, int] = {}  # follower -> its process, as connected to
         self._last_confirmed = -(1 << 30)
         self._buffered: list[Callable[[], None]] = []
@@ -206,7 +206,7 @@ class SimBroker:
 
     def _lead(self, partition: PartitionInfo) -> None:
         self.world.say(f"broker {self.id} leads at epoch {partition.leader_epoch} from {self.log.log_end_offset}")
-        self.follower, self._waiting = None, []
+        self.follower, self.waiting = None, []
         self.leader = LeaderReplica(
             self.id,
             self.log,
@@ -224,7 +224,7 @@ class SimBroker:
             self.leader.connect(follower, process, self.world.now_ms)
 
     def _follow(self, epoch: int) -> None:
-        self.leader, self._waiting = None, []
+        self.leader, self.waiting = None, []
         self.follower = FollowerReplica(self.log, epoch)
 
     # -- leading
@@ -241,7 +241,7 @@ class SimBroker:
             return
         count = self.world.random.randint(1, 3)
         base = self.log.append([value] * count, self.leader.leader_epoch)
-        self._waiting.append(Waiting(value, base, base + count, self.world.now_ms + PRODUCE_TIMEOUT_MS))
+        self.waiting.append(Waiting(value, base, base + count, self.world.now_ms + PRODUCE_TIMEOUT_MS))
         self.leader.advance()
         self._acknowledge()
         self._send()
@@ -249,8 +249,8 @@ class SimBroker:
     def _acknowledge(self) -> None:
         """Answer those whose records have committed."""
         leader = self.leader
-        while leader is not None and self._waiting and self._waiting[0].next_offset <= self.log.high_watermark:
-            done = self._waiting.pop(0)
+        while leader is not None and self.waiting and self.waiting[0].next_offset <= self.log.high_watermark:
+            done = self.waiting.pop(0)
             if done.deadline_ms >= self.world.now_ms and len(leader.isr) >= self.world.min_insync:
                 for offset in range(done.base, done.next_offset):
                     self.world.acknowledged[offset] = done.value
@@ -278,7 +278,7 @@ class SimBroker:
             self.leader.on_ack(sender, ack, self.world.now_ms)
             if self.leader.deposed:
                 self.world.refused_zombies += 1
-                self._waiting = []
+                self.waiting = []
             self._acknowledge()
             self._send()
 
@@ -318,7 +318,7 @@ class SimBroker:
         if leader is not None:
             leader.retry(self.world.now_ms, RETRY_MS, REFUSED_RETRY_MS)
             self._propose(leader, process)
-            self._waiting = [w for w in self._waiting if w.deadline_ms >= self.world.now_ms]
+            self.waiting = [w for w in self.waiting if w.deadline_ms >= self.world.now_ms]
             self._acknowledge()
             self._send(idle=True)
 

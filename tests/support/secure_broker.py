@@ -59,7 +59,7 @@ class SecureBroker(ScriptedBroker):
             if framed:
                 self.versions[m.SaslAuthenticateRequest] = (0, 2)
 
-    def _serve(self, connection: socket.socket) -> None:
+    def serve(self, connection: socket.socket) -> None:
         if self.tls is not None:
             try:
                 connection = self.tls.wrap_socket(connection, server_side=True)
@@ -71,18 +71,18 @@ class SecureBroker(ScriptedBroker):
         self._here.token = None
         self._here.connection = connection
         self._here.logins = 0
-        super()._serve(connection)
+        super().serve(connection)
         with self.changed:
             self.logins_by_connection.append(self._here.logins)
             self.changed.notify_all()
 
-    def _answer(self, kind: type, request: Any) -> Any:
+    def answer(self, kind: type, request: Any) -> Any:
         login = (m.ApiVersionsRequest, m.SaslHandshakeRequest, m.SaslAuthenticateRequest)
         if not self._here.logged_in and kind not in login:
             raise EOFError
-        return super()._answer(kind, request)
+        return super().answer(kind, request)
 
-    def _on_saslhandshake(self, request: Any) -> Any:
+    def on_saslhandshake(self, request: Any) -> Any:
         offered = list(self.mechanisms)
         if self.users is None:
             return m.SaslHandshakeResponse(error_code=34, mechanisms=[])
@@ -104,7 +104,7 @@ class SecureBroker(ScriptedBroker):
                 raise EOFError
             self._here.connection.sendall(struct.pack(">i", len(token)) + token)
 
-    def _on_saslauthenticate(self, request: Any) -> Any:
+    def on_saslauthenticate(self, request: Any) -> Any:
         token = self._take(request.auth_bytes)
         if token is None:
             return m.SaslAuthenticateResponse(

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from actors.broker.clients import Clients
 from actors.broker.commits import Commits
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.coordinators.host import Coordinators
+from actors.broker.entrance.clients import Clients
 from actors.broker.fetches import ParkedFetches
 from actors.broker.handlers import find_coordinator
 from actors.broker.led import LedPartitions
@@ -25,7 +25,7 @@ from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.coordinator_kinds.table import KINDS
 from actors.links.known_topics import DeletedTopics
 from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
-from actors.links.strangers import FailureLog
+from actors.links.unauthenticated import FailureLog
 from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError
 from actors.records.building import build_batch

@@ -13,13 +13,13 @@ from ray import cloudpickle
 
 from actors.links.member import MemberAddress, MemberReport
 from actors.links.member_deaths import InHand
-from actors.members.consumer_actor import ActorStarter
-from actors.members.crew import Crew
 from actors.members.deployment.description import PoolDescription, PoolState
 from actors.members.deployment.records import Deployment
 from actors.members.deployment.steward import Here, Steward
-from actors.members.handler_member import READY, MemberSpec
 from actors.members.member_link import MemberServer
+from actors.members.pools.consumer_actor import ActorStarter
+from actors.members.pools.handler_member import READY, MemberSpec
+from actors.members.pools.members import PoolMembers
 from tests.support.pools_topic import MemoryTopic
 
 SECRET = b"s" * 16
@@ -126,8 +126,8 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World()
     monkeypatch.setattr(ActorStarter, "start", lambda _, spec: Member(spec, made))
-    monkeypatch.setattr(Crew, "remove_members", lambda _, ids, why: made.removed.extend(ids))
-    monkeypatch.setattr(Crew, "remove_strangers", lambda _, size: None)
+    monkeypatch.setattr(PoolMembers, "remove_members", lambda _, ids, why: made.removed.extend(ids))
+    monkeypatch.setattr(PoolMembers, "remove_strangers", lambda _, size: None)
     yield made
     made.end()
 

@@ -19,7 +19,6 @@ from actors.controller.shard_starts import ShardStarts
 from actors.links.secret import Secrets, found_at
 from actors.offsets_partition.process import ShardProcess
 from actors.records.building import build_batch
-from actors.records.reading import read_records
 from actors.settings import BrokerConfig
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
@@ -28,6 +27,7 @@ from actors.wire.messages import ApiMessage, response_class
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC, PartitionInfo
 from tests.support.calls import operation
+from tests.support.read_records import read_records
 from tests.support.runtime_helpers import SECRET, until
 
 FAST = {
@@ -175,7 +175,7 @@ class World:
             "factor": factor,
             "configs": {key.replace("_", "."): value for key, value in configs.items()},
         }
-        _, records = self.controller._decide(operation("create_topics", topics=[topic]))
+        _, records = self.controller.decide(operation("create_topics", topics=[topic]))
         assert records
         self.controller.publisher.commit(records)
         await until(lambda: all(name in s.context.metadata.topics for s in self.servers.values()))

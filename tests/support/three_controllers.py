@@ -12,10 +12,13 @@ from actors.controller.acceptor import InForce
 from actors.controller.active import ActiveController
 from actors.controller.metadata.quorum_log import QuorumLog, found, new_cluster
 from actors.controller.metadata.voter_file import open_voter_file
+from actors.controller.new_secret import found_in_files
 from actors.controller.node import ControllerNode
 from actors.controller.voting import Voting
+from actors.links.secret import Marks, Secrets, read_secrets
 from actors.quorum.elections import Tuning
 from actors.runtime.environment import REAL, new_uuid
+from actors.runtime.private import write_private
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata
 from tests.support.controller_world import Launcher
@@ -27,8 +30,9 @@ _SETTINGS = {"broker.session.timeout.ms": "60000", "coterie.monitor": "false"}
 class Controllers:
     """The nodes by their ids. One that does not run is not here."""
 
-    def __init__(self, path: Path, numbers: Sequence[int]) -> None:
+    def __init__(self, path: Path, numbers: Sequence[int], election_s: float) -> None:
         self.path = path
+        self._election_s = election_s
         self.numbers = numbers
         self.nodes: dict[int, ControllerNode] = {}
         self.logs: dict[int, QuorumLog] = {}
@@ -38,7 +42,11 @@ class Controllers:
 
     async def start(self, number: int) -> None:
         """Start a node on its log, at any free port."""
-        loop, in_force = asyncio.get_running_loop(), InForce(BrokerConfig.from_mapping(_SETTINGS), SECRET)
+        path = self.secret_file(number)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_private(path, SECRET.current.hex())
+        loop, in_force = asyncio.get_running_loop(), InForce(BrokerConfig.from_mapping(_SETTINGS), read_secrets(path))
         file = open_voter_file(self.path / f"controller-{number}" / "metadata.log", lambda: new_uuid(REAL.chance).hex)
         if number == self.numbers[0] and not self._founded:
             found(file, number, new_cluster())
@@ -49,16 +57,29 @@ class Controllers:
             seed=self._seed,
             wanted=self.numbers,
             registered=lambda controller: node.registered(controller),
+            gone=lambda controller: node.gone(controller),
+            learn=lambda marks: node.learn(marks),
         )
         log = QuorumLog(
-            *(file, number, Tuning(lambda: REAL.chance.uniform(0, 1)), time.monotonic, voting.send),
+            *(file, number, Tuning(lambda: REAL.chance.uniform(0, 1), self._election_s), time.monotonic, voting.send),
             changed=lambda: _soon(loop, node),
             peers=self.numbers,
         )
         launcher = Launcher()
-        node = ControllerNode(log, in_force, loop, lambda: ActiveController(log, in_force, launcher, loop), voting)
+
+        async def find(marks: Marks) -> Secrets:
+            return found_in_files(path, in_force.secrets, marks, ours=True)
+
+        def serve() -> ActiveController:
+            return ActiveController(log, in_force, launcher, loop, others=voting)
+
+        node = ControllerNode(log, in_force, loop, serve, voting, find=find)
         await node.listen("127.0.0.1")
         self.nodes[number], self.logs[number] = node, log
+
+    def secret_file(self, number: int) -> Path:
+        """The cluster's secret on a controller's own node."""
+        return self.path / f"controller-{number}" / "secret"
 
     def _seed(self, number: int) -> tuple[str, int] | None:
         node = self.nodes.get(number)
@@ -97,8 +118,11 @@ def _soon(loop: asyncio.AbstractEventLoop, node: ControllerNode) -> None:
 
 
 @asynccontextmanager
-async def controllers(path: Path, numbers: Sequence[int] = (0, 1, 2)) -> AsyncIterator[Controllers]:
-    world = Controllers(path, numbers)
+async def controllers(
+    path: Path, numbers: Sequence[int] = (0, 1, 2), election_s: float = 1.0
+) -> AsyncIterator[Controllers]:
+    """Three that run and have a vote. With a longer election timeout, one leads on though the machine is busy."""
+    world = Controllers(path, numbers, election_s)
     try:
         for number in numbers:
             await world.start(number)

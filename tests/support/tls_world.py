@@ -45,7 +45,7 @@ async def secure(path: Path, **settings: str) -> AsyncIterator[World]:
 
 
 def port(w: World) -> int:
-    return w.server.front_door.ports["SECURE"]
+    return w.server.socket_server.ports["SECURE"]
 
 
 async def connect(w: World, own: trustme.LeafCert | None = None, **given: Any) -> Client:

@@ -88,32 +88,32 @@ def ends(seed: int, count: int) -> Counter[str]:
     """Try so many logins with changed tokens; count their ends. Raises AssertionError if one leaves something."""
     chance, world, found = random.Random(seed), World(), Counter[str]()
     tokens: Any = _Tokens()
-    world.desk.tokens = tokens
+    world.listener.tokens = tokens
     for number in range(count):
         client = world.connect()
         mechanism, login = _LOGINS[number % len(_LOGINS)]
         client.ask(SaslHandshakeRequest(mechanism=mechanism), 1)
         login(client, lambda token: mutated(token, chance))
-        while world.passwords._done:
+        while world.passwords.unanswered:
             world.passwords.say(False)
         world.loop.advance(DELAY)
         found[_end(client)] += 1
         world.loop.advance(1.0)
         client.transport.abort()
-        assert len(world.strangers) == 0
+        assert len(world.unauthenticated) == 0
         assert world.loop.timers == []
-        assert client.connection._held == b""
+        assert client.connection.held == b""
     return found
 
 
 def _end(client: Client) -> str:
     gate: Any = client.connection.gate
-    if gate is None or gate._machine.settled:
+    if gate is None or gate.machine.settled:
         return "logged in"
     assert not client.transport.aborted, "that is for what nobody expects"
     if client.transport.closed:
         return "failed"
-    state = gate._machine.state(0.0)
+    state = gate.machine.state(0.0)
     assert state is State.FRAMED, state
     return "goes on"
 

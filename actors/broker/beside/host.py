@@ -65,6 +65,10 @@ class Guests:
         self._ensure(self._kinds[kind], topic, index)
         done(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
 
+    def seats(self) -> list[tuple[Key, Seat]]:
+        """All guests there are: the kind, topic and index of each, and its seat."""
+        return [(key, seat) for key, (_, seat) in self._seats.items()]
+
     def _ensure(self, kind: GuestKind, topic: str, index: int) -> None:
         """Have a state partition made unless there is one. The next image shows the result."""
         key, metadata = (kind.name, topic, index), self._context.metadata

@@ -70,6 +70,11 @@ class Seat:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
 
+    @property
+    def guest(self) -> Guest[Any, Any, Any]:
+        """The guest. Each load makes another."""
+        return self._guest
+
     # --- what the host calls ---
 
     def load(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import Slot
 from actors.broker.context import BrokerContext
 from actors.broker.coordinators.history import ShardHistory
 from actors.broker.coordinators.hub import ShardHub, Shared
@@ -14,7 +15,6 @@ from actors.broker.coordinators.parking import Parking, Place
 from actors.broker.coordinators.processes import Processes, WantProcesses
 from actors.broker.coordinators.relaying import Relaying
 from actors.broker.led import LedPartitions
-from actors.broker.slots import Slot
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.coordinator_kinds.table import KINDS
 from actors.links.relay import PAYLOADS, ChangedLevels, Figures, ForAll, Greeting, Kind, RelayProtocol

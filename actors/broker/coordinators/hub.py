@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import Slot
 from actors.broker.context import BrokerContext
 from actors.broker.coordinators.appending import Appending
 from actors.broker.coordinators.describing import Describing
@@ -32,7 +33,6 @@ from actors.broker.coordinators.sleeping import Sleeper, Sleeping
 from actors.broker.coordinators.topics import TopicNews
 from actors.broker.coordinators.visible import VisibleTopics
 from actors.broker.led import LedPartitions
-from actors.broker.slots import Slot
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.group_status import GroupStatus
@@ -76,7 +76,7 @@ class ShardHub:
         self._processes = shared.processes
         self._number = shared.number
         self._describing = Describing(context.loop, shared.number)
-        self._idling = Idling(context.config, kind.sleep.idle_setting, shared.number, self._sleeps)
+        self.idling = Idling(context.config, kind.sleep.idle_setting, shared.number, self._sleeps)
         appending = Appending(context, led, kind.topic, self.partitions)
         self._handlers: Mapping[int, Handle] = {
             **shared.handlers,
@@ -84,7 +84,7 @@ class ShardHub:
             Kind.LOAD_MORE: self.loading.send_more,
             Kind.ACTIVE: self._on_active,
             Kind.DESCRIBED: self._describing.described,
-            Kind.RESTS: self._idling.answered,
+            Kind.RESTS: self.idling.answered,
             Kind.REBALANCES: self._on_rebalances,
             Kind.MATCHED: VisibleTopics(context).asked,
         }
@@ -230,7 +230,7 @@ class ShardHub:
                 self.sleeping.drop(partition)
         self._settings.tell()
         if self._topics.tell():
-            self._idling.topics_changed(self.partitions.links.values())
+            self.idling.topics_changed(self.partitions.links.values())
         for partition, link in list(self.partitions.links.items()):
             info = metadata.partition(self._topic, partition)
             if not self.partitions.led(partition) or info is None or info.leader_epoch != link.epoch:
@@ -318,7 +318,7 @@ class ShardHub:
 
     def tick(self, now: float) -> None:
         """To be called once in a while: look after idle shards, those that have to be woken, and requests that wait."""
-        self._idling.tick(self.partitions.links.values(), now)
+        self.idling.tick(self.partitions.links.values(), now)
         gone = [partition for partition, _ in self.sleeping.items() if self._topics.gone_from(partition)]
         for partition in self.sleeping.due(self._context.now_ms()) + gone:
             self._readiness.start(partition, urgent=False)
@@ -328,7 +328,7 @@ class ShardHub:
         """The partitions of this broker that have a shard or sleep."""
         now = self._context.loop.time()
         rows = [
-            ShardStatus(i, link.pid, link.state.value, link.epoch, self._idling.why_awake(link, now), link.figures)
+            ShardStatus(i, link.pid, link.state.value, link.epoch, self.idling.why_awake(link, now), link.figures)
             for i, link in self.partitions.links.items()
         ]
         rows += [ShardStatus(i, None, ASLEEP, sleeper.epoch, sleeper.why) for i, sleeper in self._asleep()]

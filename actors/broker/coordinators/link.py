@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from actors import CoterieError
-from actors.broker.connection import Connection
-from actors.broker.slots import Slot
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import Slot
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.rebalances import Rebalancing
 from actors.links.relay import Figures, RelayProtocol

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import Slot
 from actors.broker.coordinators.link import Question, ShardLink
-from actors.broker.slots import Slot
 from actors.coordinator_kinds.kind import CoordinatorKind
 from actors.links.relay import Kind, RelayProtocol
 from actors.wire.errors import ErrorCode, WireError

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from actors.broker.authorization import Authorization
-from actors.broker.connection import Connection
+from actors.broker.authorization import AllowAll, Authorization
+from actors.broker.connections.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.coordinators.link import ShardLink
 from actors.broker.turns import PLACES_A_TURN
@@ -32,7 +32,7 @@ class VisibleTopics:
         connection, authorizer = link.opened.get(connection_id), self._context.authorizer
         if connection is None:
             link.protocol.send(Kind.VISIBLE, 0, question, b"")
-        elif authorizer is None or authorizer.allows_all_topics(connection, AclOperation.DESCRIBE):
+        elif authorizer.allows_all_topics(connection, AclOperation.DESCRIBE):
             link.protocol.send(Kind.VISIBLE, 0, question, payload)
         else:
             names = PAYLOADS.read(TopicNames, payload).names
@@ -40,7 +40,7 @@ class VisibleTopics:
 
 
 def _judged(
-    link: ShardLink, authorizer: Authorization, connection: Connection, question: int, names: tuple[str, ...]
+    link: ShardLink, authorizer: Authorization | AllowAll, connection: Connection, question: int, names: tuple[str, ...]
 ) -> Iterator[None]:
     """Answer the question, after some of the names in each turn of the loop."""
     seen: list[str] = []

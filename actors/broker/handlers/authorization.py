@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-from actors.broker.authorization import Authorization
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.rights import (
     CREATE_CLUSTER,
@@ -23,13 +22,8 @@ from actors.broker.handlers.rights import (
 from actors.security.acl import CLUSTER_NAME, ResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
-from actors.wire.operations import CLUSTER_OPERATIONS, GROUP_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from actors.wire.operations import NOT_ASKED
 
-_ALL: Final = {
-    ResourceType.TOPIC: TOPIC_OPERATIONS,
-    ResourceType.GROUP: GROUP_OPERATIONS,
-    ResourceType.CLUSTER: CLUSTER_OPERATIONS,
-}
 DENIED: Final = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -41,14 +35,13 @@ DENIED: Final = {
 
 def may(context: HandlerContext, request: Request, right: Right, name: str = CLUSTER_NAME) -> bool:
     """True if the client has this right on the resource of this name. A denial is logged."""
-    authorizer = context.broker.authorizer
-    return authorizer is None or _allows(authorizer, request, right, name)
+    allows = context.broker.authorizer.allows
+    return allows(request.connection, right.operation, right.resource, name, request.header.api_key)
 
 
 def would(context: HandlerContext, request: Request, right: Right, name: str = CLUSTER_NAME) -> bool:
     """As `may`, where nothing is denied: something is left out, or another right will do as well."""
-    authorizer = context.broker.authorizer
-    return authorizer is None or authorizer.would_allow(request.connection, right.operation, right.resource, name)
+    return context.broker.authorizer.would_allow(request.connection, right.operation, right.resource, name)
 
 
 def denied(context: HandlerContext, request: Request, right: Right, names: Iterable[str | None]) -> Collection[str]:
@@ -68,20 +61,19 @@ def _without(
     right: Right,
     names: Iterable[str | None],
 ) -> Collection[str]:
-    if context.broker.authorizer is None:
+    if not context.broker.authorizer.checks:  # names may be many
         return ()
     return {name for name in dict.fromkeys(names) if name is not None and not has(context, request, right, name)}
 
 
 def sees_all_topics(context: HandlerContext, request: Request) -> bool:
     """True if it is certain that no topic is hidden from a client, so that names need not be looked at."""
-    authorizer = context.broker.authorizer
-    return authorizer is None or authorizer.allows_all_topics(request.connection, DESCRIBE_TOPIC.operation)
+    return context.broker.authorizer.allows_all_topics(request.connection, DESCRIBE_TOPIC.operation)
 
 
 def not_creatable(context: HandlerContext, request: Request, names: Iterable[str]) -> Collection[str]:
     """The topics among these that the client may not create: it needs a right on the cluster, or on the topic."""
-    if context.broker.authorizer is None or would(context, request, CREATE_CLUSTER):
+    if would(context, request, CREATE_CLUSTER):
         return ()
     return denied(context, request, CREATE_TOPIC, names)
 
@@ -89,19 +81,14 @@ def not_creatable(context: HandlerContext, request: Request, names: Iterable[str
 def may_produce_anything(context: HandlerContext, request: Request) -> bool:
     """True if the client may be an idempotent producer: a right on the cluster, or on any topic (KIP-679)."""
     authorizer = context.broker.authorizer
-    return (
-        authorizer is None
-        or authorizer.allows_any_topic(request.connection, WRITE_TOPIC.operation)
-        or _allows(authorizer, request, IDEMPOTENT_WRITE, CLUSTER_NAME)
+    return authorizer.allows_any_topic(request.connection, WRITE_TOPIC.operation) or may(
+        context, request, IDEMPOTENT_WRITE
     )
 
 
 def operations(context: HandlerContext, request: Request, resource_type: ResourceType, name: str) -> int:
     """The client's allowed operations on a resource, as a bit field."""
-    authorizer = context.broker.authorizer
-    if authorizer is None:
-        return _ALL[resource_type]
-    return authorizer.operations(request.connection, resource_type, name)
+    return context.broker.authorizer.operations(request.connection, resource_type, name)
 
 
 def cluster_operations(context: HandlerContext, request: Request, asked: bool) -> int:
@@ -123,13 +110,8 @@ def guarded(handle: Handle, failed: Callable[..., ApiMessage], right: Right) -> 
     """A handler that refuses the whole request of who lacks a right on the cluster."""
 
     def checked(context: HandlerContext, request: Request) -> ApiMessage | None:
-        if context.broker.authorizer is None or may(context, request, right):
+        if may(context, request, right):
             return handle(context, request)
         return failed(request.message, request.version, DENIED[right.resource])
 
     return checked
-
-
-def _allows(authorizer: Authorization, request: Request, right: Right, name: str) -> bool:
-    api_key = request.header.api_key
-    return authorizer.allows(request.connection, right.operation, right.resource, name, api_key)

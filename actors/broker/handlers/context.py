@@ -10,19 +10,29 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from actors.broker.beside.host import Guests
-from actors.broker.clients import Clients
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
+from actors.broker.connections.slots import Slot
 from actors.broker.context import BrokerContext, Coordinators, Replication
 from actors.broker.handlers.auto_creation import AutoCreation
 from actors.broker.handlers.idle_settings import IdleSettings
 from actors.broker.handlers.internal_topics import InternalTopics
 from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.led import LedPartitions
-from actors.broker.slots import Slot
 from actors.runtime.log_levels import THIS_PROCESS, LogLevels
 from actors.settings import BrokerConfig
 from actors.wire.framing import RequestHeader, encode_large_response
 from actors.wire.messages import ApiMessage
+from placement.metadata import Endpoint
+
+
+class Clients(Protocol):
+    """The clients that are connected."""
+
+    listening: tuple[Endpoint, ...]
+    """The endpoints at which the broker listens, once it does."""
+
+    def response_bytes_waiting(self) -> int:
+        """Bytes of answers that clients have not read yet, counted a moment ago."""
 
 
 class Certificates(Protocol):

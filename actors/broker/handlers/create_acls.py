@@ -18,7 +18,7 @@ Result = CreateAclsResponse.AclCreationResult
 def handle(context: HandlerContext, request: Request) -> CreateAclsResponse | None:
     """An ACL that is there already is no error. Those that are refused do not hold up the others."""
     m: CreateAclsRequest = request.message
-    if context.broker.authorizer is None:
+    if not context.broker.authorizer.checks:
         return failed(m, request.version, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     entries = tuple(
         AclEntry(

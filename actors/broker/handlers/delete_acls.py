@@ -18,7 +18,7 @@ Result = DeleteAclsResponse.DeleteAclsFilterResult
 def handle(context: HandlerContext, request: Request) -> DeleteAclsResponse | None:
     """Each filter is answered with the ACLs that it has removed."""
     m: DeleteAclsRequest = request.message
-    if context.broker.authorizer is None:
+    if not context.broker.authorizer.checks:
         return failed(m, request.version, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     filters = tuple(filter_entry(each) for each in m.filters)
     forward(context.broker, request, DeleteAcls(filters), _answer, failed)

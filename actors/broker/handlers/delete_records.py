@@ -58,7 +58,7 @@ def _partition(context: HandlerContext, topic: str, index: int, offset: int, wai
         return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     try:
         info = context.led.leader_of(topic, index)
-        start = context.broker.log(topic, index).delete_records_before(offset)
+        start = context.broker.log(topic, index).retention.delete_before(offset)
     except LogAccessError as error:
         return _refused(index, error.code)
     except LogError as error:

@@ -62,7 +62,7 @@ def _refused(context: HandlerContext, request: Request, asked: tuple[DoomedTopic
         if times[topic.name, topic.topic_id] > 1:
             text = f"topic {topic.name or (topic.topic_id or _NO_ID).hex()!r} is named more than once"
             refused[i] = DeletedTopic(topic.name, topic.topic_id or _NO_ID, ErrorCode.INVALID_REQUEST, text)
-    if context.broker.authorizer is None:
+    if not context.broker.authorizer.checks:
         return refused
     metadata = context.broker.metadata
     left = {

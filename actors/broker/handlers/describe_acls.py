@@ -20,7 +20,7 @@ Description = DescribeAclsResponse.AclDescription
 def handle(context: HandlerContext, request: Request) -> DescribeAclsResponse:
     """Answered at once. The ACLs of a resource stand together."""
     m: DescribeAclsRequest = request.message
-    if context.broker.authorizer is None:
+    if not context.broker.authorizer.checks:
         return failed(m, request.version, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     entry = filter_entry(m)
     try:

@@ -57,7 +57,7 @@ def handle(context: HandlerContext, request: Request) -> FetchResponse | None:
     refusal = _session_refusal(m)
     if refusal is not None:
         return failed(m, request.version, refusal)
-    if context.broker.authorizer is not None and _replica(m) >= 0 and not may(context, request, CLUSTER_ACTION):
+    if context.broker.authorizer.checks and _replica(m) >= 0 and not may(context, request, CLUSTER_ACTION):
         return _all_refused(m, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     fetch = _Fetch(context, request)
     if fetch.places > PLACES_A_TURN:
@@ -116,7 +116,7 @@ class _Fetch:
             self._wanted.append((topic, names.get(topic.topic_id) if by_id else topic.topic, topic.partitions))
             self.places += len(topic.partitions)
         self._forbidden: Collection[str] = ()
-        if context.broker.authorizer is not None:
+        if context.broker.authorizer.checks:
             self._forbidden = denied(context, request, READ_TOPIC, (name for _, name, _ in self._wanted))
         self._read = 0
         self._copied = 0
@@ -217,7 +217,7 @@ class _Fetch:
             return None
         response = self._response(topics)
         quotas = self._context.broker.quotas
-        if quotas is not None and self._read:
+        if quotas.limits and self._read:
             who = self._request.connection, self._request.header.client_id
             response.throttle_time_ms = quotas.fetched(*who, self._read)
         return response
@@ -230,14 +230,13 @@ class _Fetch:
         if room < limit:
             limit = min(limit, max(room, SMALL_ANSWER_BYTES))
         quotas = context.broker.quotas
-        if quotas is None:
+        if not quotas.limits:
             return limit
         own = quotas.fetch_room(self._request.connection, self._request.header.client_id)
         return limit if own is None else min(limit, own) if own > 0 else None
 
     def _throttled(self) -> FetchResponse:
         quotas = self._context.broker.quotas
-        assert quotas is not None, "without quotas nobody is throttled"
         throttle_ms = quotas.fetch_refused(self._request.connection, self._request.header.client_id)
         return FetchResponse(responses=[], throttle_time_ms=throttle_ms)
 

@@ -157,7 +157,7 @@ def _found(context: HandlerContext, batch: StoredBatch) -> Generator[Step, None,
     try:
         return batch.find_at_once()
     except OverBoundsError:
-        reading = context.broker.admissions.search(batch.find)
+        reading = context.broker.record_jobs.search(batch.find)
         yield reading
     outcome = reading.result()
     if isinstance(outcome, Refusal):

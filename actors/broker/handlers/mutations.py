@@ -20,7 +20,5 @@ def charge(
     Clients of versions before `strict_from` do not know the error, and are throttled only.
     """
     quotas = context.broker.quotas
-    if quotas is None:
-        return (), 0
     strict = request.version >= strict_from
     return quotas.mutated(request.connection, request.header.client_id, costs, strict=strict)

@@ -93,7 +93,7 @@ def _work(context: HandlerContext, request: Request) -> Work:
     else:
         response = yield from _append_all(context, request, waits)
     quotas = context.broker.quotas
-    if quotas is not None:
+    if quotas.limits:
         size = sum(len(part.records or b"") for topic in m.topic_data for part in topic.partition_data)
         response.throttle_time_ms = quotas.produced(request.connection, request.header.client_id, size)
     errors = {part.error_code for topic in response.responses for part in topic.partition_responses} - {0}
@@ -127,7 +127,7 @@ def _append_all(
     version, by_id = request.version, context.broker.metadata.names
     topics = [(by_id.get(t.topic_id) if version >= _TOPIC_IDS_FROM else t.name, t) for t in m.topic_data]
     forbidden: Collection[str] = ()
-    if context.broker.authorizer is not None:
+    if context.broker.authorizer.checks:
         forbidden = denied(context, request, WRITE_TOPIC, (name for name, _ in topics))
     response, parts = _laid_out(topics, forbidden)
     clock = context.broker.environment.clock.monotonic
@@ -144,7 +144,7 @@ def _append_all(
             long.append(part)
     while long:  # one after the other: a client has one job in the threads, and one checked batch in memory
         part = long.popleft()
-        checked = context.broker.admissions.run((part.topic, part.index), partial(admit, *part.job()))
+        checked = context.broker.record_jobs.run((part.topic, part.index), partial(admit, *part.job()))
         yield checked
         _attempt(context, part, partial(_append_checked, context, part, checked.result(), m.acks, version, waits))
         may_name -= _named(part.answer, may_name)
@@ -200,7 +200,7 @@ def _append_at_once(context: HandlerContext, part: _Part, acks: int, version: in
     partition = _partition(context, part, acks, version)
     config = broker.log(*key).config
     produced, now_ms = one_batch(part.records, config), broker.now_ms()
-    admitted = None if broker.admissions.busy(key) else admit_at_once(produced, config, now_ms)
+    admitted = None if broker.record_jobs.busy(key) else admit_at_once(produced, config, now_ms)
     if admitted is None:
         part.unchecked = produced, config, now_ms
         part.topic_id = broker.metadata.topics[part.topic].id

@@ -1,6 +1,6 @@
 """SaslAuthenticate where nothing is to be proved: on listeners without SASL, and after authentication (KIP-152).
 
-Before it, and for re-authentication, actors/broker/authenticating.py handles the request.
+Before it, and for re-authentication, actors/broker/entrance/authenticating.py handles the request.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SaslHandshake where nothing is to be agreed: on listeners without SASL, and after authentication (KIP-43).
 
-Before it, and for re-authentication, actors/broker/authenticating.py handles the request.
+Before it, and for re-authentication, actors/broker/entrance/authenticating.py handles the request.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Mending:
             return
         patient.next_at = 0.0
         try:
-            left = damaged.mend(segment, damage, records) if records else damage
+            left = damaged.mending.mend(segment, damage, records) if records else damage
         except NotFittingError as error:
             log.error("%s-%d: broker %d has %s", *key, broker, error, extra=at(*key, peer=f"broker {broker}"))
             if damage not in patient.told:

@@ -58,12 +58,12 @@ class Scrubber:
         while True:
             for key, each in list(self._context.data_dir.logs.items()):
                 try:
-                    await self._look_through(key, each)
+                    await self.look_through(key, each)
                 except (LogError, OSError) as error:  # deleted or cut meanwhile, or a disk that cannot be read
                     log.warning("%s-%d is not looked through: %s", *key, error, extra=at(*key))
             await asyncio.sleep(self._pauses.next_s)
 
-    async def _look_through(self, key: TopicPartition, followed: PartitionLog) -> None:
+    async def look_through(self, key: TopicPartition, followed: PartitionLog) -> None:
         """Read a log from its present start to its present end, as long as it is followed here."""
         offset, end = followed.log_start_offset, followed.log_end_offset
         while offset < end and self._is_followed(key, followed):

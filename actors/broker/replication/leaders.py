@@ -55,7 +55,7 @@ class Leaders:
         """An image says that this broker leads the partition."""
         leader = self.replicas.get(key)
         if leader is not None and leader.leader_epoch == partition.leader_epoch and self._is_current(key, topic_id):
-            self._update(key, leader, partition)
+            self.update(key, leader, partition)
             return
         if leader is not None:
             self.stop(key)
@@ -118,7 +118,8 @@ class Leaders:
             return self._context.log(*key)
         return _NO_LOG
 
-    def _update(self, key: Key, leader: LeaderReplica, partition: PartitionInfo) -> None:
+    def update(self, key: Key, leader: LeaderReplica, partition: PartitionInfo) -> None:
+        """Lead as this image and the topic's settings say, in the same epoch as before."""
         needed = self._context.min_insync_replicas(key[0])
         if leader.partition_epoch == partition.partition_epoch and leader.settled and leader.min_insync == needed:
             return

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from actors.links.acceptance import listen_for_links
 from actors.links.codec import NotSpokenError
-from actors.links.connection import ControlProtocol, Message, dial
+from actors.links.connection import ControlProtocol, Message, close_unauthenticated, dial
 from actors.links.replication import (
     Acks,
     FollowerHello,
@@ -99,7 +99,8 @@ class FollowerLink:
         self._chance = chance
         self._me = me
         self._owner = owner
-        self._protocol: ControlProtocol | None = None
+        self.protocol: ControlProtocol | None = None
+        """The connection; None while there is none."""
         self._sizes: deque[int] = deque()
         self._in_flight = 0
         self._refused = ""  # the reason why the last connection ended, if the two have no version in common
@@ -147,17 +148,19 @@ class FollowerLink:
         secrets = self._secrets()
 
         def made() -> ControlProtocol:
-            return ControlProtocol("leader", secrets, self._chance, self._on_ready, self._on_message, on_lost)
+            return ControlProtocol("leader", secrets, self._chance, self.on_ready, self.on_message, on_lost)
 
         transport = await dial(made, *self.address, secrets, tls=self._tls)
         set_options(transport)
 
-    def _on_ready(self, protocol: ControlProtocol) -> None:
-        self._protocol = protocol
+    def on_ready(self, protocol: ControlProtocol) -> None:
+        """Both ends have proved that they know the secret."""
+        self.protocol = protocol
         protocol.on_writable = lambda: self._owner.has_room(self)
         protocol.send(LeaderHello(self._me))
 
-    def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
+    def on_message(self, protocol: ControlProtocol, message: Message) -> None:
+        """The follower has sent a message."""
         if isinstance(message, Acks):
             for _ in message.acks:
                 self._in_flight -= self._sizes.popleft()
@@ -191,7 +194,7 @@ class FollowerLink:
             self._owner.connected(self)
 
     def _lost(self) -> bool:
-        self._protocol = None
+        self.protocol = None
         self._sizes.clear()
         self._in_flight = 0
         was_ready, self.ready = self.ready, False
@@ -202,34 +205,34 @@ class FollowerLink:
     @property
     def room(self) -> int:
         """Bytes that may be sent now."""
-        protocol = self._protocol
+        protocol = self.protocol
         if protocol is None or not self.ready or not protocol.writable:
             return 0
         return max(_WINDOW_BYTES - self._in_flight, 0)
 
     def push(self, pushes: Sequence[PartitionPush]) -> None:
         """Send pushes, in one write."""
-        if self._protocol is not None:
+        if self.protocol is not None:
             for _, _, push in pushes:
                 size = _ROW_BYTES + len(push.records)
                 self._sizes.append(size)
                 self._in_flight += size
-            self._protocol.send(Pushes(tuple(pushes)))
+            self.protocol.send(Pushes(tuple(pushes)))
 
     def want(self, want: WantBatches) -> bool:
         """Ask for batches. Returns True if that was possible."""
-        return self.ready and _ask(self._protocol, want)
+        return self.ready and _ask(self.protocol, want)
 
     def ping(self) -> None:
         """Ask for a sign of life."""
-        if self._protocol is not None and self.ready:
-            self._protocol.send(Ping(self._loop.time()))
+        if self.protocol is not None and self.ready:
+            self.protocol.send(Ping(self._loop.time()))
 
     def close(self) -> None:
         """Close the connection, and do not connect again."""
         self._task.cancel()
-        if self._protocol is not None:
-            self._protocol.close()
+        if self.protocol is not None:
+            self.protocol.close()
 
 
 class FollowerListener:
@@ -260,17 +263,19 @@ class FollowerListener:
         self._take = take
         self._pong = pong
         self._batches = batches
-        self._server: asyncio.AbstractServer | None = None
-        self._unproved: Unproved | None = None
+        self.listening: asyncio.Server | None = None
+        """The server of its port, once it listens."""
+        self.unproved: Unproved | None = None
+        """Connections that have not proved yet that they know the secret, once it listens."""
         self.paused = False
         self._closed = False
         self._protocols: dict[ControlProtocol, tuple[int, int]] = {}  # the leader there, and the epoch it was told
 
     async def listen(self, host: str) -> int:
         """Listen on a free port of `host`; the port. Raises OSError."""
-        self._unproved = Unproved(asyncio.get_running_loop())
-        self._server = await listen_for_links(self._accept, host, self._secrets, lambda: self._security, self._stores)
-        port: int = self._server.sockets[0].getsockname()[1]
+        self.unproved = Unproved(asyncio.get_running_loop())
+        self.listening = await listen_for_links(self._accept, host, self._secrets, lambda: self._security, self._stores)
+        port: int = self.listening.sockets[0].getsockname()[1]
         return port
 
     def _accept(self) -> ControlProtocol:
@@ -278,18 +283,20 @@ class FollowerListener:
             raise ConnectionAbortedError("this broker has ended")
         secrets = self._secrets()
         return ControlProtocol(
-            "follower", secrets, self._chance, self._on_ready, self._on_message, self._on_lost, self._unproved
+            "follower", secrets, self._chance, self.on_ready, self.on_message, self._on_lost, self.unproved
         )
 
-    def _on_ready(self, protocol: ControlProtocol) -> None:
+    def on_ready(self, protocol: ControlProtocol) -> None:
+        """A leader has connected, and both ends have proved that they know the secret."""
         self._protocols[protocol] = _NOBODY
         if protocol.transport is not None:
             set_options(protocol.transport)
 
-    def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
+    def on_message(self, protocol: ControlProtocol, message: Message) -> None:
+        """A leader has sent a message."""
         leader, told = self._protocols.get(protocol, _NOBODY)
         if isinstance(message, LeaderHello) and leader in (-1, message.broker_id):
-            self._introduce(protocol, message.broker_id)
+            self.introduce(protocol, message.broker_id)
         elif leader < 0:
             protocol.close()  # it has not said who it is
         elif isinstance(message, WantBatches):
@@ -303,7 +310,8 @@ class FollowerListener:
         else:  # our epoch has changed, and sets with the old one are refused; or it is nothing that a leader says
             protocol.close()
 
-    def _introduce(self, protocol: ControlProtocol, leader: int) -> None:
+    def introduce(self, protocol: ControlProtocol, leader: int) -> None:
+        """A leader has said which broker it is."""
         epoch = self._epoch()
         if epoch < 0 or self.paused:
             protocol.close()  # we are not registered yet, or are leaving: it will connect again
@@ -325,20 +333,17 @@ class FollowerListener:
         for protocol in list(self._protocols):
             protocol.close()
 
-    def hang_up_on_strangers(self) -> None:
+    def close_unauthenticated(self) -> None:
         """Close connections by a secret that is valid no longer. A peer that knows the valid one connects again."""
-        known = self._secrets().known
-        for protocol in list(self._protocols):
-            if protocol.proved_by not in known:
-                protocol.close()
+        close_unauthenticated(self._protocols, self._secrets())
 
     def close(self) -> None:
         """Stop listening and close all connections, also those whose other end has not proved itself."""
         self._closed = True
-        if self._server is not None:
-            self._server.close()
-        if self._unproved is not None:
-            self._unproved.close()
+        if self.listening is not None:
+            self.listening.close()
+        if self.unproved is not None:
+            self.unproved.close()
         for protocol in list(self._protocols):
             protocol.close()
 

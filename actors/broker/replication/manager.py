@@ -51,58 +51,62 @@ class ReplicaManager:
         self._secrets = secrets
         self.registered = False
         """True if the metadata has come after this process registered with the controller."""
-        self._links: dict[int, FollowerLink] = {}
+        self.links: dict[int, FollowerLink] = {}
+        """The connections to followers, by broker."""
         led: dict[Key, LeaderReplica] = {}
-        self._lease = Lease(context, self._links, controller_confirmed_at)
-        self._followers = Followers(context, self.failed)
-        self._pushes = Pushes(context, led, self._links)
-        self._leaders = Leaders(context, led, self._followers, self._links, self._pushes, self.failed)
-        self._losses = Losses(context, self._leaders, self._followers, broker_epoch)
-        self._proposals = Proposals(context, led, broker_epoch, self._leaders.committed)
+        self._lease = Lease(context, self.links, controller_confirmed_at)
+        self.followers = Followers(context, self.failed)
+        """The partitions that other brokers lead."""
+        self._pushes = Pushes(context, led, self.links)
+        self.leaders = Leaders(context, led, self.followers, self.links, self._pushes, self.failed)
+        """The partitions that this broker leads."""
+        self._losses = Losses(context, self.leaders, self.followers, broker_epoch)
+        self.proposals = Proposals(context, led, broker_epoch, self.leaders.committed)
+        """The changes of in-sync sets that the controller is asked for."""
         lag_seconds = context.config.integer("replica.lag.time.max.ms") / 1000  # pings keep idle followers in sync
         self._pings = Rhythm(min(heartbeat_seconds(context.config), lag_seconds / 3), tick_seconds)
         self._chance = context.environment.chance
         self.batches = BatchExchange(context, self)
         """The exchange that is asked for sound batches, in the place of damaged ones."""
-        self._listener = FollowerListener(
+        self.listener = FollowerListener(
             context.broker_id,
             broker_epoch,
             secrets,
             self._chance,
-            self._take_pushes,
-            self._lease.pong,
-            self.batches,
+            take=self.take_pushes,
+            pong=self._lease.pong,
+            batches=self.batches,
             security=context.config.link_security,
             stores=context.config.link_stores,
         )
 
     async def listen(self, host: str) -> int:
         """Listen for pushes on any free port of `host`; the port."""
-        return await self._listener.listen(host)
+        return await self.listener.listen(host)
 
     @property
     def leaving(self) -> bool:
         """True if this broker follows nobody, because it is about to stop."""
-        return self._listener.paused
+        return self.listener.paused
 
     def stop_following(self) -> None:
         """Take no more pushes, so that leaders do not count on this broker any longer."""
-        self._listener.pause()
+        self.listener.pause()
 
     def follow_again(self) -> None:
         """Take pushes again: leaders connect by themselves."""
-        self._listener.paused = False
+        self.listener.paused = False
 
-    def hang_up_on_strangers(self) -> None:
+    def close_unauthenticated(self) -> None:
         """Close connections of leaders that have shown to know a secret that is valid no longer."""
-        self._listener.hang_up_on_strangers()
+        self.listener.close_unauthenticated()
 
     def close(self) -> None:
         """Close all connections."""
-        self._listener.close()
-        for link in self._links.values():
+        self.listener.close()
+        for link in self.links.values():
             link.close()
-        self._links.clear()
+        self.links.clear()
 
     # --- the controller's news ---
 
@@ -110,7 +114,7 @@ class ReplicaManager:
         """Take over an image: lead, follow or forget what it says."""
         me = self._context.broker_id
         peers: set[int] = set()
-        known = set(self._leaders.replicas)
+        known = set(self.leaders.replicas)
         for name, topic in metadata.topics.items():
             for index, partition in enumerate(topic.partitions):
                 if len(partition.replicas) < 2 or me not in partition.replicas:
@@ -119,28 +123,28 @@ class ReplicaManager:
                 if partition.leader == me:
                     peers.update(partition.replicas)
                     known.discard(key)
-                    self._leaders.lead(key, topic.id, partition)
+                    self.leaders.lead(key, topic.id, partition)
                 else:
-                    self._followers.note(key, topic.id, partition.leader_epoch)
+                    self.followers.note(key, topic.id, partition.leader_epoch)
         for key in known:
-            self._leaders.stop(key)
-        self._followers.forget_gone(metadata)
+            self.leaders.stop(key)
+        self.followers.forget_gone(metadata)
         self.registered = True
         self._connect_to(peers - {me}, metadata)
 
     def _connect_to(self, brokers: set[int], metadata: ClusterMetadata) -> None:
-        for broker in [broker for broker in self._links if broker not in brokers]:
+        for broker in [broker for broker in self.links if broker not in brokers]:
             self._hang_up(broker)
         for broker in brokers:
             info = metadata.brokers.get(broker)
             address = (info.replica_host, info.replica_port) if info is not None and info.alive else None
-            link = self._links.get(broker)
+            link = self.links.get(broker)
             if link is not None and link.address != address:
                 self._hang_up(broker)
                 link = None
             if link is None and address is not None and address[1]:
                 context = self._context
-                self._links[broker] = FollowerLink(
+                self.links[broker] = FollowerLink(
                     broker,
                     address,
                     self._secrets,
@@ -151,11 +155,15 @@ class ReplicaManager:
                 )
 
     def _hang_up(self, broker: int) -> None:
-        link = self._links.pop(broker)
+        link = self.links.pop(broker)
         link.close()
-        self._leaders.disconnect(broker)
+        self.leaders.disconnect(broker)
 
     # --- what the broker asks ---
+
+    def leading(self, topic: str, index: int) -> LeaderReplica | None:
+        """The replica by which this broker leads a partition; None if it does not, or nobody follows there."""
+        return self.leaders.replicas.get((topic, index))
 
     def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
         """True if this broker may act as the partition's leader now, because no other can have been made leader.
@@ -167,9 +175,9 @@ class ReplicaManager:
         if not self.registered:
             return False
         key = (topic, index)
-        leader = self._leaders.replicas.get(key)
+        leader = self.leaders.replicas.get(key)
         if leader is None:
-            if self._followers.epoch(key, None) > partition.leader_epoch:
+            if self.followers.epoch(key, None) > partition.leader_epoch:
                 return False
         elif leader.deposed or leader.leader_epoch != partition.leader_epoch:
             return False
@@ -179,30 +187,30 @@ class ReplicaManager:
     def appended(self, topic: str, index: int, partition: PartitionInfo) -> None:
         """Records were appended to a partition led here: send them to the followers."""
         key = (topic, index)
-        leader = self._leaders.replicas.get(key) or self._leaders.begin(key, partition)
+        leader = self.leaders.replicas.get(key) or self.leaders.begin(key, partition)
         if leader is not None:
-            self._leaders.appended(key, leader)
+            self.leaders.appended(key, leader)
 
     def await_commit(self, topic: str, index: int, next_offset: int, done: Callable[[ErrorCode], None]) -> None:
         """`done` is called with NONE when all below `next_offset` has committed, or with why that cannot be told."""
-        self._leaders.waiting.add((topic, index), Waiter(next_offset, done))
+        self.leaders.waiting.add((topic, index), Waiter(next_offset, done))
 
     def await_start(
         self, topic: str, index: int, partition: PartitionInfo, start: int, done: Callable[[ErrorCode], None]
     ) -> None:
         """`done` is called with NONE when all replicas in sync begin at `start`, or with why that cannot be told."""
         key = (topic, index)
-        leader = self._leaders.replicas.get(key) or self._leaders.begin(key, partition)
+        leader = self.leaders.replicas.get(key) or self.leaders.begin(key, partition)
         if leader is None:
             done(ErrorCode.KAFKA_STORAGE_ERROR)
             return
-        self._leaders.deleting.add(key, Waiter(start, done))
-        self._leaders.deleting.reached(key, leader.start_in_sync)
+        self.leaders.deleting.add(key, Waiter(start, done))
+        self.leaders.deleting.reached(key, leader.start_in_sync)
         self._pushes.mark(leader.followers, key)
 
     def committed(self, key: Key, watermark: int) -> None:
         """The high watermark of a log of this broker has moved: answer those who wait for it."""
-        self._leaders.reached(key, watermark)
+        self.leaders.reached(key, watermark)
 
     def lost(self, topic: str, index: int) -> None:
         """The disk has lost the end of a log, which others may have: stop leading at this epoch, and be out of sync."""
@@ -214,33 +222,33 @@ class ReplicaManager:
 
     def watermark_is_known(self, topic: str, index: int) -> bool:
         """True if a new leader's watermark has reached the log end at which it was elected (KIP-207)."""
-        leader = self._leaders.replicas.get((topic, index))
+        leader = self.leaders.replicas.get((topic, index))
         return leader is None or leader.watermark_is_known
 
     def lag(self, topic: str, index: int) -> int:
         """The number of offsets by which this broker's log is behind the leader's watermark."""
-        return self._followers.lag((topic, index))
+        return self.followers.lag((topic, index))
 
     def figures(self) -> dict[str, int]:
         """For `coterie status`: how many partitions are led here, and how many of them have a replica out of sync."""
-        led = self._leaders.replicas.values()
+        led = self.leaders.replicas.values()
         return {"led": len(led), "under_replicated": sum(len(each.isr) <= len(each.followers) for each in led)}
 
     def refills(self) -> tuple[Refill, ...]:
         """For each follower out of sync, how much is yet to be sent to it."""
-        return self._leaders.refills()
+        return self.leaders.refills()
 
     # --- followers of ours ---
 
     def connected(self, link: FollowerLink) -> None:
-        self._leaders.connect(link)
+        self.leaders.connect(link)
 
     def disconnected(self, link: FollowerLink) -> None:
-        if self._links.get(link.broker_id) is link:
+        if self.links.get(link.broker_id) is link:
             log.warning(
                 "the connection to broker %d was lost", link.broker_id, extra=about(peer=f"broker {link.broker_id}")
             )
-            self._leaders.disconnect(link.broker_id)
+            self.leaders.disconnect(link.broker_id)
 
     def has_room(self, link: FollowerLink) -> None:
         self._pushes.has_room(link)
@@ -253,13 +261,13 @@ class ReplicaManager:
         names = self._context.metadata.names
         for topic_id, index, ack in acks:
             key = (names.get(topic_id, ""), index)
-            leader = self._leaders.replicas.get(key)
+            leader = self.leaders.replicas.get(key)
             if leader is not None:
                 self._acknowledged(link.broker_id, key, leader, ack, now_ms)
         self._pushes.has_room(link)
 
     def _acknowledged(self, broker: int, key: Key, leader: LeaderReplica, ack: Ack, now_ms: int) -> None:
-        leaders = self._leaders
+        leaders = self.leaders
         if leader.on_ack(broker, ack, now_ms):
             leaders.committed(key, leader)
         elif leader.deposed:
@@ -274,22 +282,23 @@ class ReplicaManager:
             leaders.deleting.reached(key, leader.start_in_sync)
         self._pushes.note(broker, key)
         if broker not in leader.isr:
-            self._proposals.consider(key)
+            self.proposals.consider(key)
 
     def want(self, broker: int, want: WantBatches) -> bool:
         """Ask a broker that follows or leads a partition of ours for batches. Returns True if that was possible."""
-        link = self._links.get(broker)
-        return (link is not None and link.want(want)) or self._listener.want(broker, want)
+        link = self.links.get(broker)
+        return (link is not None and link.want(want)) or self.listener.want(broker, want)
 
     # --- leaders of ours ---
 
-    def _take_pushes(self, sender: int, pushes: Sequence[PartitionPush]) -> tuple[PartitionAck, ...]:
+    def take_pushes(self, sender: int, pushes: Sequence[PartitionPush]) -> tuple[PartitionAck, ...]:
+        """A leader pushes records to this broker. The answers to it."""
         take = self._take_push
         return tuple([(topic_id, index, take(sender, topic_id, index, push)) for topic_id, index, push in pushes])
 
     def _take_push(self, sender: int, topic_id: bytes, index: int, push: Push) -> Ack:
         key = (self._context.metadata.names.get(topic_id, ""), index)
-        leader = self._leaders.replicas.get(key)
+        leader = self.leaders.replicas.get(key)
         if leader is not None and push.leader_epoch > leader.leader_epoch:
             log.warning(
                 "%s-%d: led elsewhere at epoch %d",
@@ -297,10 +306,10 @@ class ReplicaManager:
                 push.leader_epoch,
                 extra=at(*key, epoch=push.leader_epoch, peer=f"broker {sender}"),
             )
-            self._leaders.stop(key)
+            self.leaders.stop(key)
             leader = None
         epoch = leader.leader_epoch if leader is not None else -1
-        return self._followers.take(key, topic_id, push, epoch, sender)
+        return self.followers.take(key, topic_id, push, epoch, sender)
 
     # --- time ---
 
@@ -308,8 +317,8 @@ class ReplicaManager:
         """To be called a few times a second: pings, pushes that are left over, and proposals of in-sync sets."""
         # Each time while followers have to confirm this broker.
         if self._pings.beats() or not self._context.controller.connected:
-            for link in self._links.values():
+            for link in self.links.values():
                 link.ping()
-        self._leaders.starts_moved()
+        self.leaders.starts_moved()
         self._pushes.tick(int(self._context.loop.time() * 1000))
-        self._proposals.send(lambda broker: int(self._links[broker].heard_at * 1000) if broker in self._links else 0)
+        self.proposals.send(lambda broker: int(self.links[broker].heard_at * 1000) if broker in self.links else 0)

@@ -17,7 +17,8 @@ from actors.runtime.logs import at
 
 log = logging.getLogger(__name__)
 
-_FRAME_BYTES = 1 << 20
+FRAME_BYTES = 1 << 20
+"""Pushes of more than these bytes to one broker go into several frames; one alone may be larger."""
 _RETRY_MS = 2000  # without an answer, a follower is asked again
 _REFUSED_RETRY_MS = 500  # sooner after a refusal or a failed read, because commits wait for it
 
@@ -71,7 +72,7 @@ class Pushes:
     def has_room(self, link: FollowerLink) -> None:
         """Send a follower what it was not sent yet, as far as it keeps up."""
         dirty = self._dirty.get(link.broker_id)
-        while dirty and (room := min(link.room, _FRAME_BYTES)) > 0:
+        while dirty and (room := min(link.room, FRAME_BYTES)) > 0:
             pushes = self._take(link.broker_id, dirty, room)
             if pushes:
                 link.push(pushes)

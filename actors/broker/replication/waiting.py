@@ -22,30 +22,31 @@ class Waiting:
     """The waiters of all partitions led here."""
 
     def __init__(self) -> None:
-        self._waiters: dict[Key, deque[Waiter]] = {}
+        self.waiters: dict[Key, deque[Waiter]] = {}
+        """By partition, in the order of their offsets."""
 
     def add(self, key: Key, waiter: Waiter) -> None:
         """Add one that waits. Offsets come in ascending order, but for repeats of appends, which wait in the queue."""
-        self._waiters.setdefault(key, deque()).append(waiter)
+        self.waiters.setdefault(key, deque()).append(waiter)
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._waiters
+        return key in self.waiters
 
     def reached(self, key: Key, offset: int) -> None:
         """Answer those who wait for `offset` or less."""
-        waiters = self._waiters.get(key)
+        waiters = self.waiters.get(key)
         if not waiters:
             return
         while waiters and waiters[0].offset <= offset:
             waiters.popleft().done(ErrorCode.NONE)
         if not waiters:
-            self._waiters.pop(key, None)
+            self.waiters.pop(key, None)
 
     def fail(self, key: Key, code: ErrorCode) -> None:
         """Answer all who wait for a partition with an error."""
-        for waiter in self._waiters.pop(key, ()):
+        for waiter in self.waiters.pop(key, ()):
             waiter.done(code)
 
     def __iter__(self) -> Iterator[Key]:
         """The partitions that somebody waits for."""
-        return iter(self._waiters)
+        return iter(self.waiters)

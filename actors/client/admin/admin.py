@@ -33,7 +33,7 @@ from actors.client.admin.types import (
     TopicDescription,
 )
 from actors.client.admin.users import Users, deletion, upsertion
-from actors.client.config import ADMIN_SETTINGS, resolve
+from actors.client.config import admin_config
 from actors.client.consumer.positions import EARLIEST, LATEST
 from actors.client.errors import KafkaError
 from actors.client.records import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -53,7 +53,7 @@ class Admin:
     """
 
     def __init__(self, *, environment: Environment = REAL, **settings: Any) -> None:
-        self.config = resolve(ADMIN_SETTINGS, settings)
+        self.config = admin_config(settings)
         self._brokers = Brokers(self.config, environment)
         self._topics = Topics(self._brokers)
         self._records = Records(self._brokers)

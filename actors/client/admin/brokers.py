@@ -18,14 +18,14 @@ from actors.client.errors import (
     KafkaError,
     KafkaTimeoutError,
     NoBrokersAvailable,
+    UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
-from actors.client.net.backoff import Backoff
 from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.client.net.network import Network
 from actors.client.records import Node
+from actors.client.settings import ClientConfig
 from actors.runtime.environment import Environment
-from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import FindCoordinatorRequest
 
 T = TypeVar("T")
@@ -39,12 +39,11 @@ _HANG_UPS_MAX: Final = 3
 class Brokers:
     """The connections of an `Admin`. Retriable errors are retried until the deadline of the call."""
 
-    def __init__(self, config: Mapping[str, Any], environment: Environment) -> None:
+    def __init__(self, config: ClientConfig, environment: Environment) -> None:
         # Asking about a topic must not create it. Nobody waits for a broker that speaks another protocol.
         settings = replace(network_settings(config), allow_auto_create_topics=False, hang_ups_max=_HANG_UPS_MAX)
         self.network = Network(settings, environment=environment)
-        self.backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], self.network.jitter)
-        self._timeout_ms: int = config["default_api_timeout_ms"]
+        self._timeout_ms: int = config.default_api_timeout_ms
         self._closed = False
         self.network.start()
 
@@ -74,16 +73,10 @@ class Brokers:
 
     async def again(self, attempt: Callable[[], Awaitable[T]], deadline: int) -> T:
         """The first result of `attempt` that is not a retriable error."""
-        failures = 0
-        while True:
-            try:
-                return await attempt()
-            except KafkaError as error:
-                failures += 1
-                delay = self.backoff.delay_ms(failures)
-                if not error.retriable or self.network.now_ms() + delay >= deadline:
-                    raise self._last(error) from None
-                await asyncio.sleep(delay / 1000)
+        try:
+            return await self.network.retries(deadline).until_done(attempt)
+        except KafkaError as error:
+            raise self._last(error) from None
 
     def _last(self, error: KafkaError) -> KafkaError:
         """The error to end with: if no broker has ever answered, one that names the setting and all addresses."""
@@ -119,24 +112,16 @@ class Brokers:
         deadline: int,
     ) -> Outcomes[K]:
         """Call `ask` for all names, and again for those with a retriable error. Returns one outcome for each name."""
-        open_names, failures = list(dict.fromkeys(names)), 0
-        results: Outcomes[K] = {}
-        while open_names:
+
+        async def once(some: list[K]) -> Outcomes[K]:
             try:
-                answers = await ask(open_names)
+                return await ask(some)
             except KafkaError as error:
                 if not error.retriable:
                     raise
-                answers = dict.fromkeys(open_names, error)
-            results |= answers
-            failures += 1
-            delay = self.backoff.delay_ms(failures)
-            again = [name for name in open_names if (e := answers.get(name)) is not None and e.retriable]
-            if not again or self.network.now_ms() + delay >= deadline:
-                break
-            open_names = again
-            await asyncio.sleep(delay / 1000)
-        return results
+                return dict.fromkeys(some, error)
+
+        return await self.network.retries(deadline).until_each_done(names, once)
 
     async def everywhere(self, ask: Callable[[Node], Awaitable[T]], deadline: int) -> list[T]:
         """The answers of all brokers; each is tried until the deadline."""
@@ -172,16 +157,8 @@ class Brokers:
         deadline: int,
     ) -> dict[str, T | KafkaError]:
         """Ask each coordinator about its groups. Returns a result or an error for each group."""
-        left, results, failures = list(dict.fromkeys(groups)), dict[str, T | KafkaError](), 0
-        while left:
-            results |= await self._one_round(left, ask)
-            failures += 1
-            delay = self.backoff.delay_ms(failures)
-            left = [g for g in left if isinstance(e := results.get(g), KafkaError) and e.retriable]
-            if not left or self.network.now_ms() + delay >= deadline:
-                break
-            await asyncio.sleep(delay / 1000)
-        return results
+        retries = self.network.retries(deadline)
+        return await retries.until_each_done(groups, lambda left: self._one_round(left, ask))
 
     async def _one_round(
         self, groups: list[str], ask: Callable[[Node, list[str]], Awaitable[Mapping[str, T | KafkaError]]]
@@ -231,8 +208,9 @@ def outcome(code: int, what: str, detail: str | None = None, topic: str | None =
     return error_for(code, what, detail, [topic] if topic else ()) if code else None
 
 
-def final(error: KafkaError | None) -> KafkaError | None:
-    """Mark an unknown topic as not retriable: whoever changes a topic does not wait for it to appear."""
-    if error is not None and error.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-        error.retriable = False  # type: ignore[misc]
+def outcome_of_change(code: int, what: str, detail: str | None = None, topic: str | None = None) -> KafkaError | None:
+    """As `outcome`. An unknown topic is not retriable: whoever changes one does not wait for it to appear."""
+    error = outcome(code, what, detail, topic)
+    if isinstance(error, UnknownTopicOrPartitionError):
+        return UnknownTopicOrPartitionError(str(error), retriable=False)
     return error

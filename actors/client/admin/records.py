@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -42,19 +41,15 @@ class Records:
 
     async def delete(self, before: Mapping[TopicPartition, int], deadline: int) -> Deleted:
         """Delete the records before these offsets; -1: all that there are now."""
-        results: Deleted = {}
-        left, failures = dict(before), 0
-        while left:
+
+        async def once(left: list[TopicPartition]) -> Deleted:
             await self._know(left, deadline)
+            results: Deleted = {}
             for node, tps in by_leader(self._brokers.network, left).items():
-                results |= await self._delete_at(node, {tp: left[tp] for tp in tps}, deadline)
-            left = {tp: at for tp, at in left.items() if isinstance(e := results[tp], KafkaError) and e.retriable}
-            failures += 1
-            delay = self._brokers.backoff.delay_ms(failures)
-            if self._brokers.network.now_ms() + delay >= deadline:
-                break
-            await asyncio.sleep(delay / 1000 if left else 0)
-        return results
+                results |= await self._delete_at(node, {tp: before[tp] for tp in tps}, deadline)
+            return results
+
+        return await self._brokers.network.retries(deadline).until_each_done(before, once)
 
     async def _delete_at(self, node: Node | None, before: Mapping[TopicPartition, int], deadline: int) -> Deleted:
         def partition(tp: TopicPartition) -> DeleteRecordsRequest.DeleteRecordsPartition:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from actors.client.admin.brokers import Brokers, Outcomes, final, outcome
+from actors.client.admin.brokers import Brokers, Outcomes, outcome_of_change
 from actors.client.admin.types import LogDirDescription, PartitionReassignment, ReplicaSize
 from actors.client.error_codes import error_for
 from actors.client.net.leaders import by_topic
@@ -48,7 +48,7 @@ class Replicas:
             if response.error_code:
                 raise error_for(response.error_code, "moving partitions", response.error_message)
             return {
-                tp: final(outcome(p.error_code, f"moving {tp.topic}-{tp.partition}", p.error_message))
+                tp: outcome_of_change(p.error_code, f"moving {tp.topic}-{tp.partition}", p.error_message)
                 for tp, p in _partitions(response.responses)
             }
 
@@ -85,7 +85,9 @@ class Replicas:
             answered = {
                 TopicPartition(t.topic, p.partition_id): None
                 if p.error_code == Code.ELECTION_NOT_NEEDED
-                else final(outcome(p.error_code, f"electing a leader of {t.topic}-{p.partition_id}", p.error_message))
+                else outcome_of_change(
+                    p.error_code, f"electing a leader of {t.topic}-{p.partition_id}", p.error_message
+                )
                 for t in response.replica_election_results
                 for p in t.partition_result
             }

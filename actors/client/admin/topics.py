@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from actors.client.admin.brokers import Brokers, Outcomes, final, outcome
+from actors.client.admin.brokers import Brokers, Outcomes, outcome_of_change
 from actors.client.admin.types import NewTopic, PartitionDescription, TopicDescription
 from actors.client.error_codes import error_for
 from actors.client.net.metadata import ClusterMetadata, metadata_request
@@ -60,7 +60,9 @@ class Topics:
         async def ask(names: list[str]) -> Outcomes[str]:
             response = await self._brokers.ask_controller(lambda timeout: make(names, timeout), deadline)
             return {
-                topic.name: final(outcome(topic.error_code, f"{doing} {topic.name}", topic.error_message, topic.name))
+                topic.name: outcome_of_change(
+                    topic.error_code, f"{doing} {topic.name}", topic.error_message, topic.name
+                )
                 for topic in results(response)
             }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from actors.client.admin.brokers import Brokers, Outcomes, final, outcome
+from actors.client.admin.brokers import Brokers, Outcomes, outcome_of_change
 from actors.client.admin.types import ScramDeletion, ScramUpsertion
 from actors.client.error_codes import error_for, is_retriable
 from actors.runtime.environment import Chance
@@ -56,7 +56,7 @@ class Users:
                 if is_retriable(result.error_code):
                     raise error_for(result.error_code, f"altering user {result.user!r}", result.error_message)
             return {
-                each.user: final(outcome(each.error_code, f"altering user {each.user!r}", each.error_message))
+                each.user: outcome_of_change(each.error_code, f"altering user {each.user!r}", each.error_message)
                 for each in response.results
             }
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from actors.client.config import network_settings
 from actors.client.consumer.closing import Closing
@@ -49,14 +48,16 @@ from actors.client.group.protocols import make_member
 from actors.client.net.changes import Changes
 from actors.client.net.network import Network
 from actors.client.records import OffsetAndMetadata, TopicPartition
+from actors.client.settings import ConsumerConfig
 from actors.runtime.environment import Chance, Environment
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a consumer. The network is not started yet."""
+    """The parts of a consumer. The network is not started yet: that takes the `watch`."""
 
     network: Network
+    watch: Watch
     changes: Changes
     positions: Positions
     member: Member
@@ -72,10 +73,10 @@ class Parts:
     closing: Closing
 
 
-def assemble(config: Mapping[str, Any], environment: Environment, protocols: Mapping[str, MakeMember]) -> Parts:
+def assemble(config: ConsumerConfig, environment: Environment, protocols: Mapping[str, MakeMember]) -> Parts:
     """The parts of a consumer with these settings. Raises ConfigurationError and IllegalStateError."""
     positions = Positions()
-    network = Network(network_settings(config), lambda: interest.wanted(), environment=environment)
+    network = Network(network_settings(config), environment=environment)
     changes = Changes(network.now_ms)
     member = make_member(
         config, environment.kernel.pid(), network.jitter, lambda: _member_id(environment.chance), protocols
@@ -91,13 +92,11 @@ def assemble(config: Mapping[str, Any], environment: Environment, protocols: Map
         positions,
         network.cluster,
         changes,
-        RESET_TO[config["auto_offset_reset"]],
+        RESET_TO[config.auto_offset_reset],
         lambda: fetcher.recreated,
         participation.recreated,
     )
-    hindrance = Hindrance(
-        network, interest.own, config["bootstrap_servers"], creates=config["allow_auto_create_topics"]
-    )
+    hindrance = Hindrance(network, interest.own, config.bootstrap_servers, creates=config.allow_auto_create_topics)
     polling = Polling(
         member,
         participation,
@@ -107,13 +106,12 @@ def assemble(config: Mapping[str, Any], environment: Environment, protocols: Map
         thread,
         changes,
         recreations,
-        without_records=lambda: hindrance.warn(config["group_id"]),
+        without_records=lambda: hindrance.warn(config.group_id),
     )
-    network.on_metadata = Watch(network.cluster, interest, fetcher, recreations, driver).on_metadata
-    network.on_denied = fetcher.refuse
-    iteration = Iteration(config["max_poll_records"], member, positions, polling, drain, changes)
+    iteration = Iteration(config.max_poll_records, member, positions, polling, drain, changes)
     return Parts(
         network=network,
+        watch=Watch(network.cluster, interest, fetcher, recreations, driver),
         changes=changes,
         positions=positions,
         member=member,
@@ -136,14 +134,14 @@ def _member_id(chance: Chance) -> str:
 
 
 def _fetcher(
-    config: Mapping[str, Any], network: Network, positions: Positions, changes: Changes, driver: Driver
+    config: ConsumerConfig, network: Network, positions: Positions, changes: Changes, driver: Driver
 ) -> Fetcher:
     async def committed(
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        if not config["group_id"]:
+        if not config.group_id:
             return dict.fromkeys(partitions)
-        return await driver.committed(partitions, config["request_timeout_ms"])
+        return await driver.committed(partitions, config.request_timeout_ms)
 
     return Fetcher(
         network,
@@ -156,13 +154,13 @@ def _fetcher(
     )
 
 
-def _drain(config: Mapping[str, Any], positions: Positions, changes: Changes) -> Drain:
+def _drain(config: ConsumerConfig, positions: Positions, changes: Changes) -> Drain:
     return Drain(
         positions,
         lock=changes.lock,
-        reset_to=RESET_TO[config["auto_offset_reset"]],
-        committed=config["isolation_level"] == "read_committed",
-        check_crcs=config["check_crcs"],
-        key_of=by_topic(config["key_deserializer"], deserializer),
-        value_of=by_topic(config["value_deserializer"], deserializer),
+        reset_to=RESET_TO[config.auto_offset_reset],
+        committed=config.reads_committed,
+        check_crcs=config.check_crcs,
+        key_of=by_topic(config.key_deserializer, deserializer),
+        value_of=by_topic(config.value_deserializer, deserializer),
     )

@@ -19,6 +19,7 @@ from actors.client.group.driver import Driver
 from actors.client.net.changes import Changes
 from actors.client.net.network import Network
 from actors.client.records import OffsetAndMetadata, TopicPartition
+from actors.client.settings import ConsumerConfig
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class Commits:
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        config: ConsumerConfig,
         network: Network,
         driver: Driver,
         positions: Positions,
@@ -58,7 +59,7 @@ class Commits:
         self._ended: deque[Callable[[], None]] = deque()
         self._open: set[Running] = set()
         self._fenced: KafkaError | None = None
-        self._due_ms = self._network.now_ms() + config["auto_commit_interval_ms"]
+        self._due_ms = self._network.now_ms() + config.auto_commit_interval_ms
         self._automatic: Running | None = None
 
     def consumed(self) -> Offsets:
@@ -100,7 +101,7 @@ class Commits:
             self._open.discard(future)
             self._changes.tell()
 
-        future = self.start(offsets, retry=False, timeout_ms=self._config["default_api_timeout_ms"])
+        future = self.start(offsets, retry=False, timeout_ms=self._config.default_api_timeout_ms)
         self._open.add(future)
         future.add_done_callback(ended)
 
@@ -108,11 +109,6 @@ class Commits:
     def under_way(self) -> bool:
         """True if a commit of `commit_async` has no answer yet."""
         return bool(self._open)
-
-    @property
-    def unheard(self) -> bool:
-        """True if a callback is waiting for `run_callbacks`."""
-        return bool(self._ended)
 
     def run_callbacks(self) -> None:
         """Call the callbacks of commits that have ended. Raises FencedInstanceIdError if one of them was fenced."""
@@ -126,12 +122,12 @@ class Commits:
 
     def start_interval(self) -> None:
         """Begin a new auto_commit_interval_ms."""
-        self._due_ms = self._network.now_ms() + self._config["auto_commit_interval_ms"]
+        self._due_ms = self._network.now_ms() + self._config.auto_commit_interval_ms
 
     @property
     def next_ms(self) -> int | None:
         """The time of the next automatic commit (monotonic ms); None while one is under way, or if they are off."""
-        return self._due_ms if self._config["enable_auto_commit"] and self._automatic is None else None
+        return self._due_ms if self._config.enable_auto_commit and self._automatic is None else None
 
     def commit_if_due(self) -> None:
         """Send the automatic commit if it is due. Failures are retried soon; raises only FencedInstanceIdError."""
@@ -146,15 +142,15 @@ class Commits:
                 if isinstance(error, FencedInstanceIdError):
                     raise error
                 if isinstance(error, KafkaError) and error.retriable:
-                    self._due_ms = self._network.now_ms() + self._config["retry_backoff_ms"]
-        if not self._config["enable_auto_commit"] or self._network.now_ms() < self._due_ms:
+                    self._due_ms = self._network.now_ms() + self._config.retry_backoff_ms
+        if not self._config.enable_auto_commit or self._network.now_ms() < self._due_ms:
             return
         self.start_interval()
         offsets = self.consumed()
         if not offsets:
             return
         with contextlib.suppress(KafkaError):
-            self._automatic = self.start(offsets, retry=False, timeout_ms=self._config["default_api_timeout_ms"])
+            self._automatic = self.start(offsets, retry=False, timeout_ms=self._config.default_api_timeout_ms)
 
     def commit_last(self, deadline_ms: int) -> None:
         """Commit before the consumer closes. Failures are logged; raises only WakeupError and FencedInstanceIdError."""

@@ -69,16 +69,16 @@ class Consumer:
         self._lookups = parts.lookups
         self._seeking = parts.seeking
         self._closing = parts.closing
-        self._network.start()
+        self._network.start(parts.watch)
         if topics:
             self.subscribe(list(topics))
 
     def _require_group(self, what: str) -> None:
-        if not self.config["group_id"]:
+        if not self.config.group_id:
             raise InvalidGroupIdError(f"{what} needs the setting group_id; without a group, use assign()")
 
     def _timeout(self, timeout_ms: int | None) -> int:
-        return int(self.config["default_api_timeout_ms"]) if timeout_ms is None else timeout_ms
+        return self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
 
     def _to_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> Offsets:
         if offsets is None:
@@ -140,7 +140,7 @@ class Consumer:
         A poll takes part in rebalances and calls the listener. It raises errors of the group, the topics and the
         listener, and WakeupError after `wakeup`.
         """
-        limit = max_records or self.config["max_poll_records"]
+        limit = max_records or self.config.max_poll_records
         with self._thread.using():
             self._iteration.stop()
             return self._polling.poll(timeout_ms, lambda: self._drain.take(limit)) or {}
@@ -299,11 +299,6 @@ class Consumer:
             wanted = [TopicPartition(*tp) for tp in partitions]
             return self._lookups.ends(wanted, at, self._timeout(timeout_ms), isolation_level)
 
-    def highwater(self, partition: TopicPartition) -> int | None:
-        """The high watermark of a partition at its last fetch; None before the first."""
-        mark = self._positions.of(partition).high_watermark
-        return None if mark < 0 else mark
-
     def position_topic_id(self, partition: TopicPartition) -> bytes:
         """The id of the topic that the position in a partition belongs to, and so the records before it.
 
@@ -327,7 +322,7 @@ class Consumer:
             self._member.group_id,
             generation.id,
             generation.member_id,
-            self.config["group_instance_id"],
+            self.config.group_instance_id,
         )
 
     def partitions_for_topic(self, topic: str, timeout_ms: int | None = None) -> set[int] | None:
@@ -355,9 +350,6 @@ class Consumer:
         """
         return self._hindrance.text(grace_ms=grace_ms)
 
-    def bootstrap_connected(self) -> bool:
-        return bool(self._network.cluster.brokers)
-
     def metrics(self) -> dict[str, Any]:
         """Counters since the consumer was made, and its state in its group."""
         return figures(self._member, self._positions, self._changes)
@@ -380,7 +372,7 @@ class Consumer:
         errors: list[Exception] = []
         with self._thread.using():
             self._thread.forget_wakeup()
-            commit = autocommit and self.config["enable_auto_commit"] and bool(self._positions.states)
+            commit = autocommit and self.config.enable_auto_commit and bool(self._positions.states)
             try:
                 errors = self._closing.finish(deadline, commit=commit, operation=operation)
             finally:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from actors.client.consumer.positions import RESET_TO, PartitionState
 from actors.client.net.metadata import ClusterMetadata
+from actors.client.settings import ConsumerConfig
 from actors.wire.messages import FetchRequest
 
 # A fetch that leaves out partitions whose buffers are full must not keep them waiting once they are drained.
@@ -31,17 +32,17 @@ class FetchSettings:
     retry_ms: int
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> FetchSettings:
+    def of(cls, config: ConsumerConfig) -> FetchSettings:
         """These settings, out of those of a consumer."""
         return cls(
-            min_bytes=config["fetch_min_bytes"],
-            max_bytes=config["fetch_max_bytes"],
-            max_wait_ms=config["fetch_max_wait_ms"],
-            partition_bytes=config["max_partition_fetch_bytes"],
-            isolation=int(config["isolation_level"] == "read_committed"),
-            rack=config["client_rack"],
-            reset_to=RESET_TO[config["auto_offset_reset"]],
-            retry_ms=config["retry_backoff_ms"],
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            max_wait_ms=config.fetch_max_wait_ms,
+            partition_bytes=config.max_partition_fetch_bytes,
+            isolation=int(config.reads_committed),
+            rack=config.client_rack,
+            reset_to=RESET_TO[config.auto_offset_reset],
+            retry_ms=config.retry_backoff_ms,
         )
 
 

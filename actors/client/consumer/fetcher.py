@@ -167,9 +167,9 @@ class Fetcher:
                 partitions = [state.tp for state, _ in load]
                 ids = self._ids(partitions)
                 offsets: Mapping[TopicPartition, OffsetAndMetadata | None] = await self._committed(partitions)
-                self._begin_at(load, offsets, ids)
+                self._place_committed(load, offsets, ids)
             if find:
-                await self._begin_by_time(find)
+                await self._place_by_time(find)
         except KafkaError as error:
             self._position_failed([s for s, _ in load] + [s for s, _, _ in find], error)
         finally:
@@ -181,7 +181,7 @@ class Fetcher:
         """The topics of these partitions, before their offsets are asked for: these may be of an older one."""
         return {tp: self._network.cluster.topic_id(tp.topic) for tp in partitions}
 
-    def _begin_at(
+    def _place_committed(
         self,
         load: list[tuple[PartitionState, int]],
         offsets: Mapping[TopicPartition, OffsetAndMetadata | None],
@@ -204,7 +204,7 @@ class Fetcher:
                     state.from_committed = False
                     state.add(Chunk(state.token, code=NO_OFFSET))
 
-    async def _begin_by_time(self, find: list[tuple[PartitionState, int, int]]) -> None:
+    async def _place_by_time(self, find: list[tuple[PartitionState, int, int]]) -> None:
         wanted = {state.tp: at for state, _, at in find}
         ids = self._ids(wanted)
         # One round only, so that partitions without a leader do not hold up the others.

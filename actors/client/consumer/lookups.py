@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from actors.client.consumer.user_thread import UserThread
@@ -13,7 +13,9 @@ from actors.client.net.changes import Changes
 from actors.client.net.leaders import list_offsets
 from actors.client.net.metadata import ClusterMetadata, TopicInfo, metadata_request
 from actors.client.net.network import Network
+from actors.client.net.retries import NEVER_MS
 from actors.client.records import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from actors.client.settings import ConsumerConfig
 
 T = TypeVar("T")
 
@@ -24,7 +26,7 @@ class Lookups:
     """Asks on the event loop and waits for the answers. Times are in milliseconds."""
 
     def __init__(
-        self, config: Mapping[str, Any], network: Network, driver: Driver, thread: UserThread, changes: Changes
+        self, config: ConsumerConfig, network: Network, driver: Driver, thread: UserThread, changes: Changes
     ) -> None:
         self._config = config
         self._network = network
@@ -48,7 +50,7 @@ class Lookups:
         `isolation_level` is 0 (uncommitted) or 1 (committed); None = the consumer's own.
         """
         if isolation_level is None:
-            isolation_level = int(self._config["isolation_level"] == "read_committed")
+            isolation_level = int(self._config.reads_committed)
 
         async def ask() -> dict[TopicPartition, OffsetAndTimestamp | None]:
             with self._network.holding(tp.topic for tp in wanted):
@@ -89,17 +91,12 @@ class Lookups:
 
         async def ask() -> dict[str, TopicInfo]:
             wanted = None if names is None else frozenset(names)
+            request = metadata_request(wanted, create=False)
+            async with asyncio.timeout(timeout_ms / 1000):  # its error says more than that of the last attempt
+                answer = await self._network.retries(NEVER_MS).until_done(lambda: self._network.ask(None, request))
             found = ClusterMetadata()
-            async with asyncio.timeout(timeout_ms / 1000):
-                while True:
-                    try:
-                        request = metadata_request(wanted, create=False)
-                        found.update(await self._network.ask(None, request), wanted)
-                        return found.topics
-                    except KafkaError as error:
-                        if not error.retriable:
-                            raise
-                    await asyncio.sleep(self._config["retry_backoff_ms"] / 1000)
+            found.update(answer, wanted)
+            return found.topics
 
         return self._metadata(ask(), timeout_ms)
 

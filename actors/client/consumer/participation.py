@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from actors.client.consumer.commits import Commits, Running
@@ -23,6 +23,7 @@ from actors.client.group.effects import Action, Apply, CommitFirst, CommitOutcom
 from actors.client.group.member import Subscriber
 from actors.client.net.changes import Changes
 from actors.client.records import GroupMembershipOperation, SubscriptionPattern, TopicPartition
+from actors.client.settings import ConsumerConfig
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class Participation:
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        config: ConsumerConfig,
         member: Subscriber,
         driver: Driver,
         positions: Positions,
@@ -187,7 +188,7 @@ class Participation:
         retriable = isinstance(failure, KafkaError) and failure.retriable
         if not retriable and not isinstance(failure, StaleMemberEpochError):
             return CommitOutcome.FAILED
-        self._last_commit_after_ms = self._changes.now_ms() + self._config["retry_backoff_ms"]
+        self._last_commit_after_ms = self._changes.now_ms() + self._config.retry_backoff_ms
         return CommitOutcome.LATER
 
     def _commit_of(self, action: CommitFirst) -> Running:
@@ -195,7 +196,7 @@ class Participation:
         if self._last_commit is not None and self._last_commit[0] is action:
             return self._last_commit[1]
         self._last_commit = None
-        limit = self._config["default_api_timeout_ms"]
+        limit = self._config.default_api_timeout_ms
         running = self._commits.start(self._commits.consumed(), retry=False, timeout_ms=limit)
         self._last_commit = (action, running)
         return running

@@ -37,15 +37,15 @@ class PartitionState:
     """One assigned partition. `position` is the next offset to hand out, `fetch_at` the next to fetch.
 
     `token` grows whenever the position jumps: answers to what was asked under an older token are dropped. `topic_id` is
-    the id of the topic that the position belongs to, b"" while it is not known. `told`: the program has been told, by
-    an error, that the topic is another one now.
+    the id of the topic that the position belongs to, b"" while it is not known.
+    `is_recreation_raised`: an error has told the program that the topic is another one now.
     """
 
     tp: TopicPartition
     position: int | None = None
     epoch: int = -1
     topic_id: bytes = b""
-    told: bool = False
+    is_recreation_raised: bool = False
     fetch_at: int = -1
     fetch_epoch: int = -1
     token: int = 0
@@ -76,8 +76,8 @@ class PartitionState:
 
     def choose(self, offset: int) -> None:
         """Go on where the program wants. A position it had before it heard of a new topic is still one of the old."""
-        if self.told:
-            self.topic_id, self.told = b"", False
+        if self.is_recreation_raised:
+            self.topic_id, self.is_recreation_raised = b"", False
         self.seek(offset)
 
     def reset(self, timestamp: int) -> None:
@@ -98,7 +98,7 @@ class PartitionState:
     def _forget(self) -> None:
         self._jump()
         self.position = None
-        self.topic_id, self.told = b"", False
+        self.topic_id, self.is_recreation_raised = b"", False
 
     def _jump(self) -> None:
         self.token += 1

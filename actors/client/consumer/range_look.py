@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from actors.client.errors import (
 from actors.client.net.leaders import list_offsets
 from actors.client.net.network import Network
 from actors.client.records import TopicPartition
+from actors.client.settings import ConsumerConfig
 from actors.records.batch import iter_batches
 from actors.records.errors import CorruptBatchError
 from actors.wire.errors import ErrorCode as Code
@@ -54,7 +54,7 @@ class Look:
     def __init__(
         self,
         network: Network,
-        config: Mapping[str, Any],
+        config: ConsumerConfig,
         settle_ms: int,
         tp: TopicPartition,
         offset: int,
@@ -63,7 +63,7 @@ class Look:
     ) -> None:
         self._network = network
         self._config = config
-        self._committed = config["isolation_level"] == "read_committed"
+        self._committed = config.reads_committed
         self._settle_ms = settle_ms
         self._tp = tp
         self._offset = offset
@@ -134,14 +134,14 @@ class Look:
             fetch_offset=self._offset,
             last_fetched_epoch=-1,
             log_start_offset=-1,
-            partition_max_bytes=self._config["max_partition_fetch_bytes"],
+            partition_max_bytes=self._config.max_partition_fetch_bytes,
         )
         return FetchRequest(
             replica_id=-1,
             # A broker whose tiered storage is slow answers without records; then it gets more time (KIP-1018).
             max_wait_ms=_WAIT_MS if self._empty_since is None else self._settle_ms,
             min_bytes=1,
-            max_bytes=max(self._config["fetch_max_bytes"], self._config["max_partition_fetch_bytes"]),
+            max_bytes=max(self._config.fetch_max_bytes, self._config.max_partition_fetch_bytes),
             isolation_level=int(self._committed),
             session_id=0,
             session_epoch=-1,
@@ -206,7 +206,7 @@ class Look:
                 self._network,
                 {self._tp: at},
                 isolation=int(self._committed),
-                timeout_ms=self._config["request_timeout_ms"],
+                timeout_ms=self._config.request_timeout_ms,
             )
             offset = offsets[self._tp]
             found.append(offset.offset if offset is not None else 0)

@@ -27,7 +27,6 @@ from actors.client.errors import (
     DataLossError,
     KafkaTimeoutError,
 )
-from actors.client.net.backoff import Backoff
 from actors.client.net.network import Network
 from actors.client.records import OffsetRange, TopicPartition
 from actors.runtime.environment import REAL, Environment
@@ -80,13 +79,11 @@ class RangeReader:
         self._fail = fail_on_data_loss
         self._timeout_ms = poll_timeout_ms
         self._settle_ms = settle_ms
-        self._committed = self.config["isolation_level"] == "read_committed"
+        self._committed = self.config.reads_committed
         self._closed = False
         self._ids: dict[str, bytes] = {}
         """The topics whose records are being read, where the ranges do not say."""
         self._network = Network(network_settings(self.config), environment=environment)
-        settle = self._network.settings
-        self._backoff = Backoff(settle.retry_backoff_ms, settle.retry_backoff_max_ms, self._network.jitter)
         self._network.start()
 
     def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
@@ -144,7 +141,7 @@ class RangeReader:
 
     def _whole_batches(self, tp: TopicPartition, chunk: Chunk, position: int, until: int) -> list[Whole]:
         batches: list[Whole] = []
-        check = self.config["check_crcs"]
+        check = self.config.check_crcs
         while (batch := next_batch(tp, chunk, position, committed=self._committed, check=check)) is not None:
             if batch[1].base_offset >= until:
                 break
@@ -192,11 +189,11 @@ class RangeReader:
     async def _next(self, wanted: OffsetRange, offset: int) -> Chunk | Missing | Nothing:
         """Wait for the next batches from `offset` on. Raises KafkaTimeoutError after `poll_timeout_ms`."""
         deadline = self._network.now_ms() + self._timeout_ms
-        settle_ms = min(self._settle_ms, self._timeout_ms // 2, self.config["request_timeout_ms"] // 2)
+        settle_ms = min(self._settle_ms, self._timeout_ms // 2, self.config.request_timeout_ms // 2)
         tp, until = TopicPartition(wanted.topic, wanted.partition), wanted.until_offset
         topic_id = wanted.topic_id or self._ids.get(tp.topic, b"")
         look = Look(self._network, self.config, settle_ms, tp, offset, until, topic_id)
-        failures = 0
+        retries = self._network.retries(deadline)
         while True:
             try:
                 async with asyncio.timeout(max(1, deadline - self._network.now_ms()) / 1000):
@@ -207,9 +204,7 @@ class RangeReader:
             if found is not None:
                 self._ids.setdefault(tp.topic, look.topic_id)
                 return found
-            failures += 1
-            left = deadline - self._network.now_ms()
-            if left <= 0:
+            if not await retries.pause_to_deadline():
                 if look.missing is not None:
                     return look.missing
                 raise KafkaTimeoutError(
@@ -217,7 +212,6 @@ class RangeReader:
                     f"poll_timeout_ms={self._timeout_ms} (Spark's option kafkaConsumer.pollTimeoutMs): "
                     f"{look.trouble or 'no broker answered'}"
                 )
-            await asyncio.sleep(min(self._backoff.delay_ms(failures), left) / 1000)
 
 
 def _some_at_once(batches: list[Whole]) -> Iterator[list[Whole]]:

@@ -29,8 +29,8 @@ def is_of_another(state: PartitionState, cluster: ClusterMetadata) -> bool:
 class Recreations:
     """Meets topics that were created again. `reset_to` is where to begin in them; None: that is an error.
 
-    `due` says whether there may be some. `told` hears of their partitions, once these have no position in the old topic
-    any more.
+    `due` says whether there may be some. `on_recreated` hears of their partitions, once these have no position in the
+    old topic any more.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class Recreations:
         changes: Changes,
         reset_to: int | None,
         due: Callable[[], bool],
-        told: Callable[[list[TopicPartition]], None],
+        on_recreated: Callable[[list[TopicPartition]], None],
     ) -> None:
         self._positions = positions
         self._cluster = cluster
         self._changes = changes
         self._reset_to = reset_to
         self._due = due
-        self._told = told
+        self._on_recreated = on_recreated
 
     def note(self) -> None:
         """There is new metadata: warn of topics that were created again since this consumer has read them.
@@ -73,10 +73,10 @@ class Recreations:
             return
         if self._reset_to is None:
             raise TopicRecreatedError(topics={state.tp.topic for state in found})
-        self._told([state.tp for state in found])
+        self._on_recreated([state.tp for state in found])
 
     def _part(self, state: PartitionState) -> None:
         if self._reset_to is None:
-            state.told = True
+            state.is_recreation_raised = True
         else:
             state.reset(self._reset_to)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from actors.client.consumer.fetcher import Fetcher
 from actors.client.consumer.positions import Positions
 from actors.client.consumer.recreation import Recreations
-from actors.client.errors import InvalidTopicError, KafkaError, TopicAuthorizationError
+from actors.client.errors import AuthenticationError, InvalidTopicError, KafkaError, TopicAuthorizationError
 from actors.client.group.driver import Driver
 from actors.client.group.member import Subscriber
+from actors.client.net.freshness import MetadataUser
 from actors.client.net.metadata import ClusterMetadata
 from actors.wire.errors import ErrorCode as Code
 
@@ -33,8 +34,8 @@ class Interest:
         return frozenset(tp.topic for tp in list(self._positions.states))
 
 
-class Watch:
-    """Tells the parts of a consumer that there is new metadata."""
+class Watch(MetadataUser):
+    """Says what metadata a consumer needs, and tells its parts that there is new metadata."""
 
     def __init__(
         self,
@@ -49,6 +50,12 @@ class Watch:
         self._fetcher = fetcher
         self._recreations = recreations
         self._driver = driver
+
+    def wanted(self) -> frozenset[str] | None:
+        return self._interest.wanted()
+
+    def on_denied(self, error: AuthenticationError) -> None:
+        self._fetcher.refuse(error)
 
     def on_metadata(self) -> None:
         self._fetcher.refuse(self._refusal())

@@ -24,6 +24,7 @@ from actors.client.group.effects import Effect, Send
 from actors.client.group.member import Member
 from actors.client.net.backoff import Jitter
 from actors.client.net.metadata import MetadataView
+from actors.client.settings import ConsumerConfig
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import ApiMessage, ConsumerGroupHeartbeatResponse
 
@@ -140,10 +141,10 @@ def _negative(effect: Effect) -> Effect:
     return effect
 
 
-def auto_member(settings: Mapping[str, Any], pid: int, jitter: Jitter, new_member_id: Callable[[], str]) -> Member:
+def auto_member(config: ConsumerConfig, pid: int, jitter: Jitter, new_member_id: Callable[[], str]) -> Member:
     """A member of the group whichever protocol its coordinator speaks, by its consumer's settings.
 
     Raises IllegalStateError as a classic member does: it may have to be one.
     """
-    classic = classic_member(settings, pid, jitter, new_member_id)
-    return cast(Member, AutoMember(consumer_member(settings, pid, jitter, new_member_id), lambda: classic))
+    classic = classic_member(config, pid, jitter, new_member_id)
+    return cast(Member, AutoMember(consumer_member(config, pid, jitter, new_member_id), lambda: classic))

@@ -15,14 +15,13 @@ from typing import Any
 from actors.client.errors import HeartbeatFailedError, KafkaError, KafkaTimeoutError
 from actors.client.group.effects import Drop, Effect, Send, To
 from actors.client.group.member import Member
-from actors.client.group.offsets import Commit, Offsets, fetch_request, judge_commit, judge_fetch, make_commit
+from actors.client.group.offsets import Commit, Fetched, Offsets, fetch_request, judge_commit, judge_fetch, make_commit
 from actors.client.group.topic_ids import Divided, IdOf, divide, known_ids
-from actors.client.net.backoff import Backoff
 from actors.client.net.changes import Changes
 from actors.client.net.network import Network
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.wire.errors import ErrorCode as Code
-from actors.wire.messages import OffsetCommitResponse
+from actors.wire.messages import ApiMessage, OffsetCommitResponse
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +50,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._committing = asyncio.Lock()
-        settings = network.settings
-        network.on_coordinator_lost = self._on_lost
-        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, network.jitter)
+        self._coordinators = network.own_connections(self._on_lost)
 
     def pump(self) -> None:
         """Carry out the machine's effects. Called under the lock, from any thread."""
@@ -76,17 +73,17 @@ class Driver:
             if isinstance(effect, Send):
                 self.network.loop.create_task(self._send(effect))
             elif isinstance(effect, Drop):
-                self.network.drop_coordinator(effect.node)
+                self._coordinators.drop(effect.node, "this broker is not the coordinator any more")
             else:
                 self.network.refresh()
         self._arm()
 
     async def _send(self, send: Send) -> None:
         try:
-            response = await self.network.ask(
+            response = await self._ask(
                 send.node,
                 send.request,
-                coordinator=send.to is To.COORDINATOR,
+                over_own=send.to is To.COORDINATOR,
                 timeout_ms=send.timeout_ms,
                 min_version=send.min_version,
             )
@@ -98,6 +95,12 @@ class Driver:
             with self._surfacing():
                 self.member.on_response(send.id, response, self.network.now_ms())
         self.tell()
+
+    async def _ask(self, node: Node | None, request: ApiMessage, *, over_own: bool, **options: Any) -> Any:
+        """The answer of a node; with `over_own` over the group's own connection to it."""
+        if over_own and node is not None:
+            return await self._coordinators.ask(node, request, **options)
+        return await self.network.ask(node, request, **options)
 
     @contextlib.contextmanager
     def _surfacing(self) -> Iterator[None]:
@@ -183,17 +186,15 @@ class Driver:
 
         Withheld offsets are an error, too, once the rest is committed.
         """
-        deadline, attempt = self.network.now_ms() + timeout_ms, 0
+        deadline = self.network.now_ms() + timeout_ms
+        retries = self.network.retries(deadline)
         while True:
             error = await self._commit_once(commit, deadline) if commit.request.topics else None
             error = error or commit.withheld
             if error is None:
                 return
-            attempt += 1
-            delay = self._backoff.delay_ms(attempt)
-            if not (retry and error.retriable) or self.network.now_ms() + delay >= deadline:
+            if not (retry and error.retriable) or not await retries.pause():
                 raise error
-            await asyncio.sleep(delay / 1000)
             with self._changes.lock:
                 commit = self.make_commit(offsets)
 
@@ -231,7 +232,7 @@ class Driver:
             self._committing.release()
 
     async def _send_commit(self, node: Node, commit: Commit) -> Awaitable[OffsetCommitResponse]:
-        connection = await self.network.connection(node, coordinator=True)
+        connection = await self._coordinators.connection(node)
         return connection.call(
             commit.request,
             self.network.settings.request_timeout_ms,
@@ -258,39 +259,39 @@ class Driver:
         more just before (KIP-429), so that it reads them meanwhile.
         """
         wanted = list(partitions)
-        deadline, attempt = self.network.now_ms() + timeout_ms, 0
+        deadline = self.network.now_ms() + timeout_ms
+        retries = self.network.retries(deadline)
         while True:
-            node = await self._coordinator(deadline)
-            ids = known_ids(wanted, self.network.cluster)
-            again = False
-            with self._changes.lock:
-                place, lowest = self.member.fetches_as(), self.member.commits_from
-                aside = self.member.awaits_others
-            request = fetch_request(self.member.group_id, wanted, ids, place)
-            try:
-                response = await self.network.ask(
-                    node,
-                    request,
-                    coordinator=not aside,
-                    min_version=lowest if place.member_id else 0,
-                    max_version=request.max_version if ids else None,
-                )
-            except KafkaError as failure:
-                error = failure
-                if failure.retriable and not aside:
-                    self._lost(node)
-            else:
-                fetched = judge_fetch(self.member.group_id, response, ids)
-                if fetched.error is None:
-                    return fetched.offsets
-                error = fetched.error
-                again = fetched.again and bool(place.member_id)
-                if fetched.lost:
-                    self._lost(node)
-                elif error.code in _UNKNOWN:
-                    self.network.refresh()
-            attempt += 1
-            delay = self._backoff.delay_ms(attempt)
-            if not (error.retriable or again) or self.network.now_ms() + delay >= deadline:
+            fetched = await self._fetch_committed(wanted, deadline)
+            error = fetched.error
+            if error is None:
+                return fetched.offsets
+            if not (error.retriable or fetched.again) or not await retries.pause():
                 raise error
-            await asyncio.sleep(delay / 1000)
+
+    async def _fetch_committed(self, wanted: list[TopicPartition], deadline_ms: int) -> Fetched:
+        """Ask once. `again` of the result: the place that was asked for is not the member's any more."""
+        node = await self._coordinator(deadline_ms)
+        ids = known_ids(wanted, self.network.cluster)
+        with self._changes.lock:
+            place, lowest = self.member.fetches_as(), self.member.commits_from
+            aside = self.member.awaits_others
+        request = fetch_request(self.member.group_id, wanted, ids, place)
+        try:
+            response = await self._ask(
+                node,
+                request,
+                over_own=not aside,
+                min_version=lowest if place.member_id else 0,
+                max_version=request.max_version if ids else None,
+            )
+        except KafkaError as failure:
+            if failure.retriable and not aside:
+                self._lost(node)
+            return Fetched({}, failure)
+        fetched = judge_fetch(self.member.group_id, response, ids)
+        if fetched.lost:
+            self._lost(node)
+        elif fetched.error is not None and fetched.error.code in _UNKNOWN:
+            self.network.refresh()
+        return replace(fetched, again=fetched.again and bool(place.member_id))

@@ -15,7 +15,7 @@ class Holdings:
         self._exclude_internal = exclude_internal
         self._pattern: Callable[[str], bool] | None = None
         self._accepted: frozenset[str] = frozenset()
-        self._told_topics: frozenset[str] | None = None
+        self._joined_topics: frozenset[str] | None = None
         self.subscribed = False
         self.topics: frozenset[str] = frozenset()
         self.owned: frozenset[TopicPartition] = frozenset()
@@ -60,13 +60,13 @@ class Holdings:
             topics = frozenset(tp.topic for tp in assigned)
             self._accepted = topics - view.partitions.keys()
             self.topics |= topics
-            self._told_topics = (self._told_topics or frozenset()) | topics
+            self._joined_topics = (self._joined_topics or frozenset()) | topics
 
-    def told(self) -> None:
+    def note_joining(self) -> None:
         """Remember that the coordinator is told of the present `topics`."""
-        self._told_topics = self.topics
+        self._joined_topics = self.topics
 
     @property
     def changed(self) -> bool:
         """True if `topics` are other ones than the coordinator was told."""
-        return self._told_topics is not None and self._told_topics != self.topics
+        return self._joined_topics is not None and self._joined_topics != self.topics

@@ -15,9 +15,9 @@ thread), `liveness` (clocks), `stats`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol
 
 from actors.client.errors import KafkaError
 from actors.client.group.effects import Action, CommitOutcome, Effect
@@ -27,6 +27,7 @@ from actors.client.group.stats import Stats
 from actors.client.net.metadata import MetadataView
 from actors.client.records import GroupMembershipOperation as Parting
 from actors.client.records import Node, TopicPartition
+from actors.client.settings import ConsumerConfig
 from actors.wire.messages import ApiMessage
 
 
@@ -228,5 +229,5 @@ class MakeMember(Protocol):
     """
 
     def __call__(
-        self, settings: Mapping[str, Any], pid: int, jitter: Callable[[], float], new_member_id: Callable[[], str]
+        self, config: ConsumerConfig, pid: int, jitter: Callable[[], float], new_member_id: Callable[[], str]
     ) -> Member: ...

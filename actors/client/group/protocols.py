@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from actors.client.group.auto import auto_member
 from actors.client.group.classic.membership import classic_member
 from actors.client.group.consumer_protocol.membership import consumer_member
 from actors.client.group.member import MakeMember, Member
+from actors.client.settings import ConsumerConfig
 
 PROTOCOLS: Final[Mapping[str, MakeMember]] = MappingProxyType(
     {"classic": classic_member, "consumer": consumer_member, "auto": auto_member}
@@ -21,11 +22,11 @@ PROTOCOLS: Final[Mapping[str, MakeMember]] = MappingProxyType(
 
 
 def make_member(
-    settings: Mapping[str, Any],
+    config: ConsumerConfig,
     pid: int,
     jitter: Callable[[], float],
     new_member_id: Callable[[], str],
     protocols: Mapping[str, MakeMember] = PROTOCOLS,
 ) -> Member:
     """The member that a consumer's settings ask for. Raises as the protocol's own maker does."""
-    return protocols[settings["group_protocol"]](settings, pid, jitter, new_member_id)
+    return protocols[config.group_protocol](config, pid, jitter, new_member_id)

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from actors.client.errors import KafkaConnectionError
-from actors.client.net.login import Login
-from actors.client.net.security import Security, Tls
+from actors.client.net.login import Login, Speaks
+from actors.client.net.security import NO_SECURITY, Security, Tls
 from actors.client.net.tls import TlsTransport, explained, needs_certificate
-from actors.runtime.environment import Chance
+from actors.runtime.environment import REAL, Chance
 
 log = logging.getLogger(__name__)
 P = TypeVar("P", bound=asyncio.BufferedProtocol)
@@ -27,15 +27,14 @@ class Access:
 
     def __init__(self, security: Security, chance: Chance) -> None:
         self._chance = chance
-        self.login = Login(security.sasl, chance) if security.sasl is not None else None
-        self._contexts = _Contexts(security.tls) if security.tls is not None else None
+        self.login: Login | NoLogin = NoLogin() if security.sasl is None else Login(security.sasl, chance)
+        self._sockets: _Plain | _Encrypted = _Plain() if security.tls is None else _Encrypted(_Contexts(security.tls))
+        self.has_tls = security.tls is not None
+        """True if connections are encrypted."""
+        self.logs_in = security.sasl is not None
+        """True if the client proves who it is, beyond a certificate."""
         if security.sasl is not None:
             security.sasl.check()
-
-    @property
-    def has_tls(self) -> bool:
-        """True if connections are encrypted."""
-        return self._contexts is not None
 
     def renew_after_ms(self, lifetime_ms: int) -> float:
         """The wait until a new proof: 85 to 95 % of a session's lifetime, so that not all do it at once."""
@@ -43,10 +42,33 @@ class Access:
 
     async def connect(self, make: Callable[[], P], host: str, port: int) -> P:
         """Connect a protocol. Raises OSError, KafkaConnectionError, SslAuthenticationError."""
+        return await self._sockets.connect(make, host, port)
+
+
+class NoLogin:
+    """The login of a client that does not log in."""
+
+    async def log_in(self, broker: Speaks) -> int:
+        """The session never ends."""
+        return 0
+
+
+class _Plain:
+    """Sockets without TLS."""
+
+    async def connect(self, make: Callable[[], P], host: str, port: int) -> P:
+        _, protocol = await asyncio.get_running_loop().create_connection(make, host, port)
+        return protocol
+
+
+class _Encrypted:
+    """Sockets with TLS."""
+
+    def __init__(self, contexts: _Contexts) -> None:
+        self._contexts = contexts
+
+    async def connect(self, make: Callable[[], P], host: str, port: int) -> P:
         loop = asyncio.get_running_loop()
-        if self._contexts is None:
-            _, protocol = await loop.create_connection(make, host, port)
-            return protocol
         context = await asyncio.to_thread(self._contexts.current)
         inner = make()
         _, pipe = await loop.create_connection(lambda: TlsTransport(context, host, inner), host, port)
@@ -99,3 +121,7 @@ def certificate_of(host: str, port: int) -> bytes | None:
             with context.wrap_socket(plain, server_hostname=host.rstrip(".")) as wrapped:
                 return wrapped.getpeercert(binary_form=True)
     return None
+
+
+OPEN_ACCESS: Final = Access(NO_SECURITY, REAL.chance)
+"""Plain connections, and no login."""

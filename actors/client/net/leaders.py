@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 
 from actors.client.error_codes import error_for, is_retriable
 from actors.client.errors import KafkaError, KafkaTimeoutError, LeaderNotAvailableError
-from actors.client.net.backoff import Backoff
 from actors.client.net.network import Network
 from actors.client.records import Node, OffsetAndTimestamp, TopicPartition
 from actors.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 
 T = TypeVar("T")
+
+_FIRST_PAUSE_MS = 20  # metadata of a topic that nobody has asked for is there as soon as this
 
 
 def by_leader(network: Network, partitions: Iterable[TopicPartition]) -> dict[Node | None, list[TopicPartition]]:
@@ -44,8 +45,7 @@ async def list_offsets(
     Asks until every leader has answered. Raises KafkaTimeoutError, or a leader's error that is not retriable. With
     `partial`, it returns at the timeout what was found until then, if anything was.
     """
-    backoff = Backoff(network.settings.retry_backoff_ms, network.settings.retry_backoff_max_ms, network.jitter)
-    deadline, attempt = network.now_ms() + timeout_ms, 0
+    retries = network.retries(network.now_ms() + timeout_ms)
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
     last: KafkaError = LeaderNotAvailableError("no leader is known")
     while True:
@@ -69,15 +69,11 @@ async def list_offsets(
                 found |= answer[0]
                 last = answer[1] or last
         if len(found) < len(wanted):
-            attempt += 1
-            left = deadline - network.now_ms()
-            if left <= 0:
+            network.refresh()
+            if not await retries.pause_to_deadline(_FIRST_PAUSE_MS if orphans else None):
                 if partial and found:
                     return found
                 raise KafkaTimeoutError(f"offsets of {sorted(missing)[:5]} not known within {timeout_ms} ms: {last}")
-            network.refresh()
-            delay = 20 if orphans and attempt == 1 else backoff.delay_ms(attempt)
-            await asyncio.sleep(min(delay, left) / 1000)
 
 
 async def _ask(

@@ -43,7 +43,9 @@ Send = Callable[[bytes], Awaitable[bytes]]
 class Speaks(Protocol):
     """The connection that the login is about."""
 
-    versions: Ranges
+    @property
+    def versions(self) -> Ranges:
+        """The versions of each request that the broker serves."""
 
     async def ask(self, request: ApiMessage, version: int) -> Any:
         """The answer to a request in this version."""

@@ -22,6 +22,8 @@ class NetworkSettings:
     metadata_max_age_ms: int = 300_000
     max_in_flight: int = 100
     allow_auto_create_topics: bool = True
+    create_only_held: bool = False
+    """With it, brokers may create topics only while somebody holds some (`Network.holding`)."""
     hang_ups_max: int | None = None
     """The number of times in a row that a broker may hang up on the first requests, until it is taken to speak another
     protocol.

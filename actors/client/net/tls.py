@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final, cast
 
 from actors.client.errors import HungUpError, KafkaError, SslAuthenticationError
+from actors.client.net.transport import NOT_CONNECTED, Transport
 from actors.security.tls_memory import TlsMemory
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._memory = memory = TlsMemory(context, host=host.rstrip("."))
         self._incoming, self._outgoing, self._tls = memory.incoming, memory.outgoing, memory.tls
         self._raw = bytearray(_BUFFER_BYTES)
-        self._transport: asyncio.Transport | None = None
+        self._transport: Transport = NOT_CONNECTED
         self._open = False
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -47,18 +48,17 @@ class TlsTransport(asyncio.BufferedProtocol):
 
     def get_write_buffer_size(self) -> int:
         """The number of bytes that have not left this process."""
-        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
         """Close at once."""
         self._open = False
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
 
     # --- what the event loop calls ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast(Transport, transport)
         self._shake_hands()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -118,19 +118,17 @@ class TlsTransport(asyncio.BufferedProtocol):
 
     def _end(self) -> None:
         """Close once what was written has left."""
-        if self._transport is not None:
-            self._transport.close()
+        self._transport.close()
 
     def _break(self, error: ssl.SSLError) -> None:
         """TLS has failed after the handshake. In TLS 1.3 a server refuses the client's certificate only then."""
         was_open, self._open = self._open, False
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
         if was_open:
             self._inner.connection_lost(explained(error, self._host))
 
     def _flush(self) -> None:
-        if self._transport is not None and self._outgoing.pending:
+        if self._outgoing.pending:
             self._transport.write(self._outgoing.read())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +16,9 @@ from actors.client.producer.accumulator import Batch, FutureBatchMetadata
 from actors.client.producer.bulk import rows_of
 from actors.client.producer.partitioning import partitions_for_keys
 from actors.client.producer.sender import Sender
-from actors.client.producer.values import time_of
+from actors.client.producer.values import limit_of, time_of
 from actors.client.records import TopicPartition
+from actors.client.settings import ProducerConfig
 from actors.records.batch import HEADER_BYTES
 from actors.records.compression import codec_id
 from actors.records.growing import GrowingBatch
@@ -34,7 +35,7 @@ class ArrowSending:
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        config: ProducerConfig,
         sender: Sender,
         sticky: dict[str, tuple[int, int]],
         find_topic: Callable[[str, int], TopicInfo],
@@ -52,8 +53,8 @@ class ArrowSending:
         self._sticky = sticky
         self._find_topic = find_topic
         self._wait_for_room = wait_for_room
-        self._codec = codec_id(self._config["compression_type"])
-        self._limit = min(self._config[name] for name in ("batch_size", "max_request_size", "buffer_memory"))
+        self._codec = codec_id(self._config.compression_type)
+        self._limit = min(config.batch_size, config.max_request_size, config.buffer_memory)
 
     def send(
         self, topic: str, batch: pa.RecordBatch, partition: int | None, timestamp_ms: int | None
@@ -64,11 +65,11 @@ class ArrowSending:
         rows = rows_of(batch, self._wall_ms() if timestamp_ms is None else time_of(timestamp_ms))
         sizes = rows.sizes()
         self._refuse_too_large(sizes)
-        deadline = self._now_ms() + self._config["max_block_ms"]
+        deadline = self._now_ms() + self._config.max_block_ms
         info = self._find_topic(topic, deadline)
         asked = self._asked(batch, partition, topic, info)
         futures: list[FutureBatchMetadata] = []
-        for begin, end in _steps(sizes, min(_STEP_BYTES, max(1, self._config["buffer_memory"] // 4))):
+        for begin, end in _steps(sizes, min(_STEP_BYTES, max(1, self._config.buffer_memory // 4))):
             part = rows.slice(begin, end - begin)
             places = self._places(topic, info, part, sizes[begin:end], None if asked is None else asked[begin:end])
             futures += self._queue(topic, seal(part, places, self._limit, self._codec))
@@ -76,11 +77,11 @@ class ArrowSending:
 
     def _refuse_too_large(self, sizes: Ints) -> None:
         largest = int(sizes.argmax())
-        for limit in ("max_request_size", "buffer_memory"):
-            if sizes[largest] > self._config[limit]:
-                raise MessageTooLargeError(
-                    f"the record of row {largest} has {sizes[largest]} bytes, more than {limit}={self._config[limit]}"
-                )
+        if sizes[largest] > min(self._config.max_request_size, self._config.buffer_memory):
+            name, limit = limit_of(self._config, sizes[largest])
+            raise MessageTooLargeError(
+                f"the record of row {largest} has {sizes[largest]} bytes, more than {name}={limit}"
+            )
 
     def _queue(self, topic: str, made: list[Sealed]) -> list[FutureBatchMetadata]:
         """Queue batches as there is room for them."""
@@ -90,8 +91,8 @@ class ArrowSending:
         for each in made:
             batch = Batch(TopicPartition(topic, each.partition), GrowingBatch.built(each.data, each.count), now)
             with sender.room:
-                if sender.buffered + batch.size > self._config["buffer_memory"]:
-                    self._wait_for_room(batch.size, self._now_ms() + self._config["max_block_ms"])
+                if sender.buffered + batch.size > self._config.buffer_memory:
+                    self._wait_for_room(batch.size, self._now_ms() + self._config.max_block_ms)
                     batch.created_ms = self._now_ms()
                 sender.add_sealed(batch)
             futures.append(FutureBatchMetadata(batch, self._wall_ms()))
@@ -131,7 +132,7 @@ class ArrowSending:
         """The partition that each row goes to."""
         if asked is not None and (asked >= 0).all():
             return asked.astype(np.int32)
-        if self._config["partitioner"] is not None:
+        if self._config.partitioner is not None:
             places = self._by_hand(info, rows)
         else:
             places = partitions_for_keys(rows.keys, len(info.partitions))
@@ -141,7 +142,7 @@ class ArrowSending:
         return places if asked is None else np.where(asked >= 0, asked, places).astype(np.int32)
 
     def _by_hand(self, info: TopicInfo, rows: Rows) -> Partitions:
-        custom: Any = self._config["partitioner"]
+        custom: Any = self._config.partitioner
         everything = sorted(info.partitions)
         live = [n for n, p in info.partitions.items() if p.leader >= 0] or everything
         return np.array([custom(key, everything, live) for key in rows.keys.to_pylist()], np.int32)

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from actors.client.config import network_settings, producer_config
 from actors.client.errors import (
-    AuthenticationError,
     BufferExhaustedError,
     ClosedError,
     IllegalStateError,
     KafkaTimeoutError,
     MessageTooLargeError,
     SerializationError,
-    TopicAuthorizationError,
 )
 from actors.client.net.metadata import TopicInfo
-from actors.client.net.network import Network, again
+from actors.client.net.network import Network
 from actors.client.producer.accumulator import FutureBatchMetadata, FutureRecordMetadata
 from actors.client.producer.sender import Sender
-from actors.client.producer.values import headers_of, time_of
+from actors.client.producer.topics import Topics
+from actors.client.producer.values import headers_of, limit_of, time_of
 from actors.client.records import TopicPartition
 from actors.records.batch import RECORD_OVERHEAD_BYTES
 from actors.runtime.environment import REAL, Environment
-from actors.wire.errors import ErrorCode as Code
 from placement.hashing import partition_for_key
 
 if TYPE_CHECKING:
@@ -44,42 +42,18 @@ class Producer:
 
     def __init__(self, *, environment: Environment = REAL, **settings: Any) -> None:
         self.config = producer_config(settings)
-        self._key_of = _serializer(self.config["key_serializer"], "key_serializer")
-        self._value_of = _serializer(self.config["value_serializer"], "value_serializer")
-        self._topics: dict[str, int] = {}  # the times at which each was last sent to
+        self._key_of = _serializer(self.config.key_serializer, "key_serializer")
+        self._value_of = _serializer(self.config.value_serializer, "value_serializer")
+        self._size_max = min(self.config.max_request_size, self.config.buffer_memory)
         self._sticky: dict[str, tuple[int, int]] = {}
         self._closed = False
         self._now_ms, self._wall_ms = environment.clock.monotonic_ms, environment.clock.wall_ms
-        settled = network_settings(self.config)
-        self._network = Network(settled, self._wanted_topics, create_only_held=True, environment=environment)
+        settings_of_network = replace(network_settings(self.config), create_only_held=True)
+        self._network = Network(settings_of_network, environment=environment)
         self._sender = Sender(self._network, self.config)
-        self._known = threading.Condition()
-        self._denials = 0
-        self._denied: AuthenticationError | None = None
-        self._network.on_metadata = self._on_metadata
-        self._network.on_denied = self._on_denied
-        self._network.start()
-
-    def _wanted_topics(self) -> frozenset[str]:
-        """The topics whose metadata is kept fresh: those sent to lately, and those with queued batches."""
-        idle = self._now_ms() - self.config["metadata_max_idle_ms"]
-        for topic, last in list(self._topics.items()):
-            if last <= idle:
-                self._topics.pop(topic, None)
-        with self._sender.room:
-            queued = {tp.topic for tp, lane in self._sender.lanes.items() if not lane.empty}
-        return frozenset(queued.union(list(self._topics)))
-
-    def _on_metadata(self) -> None:
-        with self._known:
-            self._known.notify_all()
-        self._sender.step()
-
-    def _on_denied(self, error: AuthenticationError) -> None:
-        with self._known:
-            self._denials += 1
-            self._denied = error
-            self._known.notify_all()
+        idle_ms, block_ms = self.config.metadata_max_idle_ms, self.config.max_block_ms
+        self._topics = Topics(self._network, self._sender, idle_ms, block_ms)
+        self._network.start(self._topics)
 
     def send(
         self,
@@ -99,7 +73,7 @@ class Producer:
         """
         if self._closed:
             raise ClosedError
-        deadline = self._now_ms() + self.config["max_block_ms"]
+        deadline = self._now_ms() + self.config.max_block_ms
         key_bytes = _to_bytes(self._key_of, topic, key, "key")
         value_bytes = _to_bytes(self._value_of, topic, value, "value")
         key_size = -1 if key_bytes is None else len(key_bytes)
@@ -107,21 +81,21 @@ class Producer:
         header_list, size = headers_of(headers) if headers else ([], 0)
         size += RECORD_OVERHEAD_BYTES + max(key_size, 0) + max(value_size, 0)
         at = self._wall_ms() if timestamp_ms is None else time_of(timestamp_ms)
-        for limit in ("max_request_size", "buffer_memory"):
-            if size > self.config[limit]:
-                raise MessageTooLargeError(f"a record of {size} bytes is larger than {limit}={self.config[limit]}")
-        info = self._topic(topic, deadline)
+        if size > self._size_max:
+            name, limit = limit_of(self.config, size)
+            raise MessageTooLargeError(f"a record of {size} bytes is larger than {name}={limit}")
+        info = self._topics.find(topic, deadline)
         number = self._partition(topic, info, key_bytes, partition, size)
         sender = self._sender
         with sender.room:
-            if sender.buffered + size > self.config["buffer_memory"]:
+            if sender.buffered + size > self.config.buffer_memory:
                 self._wait_for_room(size, deadline)
             batch, tell = sender.batch_for(TopicPartition(topic, number), size)
             records = batch.records
             before = records.size if records.count else 0
             place = records.append(key_bytes, value_bytes, header_list, at)
             sender.buffered += records.size - before
-            tell = tell or records.size >= self.config["batch_size"]
+            tell = tell or records.size >= self.config.batch_size
         if tell:
             sender.soon()
         return FutureRecordMetadata(batch, place, at, key_size, value_size)
@@ -155,56 +129,18 @@ class Producer:
         # Imported here: a producer of records starts in half the time without Arrow.
         from actors.client.producer.arrow_sending import ArrowSending
 
-        return ArrowSending(self.config, self._sender, self._sticky, self._topic, self._wait_for_room)
+        return ArrowSending(self.config, self._sender, self._sticky, self._topics.find, self._wait_for_room)
 
     def _wait_for_room(self, size: int, deadline: int) -> None:
         sender = self._sender
-        while sender.buffered + size > self.config["buffer_memory"]:
+        while sender.buffered + size > self.config.buffer_memory:
             sender.soon()
             left = deadline - self._now_ms()
             if left <= 0 or not sender.room.wait(left / 1000):
                 raise BufferExhaustedError(
-                    f"the buffer of buffer_memory={self.config['buffer_memory']} bytes stayed full for max_block_ms; "
+                    f"the buffer of buffer_memory={self.config.buffer_memory} bytes stayed full for max_block_ms; "
                     "the brokers take records more slowly than they are sent"
                 )
-
-    def _topic(self, topic: str, deadline: int) -> TopicInfo:
-        info = self._network.cluster.topics.get(topic)
-        if info is None or not info.partitions:
-            with self._network.holding((topic,)):
-                return self._await_topic(topic, deadline)
-        self._topics[topic] = self._now_ms()
-        return info
-
-    def _await_topic(self, topic: str, deadline: int) -> TopicInfo:
-        denials, version = self._denials, self._network.cluster.version
-        while True:
-            with self._known:
-                info = self._network.cluster.topics.get(topic)
-                if info is not None and info.partitions:
-                    self._topics[topic] = self._now_ms()
-                    return info
-                if self._denied is not None and self._denials != denials:
-                    raise again(self._denied)
-                fresh = self._network.cluster.version != version
-                if fresh and info is not None and info.error_code == Code.TOPIC_AUTHORIZATION_FAILED:
-                    raise TopicAuthorizationError(topics=[topic])
-                self._network.soon(self._network.refresh)
-                left = deadline - self._now_ms()
-                if left <= 0:
-                    self._topics.pop(topic, None)
-                    raise KafkaTimeoutError(
-                        f"topic {topic!r} was not found within max_block_ms={self.config['max_block_ms']}: "
-                        f"{self._why_not_found()}"
-                    )
-                self._known.wait(left / 1000)
-
-    def _why_not_found(self) -> str:
-        if self._network.outage.reason or not self._network.cluster.brokers:
-            return self._network.silence()
-        if self.config["allow_auto_create_topics"]:
-            return "it does not exist, and the brokers do not create it"
-        return "it does not exist, and allow_auto_create_topics=False"
 
     def _partition(self, topic: str, info: TopicInfo, key: bytes | None, asked: int | None, size: int) -> int:
         count = len(info.partitions)
@@ -212,7 +148,7 @@ class Producer:
             if asked not in info.partitions:
                 raise IllegalStateError(f"topic {topic} has no partition {asked}; it has {count}")
             return asked
-        custom = self.config["partitioner"]
+        custom = self.config.partitioner
         if custom is not None:
             everything = sorted(info.partitions)
             live = [n for n, p in info.partitions.items() if p.leader >= 0]
@@ -220,7 +156,7 @@ class Producer:
         if key is not None:
             return partition_for_key(key, count)
         number, used = self._sticky.get(topic, (-1, 0))
-        if number < 0 or used >= self.config["batch_size"]:
+        if number < 0 or used >= self.config.batch_size:
             live = [n for n, p in info.partitions.items() if p.leader >= 0 and n != number]
             among = live or list(info.partitions)
             number, used = among[self._network.environment.chance.randrange(len(among))], 0
@@ -249,10 +185,7 @@ class Producer:
 
     def partitions_for(self, topic: str) -> set[int]:
         """The partition numbers of a topic. Waits up to max_block_ms for its metadata."""
-        return set(self._topic(topic, self._now_ms() + self.config["max_block_ms"]).partitions)
-
-    def bootstrap_connected(self) -> bool:
-        return bool(self._network.cluster.brokers)
+        return set(self._topics.find(topic, self._now_ms() + self.config.max_block_ms).partitions)
 
     def metrics(self) -> dict[str, int]:
         """Counters since the producer was made."""
@@ -269,7 +202,7 @@ class Producer:
         if self._closed:
             return
         self._closed = True
-        limit = self.config["delivery_timeout_ms"] / 1000 + 1 if timeout is None else timeout
+        limit = self.config.delivery_timeout_ms / 1000 + 1 if timeout is None else timeout
         try:
             self.flush(limit)
         finally:

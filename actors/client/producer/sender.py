@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Mapping
 from typing import Any
 
 from actors.client.error_codes import error_for, is_retriable
@@ -21,6 +20,7 @@ from actors.client.net.backoff import Backoff
 from actors.client.net.network import Network
 from actors.client.producer.accumulator import Batch, Identity, Lane
 from actors.client.records import Node, TopicPartition
+from actors.client.settings import ProducerConfig
 from actors.records.compression import codec_id
 from actors.records.growing import GrowingBatch
 from actors.wire.errors import ErrorCode as Code
@@ -34,7 +34,7 @@ _NEW_IDENTITY = (Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH, Code.INV
 class Sender:
     """Owns the lanes of all partitions. `room` is the producer's lock, notified when a batch has its outcome."""
 
-    def __init__(self, network: Network, config: Mapping[str, Any]) -> None:
+    def __init__(self, network: Network, config: ProducerConfig) -> None:
         self.network = network
         self._now_ms = network.now_ms
         self.config = config
@@ -46,16 +46,16 @@ class Sender:
         self.records_sent = 0
         self.requests = 0
         self.retries = 0
-        self._codec = codec_id(config["compression_type"])
-        self._idempotent = bool(config["enable_idempotence"])
+        self._codec = codec_id(config.compression_type)
+        self._idempotent = bool(config.enable_idempotence)
         # Without sequence numbers only one batch at a time keeps the order.
-        self._lane_limit = config["max_in_flight_requests_per_connection"] if self._idempotent else 1
+        self._lane_limit = config.max_in_flight_requests_per_connection if self._idempotent else 1
         self._in_flight: dict[int, int] = {}
         self._turns: dict[int, asyncio.Lock] = {}
         self._producer: tuple[int, int] | None = None
         self._asking_for_id = False
         self._fatal: KafkaError | None = None
-        self._backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], network.jitter)
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, network.jitter)
         self._wake_at: int | None = None
 
     # --- the user's thread ------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ class Sender:
             lane = self.lanes[tp] = Lane(tp)
         if lane.waiting:
             last = lane.waiting[-1]
-            if last.is_open and last.records.size + size <= self.config["batch_size"]:
+            if last.is_open and last.records.size + size <= self.config.batch_size:
                 return last, False
         batch = Batch(tp, GrowingBatch(self._codec), self._now_ms())
         batch.outage = self.network.outage
@@ -107,7 +107,7 @@ class Sender:
                     self._producer = None
             rounds = self._rounds(busy, now)
         for batch in failed:
-            limit = self.config["delivery_timeout_ms"]
+            limit = self.config.delivery_timeout_ms
             where = f"{batch.tp.topic}-{batch.tp.partition}"
             late = f"{where}: not delivered within delivery_timeout_ms={limit}{self.network.outage.because()}"
             self._finish(batch, KafkaTimeoutError(late))
@@ -115,7 +115,7 @@ class Sender:
             self.network.loop.create_task(self._send(node, batches))
 
     def _expired(self, lanes: list[Lane], now: int) -> list[Batch]:
-        timeout = self.config["delivery_timeout_ms"]
+        timeout = self.config.delivery_timeout_ms
         return [batch for lane in lanes for batch in lane.expire(now, timeout)]
 
     def _rounds(self, lanes: list[Lane], now: int) -> list[tuple[Node, list[Batch]]]:
@@ -133,7 +133,7 @@ class Sender:
         homeless = False
         if lanes:
             # Look again soon, whatever keeps a batch from being sent below.
-            self._wake(now + max(1, self.config["linger_ms"], 20))
+            self._wake(now + max(1, self.config.linger_ms, 20))
         for lane in lanes:
             node = self.network.cluster.leader(lane.tp)
             if node is None:
@@ -142,16 +142,16 @@ class Sender:
             if lane.in_flight and lane.node_id != node.id:
                 # A new leader must not get a later batch before it is known what became of the earlier ones.
                 continue
-            if self._in_flight.get(node.id, 0) >= self.config["max_in_flight_requests_per_connection"]:
+            if self._in_flight.get(node.id, 0) >= self.config.max_in_flight_requests_per_connection:
                 continue
             if self._idempotent and not self._identify(lane):
                 continue
-            if node.id in sizes and sizes[node.id] + lane.next_size > self.config["max_request_size"]:
+            if node.id in sizes and sizes[node.id] + lane.next_size > self.config.max_request_size:
                 continue
             batch = lane.next(
                 now,
-                self.config["linger_ms"],
-                self.config["batch_size"],
+                self.config.linger_ms,
+                self.config.batch_size,
                 self._lane_limit,
                 flush=self.flushing > 0,
             )
@@ -226,7 +226,7 @@ class Sender:
         else:
             for batch in batches:
                 answer = answers.get(batch.tp) if answers is not None else None
-                self._answered(batch, answer, told=answers is not None)
+                self._answered(batch, answer, is_acknowledged=answers is not None)
         finally:
             self._in_flight[node.id] -= 1
             self.step()
@@ -241,23 +241,23 @@ class Sender:
             topics.setdefault(batch.tp.topic, []).append(data)
         request = ProduceRequest(
             transactional_id=None,
-            acks=self.config["acks"],
-            timeout_ms=self.config["request_timeout_ms"],
+            acks=self.config.acks,
+            timeout_ms=self.config.request_timeout_ms,
             topic_data=[ProduceRequest.TopicProduceData(name=t, partition_data=ps) for t, ps in topics.items()],
         )
         self.requests += 1
-        lowest = 7 if self.config["compression_type"] == "zstd" else 3
+        lowest = 7 if self.config.compression_type == "zstd" else 3
         # While a connection is being made, requests for it must not overtake one another: the broker would take the
         # later batch of a new producer for its first, and refuse the real first one. The lock is fair.
         async with self._turns.setdefault(node.id, asyncio.Lock()):
             connection = await self.network.connection(node)
             self._stay_in_line(batches)
-            if self.config["acks"] == 0:
+            if self.config.acks == 0:
                 connection.tell(request, lowest)
                 # With acks=0 nobody answers: the buffer and close() wait until the request has left this process.
                 await connection.written()
                 return None
-            answer = connection.call(request, self.config["request_timeout_ms"], lowest)
+            answer = connection.call(request, self.config.request_timeout_ms, lowest)
         response = await answer
         return {TopicPartition(t.name, p.index): p for t in response.responses for p in t.partition_responses}
 
@@ -268,8 +268,8 @@ class Sender:
                 if any(earlier.order < batch.order for earlier in self.lanes[batch.tp].retry):
                     raise KafkaConnectionError("what was to be sent before this came back")
 
-    def _answered(self, batch: Batch, answer: Any, *, told: bool) -> None:
-        if not told:
+    def _answered(self, batch: Batch, answer: Any, *, is_acknowledged: bool) -> None:
+        if not is_acknowledged:
             self._delivered(batch, -1, -1)
         elif answer is None:
             self._judge(batch, KafkaError("the broker's answer leaves this partition out"), None)
@@ -299,8 +299,8 @@ class Sender:
                 again = True
             elif code in _NEW_IDENTITY:
                 again = lane.poisoned = True
-            late = now - batch.created_ms >= self.config["delivery_timeout_ms"]
-            again = again and not late and batch.attempts <= self.config["retries"]
+            late = now - batch.created_ms >= self.config.delivery_timeout_ms
+            again = again and not late and batch.attempts <= self.config.retries
             lane.back(batch, again=again)
             if again:
                 self.retries += 1

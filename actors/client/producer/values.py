@@ -7,6 +7,7 @@ from operator import index
 from typing import Any, Final
 
 from actors.client.errors import SerializationError
+from actors.client.settings import ProducerConfig
 from actors.records.rows import name_of
 
 _LONG_MIN: Final = -(2**63)
@@ -67,6 +68,13 @@ def _value(value: Any, header: Any) -> bytes | None:
     raise SerializationError(
         f"the value of the header {_short(header)} is of type {type(value).__name__}, not bytes or None"
     )
+
+
+def limit_of(config: ProducerConfig, size: int) -> tuple[str, int]:
+    """The setting that a record of so many bytes is too large for, and its value."""
+    if size > config.max_request_size:
+        return "max_request_size", config.max_request_size
+    return "buffer_memory", config.buffer_memory
 
 
 def time_of(given: Any) -> int:

@@ -106,6 +106,11 @@ class DecidedMetadata:
         commit.end(committed=True)
         return commit
 
+    @property
+    def pending(self) -> Sequence[tuple[Commit, tuple[Record, ...]]]:
+        """The commits of all that was decided and has not committed, oldest first, each with its records."""
+        return tuple(self._pending)
+
     def commit(self, index: int) -> None:
         """All records below this index have committed. All who wait are told; what the first raises, is raised then."""
         errors: list[Exception] = []

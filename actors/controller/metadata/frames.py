@@ -28,6 +28,7 @@ from placement.records import (
     BrokerDirectoryRecord,
     BrokerHomeRecord,
     BrokerRemovalRecord,
+    ClusterSettingsRecord,
     GroupConfigsRecord,
     MetadataImage,
     PairRecord,
@@ -35,22 +36,27 @@ from placement.records import (
     Record,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
     read_image,
     read_record,
     write_image,
     write_record,
 )
+from placement.sealed_pools import PoolsKeyRecord
 
 _HEAD: Final = struct.Struct(">II")
 _OF_VERSIONED: Final = (
     BrokerDirectoryRecord,
     BrokerHomeRecord,
     BrokerRemovalRecord,
+    ClusterSettingsRecord,
     GroupConfigsRecord,
     PairRecord,
     PartitionsRecord,
+    PoolsKeyRecord,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
 )
 """The kinds that have come since records have versions."""
 

@@ -31,6 +31,11 @@ class Publisher:
         self._chronicle = chronicle
         self._faults = faults
 
+    @property
+    def decided(self) -> ClusterMetadata:
+        """The metadata with all that was decided, whether it has committed or not."""
+        return self._log.decided
+
     def commit(self, records: Sequence[Record], *, tell: bool = True, note: bool = True) -> Commit:
         """Decide a change. When it has committed, brokers are told, unless that comes later, and events are noted.
 

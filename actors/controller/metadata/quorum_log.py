@@ -14,12 +14,14 @@ from actors.controller.metadata.commits import Commit, DecidedMetadata, NotContr
 from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.log import Failure, Snapshots, way_out
 from actors.controller.metadata.voter_file import VoterFile
+from actors.controller.others import NodeState
 from actors.quorum.durable import Piece, State
 from actors.quorum.effects import BecameLeader, Committed, Effect, Persist, Resigned, Restored, Send
 from actors.quorum.elections import Tuning
 from actors.quorum.errors import QuorumError
 from actors.quorum.log import Entry, Snapshot, VoterId, Voters
 from actors.quorum.messages import Message
+from actors.quorum.replication import Follower
 from actors.quorum.voter import Voter
 from placement.arrays import ArrayError
 from placement.metadata import ClusterMetadata, ControllerInfo
@@ -68,8 +70,9 @@ class QuorumLog:
     snapshot takes their place.
 
     `send` has a message carried to another voter; it may get lost. `changed` is called when the voter begins or ceases
-    to lead, and when the log has ended, but not for what is so from the start. After each call, `deadline` says when
-    `on_time` is due. Opening raises OSError, and MetadataLogError if a newer release has written the file.
+    to lead, when other settings have committed, and when the log has ended, but not for what is so from the start.
+    After each call, `deadline` says when `on_time` is due. Opening raises OSError, and MetadataLogError if a newer
+    release has written the file.
 
     `states` are handed in by one who goes on as the controller, in the epoch that the file has: nobody else can have
     that, because this process has had the file since, and is the only voter.
@@ -98,6 +101,7 @@ class QuorumLog:
         self._effects: deque[Effect] = deque()
         self._waiting: deque[tuple[int, Commit]] = deque()  # the index of each decided entry, until it commits
         self._failure: Failure | None = None
+        self._snapshot_offset = self.committed.version  # the number of records that are in the snapshot
         journal = file.read()
         if states is None:
             self._restore(journal.log.snapshot)
@@ -164,14 +168,51 @@ class QuorumLog:
         return self._voter.leader
 
     @property
+    def committed_index(self) -> int:
+        """The index of the last entry that has committed, as far as this voter knows."""
+        return self._voter.committed
+
+    @property
+    def waiting(self) -> Sequence[tuple[int, Commit]]:
+        """The entries that were decided and are not applied, oldest first: the index of each, and its commit."""
+        return tuple(self._waiting)
+
+    @property
     def voters(self) -> Voters:
         """The voters in force, by this node's log."""
         return self._voter.log.voters
 
     @property
+    def has_settled_voters(self) -> bool:
+        """True if the last change of voters has committed, as far as this node knows."""
+        return self._voter.log.changed_at <= self._voter.committed
+
+    @property
     def observers(self) -> list[VoterId]:
         """As the leader: the nodes that follow and have no vote."""
         return self._voter.observers
+
+    def nodes(self) -> list[NodeState]:
+        """As the leader: all nodes, the voters first. Else nothing."""
+        now, voters = self._clock(), self.voters
+        found = self._voter.followers()
+        return [self._state(node, found[node], now) for node in sorted(found, key=lambda each: each not in voters)]
+
+    def _state(self, node: VoterId, known: Follower, now: float) -> NodeState:
+        if node == self.me:
+            return NodeState(node, node in self.voters, True, self.decided.version, 0.0, 0.0)
+        ages = [None if at == -math.inf else now - at for at in (known.acked_at, known.caught_up_at)]
+        return NodeState(node, node in self.voters, False, self._offset_at(known.matched), *ages)
+
+    def _offset_at(self, index: int) -> int:
+        """The number of records up to an entry. Entries without records count as the one before them."""
+        log = self._voter.log
+        for at in range(index, log.snapshot.index, -1):
+            if records := log.entry(at).records:
+                match self._content(records):
+                    case frames.Entry(_, int(before), found):
+                        return before + len(found)
+        return self._snapshot_offset if index >= log.snapshot.index else 0
 
     def change(self, after: Voters) -> None:
         """Have other voters, as the leader. Raises NotLeaderError, ChangeRefusedError."""
@@ -297,16 +338,23 @@ class QuorumLog:
         while self._waiting and self._waiting[0][0] <= self._applied:
             committed = self._waiting.popleft()[1]
         if committed is not None:
+            before = self.committed.settings
             self.states.commit(committed.index)
+            if self.committed.settings is not before:
+                self._changed()
         if self._applied - self._voter.log.snapshot.index >= self._snapshot_every:
+            self._snapshot_offset = self.committed.version
             self._voter.compact(self._applied, frames.packed(self._snapshots.snapshot(), _LAYOUT))
 
     def _restore(self, snapshot: Snapshot) -> None:
         self._applied = self._decided_to = snapshot.index
+        self._snapshot_offset = 0
         if snapshot.image:
             match self._content(snapshot.image):
                 case MetadataImage() as image:
                     self._snapshots.restore(image)
+                    self._snapshot_offset = image.version
+                    self._changed()
                 case other:
                     raise MetadataLogError(f"{self._file.path}: no snapshot, but {str(other)[:60]}")
 

@@ -318,7 +318,7 @@ def _parked_joins(group: ClassicGroup) -> Iterator[ParkedJoin]:
 
 
 class ReplacementWrite(Write):
-    __slots__ = ("_generation", "_group", "_join", "_new_id", "_old_id", "_parked")
+    __slots__ = ("_generation", "_group", "_join", "_new_id", "_old_id", "parked")
 
     def __init__(
         self,
@@ -335,14 +335,15 @@ class ReplacementWrite(Write):
         self._generation = group.generation_id
         self._old_id = member.member_id
         self._new_id = new_id
-        self._parked = parked
+        self.parked = parked
+        """The join that the record answers."""
 
     def committed(self, now: Now) -> None:
-        self._join.replacement_committed(self._group, self._old_id, self._new_id, self._generation, self._parked, now)
+        self._join.replacement_committed(self._group, self._old_id, self._new_id, self._generation, self.parked, now)
 
     def failed(self, error: int, now: Now) -> None:
-        self._join.refuse_replacement(self._parked, error)
+        self._join.refuse_replacement(self.parked, error)
         self._join.replacement_settled(self._group, now)
 
     def timed_out(self, now: Now) -> None:
-        self._join.refuse_replacement(self._parked, Error.COORDINATOR_NOT_AVAILABLE)
+        self._join.refuse_replacement(self.parked, Error.COORDINATOR_NOT_AVAILABLE)

@@ -62,7 +62,7 @@ class Executor:
         """Run what waits, unless something of the group is under way. Drop the group if nothing has come of it."""
         while group.waiting and not group.is_busy and self.cluster.topics is not None:
             group.is_busy = True
-            _Batch(self, group, now).run(now)
+            OperationBatch(self, group, now).run(now)
         if group.is_vacant:
             self.runtime.reap(group.group_id)
 
@@ -172,7 +172,7 @@ class Done(NamedTuple):
     """Empty if it was refused."""
 
 
-class _Batch:
+class OperationBatch:
     """The operations of one write, each run on what those before it have made of the group."""
 
     def __init__(self, executor: Executor, group: ConsumerGroup, now: Now) -> None:
@@ -184,6 +184,11 @@ class _Batch:
         self._size_bytes = 0
         self._pace = Pace(TURN_WORK)
         self._start(now)
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The operations that were begun and are not answered: the one that runs, and those whose records wait."""
+        return [self._operation, *(each.operation for each in self._done)]
 
     def _start(self, now: Now) -> None:
         group = self._group
@@ -291,19 +296,20 @@ class _Batch:
 class GroupWrite(Write):
     """The records of operations on one group, and their answers."""
 
-    __slots__ = ("_done", "_executor", "_group")
+    __slots__ = ("_executor", "_group", "done")
 
     def __init__(self, executor: Executor, group: ConsumerGroup, done: list[Done]) -> None:
         super().__init__([change for each in done for change in each.changes])
         self._executor = executor
         self._group = group
-        self._done = done
+        self.done = done
+        """The operations, which are answered when the records have committed."""
 
     def committed(self, now: Now) -> None:
-        self._executor.committed(self._group, self._done, now)
+        self._executor.committed(self._group, self.done, now)
 
     def failed(self, error: int, now: Now) -> None:
-        self._executor.failed(self._group, self._done, error, now)
+        self._executor.failed(self._group, self.done, error, now)
 
     def timed_out(self, now: Now) -> None:
-        self._executor.timed_out(self._group, self._done)
+        self._executor.timed_out(self._group, self.done)

@@ -49,11 +49,12 @@ class EndOfSession(Operation):
 
     def __init__(self, member_id: str, is_over: Callable[[], bool]) -> None:
         self.member_id = member_id
-        self._is_over = is_over
+        self.is_over = is_over
+        """Tells whether the session is over, or a heartbeat has prolonged it."""
 
     def steps(self, draft: Draft) -> Generator[None, None, Answer]:
         yield from ()
-        if self.member_id in draft.state.metadata and self._is_over():
+        if self.member_id in draft.state.metadata and self.is_over():
             remove(draft, (self.member_id,), "session timed out", expels=True)
 
 

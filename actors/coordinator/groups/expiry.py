@@ -117,25 +117,26 @@ def _due_ms(value: OffsetAndMetadata, base_ms: int | None, retention_ms: int) ->
 class ExpiryWrite(Write):
     """Tombstones that no request waits for. A failed one is tried again in the next run."""
 
-    __slots__ = ("_group", "_runtime")
+    __slots__ = ("_runtime", "group")
 
     def __init__(self, runtime: GroupRuntime, group: Group | None, changes: list[Any]) -> None:
         super().__init__(changes)
         self._runtime = runtime
-        self._group = group
+        self.group = group
+        """The group that ends with this; None if it keeps offsets, or members."""
 
     def committed(self, now: Now) -> None:
         metrics = self._runtime.metrics
         metrics.offset_expirations += sum(
             len(change.partitions) for change in self.changes if isinstance(change, OffsetsDeleted)
         )
-        if self._group is not None:
+        if self.group is not None:
             metrics.group_expirations += 1
-            self._runtime.bury(self._group)
+            self._runtime.bury(self.group)
 
     def failed(self, error: int, now: Now) -> None:
-        if self._group is not None:
-            self._runtime.revive(self._group)
+        if self.group is not None:
+            self._runtime.revive(self.group)
 
     def timed_out(self, now: Now) -> None:
         """It may still commit; until that is decided the group stays Dead."""

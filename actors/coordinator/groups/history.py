@@ -255,6 +255,16 @@ class RebalanceLog:
 
     # -- who comes and goes
 
+    @property
+    def settled(self) -> bool:
+        """True if all that came, went or changed has been part of a rebalance."""
+        return not self._changes
+
+    @property
+    def finished(self) -> int:
+        """The number of rebalances that are over and have not been taken yet."""
+        return len(self._over)
+
     def _changes_of(self, group_id: str) -> Changes:
         running = self.running.get(group_id)
         if running is not None and running.takes_changes:

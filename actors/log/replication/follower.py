@@ -71,7 +71,7 @@ class FollowerReplica:
     def _extend(self, push: Push, now_ms: int) -> bool:
         """Cut off the records that differ and append the new ones. False if the cut left a gap before it."""
         log, data = self.log, memoryview(push.records)
-        parting = self._parting(push)
+        parting = self.parting_at(push)
         if parting is not None:
             log.truncate_to(parting)
             if log.log_end_offset < push.base_offset:
@@ -85,7 +85,7 @@ class FollowerReplica:
                 break
         return True
 
-    def _parting(self, push: Push) -> int | None:
+    def parting_at(self, push: Push) -> int | None:
         """The first offset at which our log's epoch is not the leader's (KIP-101); None if there is none.
 
         Epochs are compared, not records, because compaction may have left none of the leader's.

@@ -197,6 +197,16 @@ class LeaderReplica:
         """The brokers whose log ends the watermark waits for."""
         return self.isr | self._proposed if self._proposed is not None else self.isr
 
+    @property
+    def proposed(self) -> frozenset[int] | None:
+        """The in-sync set that was proposed; None if no proposal is under way."""
+        return self._proposed
+
+    def acknowledged(self, broker: int) -> tuple[int, int]:
+        """The epoch of a follower's broker, and up to where it has acknowledged our log; -1 each if that is unknown."""
+        follower = self._followers.get(broker)
+        return (UNKNOWN, UNKNOWN) if follower is None else (follower.broker_epoch, follower.acked)
+
     def bytes_left(self, broker: int) -> int:
         """About how many bytes a follower lacks; all that is here, if nothing is known of its log."""
         follower = self._followers[broker]

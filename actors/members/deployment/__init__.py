@@ -20,7 +20,7 @@ each sufficient alone where it works:
 1. A member of a deployed pool ends itself as soon as its connection to the supervisor ends: milliseconds after the
    supervisor's process has died. It does not finish its record, because its successor would begin the same record
    meanwhile.
-2. It ends itself when it has heard nothing from its supervisor for `LEASH_SECONDS` (15). A supervisor sends something
+2. It ends itself when it has heard nothing from its supervisor for `LEASE_SECONDS` (15). A supervisor sends something
    several times in that time, and starts a successor only when the connection has ended, or the member's machine has
    acknowledged nothing for 30 seconds. So a member that the network cuts off has ended before its successor starts,
    even if it can still reach the brokers.

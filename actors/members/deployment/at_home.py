@@ -10,7 +10,7 @@ from typing import Any, Final
 from actors.client import spellings
 from actors.client.errors import KafkaError
 from actors.members.deployment.revival import revive
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from actors.settings.properties import properties
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from actors.members.deployment.records import (
     decode,
     is_name,
 )
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 
 log = logging.getLogger(__name__)
 

@@ -28,8 +28,8 @@ from actors.members.deployment.records import (
     security_texts,
 )
 from actors.members.deployment.spec import SupervisorSpec
-from actors.members.plan import PoolError, PoolPlan
-from actors.members.topics_there import check_topics
+from actors.members.pools.plan import PoolError, PoolPlan
+from actors.members.pools.topics_there import check_topics
 from actors.runtime.environment import REAL, new_uuid
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ _NOT_HERE: Final = {
     "ask": "an Admin asks",
     "instance_prefix": "members are called by the pool's name",
     "environment": "the supervisor has that of its own process",
+    "patience": "the supervisor has its own",
 }
 
 

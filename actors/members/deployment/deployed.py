@@ -20,7 +20,7 @@ from actors.members.deployment.records import Pause, PoolRecord, Restart, Size, 
 from actors.members.deployment.revival import revive
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import Cursor, MemberLine
-from actors.members.plan import PoolError, no_pool
+from actors.members.pools.plan import PoolError, no_pool
 from actors.runtime.environment import REAL, new_uuid
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from actors.members.autoscale import Autoscale
-from actors.members.crew import SizeChange
-from actors.members.slots import MemberStatus
+from actors.members.pools.status import MemberStatus, SizeChange
 
 
 class PoolState(StrEnum):

@@ -21,7 +21,7 @@ import ray
 from actors.links.pool_seals import Answer, Ended, MayRun, Newest, Old, OnlyThese, Proven, Seal, SealAnew, Verdict, Wish
 from actors.members.deployment.records import Deployment
 from actors.members.deployment.seals import sealable
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from actors.runtime.environment import REAL
 from actors.runtime.process import last_line
 from actors.runtime.ray_session import RayAwayError, session

@@ -21,7 +21,7 @@ from actors.client.errors import (
 from actors.members.deployment.book import Book
 from actors.members.deployment.names import TOPIC
 from actors.members.deployment.records import Record, encode, key_of
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from actors.runtime.environment import REAL, Environment
 from actors.wire.config_resources import ConfigResourceType
 

@@ -22,7 +22,7 @@ from actors.links.member_deaths import Note
 from actors.members.autoscale import Autoscale
 from actors.members.deployment import sense
 from actors.members.deployment.names import TOPIC
-from actors.members.plan import PREFIX_MAX, PoolError
+from actors.members.pools.plan import PREFIX_MAX, PoolError
 
 FORMAT: Final = 1
 _NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{PREFIX_MAX}}}")

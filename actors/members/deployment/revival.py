@@ -14,7 +14,7 @@ from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Deployment
 from actors.members.deployment.sealing_anew import seal_anew
 from actors.members.deployment.spec import SupervisorSpec
-from actors.members.plan import PoolError, no_pool
+from actors.members.pools.plan import PoolError, no_pool
 
 log = logging.getLogger(__name__)
 

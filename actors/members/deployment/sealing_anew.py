@@ -11,7 +11,7 @@ from actors.links.pool_seals import Old
 from actors.members.deployment.book import Book
 from actors.members.deployment.records import Deployment, Good, PoolRecord, Record, Size
 from actors.members.deployment.seals import sealable
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from actors.client.config import SECURITY_NAMES
 from actors.client.errors import ConfigurationError
 from actors.links.member_deaths import Note
 from actors.members.autoscale import Autoscale
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from placement.names import topic_name_error
 
 SIZE_MAX: Final = 10_000

@@ -42,7 +42,7 @@ def actor_name(cluster_id: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SupervisorStart:
-    """All that a supervisor's actor is told: by a process that speaks `starter`. `settings` are as in a Deployment."""
+    """A supervisor's arguments, from a process that speaks `starter`. `settings` are as in a Deployment."""
 
     starter: Spoken
     name: str
@@ -70,9 +70,9 @@ class SupervisorStart:
         return _CODEC.encode(self)
 
     @classmethod
-    def decoded(cls, told: bytes) -> Self:
+    def decoded(cls, encoded: bytes) -> Self:
         """The inverse of `encoded`. Raises LinkError."""
-        return _CODEC.read(cls, told)
+        return _CODEC.read(cls, encoded)
 
 
 _CODEC: Final[Codec[SupervisorStart]] = Codec("start", {1: SupervisorStart})

@@ -22,7 +22,7 @@ from actors.members.deployment.tending import Means, Tending, Trouble
 from actors.members.deployment.versions import Versions
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import MemberLine
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.process import error_text
 
@@ -86,7 +86,7 @@ class Steward:
         return view.supervised(
             self.name,
             record,
-            tending.crew if tending is not None else None,
+            tending.members if tending is not None else None,
             tending.rollout if tending is not None else None,
             rolled_back=(tending.rolled_back if tending is not None else None) or record.rolled_back,
             from_version=tending.from_version if tending is not None else 0,
@@ -102,13 +102,13 @@ class Steward:
     def logs(self, wanted: Wanted) -> list[MemberLine]:
         """The lines that the members have printed and logged. Raises PoolError if `wanted` makes no sense."""
         tending = self._tending
-        return tending.crew.logs(wanted) if tending is not None else []
+        return tending.members.logs(wanted) if tending is not None else []
 
     def close(self, timeout_s: float) -> None:
         """Have the members finish and commit, and end. They keep their places in the group, for successors."""
         self._closing.set()
         if (tending := self._tending) is not None:
-            tending.crew.stop(timeout_s, leave=False)
+            tending.members.stop(timeout_s, leave=False)
 
     # --- the thread ---
 

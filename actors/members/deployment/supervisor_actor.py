@@ -30,7 +30,7 @@ from actors.members.deployment.steward import Here, Steward
 from actors.members.draining import leave_when_drained
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import MemberLine
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from actors.runtime.logs import TEXT, formatter
 from actors.runtime.process import last_line
 from actors.runtime.ray_session import RayAwayError, session
@@ -47,8 +47,8 @@ _DRAIN_SECONDS: Final = 15.0
 class PoolSupervisor:
     """The supervisor of one pool. Its thread works; Ray calls `describe`, `logs` and `close`."""
 
-    def __init__(self, told: bytes) -> None:
-        start = SupervisorStart.decoded(told)
+    def __init__(self, encoded: bytes) -> None:
+        start = SupervisorStart.decoded(encoded)
         check_starter(start.starter)
         spec = start.spec
         lines = logging.StreamHandler()

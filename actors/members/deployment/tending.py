@@ -12,15 +12,15 @@ from typing import Self
 
 from actors.links.member_deaths import Note
 from actors.members.autoscale import Autoscale
-from actors.members.crew import Crew
 from actors.members.deployment import view
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Deaths, Deployment, Good, PoolRecord, Progress
 from actors.members.deployment.rollout import OVERDUE, EndNow, Phase, Renew, Rollout, Step
 from actors.members.deployment.seals import Seals
 from actors.members.deployment.versions import Versions
-from actors.members.plan import PoolError
-from actors.members.slots import Slot, Version
+from actors.members.pools.members import PoolMembers
+from actors.members.pools.plan import PoolError
+from actors.members.pools.slots import Slot, Version
 from actors.runtime.environment import Environment
 
 log = logging.getLogger(__name__)
@@ -69,8 +69,10 @@ def _aim(record: PoolRecord) -> tuple[str, str]:
 class Tending:
     """The members of one pool, and where they go. Made by `begin`."""
 
-    def __init__(self, means: Means, crew: Crew, course: Course, record: PoolRecord, rolled_back: str | None) -> None:
-        self.crew = crew
+    def __init__(
+        self, means: Means, members: PoolMembers, course: Course, record: PoolRecord, rolled_back: str | None
+    ) -> None:
+        self.members = members
         self.rolled_back = rolled_back
         """The reason why the newest version was given up; None if it was not."""
         self._means = means
@@ -91,18 +93,18 @@ class Tending:
         known_good = good.id if good is record.good else ""
         target, gave_up = _load_or_go_back(means, record, base, known_good)
         done = record.progress.done if record.progress and record.progress.deployment == record.deployment.id else ()
-        crew = Crew(base, means.name, means.environment, leash=True, notes=record.notes)
+        members = PoolMembers(base, means.name, means.environment, leased=True, notes=record.notes)
         try:
-            crew.remove_strangers(record.size)
+            members.remove_strangers(record.size)
             if not record.paused:
                 reason = "the supervisor begins"
-                crew.change_size(record.size, reason, version_of=lambda slot: target if slot in done else base)
+                members.change_size(record.size, reason, version_of=lambda slot: target if slot in done else base)
         except BaseException:  # it is begun anew, and this one's threads would go on
-            crew.stop(leave=False)
+            members.stop(leave=False)
             raise
         rollout = Rollout(target.mark, base.mark, done if target is not base else ())
         course = Course(base, known_good, rollout, _aim(record), good.version)
-        return cls(means, crew, course, record, gave_up or record.rolled_back)
+        return cls(means, members, course, record, gave_up or record.rolled_back)
 
     # --- for other threads ---
 
@@ -133,8 +135,8 @@ class Tending:
 
     def dismiss(self) -> None:
         """The pool was stopped: all members leave."""
-        self.crew.keep_size()
-        self.crew.stop()
+        self.members.keep_size()
+        self.members.stop()
 
     def _turn_to(self, record: PoolRecord) -> None:
         """Begin to have another version, or a restart, go through the members."""
@@ -143,7 +145,7 @@ class Tending:
         from_version = self._made(base.mark).version
         if not before.good:  # nothing to go back to
             base = versions.load(record.deployment, record.restart)
-        self.crew.slots.blame.forget()
+        self.members.slots.blame.forget()
         target, gave_up = _load_or_go_back(self._means, record, base, before.good)
         self.rolled_back = gave_up or record.rolled_back
         same = self._made(target.mark).id == self._made(base.mark).id
@@ -161,21 +163,21 @@ class Tending:
 
     def _fit(self, record: PoolRecord) -> None:
         """Have as many members as are wished, or have the load decide."""
-        crew = self.crew
-        size, policy, moves = len(crew.slots), record.wanted.policy, self._moves()
-        crew.slots.version = self._version_of_new_places(size)
+        members = self.members
+        size, policy, moves = len(members.slots), record.wanted.policy, self._moves()
+        members.slots.version = self._version_of_new_places(size)
         if record.paused or policy != self._policy or moves:
-            crew.keep_size()
+            members.keep_size()
             self._policy = policy
         reason = "resume was called" if self._paused else "scale was called"
         if record.paused:
-            crew.change_size(0, "pause was called")
+            members.change_size(0, "pause was called")
         elif policy is None:
-            crew.change_size(record.size, reason)
-        elif not crew.follows_load and not moves:
+            members.change_size(record.size, reason)
+        elif not members.follows_load and not moves:
             bounded = min(max(record.size if self._paused else size, policy.min_size), policy.max_size)
-            crew.change_size(bounded, reason if self._paused else "by the bounds of its load")
-            crew.follow_load(policy)
+            members.change_size(bounded, reason if self._paused else "by the bounds of its load")
+            members.follow_load(policy)
         self._paused = record.paused
 
     def _version_of_new_places(self, size: int) -> Version:
@@ -184,13 +186,13 @@ class Tending:
 
     def _moves(self) -> bool:
         """True if members are being replaced now."""
-        return self.rollout.moves(view.places(self.crew.slots))
+        return self.rollout.moves(view.places(self.members.slots))
 
     def _advance(self, record: PoolRecord) -> None:
         """Go a step on with the rollout, and write down how far it has come."""
         rollout = self.rollout
         before = rollout.phase
-        self._carry_out(rollout.step(view.places(self.crew.slots), self._means.environment.clock.monotonic()))
+        self._carry_out(rollout.step(view.places(self.members.slots), self._means.environment.clock.monotonic()))
         if rollout.phase is not before:
             text = "pool %s: %s -> %s %s"
             log.info(text, self._means.name, before.value, rollout.phase.value, rollout.reason or "")
@@ -205,26 +207,26 @@ class Tending:
                 for slot in self._slots_of(number):
                     # A member that goes back is rid of the version that does not work at once.
                     beside = self.rollout.phase is not Phase.RETURNING
-                    self.crew.slots.renew(slot, self._means.versions.version(mark), beside=beside)
+                    self.members.slots.renew(slot, self._means.versions.version(mark), beside=beside)
             case EndNow(number):
                 for slot in self._slots_of(number):
-                    self.crew.slots.end_now(slot, OVERDUE)
+                    self.members.slots.end_now(slot, OVERDUE)
 
     def _slots_of(self, number: int) -> list[Slot]:
-        return [slot for slot in self.crew.slots.all() if slot.number == number]
+        return [slot for slot in self.members.slots.all() if slot.number == number]
 
     # --- the topic ---
 
     def _write_down(self, record: PoolRecord) -> None:
-        newest, crew, rollout = record.deployment, self.crew, self.rollout
+        newest, members, rollout = record.deployment, self.members, self.rollout
         running = self._made(rollout.mark)
         if rollout.phase is Phase.DONE:
-            base = crew.slots.version = self._means.versions.version(rollout.mark)
+            base = members.slots.version = self._means.versions.version(rollout.mark)
             self._course = replace(self._course, base=base)
             if running.id != self._course.good:
                 self._keep_good(Good(newest.incarnation, running))
                 self._course = replace(self._course, good=running.id)
-        size = len(crew.slots) if crew.follows_load else record.progress.size if record.progress else None
+        size = len(members.slots) if members.follows_load else record.progress.size if record.progress else None
         done = tuple(sorted(rollout.done)) if rollout.phase is Phase.ROLLING and running.id == newest.id else ()
         self._note(Progress(newest.incarnation, newest.id, done, self.rolled_back, size), record.progress)
 
@@ -237,7 +239,7 @@ class Tending:
 
     def _note_deaths(self, record: PoolRecord) -> None:
         """Write down which records were in hand of members that died, and what of it is over."""
-        notes = self.crew.slots.blame.notes.notes
+        notes = self.members.slots.blame.notes.notes
         if notes == self._noted:
             return
         newest, name = record.deployment, self._means.name

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from actors.members.deployment.records import Deployment, python_version
 from actors.members.deployment.seals import Seals
-from actors.members.plan import PoolError, PoolPlan
-from actors.members.slots import Version
+from actors.members.pools.plan import PoolError, PoolPlan
+from actors.members.pools.slots import Version
 from actors.runtime.process import error_text
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from actors.members.crew import Crew
 from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
 from actors.members.deployment.records import Deployment, PoolRecord
 from actors.members.deployment.rollout import Phase, Place, Rollout
-from actors.members.slots import Slot
-from actors.members.supervision import Supervision
+from actors.members.pools.members import PoolMembers
+from actors.members.pools.slots import Slot
+from actors.members.pools.supervision import Supervision
 
 
 def places(slots: Supervision) -> list[Place]:
@@ -53,7 +53,7 @@ def state_of(record: PoolRecord, rollout: Rollout | None, found: list[Place], *,
 def supervised(
     name: str,
     record: PoolRecord,
-    crew: Crew | None,
+    members: PoolMembers | None,
     rollout: Rollout | None,
     *,
     rolled_back: str | None,
@@ -67,10 +67,10 @@ def supervised(
     node_id: str,
 ) -> PoolDescription:
     """A pool as its supervisor knows it."""
-    found = places(crew.slots) if crew is not None else []
-    members = tuple(slot.status() for slot in crew.slots.all()) if crew is not None else ()
-    failed = next((member.error for member in members if member.error), None)
-    follows = crew is not None and crew.follows_load
+    found = places(members.slots) if members is not None else []
+    statuses = tuple(slot.status() for slot in members.slots.all()) if members is not None else ()
+    failed = next((member.error for member in statuses if member.error), None)
+    follows = members is not None and members.follows_load
     return PoolDescription(
         name=name,
         state=state_of(record, rollout, found, over=over, failed=stuck),
@@ -78,18 +78,18 @@ def supervised(
         running_version=running.version if running is not None else 0,
         group_id=record.deployment.group_id,
         topics=record.deployment.topics,
-        size=len(members) if follows else record.size,
+        size=len(statuses) if follows else record.size,
         autoscale=record.wanted.policy,
         paused=record.paused,
         deployed_at_ms=record.deployment.deployed_at_ms,
         bootstrap_servers=servers,
-        members=members,
-        handled=crew.slots.done() if crew is not None else 0,
+        members=statuses,
+        handled=members.slots.done() if members is not None else 0,
         supervisor_pid=pid,
         supervisor_node_id=node_id,
         rollout=_status(record, rollout, found, rolled_back, from_version),
         last_error=failed or last_error,
-        size_changes=tuple(crew.size_changes) if crew is not None else (),
+        size_changes=tuple(members.size_changes) if members is not None else (),
     )
 
 

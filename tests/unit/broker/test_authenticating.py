@@ -91,16 +91,16 @@ def test_a_failure_without_frames_is_told_by_the_end_alone(token: bytes) -> None
 
 @pytest.mark.conformance("XB-15")
 def test_a_nonce_is_random_and_printable() -> None:
-    desk = World().desk
+    listener = World().listener
     drawn: list[int] = []
-    desk.chance = SimpleNamespace(randbytes=lambda size: drawn.append(size) or bytes(range(size)))  # type: ignore[assignment]
-    nonce = desk.nonce()
+    listener.chance = SimpleNamespace(randbytes=lambda size: drawn.append(size) or bytes(range(size)))  # type: ignore[assignment]
+    nonce = listener.nonce()
     assert drawn[0] * 8 >= 128
     assert nonce.isascii()
     assert nonce.isprintable()
     assert not set(nonce) & set(", =")
-    desk.chance = SimpleNamespace(randbytes=lambda size: b"\xff" * size)  # type: ignore[assignment]
-    assert desk.nonce() != nonce
+    listener.chance = SimpleNamespace(randbytes=lambda size: b"\xff" * size)  # type: ignore[assignment]
+    assert listener.nonce() != nonce
 
 
 # --- what may come ---
@@ -213,7 +213,7 @@ def test_who_does_not_know_the_password_is_told_so_after_the_delay() -> None:
     assert answer.auth_bytes == b""
     assert client.world.loop.now - begun == DELAY
     assert client.transport.closed
-    assert client.world.desk.counts == {"failed": 1}
+    assert client.world.listener.counts == {"failed": 1}
 
 
 @pytest.mark.conformance("XA-20", "XA-26")
@@ -223,7 +223,7 @@ def test_who_knows_it_is_served_under_his_name_with_the_limits_of_clients() -> N
     assert (answer.error_code, answer.auth_bytes[:2], answer.session_lifetime_ms) == (0, b"v=", 0)
     client.send(framed(METADATA[4:].ljust(REQUEST_BYTES, b"\0")))
     assert client.world.server.principals == ["User:user"]
-    assert len(client.world.strangers) == 0
+    assert len(client.world.unauthenticated) == 0
     client.send((REQUEST_BYTES + 1).to_bytes(4, "big"))
     assert client.transport.aborted
 
@@ -259,7 +259,7 @@ def test_a_stranger_is_found_wherever_the_bytes_are_cut() -> None:
             if client.world.passwords.asked:
                 client.world.passwords.say(right)
             client.send(stream[cut:])
-            if len(client.world.passwords._done):
+            if len(client.world.passwords.unanswered):
                 client.world.passwords.say(right)
             expected = ["User:ANONYMOUS", "User:user"] if right else ["User:ANONYMOUS"]
             assert client.world.server.principals == expected, f"cut at {cut}"
@@ -293,7 +293,7 @@ def test_no_timer_keeps_a_connection_that_has_failed_and_gone() -> None:
     client.world.loop.advance(DELAY)
     assert client.transport.closed
     client.connection.connection_lost(None)
-    assert client.world.desk.failing == {}
+    assert client.world.listener.failing == {}
     assert all(timer.cancelled for timer in client.world.loop.timers)
 
 
@@ -349,10 +349,10 @@ def test_who_has_not_proved_who_he_is_in_time_is_closed_on_whatever_he_sends() -
     for byte in (HANDSHAKE + TOKEN)[:29]:
         slow.send(bytes([byte]))
         world.loop.advance(1.0)
-        world.strangers.close_overdue()
+        world.unauthenticated.close_overdue()
     assert not slow.transport.aborted
     world.loop.advance(1.0)
-    world.strangers.close_overdue()
+    world.unauthenticated.close_overdue()
     assert slow.transport.aborted
     assert not good.transport.aborted
 
@@ -365,9 +365,9 @@ def test_one_address_cannot_keep_others_out() -> None:
     assert [client.transport.aborted for client in clients] == [True, True, True, False, False]
     other = world.connect("10.0.0.9")
     assert [client.transport.aborted for client in (*clients[3:], first, other)] == [True, False, False, False]
-    assert len(world.strangers) == 3
+    assert len(world.unauthenticated) == 3
     assert first.log_in().error_code == 0, "those who are let in do not count"
-    assert len(world.strangers) == 2
+    assert len(world.unauthenticated) == 2
 
 
 def test_heartbeats_before_the_handshake_are_no_different() -> None:

@@ -26,7 +26,7 @@ def test_a_session_goes_on_if_its_client_proves_again_who_it_is(version: int) ->
     client.send(METADATA)
     assert client.transport.aborted
     assert len(server.frames) == 2
-    assert client.world.desk.counts == {
+    assert client.world.listener.counts == {
         "succeeded": 1,
         "repeated": 1,
         "expired": 1,
@@ -76,4 +76,4 @@ def test_who_fails_to_prove_it_again_is_closed_on() -> None:
     client.world.loop.advance(2.0)
     assert client.log_in("pen").error_code == 58
     assert client.transport.closed
-    assert client.world.desk.counts == {"succeeded": 1, "repeats_failed": 1}
+    assert client.world.listener.counts == {"succeeded": 1, "repeats_failed": 1}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
 from actors.wire.errors import WireError
 from tests.support.client_connection import HEAD, Server, bodies, connect, request
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.broker.connection import Connection
-from actors.broker.connection_rates import ConnectionRates
+from actors.broker.connections.connection import Connection
+from actors.broker.entrance.connection_rates import ConnectionRates
 from actors.broker.quotas import ADDRESSES_MAX, quotas_of
 from actors.quotas.entities import CONNECTION_CREATION_RATE
 from actors.settings import BrokerConfig, SettingError
@@ -23,7 +23,7 @@ class Door:
 
     def __init__(self, path: Path, **settings: str) -> None:
         self.broker = Broker(path, listeners=LISTENERS, listener_security_protocol_map=MAP, **settings)
-        self.rates = ConnectionRates(self.broker.context)
+        self.rates = ConnectionRates(self.broker.context, self.broker.context.loop)
 
     def connection(self, peer: str, listener: str = "PLAINTEXT") -> Connection:
         server: Any = Server()
@@ -188,7 +188,7 @@ def test_the_table_of_addresses_is_bounded(tmp_path: Path) -> None:
     quotas: Any = door.broker.context.quotas
     for n in range(ADDRESSES_MAX + 50):
         quotas.connected(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}")
-    assert len(quotas._addresses) == ADDRESSES_MAX
+    assert len(quotas.addresses) == ADDRESSES_MAX
     door.broker.loop.advance(1.5)
     quotas.connected("10.0.0.1")
-    assert len(quotas._addresses) == 1, "full buckets are forgotten"
+    assert len(quotas.addresses) == 1, "full buckets are forgotten"

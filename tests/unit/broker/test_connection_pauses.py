@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.broker.connection import MAX_OPEN_SLOTS, Connection
+from actors.broker.connections.connection import MAX_OPEN_SLOTS, Connection
 from actors.log.errors import StorageError
 from tests.support.client_connection import Server, Transport, bodies, connect, request
 

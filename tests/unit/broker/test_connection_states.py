@@ -98,7 +98,7 @@ def reaction(state: State, segments: list[bytes]) -> tuple[str, str]:
 
 def send(client: Client, segment: bytes) -> None:
     client.send(segment)
-    while client.world.passwords._done:
+    while client.world.passwords.unanswered:
         client.world.passwords.say(True)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from actors.broker.connections.slots import SlotQueue
 from actors.broker.counts import RequestCounts, StallCounts, TopicCounts
-from actors.broker.slots import SlotQueue
 from actors.links.observations import LATENCY_BOUNDS_MS, TopicFigures
 from actors.wire.api_keys import ApiKey
 from actors.wire.messages import FetchResponse, HeartbeatResponse, MetadataResponse, ProduceResponse
@@ -28,14 +28,14 @@ def test_an_answer_with_an_error_anywhere_is_one_request_with_an_error() -> None
     good, bad = part(index=0), part(index=1, error_code=6)
     topic = ProduceResponse.TopicProduceResponse
     counts.answered(ApiKey.PRODUCE, ProduceResponse(responses=[topic(name="t", partition_responses=[good])]))
-    assert counts._errors == {}
+    assert counts.errors == {}
     answer = ProduceResponse(responses=[topic(name="t", partition_responses=[good, bad, bad])])
     counts.answered(ApiKey.PRODUCE, answer)
     counts.answered(ApiKey.FETCH, FetchResponse(error_code=70))
     unknown = MetadataResponse.MetadataResponseTopic(name="t", error_code=3)
     counts.answered(ApiKey.METADATA, MetadataResponse(topics=[unknown]))
     counts.answered(ApiKey.HEARTBEAT, HeartbeatResponse())
-    assert counts._errors == {ApiKey.PRODUCE: 1, ApiKey.FETCH: 1, ApiKey.METADATA: 1}
+    assert counts.errors == {ApiKey.PRODUCE: 1, ApiKey.FETCH: 1, ApiKey.METADATA: 1}
 
 
 def test_errors_that_shards_have_counted_are_added() -> None:

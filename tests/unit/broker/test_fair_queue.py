@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.broker.fair_queue import FairQueue
+from actors.broker.entrance.fair_queue import FairQueue
 
 
 def test_addresses_take_turns() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.broker.front_door import FrontDoor
+from actors.broker.entrance.routing import group_of
 from actors.broker.handlers.registry import APIS, Api
 from actors.wire.api_keys import ApiKey
 from actors.wire.framing import decode_request_header
@@ -44,10 +44,9 @@ def test_what_is_judged_is_what_is_read(
 ) -> None:
     version = data.draw(st.integers(api.first, api.last))
     frame = frame_of(api, version, group, client, tagged)
-    front_door: Any = None
     length = _HEAD.unpack_from(frame)[3]
     flexible = version >= api.request.flexible_from
-    cut = FrontDoor._group_of(front_door, frame, 0, len(frame), api.key, version, length, flexible)
+    cut = group_of(frame, 0, len(frame), api.key, version, length, flexible)
     header = decode_request_header(frame)
     read: Any = request_class(api.key).decode(frame, version, header.body_offset)
     assert cut is not None

@@ -47,7 +47,7 @@ def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
     def push() -> Outcome:
         sent = former.take_push(1, 1000, 0)
         assert sent is not None
-        _, _, ack = manager._take_pushes(0, [(topic_id, 0, sent)])[0]
+        _, _, ack = manager.take_pushes(0, [(topic_id, 0, sent)])[0]
         former.on_ack(1, ack, 0)
         return ack.outcome
 
@@ -184,7 +184,7 @@ class _Leading:
             ping=self._ping,
             address=("h", 2),
         )
-        self.manager._links[1] = self.link
+        self.manager.links[1] = self.link
         for broker in (0, 1, 2):
             self.metadata.apply(BrokerRecord(BrokerInfo(broker, "h", 1, None, 7, broker != 2, "h", 2)))
         # Over the same connection broker 1 follows another partition all the while.
@@ -336,11 +336,11 @@ def test_a_follower_that_does_not_know_its_epoch_yet_has_its_leader_come_again()
     """The controller's news reach the leader first; no in-sync set with epoch -1 would ever be recorded."""
     epochs, early, late = [-1], _Link(), _Link()
     listener: Any = _listener(epochs)
-    listener._on_message(early, LeaderHello(1))
+    listener.on_message(early, LeaderHello(1))
     assert early.closed
     assert not early.sent
     epochs.append(3)
-    listener._on_message(late, LeaderHello(1))
+    listener.on_message(late, LeaderHello(1))
     assert late.sent == [FollowerHello(0, 3)]
 
 
@@ -348,11 +348,11 @@ def test_a_follower_with_a_new_epoch_has_its_leaders_come_again() -> None:
     """After the controller took it for dead: sets that name it under its former epoch are refused for ever."""
     epochs, link = [3], _Link()
     listener: Any = _listener(epochs)
-    listener._on_message(link, LeaderHello(1))
-    listener._on_message(link, Ping(1.0))
+    listener.on_message(link, LeaderHello(1))
+    listener.on_message(link, Ping(1.0))
     assert link.sent[-1] == Pong(1.0, (0, 0), True)
     epochs.append(4)
-    listener._on_message(link, Ping(2.0))
+    listener.on_message(link, Ping(2.0))
     assert link.closed
 
 
@@ -368,14 +368,15 @@ def test_records_on_their_way_to_a_follower_leave_less_room_for_others() -> None
     assert push is not None
 
     async def test() -> None:
-        owner: Any = SimpleNamespace(acknowledged=lambda link, rows: None)
+        owner: Any = SimpleNamespace(acknowledged=lambda link, rows: None, connected=lambda link: None)
         link = FollowerLink(0, ("127.0.0.1", 1), b"", REAL.chance, 1, owner)
         protocol: Any = SimpleNamespace(send=lambda message: None, writable=True, close=lambda: None)
-        link._protocol, link.ready = protocol, True
+        link.on_ready(protocol)
+        link.on_message(protocol, FollowerHello(0, 7))
         before = link.room
         link.push([(bytes(16), 0, push)])
         assert before - link.room >= len(push.records) > 5000
-        link._on_message(protocol, Acks(((bytes(16), 0, Ack(0, push.round, Outcome.MATCHED)),)))
+        link.on_message(protocol, Acks(((bytes(16), 0, Ack(0, push.round, Outcome.MATCHED)),)))
         assert link.room == before
         link.close()
 

@@ -25,23 +25,26 @@ _TICK_SECONDS = 0.25
 _ALONE = PartitionInfo(1, 0, (1, 0, 2), (1,), 1)
 
 
-def _joined() -> ReplicaManager:
-    """The replica manager of broker 1, which has not registered yet."""
-    context: Any = SimpleNamespace(
+def _context() -> Any:
+    return SimpleNamespace(
         broker_id=1,
         config=BrokerConfig.from_mapping({}),
         metadata=ClusterMetadata(),
         data_dir=SimpleNamespace(logs={}),
         environment=REAL,
     )
+
+
+def _joined(context: Any) -> ReplicaManager:
+    """The replica manager of broker 1, which has not registered yet."""
     return ReplicaManager(context, lambda: b"", lambda: 0, lambda: -1e9, _TICK_SECONDS)
 
 
-def _never_confirmed(leader: LeaderReplica) -> ReplicaManager:
+def _never_confirmed(leader: LeaderReplica, context: Any = None) -> ReplicaManager:
     """The replica manager of a broker that is in the cluster and that nobody has confirmed since."""
-    manager = _joined()
+    manager = _joined(context or _context())
     manager.apply(ClusterMetadata())
-    manager._leaders.replicas[("t", 0)] = leader
+    manager.leaders.replicas[("t", 0)] = leader
     return manager
 
 
@@ -76,8 +79,8 @@ def test_a_broker_that_began_anew_led_its_sole_replicas_at_the_epoch_of_its_form
     replicas: tuple[int, ...],
 ) -> None:
     """The metadata it gets when it joins can be from before the controller recorded that this process ended."""
-    manager = _joined()
-    context: Any = manager._context
+    context = _context()
+    manager = _joined(context)
     led = LedPartitions(context, manager)
     old, new = PartitionInfo(1, 0, replicas, (1,), 1), PartitionInfo(1, 2, replicas, (1,), 3)
     assert not led.leads("t", 0, old)
@@ -110,19 +113,19 @@ def test_a_watermark_that_a_refused_proposal_held_back_is_told_to_those_who_wait
     push = leader.take_push(0, 1000, 0)
     assert push is not None
     leader.on_ack(0, Ack(0, push.round, Outcome.MATCHED, 0), 0)
-    manager = _never_confirmed(leader)
+    context = _context()
+    manager = _never_confirmed(leader, context)
     asked: list[Callable[[Any, str | None], None]] = []
     told: list[ErrorCode] = []
-    context: Any = manager._context
     context.loop = SimpleNamespace(time=lambda: 0.0)
     context.controller = SimpleNamespace(connected=True, call=lambda operation, done: asked.append(done))
     context.metadata = SimpleNamespace(topics={"t": SimpleNamespace(id=bytes(16))})
     context.fetches = SimpleNamespace(wake=lambda topic, index: None)
     context.commits = Commits()
-    manager._proposals.send(lambda broker: 0)
+    manager.proposals.send(lambda broker: 0)
     log.append([b"x"], 0)
     assert not leader.advance()
-    manager._leaders.waiting.add(("t", 0), Waiter(1, told.append))
+    manager.leaders.waiting.add(("t", 0), Waiter(1, told.append))
     asked[0](AlteredPartitions((IsrOutcome(bytes(16), 0, ErrorCode.INVALID_UPDATE_VERSION),)), None)
     assert told == [ErrorCode.NONE]
     assert log.high_watermark == 1
@@ -132,13 +135,13 @@ def test_fewer_replicas_asked_for_let_a_watermark_go_on_at_once() -> None:
     leader = _leader()
     leader.log.append([b"x"], 0)  # type: ignore[attr-defined]
     assert not leader.advance()
-    manager = _never_confirmed(leader)
-    context: Any = manager._context
+    context = _context()
+    manager = _never_confirmed(leader, context)
     context.loop = SimpleNamespace(time=lambda: 0.0)
     context.min_insync_replicas = lambda topic: 1
     context.fetches = SimpleNamespace(wake=lambda topic, index: None)
     context.commits = Commits()
     told: list[ErrorCode] = []
-    manager._leaders.waiting.add(("t", 0), Waiter(1, told.append))
-    manager._leaders._update(("t", 0), leader, _ALONE)
+    manager.leaders.waiting.add(("t", 0), Waiter(1, told.append))
+    manager.leaders.update(("t", 0), leader, _ALONE)
     assert told == [ErrorCode.NONE]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from actors.broker.users import Passwords, StoredUsers
+from actors.broker.entrance.users import Passwords, StoredUsers
 from actors.security.scram import ScramClient, ScramMechanism, salted_password
 from actors.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from placement.metadata import ClusterMetadata
@@ -109,23 +109,29 @@ def test_plain_does_the_same_for_who_does_not_exist() -> None:
     counted: Any = table.scram
     context: Any = SimpleNamespace(metadata=table)
     derived: list[tuple[ScramMechanism, int, int]] = []
-    loop: Any = SimpleNamespace(time=lambda: 0.0)
+    ended: list[Callable[[Any], None]] = []
+
+    def in_thread(executor: Any, fits: Any, password: str, mechanism: ScramMechanism, credential: Any) -> Any:
+        derived.append((mechanism, credential.iterations, len(credential.salt)))
+        return SimpleNamespace(add_done_callback=ended.append)
+
+    loop: Any = SimpleNamespace(time=lambda: 0.0, run_in_executor=in_thread)
     passwords = Passwords(StoredUsers(context), loop, b"key")
 
     def put(user: str) -> None:
         passwords.verify(user, "wrong", {}, "10.0.0.1", lambda right: None)
 
-    def derive(guess: Any) -> None:
-        derived.append((guess.mechanism, guess.credential.iterations, len(guess.credential.salt)))
+    def end() -> None:
+        """The thread is free for the next password."""
+        ended.pop()(SimpleNamespace(cancelled=lambda: True))
 
-    passwords._derive = derive  # type: ignore[method-assign]
     put(KNOWN)
-    passwords._running = 0
+    end()
     seen: list[tuple[Work, Counter[bool]]] = []
     for user in (KNOWN, UNKNOWN, "dora", "emil"):
         counts = Counter(counted.counts)
         work = work_of(lambda user=user: put(user))  # type: ignore[misc]
-        passwords._running = 0
+        end()
         seen.append((work, counted.counts - counts))
     assert all(each == seen[0] for each in seen)
     assert set(derived) == {(ScramMechanism.SHA_256, 4096, 4)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.broker.connection import Connection
+from actors.broker.connections.connection import Connection
 from actors.broker.coordinators.link import LinkState, LinkStateError, Question, ShardLink
 from actors.coordinator_kinds.groups import GROUPS
 

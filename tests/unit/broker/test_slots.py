@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.broker.slots import SlotQueue
+from actors.broker.connections.slots import SlotQueue
 
 
 def answer_of(number: int) -> bytes:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from actors.broker.clients import ADMINISTRATORS_PLACES
-from actors.broker.connection import Connection
-from actors.links.strangers import FailureLog, Strangers
+from actors.broker.connections.connection import Connection
+from actors.broker.entrance.clients import ADMINISTRATORS_PLACES
+from actors.links.unauthenticated import FailureLog, UnauthenticatedConnections
 from tests.support.handler_helpers import Broker, Server, Transport
 
 
@@ -86,13 +86,13 @@ def test_who_has_a_network_of_ipv6_had_a_line_for_each_of_its_addresses(caplog: 
 def test_the_addresses_of_one_network_of_ipv6_count_as_one() -> None:
     """The owner of a network has more addresses than there are places."""
     clock = Clock()
-    strangers = Strangers("SECURE", 4, 30.0, clock, FailureLog(clock))
+    unauthenticated = UnauthenticatedConnections("SECURE", 4, 30.0, clock, FailureLog(clock))
     honest = [Peer("10.0.0.7"), Peer("2001:db8:0:2::1")]
     many = [Peer(f"2001:db8:0:1::{number}") for number in range(1, 9)]
     for peer in [*honest, *many]:
-        strangers.add(peer)
+        unauthenticated.add(peer)
     assert [peer.closed for peer in many] == [True] * 6 + [False] * 2
     assert not any(peer.closed for peer in honest)
     for peer in [*honest, *many]:
-        strangers.remove(peer)
-    assert len(strangers) == 0
+        unauthenticated.remove(peer)
+    assert len(unauthenticated) == 0

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.broker import tokens as tokens_module
-from actors.broker.tokens import Tokens
+from actors.broker.entrance import tokens as tokens_module
+from actors.broker.entrance.tokens import Tokens
 from actors.security.jwks import Keys, read_keys
 from actors.security.oauth import Bearer, TokenError, TokenRules
 from tests.support.tokens import NOW, everything, jwk, jwks, token
@@ -52,11 +52,11 @@ async def test_64_tokens_wait_for_an_unknown_key_and_others_are_refused() -> Non
         made.judge(token(kid="new"), found.append)
     assert [str(each) for each in found] == ["a token with an unknown key"] * 2
     source.may_go_on.set()
-    await asyncio.gather(*made._waiting)
+    await asyncio.gather(*made.waiting)
     assert found[2:] == [Bearer("anne", 3_600_000)] * 64
     found.clear()
     made.judge(token(kid="another"), found.append)
-    await asyncio.gather(*made._waiting)
+    await asyncio.gather(*made.waiting)
     assert isinstance(found[0], TokenError)
 
 
@@ -80,7 +80,7 @@ async def test_who_stops_judges_no_more() -> None:
     source, found = Source(), list[Any]()
     made = judge(source)
     made.judge(token(kid="new"), found.append)
-    (waiting,) = made._waiting
+    (waiting,) = made.waiting
     made.close()
     with pytest.raises(asyncio.CancelledError):
         await waiting

@@ -9,9 +9,9 @@ import json
 import logging
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -21,7 +21,7 @@ from rich.console import Console
 
 import actors.cli
 from actors.cli import calls, main, output, screen, top, views
-from actors.cli import consume as consume_module
+from actors.cli.clients import Clients
 from actors.cli.errors import CliError, run
 from actors.cli.lines import for_terminal, from_json, from_text, to_json
 from actors.cli.pool_lines import text_line
@@ -38,7 +38,7 @@ from actors.links.views import ClassicRebalanceView, Event, GroupHistory, LagPoi
 from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
 from actors.members.logs.journal import MemberLine
 from actors.members.pool import SizeChange
-from actors.members.slots import MemberStatus
+from actors.members.pools.status import MemberStatus
 from actors.runtime import ray_runtime
 from actors.security.acl import Acl, AclOperation, PatternType, PermissionType, ResourceType
 from tests.support.fake_admin import FakeAdmin
@@ -253,8 +253,15 @@ def leaves(command: click.Command, path: str = "") -> Iterator[str]:
         yield from leaves(below, f"{path} {name}".strip())
 
 
+class NoTopics(Clients):
+    """Clients of a cluster without topics."""
+
+    def consumer(self, *_: Any) -> Any:
+        return SimpleNamespace(partitions_for_topic=lambda _: None, close=lambda: None)
+
+
 def called(verb: str, arguments: tuple[str, ...]) -> Result:
-    return CliRunner().invoke(main.cli, [*verb.split(), *arguments])
+    return CliRunner().invoke(main.cli, [*verb.split(), *arguments], obj=NoTopics())
 
 
 def test_every_verb_is_walked() -> None:
@@ -269,9 +276,6 @@ def test_no_verb_lets_a_name_of_others_reach_the_terminal_raw(
     verb: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COTERIE_DEBUG", "1")
-    monkeypatch.setattr(
-        consume_module, "_consumer", lambda *_: nullcontext(type("C", (), {"partitions_for_topic": lambda *_: None})())
-    )
     done = called(verb, arguments)
     assert done.stdout or done.stderr
     check(done.stdout)

@@ -18,9 +18,9 @@ from actors.client.errors import SaslAuthenticationError
 from actors.members.autoscale import Autoscale
 from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
 from actors.members.logs.journal import Cursor, MemberLine
-from actors.members.plan import no_pool
 from actors.members.pool import PoolError, SizeChange
-from actors.members.slots import MemberStatus
+from actors.members.pools.plan import no_pool
+from actors.members.pools.status import MemberStatus
 from actors.runtime import ray_runtime
 from actors.runtime.environment import REAL, Clock
 from actors.runtime.ray_runtime import ClusterError

@@ -12,15 +12,31 @@ from click.testing import CliRunner, Result
 
 from actors.cli import consume as consume_module
 from actors.cli import produce as produce_module
+from actors.cli.clients import Clients
 from actors.cli.consume import copy
 from actors.cli.lines import from_text, to_text
 from actors.cli.main import cli
-from actors.cli.produce import _producer, send_all
+from actors.cli.produce import send_all
 from actors.client import ConsumerRecord, TopicPartition
 from actors.client.config import producer_config
 from actors.client.errors import CommitFailedError, MessageTooLargeError
 
 T0 = TopicPartition("t", 0)
+
+
+class Fakes(Clients):
+    """Clients that the test has made."""
+
+    made: Any = None
+
+    def producer(self, *_: Any) -> Any:
+        return self.made
+
+    def consumer(self, *_: Any) -> Any:
+        return self.made
+
+
+CLIENTS = Fakes()
 
 
 def record(offset: int) -> ConsumerRecord:
@@ -154,14 +170,14 @@ def test_commit_lost_to_a_rebalance_is_a_warning(capsys: pytest.CaptureFixture[s
 @pytest.fixture
 def consumer(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeConsumer]:
     fake = FakeConsumer(1)
-    monkeypatch.setattr(consume_module, "_consumer", lambda *_: fake)
+    monkeypatch.setattr(CLIENTS, "made", fake)
     monkeypatch.setattr(consume_module, "check_topic", lambda *_, **__: None)
     yield fake
     assert fake.log[-1] == "close"
 
 
 def consume(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["consume", *arguments])
+    return CliRunner().invoke(cli, ["consume", *arguments], obj=CLIENTS)
 
 
 @pytest.mark.parametrize(
@@ -221,13 +237,13 @@ def test_last_line_needs_no_end() -> None:
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
     fake = FakeProducer()
-    monkeypatch.setattr(produce_module, "_producer", lambda *_: fake)
+    monkeypatch.setattr(CLIENTS, "made", fake)
     monkeypatch.setattr(produce_module, "check_topic", lambda *_, **__: None)
     return fake
 
 
 def produce(*arguments: str, stdin: bytes) -> Result:
-    return CliRunner().invoke(cli, ["produce", "t", *arguments], input=stdin)
+    return CliRunner().invoke(cli, ["produce", "t", *arguments], input=stdin, obj=CLIENTS)
 
 
 def test_record_that_is_not_delivered_fails_the_command(producer: FakeProducer) -> None:
@@ -259,6 +275,6 @@ def test_produce_gives_up_when_its_timeout_says(monkeypatch: pytest.MonkeyPatch,
     """It went on for two minutes, whatever --timeout was."""
     given: dict[str, Any] = {}
     monkeypatch.setattr("actors.client.Producer", lambda **settings: given.update(settings))
-    _producer("127.0.0.1:1", timeout_ms, "all", "none")
+    Clients().producer("127.0.0.1:1", timeout_ms, "all", "none")
     config = producer_config(given)
-    assert config["delivery_timeout_ms"] == config["max_block_ms"] == timeout_ms
+    assert config.delivery_timeout_ms == config.max_block_ms == timeout_ms

@@ -17,6 +17,7 @@ from actors.links.status import (
     Absence,
     BrokerStatus,
     ClusterStatus,
+    ControllerStatus,
     Load,
     Refill,
     ShardStatus,
@@ -55,22 +56,43 @@ BROKERS += tuple(
 )
 BROKERS += (BrokerStatus(20, "h", 1, None, 2, True, 60, None, refill=Refill(20, 12, 3_400_000)),)
 FOUND = ClusterStatus("an-id", 1, BROKERS, "here")
+CONTROLLERS = (
+    ControllerStatus(0, "d0", "10.0.0.1", 50_000, "Voter", 0, NOON_MS, NOON_MS),
+    ControllerStatus(1, "d1", "10.0.0.2", 50_001, "Leader", 0, NOON_MS, NOON_MS),
+    ControllerStatus(2, "d2", "", 0, "Observer", 12, -1, -1),
+)
 
 
-@pytest.fixture
-def cells(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
-    """The cells of the table by their heading, for each partition, the spare ("-"), and brokers by their ids."""
+def printed(monkeypatch: pytest.MonkeyPatch, found: ClusterStatus) -> list[dict[str, str]]:
+    """The table of this status: the cells of each row by their heading."""
 
     class Running:
         def status(self) -> dict[str, Any]:
-            return asdict(FOUND)
+            return asdict(found)
 
     monkeypatch.setattr(Cluster, "connect", lambda *args, **options: nullcontext(Running()))
     done = CliRunner().invoke(cli, ["status"])
     assert done.exit_code == 0, done.output
     head, *lines = [[cell for cell in line.split("  ") if cell] for line in done.stdout.splitlines()]
-    rows = [{name.strip(): cell.strip() for name, cell in zip(head, line, strict=True)} for line in lines]
-    return {row["ID"]: row for row in rows if row["ROLE"] != "controller"}
+    return [{name.strip(): cell.strip() for name, cell in zip(head, line, strict=True)} for line in lines]
+
+
+@pytest.fixture
+def cells(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
+    """The cells of the table by their heading, for each partition, the spare ("-"), and brokers by their ids."""
+    return {row["ID"]: row for row in printed(monkeypatch, FOUND) if row["ROLE"] != "controller"}
+
+
+def test_of_several_controllers_each_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = printed(monkeypatch, replace(FOUND, controllers=CONTROLLERS))
+    _, *each = [row for row in rows if row["ROLE"] == "controller"]
+    assert [(row["ID"], row["STATE"], row["ADDRESS"], row["LOAD"], row["WHY"]) for row in each] == [
+        ("0", "Voter", "10.0.0.1:50000", "has all records", "last heard 2026-11-23 12:00:00Z"),
+        ("1", "Leader", "10.0.0.2:50001", "-", "-"),
+        ("2", "Observer", "-", "12 records behind", "never heard"),
+    ]
+    alone = [row for row in printed(monkeypatch, FOUND) if row["ROLE"] == "controller"]
+    assert [row["STATE"] for row in alone] == ["Active"]
 
 
 def test_a_partition_that_sleeps_has_no_pid_and_says_until_when(cells: dict[str, dict[str, str]]) -> None:

@@ -123,7 +123,7 @@ class Scripted(Keys):
     """Keys that are pressed one after the other; None: the interval is over."""
 
     def __init__(self, *pressed: str | None) -> None:
-        self._input = None
+        super().__init__(REAL.clock)
         self._pressed = list(pressed)
 
     def wait(self, seconds: float) -> str | None:

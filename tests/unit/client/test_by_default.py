@@ -19,10 +19,10 @@ VALUES: dict[str, Any] = {
 
 def test_without_a_wish_it_is_the_one_that_the_coordinator_serves() -> None:
     found = consumer_config({"group_id": "g", **by_default({"client_id": "c"}, OURS)})
-    assert found["group_protocol"] == "auto"
-    assert found["client_id"] == "c"
-    assert found["partition_assignment_strategy"] == ["cooperative-sticky"], "if it has to be a classic one"
-    assert found["group_instance_takeover"] is True
+    assert found.group_protocol == "auto"
+    assert found.client_id == "c"
+    assert found.partition_assignment_strategy == ["cooperative-sticky"], "if it has to be a classic one"
+    assert found.group_instance_takeover is True
 
 
 def test_each_setting_of_classic_groups_keeps_members_classic() -> None:
@@ -35,7 +35,7 @@ def test_a_setting_of_classic_groups_keeps_members_classic_and_one_line_names_it
 ) -> None:
     options = {name: VALUES[name]}
     found = consumer_config({"group_id": "g", **by_default(options, OURS)})
-    assert (found["group_protocol"], found[name]) == ("classic", VALUES[name])
+    assert (found.group_protocol, getattr(found, name)) == ("classic", VALUES[name])
     tell_kept_classic(options, "billing")
     (line,) = caplog.messages
     assert "group billing" in line
@@ -46,7 +46,7 @@ def test_a_setting_of_classic_groups_keeps_members_classic_and_one_line_names_it
 def test_a_protocol_that_is_chosen_stays_and_nothing_is_said(chosen: str, caplog: pytest.LogCaptureFixture) -> None:
     options = {"group_protocol": chosen}
     found = consumer_config({"group_id": "g", **by_default(options, OURS)})
-    assert found["group_protocol"] == chosen.lower()
+    assert found.group_protocol == chosen.lower()
     tell_kept_classic(options, "g")
     assert caplog.messages == []
 

@@ -126,7 +126,7 @@ def test_what_a_refused_commit_means_is_for_the_member_to_say(code):
 def test_a_protocol_that_nobody_speaks_is_refused_by_name():
     with pytest.raises(ConfigurationError, match="group_protocol='lone': must be one of classic"):
         consumer_config({"group_protocol": "lone", "group_id": "g"})
-    assert consumer_config({"group_protocol": "lone", "group_id": "g"}, protocols([]))["group_protocol"] == "lone"
+    assert consumer_config({"group_protocol": "lone", "group_id": "g"}, protocols([])).group_protocol == "lone"
 
 
 def test_the_default_protocol_is_one_that_there_is_and_all_are_described():

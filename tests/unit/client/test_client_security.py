@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from actors.client.config import ADMIN_SETTINGS, consumer_config, network_settings, producer_config, resolve
+from actors.client.config import (
+    ADMIN_SETTINGS,
+    admin_config,
+    consumer_config,
+    network_settings,
+    producer_config,
+    resolve,
+)
 from actors.client.errors import ConfigurationError
 from actors.client.net.security import NO_SECURITY, Sasl, Security, refuse_secrets
 from actors.settings.secret import Secret
@@ -230,7 +237,7 @@ def test_what_is_wrong_with_a_provider_is_told_without_what_it_says(provider: Pr
 
 
 def test_secrets_are_shown_nowhere() -> None:
-    config = resolve(ADMIN_SETTINGS, {"security_protocol": "SASL_SSL", **LOGIN})
+    config = admin_config({"security_protocol": "SASL_SSL", **LOGIN})
     assert "secret" not in repr(config) + repr(network_settings(config))
 
 

@@ -66,8 +66,8 @@ class Ends:
         authority = Authority(folder)
         context = ssl.create_default_context(cafile=authority.cafile)
         self.inner, self.socket, self._piece = Inner(), Socket(), piece
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.server = authority.server("broker").wrap_bio(self._in, self._out, server_side=True)
+        self._in, self.sent_by_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.server = authority.server("broker").wrap_bio(self._in, self.sent_by_server, server_side=True)
         self.client = TlsTransport(context, "broker", self.inner)
         self.client.connection_made(self.socket)  # type: ignore[arg-type]
         while not self.client.ready.done():
@@ -82,7 +82,7 @@ class Ends:
         """Carry what there is to the other end, first to the server."""
         self._in.write(bytes(self.socket.written))
         self.socket.written.clear()
-        self.arrive(self._out.read())
+        self.arrive(self.sent_by_server.read())
 
     def arrive(self, data: bytes) -> None:
         """Have bytes reach the client, in pieces."""
@@ -136,7 +136,7 @@ async def test_a_server_that_says_goodbye_closes_the_connection(tmp_path: Path) 
 async def test_bytes_that_somebody_altered_end_it_and_nothing_of_them_is_delivered(tmp_path: Path, piece: int) -> None:
     ends = Ends(tmp_path, piece)
     ends.server.write(b"account=1")
-    altered = bytearray(ends._out.read())
+    altered = bytearray(ends.sent_by_server.read())
     altered[-1] ^= 1
     ends.arrive(bytes(altered))
     ends.client.connection_lost(None)

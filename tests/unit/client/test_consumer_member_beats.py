@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from actors.client.config import CONSUMER_SETTINGS, resolve
+from actors.client.config import consumer_config
 from actors.client.errors import KafkaTimeoutError
 from actors.client.group.consumer_protocol.assignments import Received
 from actors.client.group.consumer_protocol.beats import Beats, Kind
@@ -56,7 +56,7 @@ def test_a_heartbeat_that_says_everything_says_what_the_process_is() -> None:
     assert beats.beat("A", 1, FOO, nothing).process == ""
     beats.forget()
     assert beats.beat("A", 1, FOO, nothing).process == "pool pid 7"
-    settings = resolve(CONSUMER_SETTINGS, {"group_id": "g1", "group_member_process": "pool on node 3f2a"})
+    settings = consumer_config({"group_id": "g1", "group_member_process": "pool on node 3f2a"})
     assert member_config(settings, 7).process == "pool pid 7 on node 3f2a"
 
 

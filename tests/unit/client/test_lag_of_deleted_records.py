@@ -17,12 +17,12 @@ from actors.client.consumer.positions import PartitionState
 from actors.console.kafka import KafkaSource
 from actors.links.reading import PartitionRow
 from actors.links.views import GetGroup, GroupView, ListGroupRows
-from actors.members.handler_member import MemberSpec
-from actors.members.load import GroupLoad
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.load import GroupLoad
 from actors.monitor.lag import LagTable
 from actors.monitor.partitions import Partitions
 from actors.runtime.environment import REAL
-from spark_bridge.groups import _lag_rows
+from spark_bridge.groups import lag_rows
 from tests.support.fake_admin import HOST, FakeAdmin
 
 HERE = TopicPartition("t", 0)
@@ -49,7 +49,7 @@ def of_the_command(log: Log) -> int:
 
 
 def of_spark(log: Log) -> int:
-    return int(_lag_rows(cluster(log), ["g"])[0][5])
+    return int(lag_rows(cluster(log), ["g"])[0][5])
 
 
 def of_the_monitor(log: Log) -> int | None:

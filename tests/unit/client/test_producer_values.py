@@ -17,9 +17,10 @@ from actors.client.records import TopicPartition
 from actors.records.batch import read_header
 from actors.records.compression import CODEC_NAMES
 from actors.records.growing import GrowingBatch
-from actors.records.reading import Headers, read_records
+from actors.records.reading import Headers
 from actors.records.rows import name_of
 from actors.records.sealing import seal
+from tests.support.read_records import read_records
 
 T0 = TopicPartition("t", 0)
 NOW = 1_700_000_000_000

@@ -50,8 +50,8 @@ def test_a_level_that_all_brokers_know_is_written() -> None:
             "broker 0 (an old build, which does not say so) speaks version 0, which does not know",
         ),
         ({0: OWN}, 2, "broker 1 is not there, and nobody knows what it speaks"),
-        ({0: OWN, 1: OWN}, 6, "this controller knows levels 1 to 5, not 6"),
-        ({0: OWN, 1: OWN}, 0, "this controller knows levels 1 to 5, not 0"),
+        ({0: OWN, 1: OWN}, 7, "this controller knows levels 1 to 6, not 7"),
+        ({0: OWN, 1: OWN}, 0, "this controller knows levels 1 to 6, not 0"),
     ],
 )
 def test_a_level_that_not_all_know_is_refused_by_name(spoken: dict[int, Spoken], level: int, text: str) -> None:

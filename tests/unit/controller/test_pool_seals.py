@@ -14,7 +14,7 @@ from actors.links.pool_seals import Ended, MayRun, Newest, Old, OnlyThese, Prove
 from actors.runtime.private import write_private
 from placement.metadata import ClusterMetadata
 from placement.records import Record
-from placement.sealed_pools import SealedVersion
+from placement.sealed_pools import PoolsKeyRecord, SealedVersion
 
 KEY = bytes(range(32))
 ONE = SealedVersion("inc", 1, b"digest one")
@@ -37,12 +37,16 @@ class Controller:
         for record in records:
             self.metadata.apply(record)
 
+    def take_key_over(self) -> None:
+        """Have the key in the metadata, as from level SHARED on."""
+        self._commit([PoolsKeyRecord(KEY)])
+
     def restart(self, *, snapshot: bool) -> None:
         """Begin anew with the log's records, or with a snapshot of them."""
         metadata = ClusterMetadata()
         for record in self.log:
             metadata.apply(record)
-        self.metadata = ClusterMetadata.from_wire(metadata.to_wire()) if snapshot else metadata
+        self.metadata = ClusterMetadata.of_image(metadata.image()) if snapshot else metadata
 
     def seal(self, name: str, version: SealedVersion) -> bytes:
         made = self.seals.answer(Seal(name, version))
@@ -163,3 +167,16 @@ def test_of_an_old_pool_with_a_twin_neither_is_believed(controller: Controller) 
 
 def test_what_was_not_sealed_before_is_not_sealed_anew(controller: Controller) -> None:
     assert anew(controller, old("p", ONE, key=b"another key" * 3)) == {}
+
+
+@pytest.mark.conformance("N-C-07")
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_controller_that_has_no_key_file_finds_the_key_in_the_metadata(tmp_path: Path, snapshot: bool) -> None:
+    c = Controller(tmp_path)
+    seal = c.deployed("p", ONE)
+    c.take_key_over()
+    (tmp_path / POOLS_KEY).unlink()
+    c.restart(snapshot=snapshot)
+    assert c.refusal("p", ONE, seal) == "", "a seal from before is still good"
+    assert c.refusal("p", TWO, c.seal("p", TWO)) == ""
+    assert "was not deployed by a program on this Ray" in c.refusal("q", TWO, seal)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from actors.controller import settings_in_force
-from actors.controller.actor import ControllerSpec
 from actors.controller.rolling import Plan, Roll, planned
 from actors.controller.settings_in_force import Changed
+from actors.controller.spec import ControllerSpec
 from actors.links.status import BrokerStatus, ClusterStatus
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import LINKS, BrokerConfig, SettingError

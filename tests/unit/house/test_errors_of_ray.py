@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent.parent
-STARTS_ACTORS = "actors.members.consumer_actor"
+STARTS_ACTORS = "actors.members.pools.consumer_actor"
 SHOWN_BY = ("log.", "warnings.", "str", "repr")
 
 

@@ -19,7 +19,7 @@ from zlib import crc32
 import pytest
 
 from actors.broker.spec import BrokerStart
-from actors.controller.actor import ControllerStart
+from actors.controller.spec import ControllerStart
 from actors.links import control, member, proof, relay, replication, versions
 from actors.links.codec import Codec, NotSpokenError
 from actors.links.group_status import WITHOUT_TAG
@@ -43,7 +43,7 @@ LINKS: Final[dict[str, Codec[Any]]] = {
 }
 STARTS: Final[dict[str, Any]] = {
     "actors/broker/spec.py": BrokerStart,
-    "actors/controller/actor.py": ControllerStart,
+    "actors/controller/spec.py": ControllerStart,
     "actors/members/deployment/spec.py": SupervisorStart,
     "actors/monitor/spec.py": MonitorStart,
     "actors/offsets_partition/spec.py": ShardStart,

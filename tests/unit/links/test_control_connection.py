@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.broker.replication.pushes import _FRAME_BYTES
+from actors.broker.replication.pushes import FRAME_BYTES
 from actors.links.control import CODEC, Applied, ControlMessage, Image, Join, WantSpares
 from actors.links.proof import Role
 from actors.settings.kinds import MAX_INT
@@ -121,7 +121,7 @@ def test_garbage_is_never_heard_and_never_kept(data: bytes) -> None:
     controller = End("controller")
     controller.protocol.data_received(data)
     assert (controller.ready, controller.messages) == (0, [])
-    assert len(controller.protocol._gathering) <= len(data)
+    assert controller.protocol.gathered_bytes <= len(data)
 
 
 def test_before_the_proof_a_message_may_be_4096_bytes_and_no_more() -> None:
@@ -142,7 +142,7 @@ def test_after_the_proof_an_image_may_be_large_but_not_endless() -> None:
 
 @pytest.mark.parametrize(("role", "peer"), [("leader", "follower"), ("follower", "leader")])
 def test_a_frame_between_replicas_has_room_for_a_batch_of_any_size(role: Role, peer: Role) -> None:
-    for length, ends in ((MAX_INT + _FRAME_BYTES + (8 << 20), False), ((1 << 32) - 1, True)):
+    for length, ends in ((MAX_INT + FRAME_BYTES + (8 << 20), False), ((1 << 32) - 1, True)):
         one, other = End(role), End(peer)
         talk(one, other)
         one.protocol.data_received(length.to_bytes(4, "big"))
@@ -178,9 +178,7 @@ def test_a_malformed_message_ends_its_connection_and_the_log_names_the_field(cap
 
 def test_what_was_read_before_a_close_is_not_heard_after_it() -> None:
     controller, broker = met()
-    controller.protocol._on_message = lambda protocol, message: (controller.messages.append(message), protocol.close())[
-        0
-    ]
+    controller.on_message = lambda _: controller.protocol.close()
     broker.protocol.send(WantSpares(1))
     broker.protocol.send(WantSpares(2))
     talk(controller, broker)

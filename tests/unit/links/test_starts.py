@@ -9,7 +9,7 @@ import msgpack
 import pytest
 
 from actors.broker.spec import BrokerSpec, BrokerStart, Door
-from actors.controller.actor import ControllerSpec, ControllerStart
+from actors.controller.spec import ControllerSpec, ControllerStart
 from actors.links.codec import LinkError
 from actors.links.versions import FIRST, LAST, OWN, UNTOLD, Spoken, VersionError, check_starter
 from actors.members.deployment.spec import SupervisorSpec, SupervisorStart

@@ -6,7 +6,7 @@ import pytest
 
 from actors.client import TopicPartition
 from actors.client.admin.types import MemberDescription
-from actors.members.range_group import Held, Holding, all_have_theirs
+from actors.members.ranges.group import Held, Holding, all_have_theirs
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 ELSEWHERE = TopicPartition("u", 0)
@@ -17,7 +17,7 @@ def member(member_id: str, *partitions: TopicPartition) -> MemberDescription:
 
 
 def holding(member_id: str, *partitions: TopicPartition) -> Holding:
-    return Holding(member_id, 3, True, tuple(Held(*tp, 0, "tenure") for tp in partitions))
+    return Holding(member_id, 3, True, tuple(Held(*tp, 0, "token") for tp in partitions))
 
 
 @pytest.mark.parametrize(

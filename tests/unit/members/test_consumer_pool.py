@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from actors.client import ConsumerRecord
 from actors.client.config import consumer_config
 from actors.client.errors import ConfigurationError
-from actors.members import consumer_actor, supervision
 from actors.members.autoscale import Autoscale
-from actors.members.crew import Crew
-from actors.members.handler_member import MemberSpec
-from actors.members.plan import PoolPlan, prefix_of
 from actors.members.pool import ConsumerPool, PoolError
+from actors.members.pools import consumer_actor
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.members import PoolMembers
+from actors.members.pools.plan import PoolPlan, prefix_of
+from actors.members.pools.supervision import Patience
 from tests.support.every_topic import EveryTopic
 
 
@@ -42,8 +43,7 @@ class NoActors:
 @pytest.fixture(autouse=True)
 def _connected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(Crew, "remove_members", lambda *_: None)
-    monkeypatch.setattr(supervision, "_SLOW_RESTART_SECONDS", 0.0)
+    monkeypatch.setattr(PoolMembers, "remove_members", lambda *_: None)
 
 
 @pytest.fixture
@@ -57,6 +57,7 @@ def ignore(_: ConsumerRecord) -> None: ...
 
 
 def pool(handler: Any = ignore, **settings: Any) -> ConsumerPool:
+    settings = {"patience": Patience(restart_s=0.0), **settings}
     return ConsumerPool("t", "g", handler, 1, bootstrap_servers="localhost:1", ask=EveryTopic, **settings)
 
 

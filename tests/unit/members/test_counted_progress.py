@@ -8,14 +8,14 @@ import pytest
 
 from actors.client import TopicPartition
 from actors.links.member_counts import Done
-from actors.members.handling.delivery import Delivery
-from actors.members.handling.handler import Handler
-from actors.members.handling.output import Writer
-from actors.members.handling.progress import Progress
-from actors.members.handling.running import Running
-from actors.members.handling.spec import MemberSpec
-from actors.members.handling.values import Values
-from actors.members.handling.work import Work
+from actors.members.pools.handling.delivery import Delivery
+from actors.members.pools.handling.handler import Handler
+from actors.members.pools.handling.output import Writer
+from actors.members.pools.handling.progress import Progress
+from actors.members.pools.handling.running import Running
+from actors.members.pools.handling.spec import MemberSpec
+from actors.members.pools.handling.values import Values
+from actors.members.pools.handling.work import Work
 from tests.support.member import T0, T1, record
 
 

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 from actors.links.member_deaths import ALONE_AFTER, Committed, InHand, Note, Span
-from actors.members.deaths import Deaths
+from actors.members.pools.deaths import Deaths
 
 HOW = "killed"
 

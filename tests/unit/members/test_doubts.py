@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from actors.links.member_deaths import Committed, Note, Notes, Span
-from actors.members.deaths import Deaths
-from actors.members.handling.doubts import Doubts
-from actors.members.handling.work import Work
+from actors.members.pools.deaths import Deaths
+from actors.members.pools.handling.doubts import Doubts
+from actors.members.pools.handling.work import Work
 from tests.support.member import T0, T1, record
 
 OLD, NEW = b"o" * 16, b"n" * 16
@@ -23,7 +23,7 @@ class Member:
         self.deaths = Deaths(Note(span, 3, "it was gone") for span in noted)
         self.said: list[Committed] = []
         self.doubts = Doubts(Notes(1, self.deaths.notes.notes), lambda _: self.topic_id)
-        self.doubts.told_by(self.hear)
+        self.doubts.report_to(self.hear)
 
     def hear(self, said: Committed) -> None:
         self.said.append(said)

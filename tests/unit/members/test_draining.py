@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 import ray
 
-from actors.members.draining import Draining, leave_when_drained
-from actors.members.handler_member import MemberSpec
+from actors.members.draining import leave_when_drained
 from actors.members.logs.journal import Journal
-from actors.members.slots import Slot, Together, Version
+from actors.members.pools.draining import Draining
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.slots import Slot, Together, Version
 from actors.runtime import ray_nodes
 
 VERSION = Version(MemberSpec(("t",), "g", "host:1"), cast("Any", None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 
-from actors.members.endings import how_it_died
+from actors.members.pools.endings import how_it_died
 
 CRASHED = RayError("The actor is dead.\nWorker exit detail: connection error code 2. End of file.")
 NODE = RayError("The actor died.\nThe actor died because its node has died. Node Id: 1")

@@ -10,9 +10,9 @@ import pytest
 
 from actors.client import TopicPartition
 from actors.client.records import OffsetRange
-from actors.members.range_group import RangeMemberSpec, limited
-from actors.members.ray_follow import BatchNotReadError, GroupFollow
-from actors.members.reads import ReadBatch, Reading, ReadPlan
+from actors.members.ranges.group import RangeMemberSpec, limited
+from actors.members.ranges.ray_follow import BatchNotReadError, GroupFollow
+from actors.members.ranges.reads import ReadBatch, Reading, ReadPlan
 
 PLAN = ReadPlan(RangeMemberSpec("g", "h:1", ("t",)), Reading("h:1", True, {}), "earliest", 60.0)
 T0, T1 = ("t", 0), ("t", 1)
@@ -45,7 +45,7 @@ class Log:
     def begin(self, most: int | None = None) -> ReadBatch:
         positions = {tp: self.committed.get(tp, 0) for tp in self.ends}
         self.numbers += 1
-        return ReadBatch(self.numbers, tuple(limited(positions, self.ends, most)), dict.fromkeys(self.ends, "tenure"))
+        return ReadBatch(self.numbers, tuple(limited(positions, self.ends, most)), dict.fromkeys(self.ends, "token"))
 
     def dataset(self, batch: ReadBatch) -> Any:
         self.given = Rows(batch.ranges)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from actors.members.handling.context import Context
-from actors.members.handling.handler import Handler
-from actors.members.handling.shape import wants_context
-from actors.members.plan import PoolError, PoolPlan
+from actors.members.pools.handling.context import Context
+from actors.members.pools.handling.handler import Handler
+from actors.members.pools.handling.shape import wants_context
+from actors.members.pools.plan import PoolError, PoolPlan
 
 
 def plan(handler: Any, **settings: Any) -> PoolPlan:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from actors.client.errors import ConfigurationError
-from actors.members.handling.handler import Handler
-from actors.members.handling.shape import wants_context
-from actors.members.handling.spec import MemberSpec
+from actors.members.pools.handling.handler import Handler
+from actors.members.pools.handling.shape import wants_context
+from actors.members.pools.handling.spec import MemberSpec
 
 
 def one(_: Any) -> None: ...

@@ -6,15 +6,15 @@ import queue
 import threading
 from typing import Any
 
-from actors.members.handling.delivery import Delivery, Outcome
-from actors.members.handling.handler import Handler
-from actors.members.handling.hands import Tasks
-from actors.members.handling.output import Writer
-from actors.members.handling.progress import Progress
-from actors.members.handling.running import Running
-from actors.members.handling.spec import MemberSpec
-from actors.members.handling.values import Values
-from actors.members.handling.work import Work
+from actors.members.pools.handling.delivery import Delivery, Outcome
+from actors.members.pools.handling.handler import Handler
+from actors.members.pools.handling.hands import Tasks
+from actors.members.pools.handling.output import Writer
+from actors.members.pools.handling.progress import Progress
+from actors.members.pools.handling.running import Running
+from actors.members.pools.handling.spec import MemberSpec
+from actors.members.pools.handling.values import Values
+from actors.members.pools.handling.work import Work
 from tests.support.member import T0, record
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from actors.client import TopicPartition
 from actors.links.member_deaths import InHand
-from actors.members.handling.in_hand import Declared
-from actors.members.handling.progress import Progress
-from actors.members.handling.work import Work
+from actors.members.pools.handling.in_hand import Declared
+from actors.members.pools.handling.progress import Progress
+from actors.members.pools.handling.work import Work
 from tests.support.member import T0, T1, record
 
 LOOK_S = 0.2
@@ -23,7 +23,7 @@ class Told:
         self.counts = Progress(lambda: self.now_s)
         self.topic_id = b""
         self.declared = Declared(lambda: self.now_s, self.counts, lambda _: self.topic_id)
-        self.declared.told_by(self.said.append)
+        self.declared.report_to(self.said.append)
 
     def handle(self, offsets: range, took_s: float) -> None:
         """Handle the records of a poll, one after the other."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from actors.client import ConsumerRecord
-from actors.members.handling.lanes import BatchLanes, KeyLanes
-from actors.members.handling.work import Work
+from actors.members.pools.handling.lanes import BatchLanes, KeyLanes
+from actors.members.pools.handling.work import Work
 from tests.support.member import T0, T1, arrow, record
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ray import cloudpickle
 
-from actors.members.pickling import problem
+from actors.members.pools.pickling import problem
 
 
 class Holder:

@@ -11,10 +11,11 @@ from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.client.errors import KafkaTimeoutError
 from actors.links.member import MemberReport
-from actors.members.handler_member import MemberSpec
-from actors.members.load import GroupLoad, PoolLoad, Work
-from actors.members.slot_life import SlotLife, Stage
-from actors.members.slots import Slot, Started, Together, Version
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.load import GroupLoad, PoolLoad
+from actors.members.pools.slot_life import SlotLife, Stage
+from actors.members.pools.slots import Slot, Started, Together, Version
+from actors.members.workload import Work
 from tests.support.fake_admin import HOST, FakeAdmin
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

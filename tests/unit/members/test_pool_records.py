@@ -34,7 +34,7 @@ from actors.members.deployment.records import (
     security_texts,
 )
 from actors.members.deployment.versions import load
-from actors.members.plan import PoolError
+from actors.members.pools.plan import PoolError
 from tests.support.pools_topic import FIRST
 
 SECOND = replace(FIRST, id="b", version=2, size=5)

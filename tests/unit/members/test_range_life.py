@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.members.range_life import RETRIES, Event, Failure, Moment, Phase, RangeLife, Retry, Rule
+from actors.members.ranges.life import RETRIES, Event, Failure, Moment, Phase, RangeLife, Retry, Rule
 
 # Phase and event; then the rule, and the next phase behind an arrow.
 SAID = """

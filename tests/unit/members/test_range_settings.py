@@ -8,7 +8,7 @@ import pytest
 
 from actors.client.config import consumer_config
 from actors.client.errors import ConfigurationError
-from actors.members.range_group import RangeMemberSpec, member_settings
+from actors.members.ranges.group import RangeMemberSpec, member_settings
 
 
 def settings(**options: Any) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def test_an_eager_assignor_that_a_user_gives_took_partitions_out_of_a_batch_in_h
 ) -> None:
     options = {} if strategy is None else {"partition_assignment_strategy": strategy}
     made = consumer_config(settings(**protocol, **options))
-    assert list(made["partition_assignment_strategy"]) == ["cooperative-sticky"]
+    assert list(made.partition_assignment_strategy) == ["cooperative-sticky"]
 
 
 def test_a_member_of_the_consumer_protocol_has_no_assignor_of_its_own() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 import actors.members
 from actors.links.member import MemberReport
-from actors.members.consumer_actor import StartedActor
-from actors.members.handler_member import MemberSpec
-from actors.members.slots import Started, Version
-from actors.members.supervision import Supervision
-from actors.members.telling import Clusters
+from actors.members.pools.consumer_actor import StartedActor
+from actors.members.pools.figures import Clusters
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.slots import Started, Version
+from actors.members.pools.supervision import Supervision
 from actors.runtime.ray_session import RayAwayError, RaySession
 
 ROOM = Path(actors.members.__file__).parent
@@ -23,11 +23,11 @@ ROOM = Path(actors.members.__file__).parent
 ASKING = {"get", "wait", "kill", "put", "cancel", "nodes", "get_actor", "list_named_actors"}
 # Code that runs in an actor's own process, which ends with its Ray; and the tasks of Ray Data.
 INSIDE = {
-    ("consumer_actor.py", "ConsumerActor"),
+    ("pools/consumer_actor.py", "ConsumerActor"),
     ("deployment/supervisor_actor.py", "PoolSupervisor"),
-    ("ray_datasource.py", "ReadReceipts"),
-    ("ray_datasource.py", "_noting_evaluations"),
-    ("ray_datasource.py", "read_range"),
+    ("ranges/ray_datasource.py", "ReadReceipts"),
+    ("ranges/ray_datasource.py", "_noting_evaluations"),
+    ("ranges/ray_datasource.py", "read_range"),
 }
 
 
@@ -67,7 +67,7 @@ def test_no_call_about_a_member_reaches_ray(make: Any) -> None:
     assert actor.is_placed()
     assert actor.how_it_died(1) is None
     actor.kill()
-    Clusters(lambda: 0.0, make()).tell(Any)
+    Clusters(lambda: 0.0, make()).report(Any)
     assert handle.asked == 1
 
 
@@ -155,14 +155,14 @@ def asks(node: ast.AST) -> bool:
 
 # Functions that a session calls.
 ALLOWED = {
-    ("consumer_actor.py", "_address"),
-    ("telling.py", "_tell"),
-    ("telling.py", "_namespaces"),
+    ("pools/consumer_actor.py", "_address"),
+    ("pools/figures.py", "_report"),
+    ("pools/figures.py", "_namespaces"),
     ("deployment/home.py", "_status"),
     ("deployment/home.py", "_answer"),
     ("deployment/supervisor_actor.py", "_close"),
     ("deployment/supervisor_actor.py", "_got"),
-    ("ray_reader.py", "_got"),
+    ("ranges/ray_reader.py", "_got"),
 }
 
 

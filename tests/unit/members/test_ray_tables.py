@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.members.ray_datasource import evenly
+from actors.members.ranges.ray_datasource import evenly
 
 Row = tuple[bytes | None, bytes | None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.members.restarts import Outcome, Restarts, died
+from actors.members.pools.restarts import Outcome, Restarts, died
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ import pytest
 from actors.client import TopicPartition
 from actors.client.errors import DataLossError, TopicRecreatedError
 from actors.client.records import OffsetRange
-from actors.members.range_group import Held, SeenTopics, limited, positions_and_ends
+from actors.members.ranges.group import Held, SeenTopics, limited, positions_and_ends
 
 OLD, NEW = b"o" * 16, b"n" * 16
 
 
 def held(topic_id: bytes, partition: int = 0) -> Held:
-    return Held("t", partition, 5, "tenure", topic_id)
+    return Held("t", partition, 5, "token", topic_id)
 
 
 class Client:

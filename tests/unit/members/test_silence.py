@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from actors.links.member import MemberReport
-from actors.members.handler_member import MemberSpec
 from actors.members.logs.journal import Journal
-from actors.members.member_link import LEASH_SECONDS
-from actors.members.slots import Slot, Together, Version
-from actors.members.watch.heartbeats import Membership
-from actors.members.watch.watching import MACHINE_SECONDS, Watching
+from actors.members.member_link import LEASE_SECONDS
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.slots import Slot, Together, Version
+from actors.members.pools.watch.heartbeats import Membership
+from actors.members.pools.watch.watching import MACHINE_SECONDS, Watching
 
 LOOK_S = 0.25  # no rounding
 ME = Membership("g-0", "member-1", 4)
@@ -28,11 +28,11 @@ class Link:
 
     def __init__(self) -> None:
         self.unanswered = 0.0
-        self.holds = 0
+        self.renewals = 0
         self.hung_up = False
 
-    def hold(self) -> None:
-        self.holds += 1
+    def renew_lease(self) -> None:
+        self.renewals += 1
 
     def unanswered_s(self) -> float:
         return self.unanswered
@@ -44,7 +44,7 @@ class Link:
 class Pool:
     """One member, its watch, and what becomes of it; `go` has time pass."""
 
-    def __init__(self, *, leash: bool = False, **options: Any) -> None:
+    def __init__(self, *, leased: bool = False, **options: Any) -> None:
         self.now = 0.0
         self.journal = Journal(lambda: 0)
         self.sent: list[tuple[float, Membership]] = []
@@ -55,7 +55,7 @@ class Pool:
         version = Version(MemberSpec(("t",), "g", "host:1", options=options), cast("Any", None))
         self.slot = Slot(0, "g-0", Together(0), version)
         self.slot.reading, self.slot.pid, self.slot.report = cast("Any", self.link), 70, joined()
-        self.watching = Watching(self, self, lambda: self.now, leash=leash)
+        self.watching = Watching(self, self, lambda: self.now, leased=leased)
 
     def all(self) -> list[Slot]:
         return [self.slot]
@@ -219,12 +219,12 @@ def test_a_machine_that_has_vanished_ends_its_connection_and_it_is_said() -> Non
 
 def test_a_leash_is_held_while_the_member_says_nothing() -> None:
     """It was held when a report came, so a member ended itself as soon as its handler gave the lock back."""
-    pool = Pool(leash=True)
+    pool = Pool(leased=True)
     pool.go(40)
-    assert pool.link.holds >= 10
+    assert pool.link.renewals >= 10
     free = Pool()
     free.go(40)
-    assert free.link.holds == 0
+    assert free.link.renewals == 0
 
 
 def test_the_silence_of_a_process_is_not_that_of_its_successor() -> None:
@@ -250,25 +250,25 @@ def test_the_connections_end_with_the_watch() -> None:
 
 
 @pytest.mark.parametrize("silent", ["the pool's process", "the network", "neither"])
-def test_a_member_that_its_leash_had_ended_seemed_to_have_died_of_its_record(silent: str) -> None:
+def test_a_member_that_its_lease_had_ended_seemed_to_have_died_of_its_record(silent: str) -> None:
     """A pool that had stood still for 15 s blamed the record that was in hand."""
-    pool = Pool(leash=True)
+    pool = Pool(leased=True)
     pool.go(20)
     if silent == "the pool's process":
-        pool.now += LEASH_SECONDS
-        assert pool.slot.held.may_have_ended(pool.now), "before anybody has looked"
+        pool.now += LEASE_SECONDS
+        assert pool.slot.lease.may_have_ended(pool.now), "before anybody has looked"
     elif silent == "the network":
-        pool.link.unanswered = LEASH_SECONDS - 3
+        pool.link.unanswered = LEASE_SECONDS - 3
     pool.go(LOOK_S)
     pool.link.unanswered = 0.0
-    assert pool.slot.held.may_have_ended(pool.now) == (silent != "neither")
-    pool.go(LEASH_SECONDS)
-    assert not pool.slot.held.may_have_ended(pool.now), "it has lived on"
+    assert pool.slot.lease.may_have_ended(pool.now) == (silent != "neither")
+    pool.go(LEASE_SECONDS)
+    assert not pool.slot.lease.may_have_ended(pool.now), "it has lived on"
 
 
-def test_a_member_without_a_leash_does_not_end_by_one() -> None:
+def test_a_member_without_a_lease_does_not_end_by_one() -> None:
     pool = Pool()
     pool.go(1)
     pool.now += 3600
     pool.go(LOOK_S)
-    assert not pool.slot.held.may_have_ended(pool.now)
+    assert not pool.slot.lease.may_have_ended(pool.now)

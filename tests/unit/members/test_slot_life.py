@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from actors.members.slot_life import TABLE, Event, Rule, SlotLife, Stage, Wanted, reported
+from actors.members.pools.slot_life import TABLE, Event, Rule, SlotLife, Stage, Wanted, reported
 
 # Stage and event; then the rule and what follows, if a member is wanted, a successor, or none.
 # `-> STAGE` is the next stage, `+ WANTED` what is wanted from then on.

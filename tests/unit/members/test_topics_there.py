@@ -19,9 +19,9 @@ from actors.client.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
-from actors.members.handler_member import MemberSpec
-from actors.members.plan import PoolError, PoolPlan
-from actors.members.topics_there import check_topics
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.pools.plan import PoolError, PoolPlan
+from actors.members.pools.topics_there import check_topics
 from tests.support.every_topic import EveryTopic
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.client.errors import SerializationError
-from actors.members.handling.values import Values, from_json
+from actors.members.pools.handling.values import Values, from_json
 from tests.support.member import record
 
 

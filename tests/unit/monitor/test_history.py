@@ -6,12 +6,16 @@ import itertools
 import logging
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors.links.views import ClassicRebalanceView, Event, LagPoint, Waited
 from actors.monitor.history import FILE, History
+from actors.monitor.history_file import opened
+from tests.support.monitor_histories import forgets
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -62,7 +66,7 @@ def test_the_past_is_kept_in_fewer_points_the_older_it_is(history: History) -> N
     for number in range(0, 3 * 86_400_000, 60_000):
         history.write(NOW_MS + number, [("billing", point(NOW_MS + number, number // 1_000))])
     now = NOW_MS + 3 * 86_400_000
-    history._forget(now)
+    forgets(history, now)
     found = history.lag("billing", 0, now, 1_000_000)
     steps = [(b.wall_ms - a.wall_ms, now - b.wall_ms) for a, b in itertools.pairwise(found)]
     assert {step for step, age in steps if age < 46 * HOUR_MS} == {60_000}
@@ -85,12 +89,13 @@ def test_what_stays_the_same_is_written_seldom_and_the_moment_it_changes_is_kept
 def test_what_is_too_old_goes(tmp_path: Path) -> None:
     history = History.open(tmp_path, NOW_MS, 1, 1 << 28)
     history.write(NOW_MS, [("billing", point(NOW_MS, 5))], [REBALANCE], [Event(1, NOW_MS, "a", "b", "c")])
-    history._forget(NOW_MS + 2 * HOUR_MS)
+    forgets(history, NOW_MS + 2 * HOUR_MS)
     assert history.lag("billing", 0, NOW_MS + HOUR_MS, 100) == ()
     assert history.rebalances("billing", 0, NOW_MS + HOUR_MS) == ()
     assert history.events(10) == ()
-    assert history._db.execute("SELECT count(*) FROM groups").fetchone() == (0,)
     history.close()
+    with closing(sqlite3.connect(tmp_path / FILE)) as file:
+        assert file.execute("SELECT count(*) FROM groups").fetchone() == (0,)
 
 
 def test_a_file_that_grows_too_big_loses_the_oldest(tmp_path: Path) -> None:
@@ -98,7 +103,7 @@ def test_a_file_that_grows_too_big_loses_the_oldest(tmp_path: Path) -> None:
     for number in range(40):
         at = NOW_MS + number * 5_000
         history.write(at, [(f"group-{each}", point(at, number + each + 1)) for each in range(300)])
-    history._forget(NOW_MS + 200_000)
+    forgets(history, NOW_MS + 200_000)
     assert history.size_bytes <= 300_000
     assert history.lag("group-7", 0, NOW_MS + HOUR_MS, 100)[-1].wall_ms == NOW_MS + 39 * 5_000
     history.close()
@@ -126,12 +131,12 @@ def test_a_file_that_gets_damaged_while_it_is_used_is_set_aside(
     history = History.open(tmp_path, NOW_MS, 168, 1 << 28)
     for number in range(50):
         history.write(NOW_MS + number, [(f"group-{each}", point(NOW_MS + number, each)) for each in range(100)])
-    history._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
+        other.execute("INSERT INTO groups (name) VALUES ('another')")  # pages in memory count no more after it
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     with (tmp_path / FILE).open("r+b") as file:
         file.seek(4096)
         file.write(b"\xff" * 100_000)
-    history._db.execute("PRAGMA cache_size = 0")
-    history._db.execute("PRAGMA shrink_memory")
     with caplog.at_level(logging.ERROR):
         for number in range(3):
             at = NOW_MS + (number + 1) * 700_000
@@ -143,18 +148,32 @@ def test_a_file_that_gets_damaged_while_it_is_used_is_set_aside(
     history.close()
 
 
-def test_a_disk_that_is_full_is_said_once_and_gets_no_crash(history: History, caplog: pytest.LogCaptureFixture) -> None:
-    class Full:
-        def __enter__(self) -> None:
+class Disk:
+    """A connection to a database on a disk that may be full."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.full = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+    def __enter__(self) -> None:
+        if self.full:
             raise sqlite3.OperationalError("database or disk is full")
+        self.connection.__enter__()
 
-        def __exit__(self, *exc: object) -> None: ...
+    def __exit__(self, *error: Any) -> None:
+        self.connection.__exit__(*error)
 
-    real, history._db = history._db, Full()  # type: ignore[assignment]
+
+def test_a_disk_that_is_full_is_said_once_and_gets_no_crash(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    disk: Any = Disk(opened(tmp_path / FILE, NOW_MS))
+    history = History(tmp_path / FILE, disk, 168, 1 << 28)
     with caplog.at_level(logging.ERROR):
         for number in range(3):
             history.write(NOW_MS + number, [("billing", point(NOW_MS + number, 5))])
-    history._db = real
+    disk.full = False
     assert caplog.text.count("disk is full") == 1
     assert history.problem == "database or disk is full"
     history.write(NOW_MS + 5, [("billing", point(NOW_MS + 5, 5))])

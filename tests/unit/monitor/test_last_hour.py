@@ -18,6 +18,7 @@ from actors.monitor.kinds import Kinds, kind_of
 from actors.monitor.observed import Observed
 from actors.monitor.offsets_log import FollowedGroup
 from actors.monitor.trends import POINTS, STEP_MS, Trends
+from tests.support.monitor_histories import forgets
 
 NOW_MS = 1_700_000_000_000
 MINUTE = 60_000
@@ -108,7 +109,7 @@ def test_a_peak_between_two_minutes_is_in_the_points_that_are_kept_for_days(hist
     for number in range(48):
         at = NOW_MS + number * 5_000
         history.write(at, [("billing", LagPoint(at, 900 if number == 17 else 3, 0.0, 7))])
-    history._delete(0, NOW_MS + 86_400_000)  # the points of each look are kept for two hours
+    forgets(history, NOW_MS + 86_400_000)  # the points of each look are kept for two hours
     assert [each.lag for each in history.lag("billing", 0, NOW_MS + 86_400_000, 100)].count(900) == 1
 
 
@@ -151,5 +152,5 @@ def test_a_group_that_only_commits_is_no_pool() -> None:
 
 def test_of_groups_that_are_forgotten_not_even_the_kind_stays(history: History) -> None:
     history.write(NOW_MS, [("g", LagPoint(NOW_MS, 0, 0.0, 0))], kinds={"g": "pool"})
-    history._forget(NOW_MS + 30 * 86_400_000)
+    forgets(history, NOW_MS + 30 * 86_400_000)
     assert history.seeds(NOW_MS).kinds == {}

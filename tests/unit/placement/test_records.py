@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -12,6 +13,7 @@ from placement.metadata import (
     AclRow,
     BrokerInfo,
     ClusterMetadata,
+    ClusterSettings,
     ControllerInfo,
     Directory,
     Endpoint,
@@ -33,6 +35,7 @@ from placement.records import (
     BrokerRemovalRecord,
     ClientQuotaRecord,
     ClusterRecord,
+    ClusterSettingsRecord,
     ControllerEpochRecord,
     FeatureLevelRecord,
     GroupConfigsRecord,
@@ -51,13 +54,16 @@ from placement.records import (
     TopicRecord,
     UnknownRecordError,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
     UserScramCredentialRecord,
     read_image,
     read_record,
+    write_image,
     write_record,
 )
 from placement.sealed_pools import (
     PoolSealedRecord,
+    PoolsKeyRecord,
     PoolsSealedAnewRecord,
     PoolStoppedRecord,
     SealedPool,
@@ -71,6 +77,12 @@ RECORDS: list[Record] = [
     ClusterRecord("c"),
     ControllerEpochRecord(4, "0.2.0"),
     RegisterControllerRecord(ControllerInfo(1, "d", "h", 9, 5)),
+    RegisterControllerRecord(ControllerInfo(2, "e", "h", 9, 5)),
+    UnregisterControllerRecord(2, "e", barred=False),
+    UnregisterControllerRecord(3, "f", barred=True),
+    ClusterSettingsRecord(ClusterSettings({"a": "b"}, {"c": "d"}, True, {"e": "f"})),
+    ClusterSettingsRecord(None),
+    ClusterSettingsRecord(ClusterSettings({})),
     FeatureLevelRecord(METADATA_VERSION, 2),
     BrokerRecord(BrokerInfo(0, "h", 9092, "r", 3, True, "h", 1, 2, 3, True, (Endpoint("P", "h", 1, "SSL"),))),
     BrokerRecord(BrokerInfo(1, "h", 9092, None, 3)),
@@ -104,6 +116,7 @@ RECORDS: list[Record] = [
     PoolSealedRecord("p", SealedPool(None, SealedVersion("i", 1, b"d"), None)),
     PoolStoppedRecord("p"),
     PoolsSealedAnewRecord(),
+    PoolsKeyRecord(bytes(range(32))),
 ]
 
 
@@ -125,9 +138,32 @@ def test_there_is_one_of_each_kind_above_and_the_metadata_applies_it() -> None:
     metadata = ClusterMetadata()
     for number, record in enumerate(RECORDS):
         metadata.apply(record)
-        assert ClusterMetadata.from_wire(carried(metadata.to_wire())) == metadata
-        assert ClusterMetadata.from_wire(metadata.to_wire()) == metadata, "within a process, too"
+        assert ClusterMetadata.of_image(read_image(carried(write_image(metadata.image())))) == metadata
+        told = replace(metadata, pools=replace(metadata.pools, key=b""))
+        assert ClusterMetadata.from_wire(carried(metadata.to_wire())) == told
+        assert ClusterMetadata.from_wire(metadata.to_wire()) == told, "within a process, too"
         assert metadata.version == number + 1
+
+
+@pytest.mark.conformance("N-C-07")
+def test_brokers_are_not_sent_the_key_of_pools_seals() -> None:
+    metadata = ClusterMetadata()
+    metadata.apply(PoolsKeyRecord(b"the key of seals"))
+    assert b"the key of seals" in msgpack.packb(write_image(metadata.image())), "a snapshot has it"
+    assert b"the key of seals" not in msgpack.packb(metadata.to_wire())
+    assert b"the key of seals" not in msgpack.packb(metadata.without_security().to_wire())
+    assert "the key of seals" not in repr(metadata)
+
+
+def test_a_controller_is_unlisted_with_the_directory_that_it_had_and_not_with_another_one() -> None:
+    metadata = ClusterMetadata()
+    metadata.apply(RegisterControllerRecord(ControllerInfo(1, "new", "h", 9, 5)))
+    metadata.apply(UnregisterControllerRecord(1, "old", barred=True))
+    assert (list(metadata.controllers), metadata.barred) == ([1], {"old"})
+    metadata.apply(UnregisterControllerRecord(1, "old", barred=False))
+    assert metadata.barred == frozenset(), "it may come again"
+    metadata.apply(UnregisterControllerRecord(1, "new", barred=False))
+    assert metadata.controllers == {}
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.KIND)

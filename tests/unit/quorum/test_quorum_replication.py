@@ -160,6 +160,39 @@ def test_a_follower_that_is_far_behind_gets_a_snapshot_whole_with_its_voters() -
     assert [entry.index for entry in q.told[C]] == [6], "the rest is in the snapshot"
 
 
+def test_a_snapshot_that_is_on_its_way_is_not_sent_again_in_each_round() -> None:
+    q = Quorum(A, B, C)
+    leader = q.elect(A)
+    q.deaf = {C}
+    for number in range(4):
+        leader.propose(b"%d" % number)
+    q.deliver()
+    leader.compact(5, b"image of five")
+    q.wait(30)
+    assert leader.confirms(q.now), "it goes on with the other one"
+    assert q.said[InstallSnapshot] in range(3, 9), "after 1, 2, 4, 8, 8 ... s"
+    q.deaf = set()
+    q.wait(8.5)
+    assert q.voters[C].log.snapshot.index == 5
+    assert q.voters[C].committed == leader.committed == 5
+    said = q.said[InstallSnapshot]
+    q.wait(8.5)
+    assert q.said[InstallSnapshot] == said, "it has been taken"
+
+
+def test_a_follower_that_loads_a_snapshot_is_heard_to_live() -> None:
+    v = led(voter(A, journal(ALL, Snapshot(5, 1, ALL, b"image"), State(3))))
+    settle(v, T)
+    v.on_message(B, A, Appended(v.epoch, 1, False, 0), T)
+    assert [type(message) for _, message in sent(settle(v, T))] == [InstallSnapshot]
+    v.on_time(v.deadline())
+    (beat,) = [message for to, message in sent(settle(v, T)) if to == B]
+    assert beat == Append(v.epoch, 2, (0, 0), (), 0)
+    v.on_message(B, A, Appended(v.epoch, 2, True, 0), v.deadline())
+    assert not [message for to, message in sent(settle(v, T)) if to == B], "it may still be on its way"
+    assert v.confirms(v.deadline())
+
+
 def test_a_snapshot_is_told_synced_and_then_acknowledged_and_once_only() -> None:
     v = voter(A, journal(ALL, State(1), ONE))
     snapshot = Snapshot(7, 1, (A, B), b"image")

@@ -25,9 +25,10 @@ from actors.records.batch import (
 )
 from actors.records.building import build_batch, build_keyed_batch, recompressed, without_records_before
 from actors.records.errors import CorruptBatchError, LogError
-from actors.records.reading import iter_key_values, payload_of, read_records
+from actors.records.reading import iter_key_values, payload_of
 from tests.support.examples import examples
 from tests.support.log_helpers import NOW_MS, appended_at, values
+from tests.support.read_records import read_records
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # its import uses importlib.resources' old functions

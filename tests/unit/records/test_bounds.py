@@ -7,8 +7,9 @@ import pytest
 from actors.records.batch import read_header
 from actors.records.bounds import EXPANSION, PLAIN_BYTES_MAX, RECORDS_MAX, STORED, Bounds, at_produce
 from actors.records.errors import CORRUPT_MESSAGE, OverBoundsError
-from actors.records.reading import batch_records, iter_key_values, payload_of, read_records
+from actors.records.reading import batch_records, iter_key_values, payload_of
 from tests.support.raw_batches import CODECS, batch, bomb, pack, record, records, snappy_that_states, zstd_bomb
+from tests.support.read_records import read_records
 
 
 @pytest.mark.parametrize(

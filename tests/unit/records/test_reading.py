@@ -9,9 +9,10 @@ import pytest
 
 from actors.records.batch import read_header
 from actors.records.errors import CorruptBatchError, LogError
-from actors.records.reading import batch_records, iter_key_values, payload_of, read_records
+from actors.records.reading import batch_records, iter_key_values, payload_of
 from tests.support.bad_batches import BAD_BATCHES
 from tests.support.raw_batches import CODECS, LOG_APPEND_TIME, NOW, batch, record, records
+from tests.support.read_records import read_records
 
 NOT_UTF8 = [(b"\xff\xfe", b"1"), ("é".encode(), b""), (b"", None)]
 AS_READ = [(b"\xff\xfe", b"1"), ("é", b""), ("", None)]

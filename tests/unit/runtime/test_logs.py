@@ -16,7 +16,7 @@ from actors.coordinator_kinds.groups import GROUPS
 from actors.coordinator_kinds.groups.rebalances import log_rebalances
 from actors.links.rebalances import Rebalances
 from actors.links.views import ClassicRebalanceView
-from actors.members.whom import about_member
+from actors.members.log_fields import about_member
 from actors.runtime.logs import JSON, TEXT, Fields, LogPlace, about, at, formatter
 from actors.runtime.process import log_to
 from actors.settings.secret import Secret

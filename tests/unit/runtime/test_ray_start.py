@@ -159,7 +159,6 @@ def test_who_has_taken_a_variable_before_ray_starts_is_told_that_ray_will_not_ha
 ) -> None:
     """Its actors would look for it in vain, where they would have it if Ray had been started first."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setattr(private, "_taken", set())
     monkeypatch.setattr(ray, "init", lambda **options: None)
     monkeypatch.setenv("THE_PASSWORD", "swordfish")
     ray_runtime.start_embedded(tmp_path / "ray-token", folder=tmp_path)

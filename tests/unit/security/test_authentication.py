@@ -88,7 +88,7 @@ def test_an_owner_who_does_not_keep_to_the_rules_changes_nothing(state: State) -
         if rule in allowed:
             continue
         made = _IN[state]()
-        with pytest.raises(WrongMomentError, match=made._state.value):
+        with pytest.raises(WrongMomentError, match=(State.READY if state is State.EXPIRED else state).value):
             step(made)
         assert made.state(_LATER) is state
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from actors.controller.preparation import effective_config
@@ -21,9 +24,9 @@ from actors.settings import (
     parse_topic_configs,
     topic_config_synonyms,
     topic_config_value,
-    topic_configs,
+    topic_values,
 )
-from actors.settings.known import _kafka_keys, without_effect
+from actors.settings.known import without_effect
 from tools.generate_docs import settings_page
 
 # Some of each kind and type, with the defaults of Kafka 4.4's documentation.
@@ -78,15 +81,15 @@ def test_a_key_without_effect_has_kafkas_type_and_default(name: str, expected: t
     assert (value.value, value.type_code, value.source) == (expected[1], setting.type, Source.DEFAULT_CONFIG)
 
 
+KEYS = Path(__file__).parents[3] / "actors" / "settings" / "kafka_keys.json"
 ANOTHER_TYPE = {
     "listener.security.protocol.map": SettingType.LIST,  # Kafka splits it itself
-    "leader.imbalance.check.interval.seconds": SettingType.INT,
-    "offsets.topic.replication.factor": SettingType.INT,
 }
 
 
 def test_a_setting_with_effect_has_kafkas_type() -> None:
-    theirs = {name: SettingType[key["type"]] for name, key in _kafka_keys()["broker"].items()} | ANOTHER_TYPE
+    keys = json.loads(KEYS.read_text())["broker"]
+    theirs = {name: SettingType[key["type"]] for name, key in keys.items()} | ANOTHER_TYPE
     differing = {name for name, setting in SETTINGS.items() if setting.type is not theirs.get(name, setting.type)}
     assert not differing, "actors/settings/kafka_keys.json has the types of Kafka's keys"
 
@@ -129,8 +132,8 @@ def test_values_of_keys_without_effect_are_taken() -> None:
     config = BrokerConfig.from_mapping(texts)
     assert config.explicit == texts.keys()
     assert (config["num.io.threads"], config["num.network.threads"]) == (16, 3)
-    secrets = {"listener.name.inner.plain.sasl.jaas.config": "", "rsm.config.bucket": ""}
-    assert config.to_mapping() == {**texts, **secrets}
+    secrets = {"listener.name.inner.plain.sasl.jaas.config": None, "rsm.config.bucket": None}
+    assert {name: broker_config_value(name, config).value for name in texts} == {**texts, **secrets}
     assert config.with_dynamic({"num.io.threads": "32"})["num.io.threads"] == 32
     topic = {"preallocate": "true", "follower.replication.throttled.replicas": "*"}
     assert parse_topic_configs(topic) == {"preallocate": True, "follower.replication.throttled.replicas": ("*",)}
@@ -228,10 +231,10 @@ def test_no_milliseconds_stand_under_the_name_for_hours(name: str, inherited: st
 
 
 @pytest.mark.parametrize(
-    ("texts", "jitter_ms"), [({}, "0"), ({"log.roll.jitter.hours": "2"}, "7200000"), ({"log.roll.jitter.ms": "5"}, "5")]
+    ("texts", "jitter_ms"), [({}, 0), ({"log.roll.jitter.hours": "2"}, 7_200_000), ({"log.roll.jitter.ms": "5"}, 5)]
 )
-def test_a_topics_jitter_is_the_brokers(texts: dict[str, str], jitter_ms: str) -> None:
-    assert topic_configs({}, BrokerConfig.from_mapping(texts))["segment.jitter.ms"] == jitter_ms
+def test_a_topics_jitter_is_the_brokers(texts: dict[str, str], jitter_ms: int) -> None:
+    assert topic_values({}, BrokerConfig.from_mapping(texts))["segment.jitter.ms"] == jitter_ms
 
 
 def test_a_topics_key_without_effect_says_where_it_comes_from() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from actors.client.config import resolve
 from actors.client.errors import ConfigurationError
-from actors.settings import BrokerConfig, Setting, SettingError, SettingType
+from actors.settings import BrokerConfig, Setting, SettingError, SettingType, broker_config_value
 from actors.settings.secret import Secret
 
 PASSWORD = Secret("swordfish")
@@ -28,7 +28,7 @@ TABLE = {"password": Setting(name="password", type=SettingType.PASSWORD, default
 def test_a_password_is_read_as_a_secret_and_not_written() -> None:
     config = BrokerConfig.from_mapping({"ssl.key.password": " swordfish "})
     assert config["ssl.key.password"] == PASSWORD
-    assert config.to_mapping() == {"ssl.key.password": ""}
+    assert broker_config_value("ssl.key.password", config).value is None
     with pytest.raises(TypeError, match="path of a file"):
         pickle.dumps(config)
     assert TABLE["password"].format(PASSWORD) == "[hidden]"

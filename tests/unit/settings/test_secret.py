@@ -15,9 +15,9 @@ import pytest
 import ray.cloudpickle
 
 from actors.broker.spec import BrokerSpec
-from actors.controller.actor import ControllerSpec
-from actors.members.handler_member import MemberSpec
-from actors.members.range_group import RangeMemberSpec
+from actors.controller.spec import ControllerSpec
+from actors.members.pools.handler_member import MemberSpec
+from actors.members.ranges.group import RangeMemberSpec
 from actors.settings.secret import Secret, cache_key
 from spark_bridge.source import Reading
 from tests.support.pyspark_there import HAS_PYSPARK

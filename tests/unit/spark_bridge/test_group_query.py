@@ -14,13 +14,12 @@ import spark_bridge
 from actors.client import TopicPartition
 from actors.client.errors import ConfigurationError, DataLossError, KafkaTimeoutError
 from actors.client.records import OffsetRange
-from actors.members.range_group import Held, RangeMemberSpec
+from actors.members.ranges.group import Held, RangeMemberSpec
 from spark_bridge import executors
-from spark_bridge import members as members_module
 from spark_bridge import query as query_module
 from spark_bridge.batch import Batch
 from spark_bridge.members import Members, Share
-from spark_bridge.query import GroupQuery, Plan
+from spark_bridge.query import PATIENCE_SECONDS, GroupQuery, Plan
 from spark_bridge.source import Reading
 from spark_bridge.spark_config import SessionError
 from spark_bridge.stream import GroupStream
@@ -51,7 +50,7 @@ class Group:
 
     def begin(self) -> dict[Key, Share]:
         return {
-            key: Share(0, Held(*key, at, "tenure", self.ids.get(key[0], b"")))
+            key: Share(0, Held(*key, at, "token", self.ids.get(key[0], b"")))
             for key, at in self.committed.items()
             if key not in self.missing
         }
@@ -129,10 +128,12 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., GroupQuery]
         fail: bool = True,
         scaling: Any = None,
         spark: Spark | None = None,
+        patience_s: float = PATIENCE_SECONDS,
         **plan: Any,
     ) -> GroupQuery:
         made = Plan("g", function, Reading("127.0.0.1:1", fail_on_data_loss=fail), interval_s, **plan)
-        queries.append(GroupQuery(spark or Spark(), made, group, group, "run", scaling))  # type: ignore[arg-type]
+        parts: Any = (spark or Spark(), made, group, group, "run", scaling)
+        queries.append(GroupQuery(*parts, patience_s=patience_s))
         return queries[-1]
 
     yield start
@@ -262,12 +263,11 @@ def test_a_query_can_be_stopped_after_its_session(start: Callable[..., GroupQuer
 
 
 def test_a_stop_does_not_wait_for_members_that_wait_for_others(
-    start: Callable[..., GroupQuery], monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., GroupQuery],
 ) -> None:
-    monkeypatch.setattr(query_module, "_PATIENCE_SECONDS", 0.0)
     group = Group({0: 10})
     group.hanging = threading.Event()
-    query = start(group, lambda df, batch: None, 0.0)
+    query = start(group, lambda df, batch: None, 0.0, patience_s=0.0)
     assert group.hanging.wait(20)
     stopper = threading.Thread(target=query.stop)
     stopper.start()
@@ -296,13 +296,11 @@ class Host:
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     """The group.instance.ids of two members."""
-    monkeypatch.setattr(members_module, "_OnRay", Host)
-    monkeypatch.setattr(members_module, "_InThread", Host)
     monkeypatch.setattr(Host, "made", [], raising=False)
 
     def named(group_id: str, nodes: list[str | None] | None = None, **options: Any) -> list[Any]:
         spec = RangeMemberSpec(group_id, "127.0.0.1:1", ("t",), options=options)
-        Members(spec, 2, nodes, f"{group_id}-1234")
+        Members(spec, 2, nodes, f"{group_id}-1234", Host)  # type: ignore[arg-type]
         return [spec.options.get("group_instance_id") for spec in Host.made]
 
     return named
@@ -382,7 +380,6 @@ NOWHERE = "127.0.0.1:1"
     "use",
     [
         lambda: executors.executor_count(STOPPED),
-        lambda: executors.task_slots(STOPPED),
         lambda: executors.prepare(STOPPED),
         lambda: GroupStream(STOPPED, "t", "g", NOWHERE).foreach_batch(lambda df, batch: None).start(),
         lambda: GroupStream(STOPPED, "t", "g", NOWHERE, members=2).foreach_batch(lambda df, batch: None).start(),

@@ -7,7 +7,7 @@ from typing import Any
 from actors.client import OffsetAndMetadata, TopicPartition
 from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import GroupDescription, MemberDescription
-from spark_bridge.groups import _lag_rows
+from spark_bridge.groups import lag_rows
 from tests.support.fake_admin import HOST, FakeAdmin
 
 HERE, AWAY = TopicPartition("here", 0), TopicPartition("away", 0)
@@ -16,7 +16,7 @@ HERE, AWAY = TopicPartition("here", 0), TopicPartition("away", 0)
 def lags(admin: FakeAdmin) -> dict[str, tuple[Any, ...]]:
     """Topic -> (current_offset, log_end_offset, lag, consumer_id) for group g."""
     it: Any = admin
-    return {row[1]: (*row[3:6], row[6]) for row in _lag_rows(it, ["g"])}
+    return {row[1]: (*row[3:6], row[6]) for row in lag_rows(it, ["g"])}
 
 
 def cluster() -> FakeAdmin:

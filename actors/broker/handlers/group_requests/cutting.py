@@ -107,7 +107,7 @@ def topic_codes(context: HandlerContext, request: Request, right: Right, topics:
     A topic that is given by its id is judged by its name. An id that this broker does not know is unknown: the shard,
     which may know more a moment later, is not asked.
     """
-    if context.broker.authorizer is None:
+    if not context.broker.authorizer.checks:
         return [0] * len(topics)
     names = [topic_name(context, request, topic) for topic in topics]
     forbidden = denied(context, request, right, names)

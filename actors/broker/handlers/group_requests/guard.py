@@ -1,8 +1,8 @@
 """Requests on their way to shards, where ACLs are checked: what a client may not do is answered here.
 
-The front door asks for each such request, before it is a shard's, unless it knows of this connection that it may do the
-same with every group and topic, by the ACLs that are in force (super users, and who has ACLs for all of them and no
-denial). Of others it is noted which groups they may use, so that a heartbeat is judged once.
+`entrance/routing` asks for each such request, before it is a shard's, unless it knows of this connection that it may
+do the same with every group and topic, by the ACLs that are in force (super users, and who has ACLs for all of them and
+no denial). Of others it is noted which groups they may use, so that a heartbeat is judged once.
 
 Topics are judged here, too, and not in the shards: the broker has the ACLs and knows the client, so that shards need
 neither, and need not be told of changes. It costs those nothing who may do the same with every topic: their requests go
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from actors.broker.authorization import Authorization
-from actors.broker.connection import Connection
+from actors.broker.authorization import AllowAll, Authorization
+from actors.broker.connections.connection import Connection
 from actors.broker.handlers.authorization import DENIED
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.group_requests import consumer_groups, offset_commit, offset_delete, offset_fetch
@@ -56,7 +56,12 @@ _OF_TOPICS: Final[dict[int, _Topics]] = {
 
 
 def answers(
-    context: HandlerContext, authorizer: Authorization, connection: Connection, api: Api, frame: bytes, key: bytes
+    context: HandlerContext,
+    authorizer: Authorization | AllowAll,
+    connection: Connection,
+    api: Api,
+    frame: bytes,
+    key: bytes,
 ) -> bool:
     """True if a request about one key is answered here, now or later. If not, it may go to the key's shard."""
     api_key = int(api.key)

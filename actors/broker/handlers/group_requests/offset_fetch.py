@@ -107,7 +107,7 @@ class _GroupOffsets:
         return _Group(group_id=self._group_id) if self._by_group else OffsetFetchResponse()
 
     def _may_see(self, topic: Any) -> bool:
-        if self._context.broker.authorizer is None:
+        if not self._context.broker.authorizer.checks:
             return True
         name = topic_name(self._context, self._request, topic)
         return name is not None and would(self._context, self._request, DESCRIBE_TOPIC, name)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from actors.client.errors import IllegalStateError
 from actors.client.group.assignors import BUILT_IN, Assignor, RebalanceProtocol
+from actors.client.settings import ConsumerConfig
 from actors.links.member_process import said
 
 
@@ -65,26 +65,26 @@ def make_assignors(strategies: list[Any] | tuple[Any, ...]) -> tuple[Assignor, .
     return tuple(made)
 
 
-def membership_config(settings: Mapping[str, Any], pid: int) -> MembershipConfig:
+def membership_config(config: ConsumerConfig, pid: int) -> MembershipConfig:
     """Those of a consumer's settings that its membership needs, and its process.
 
     Raises IllegalStateError if the assignors share no rebalance protocol.
     """
     made = MembershipConfig(
-        group_id=settings["group_id"] or "",
-        assignors=make_assignors(settings["partition_assignment_strategy"]),
-        group_instance_id=settings["group_instance_id"],
-        group_expected_members=settings["group_expected_members"],
-        process=said(settings["group_member_process"], pid),
-        client_rack=settings["client_rack"] or None,
-        session_timeout_ms=settings["session_timeout_ms"],
-        heartbeat_interval_ms=settings["heartbeat_interval_ms"],
-        max_poll_interval_ms=settings["max_poll_interval_ms"],
-        request_timeout_ms=settings["request_timeout_ms"],
-        retry_backoff_ms=settings["retry_backoff_ms"],
-        retry_backoff_max_ms=settings["retry_backoff_max_ms"],
-        auto_commit=settings["enable_auto_commit"],
-        exclude_internal_topics=settings["exclude_internal_topics"],
+        group_id=config.group_id or "",
+        assignors=make_assignors(config.partition_assignment_strategy),
+        group_instance_id=config.group_instance_id,
+        group_expected_members=config.group_expected_members,
+        process=said(config.group_member_process, pid),
+        client_rack=config.client_rack or None,
+        session_timeout_ms=config.session_timeout_ms,
+        heartbeat_interval_ms=config.heartbeat_interval_ms,
+        max_poll_interval_ms=config.max_poll_interval_ms,
+        request_timeout_ms=config.request_timeout_ms,
+        retry_backoff_ms=config.retry_backoff_ms,
+        retry_backoff_max_ms=config.retry_backoff_max_ms,
+        auto_commit=config.enable_auto_commit,
+        exclude_internal_topics=config.exclude_internal_topics,
     )
     _ = made.protocol  # raises here instead of in the first poll
     return made

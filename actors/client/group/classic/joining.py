@@ -124,7 +124,7 @@ class Joining:
         self._stats.joins_sent += 1
         self.join = Join()
         standing.join_sent()
-        self._holdings.told()
+        self._holdings.note_joining()
         request = requests.join(config, standing.generation, protocols, self._reason)
         timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
         self._outbox.send(Kind.JOIN, request, now_ms, timeout_ms=timeout_ms)

@@ -14,8 +14,7 @@ Here the parts are put together, and it is decided whose turn it is; what each p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from actors.client.errors import IllegalStateError, KafkaError
 from actors.client.group.classic.answers import Answers
@@ -39,6 +38,7 @@ from actors.client.net.backoff import Backoff, Jitter
 from actors.client.net.metadata import MetadataView
 from actors.client.records import GroupMembershipOperation as Parting
 from actors.client.records import Node, TopicPartition
+from actors.client.settings import ConsumerConfig
 from actors.wire.messages import ApiMessage
 
 
@@ -391,11 +391,9 @@ class Membership:
         return self._leader.view.version > self._refresh_since
 
 
-def classic_member(
-    settings: Mapping[str, Any], pid: int, jitter: Jitter, new_member_id: Callable[[], str]
-) -> Membership:
+def classic_member(config: ConsumerConfig, pid: int, jitter: Jitter, new_member_id: Callable[[], str]) -> Membership:
     """A member of a classic group, by its consumer's settings: the coordinator chooses its id.
 
     Raises IllegalStateError as `membership_config`.
     """
-    return Membership(membership_config(settings, pid), jitter)
+    return Membership(membership_config(config, pid), jitter)

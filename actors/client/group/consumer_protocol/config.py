@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from actors.client.settings import ConsumerConfig
 from actors.links.member_process import said
 
 
@@ -42,21 +41,21 @@ class MemberConfig:
     """The longest time between two heartbeats, if the coordinator's interval is longer; 0: it is the coordinator's."""
 
 
-def member_config(settings: Mapping[str, Any], pid: int) -> MemberConfig:
+def member_config(config: ConsumerConfig, pid: int) -> MemberConfig:
     """Those of a consumer's settings that its membership needs, and its process."""
     return MemberConfig(
-        group_id=settings["group_id"] or "",
-        group_instance_id=settings["group_instance_id"],
-        group_remote_assignor=settings["group_remote_assignor"],
-        process=said(settings["group_member_process"], pid),
-        client_rack=settings["client_rack"] or None,
-        max_poll_interval_ms=settings["max_poll_interval_ms"],
-        request_timeout_ms=settings["request_timeout_ms"],
-        retry_backoff_ms=settings["retry_backoff_ms"],
-        retry_backoff_max_ms=settings["retry_backoff_max_ms"],
-        auto_commit=settings["enable_auto_commit"],
-        exclude_internal_topics=settings["exclude_internal_topics"],
-        takes_over=settings["group_instance_takeover"],
-        joins_anew=settings["group_protocol"] == "auto",
-        heartbeat_max_ms=settings["group_heartbeat_max_ms"],
+        group_id=config.group_id or "",
+        group_instance_id=config.group_instance_id,
+        group_remote_assignor=config.group_remote_assignor,
+        process=said(config.group_member_process, pid),
+        client_rack=config.client_rack or None,
+        max_poll_interval_ms=config.max_poll_interval_ms,
+        request_timeout_ms=config.request_timeout_ms,
+        retry_backoff_ms=config.retry_backoff_ms,
+        retry_backoff_max_ms=config.retry_backoff_max_ms,
+        auto_commit=config.enable_auto_commit,
+        exclude_internal_topics=config.exclude_internal_topics,
+        takes_over=config.group_instance_takeover,
+        joins_anew=config.group_protocol == "auto",
+        heartbeat_max_ms=config.group_heartbeat_max_ms,
     )

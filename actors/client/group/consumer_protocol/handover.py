@@ -1,8 +1,8 @@
 """The work of the user's thread when partitions come and go: commit, call the listener, take over. Sans-IO.
 
-An assignment is taken over in steps (`begin`): what was consumed is committed, the listener hears of what is revoked,
-the assignment is applied, and the listener hears of what is new. Only then is it acknowledged: that is the whole safety
-of the protocol, for an acknowledged revocation lets the next owner begin.
+An assignment is taken over in steps (`take_over`): what was consumed is committed, the listener hears of what is
+revoked, the assignment is applied, and the listener hears of what is new. Only then is it acknowledged: that is the
+whole safety of the protocol, for an acknowledged revocation lets the next owner begin.
 
 When the membership has ended (`lose`), the listener hears that everything is lost. A step that the user's thread has
 begun is finished first; those after it are dropped.
@@ -63,7 +63,7 @@ class Handover:
             error = self._actions.take_error()
         return error
 
-    def begin(self, resolved: Resolved, now_ms: int) -> None:
+    def take_over(self, resolved: Resolved, now_ms: int) -> None:
         """Take over an assignment, or that part of it which has names."""
         self._interrupted = False
         self._running = _Reconciliation(resolved.received, now_ms + self._patience_ms)

@@ -8,8 +8,7 @@ Here the parts are put together, and it is decided whose turn it is; what each p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from actors.client.errors import KafkaError
 from actors.client.group.consumer_protocol.assignments import Assignments
@@ -34,6 +33,7 @@ from actors.client.net.backoff import Backoff, Jitter
 from actors.client.net.metadata import MetadataView
 from actors.client.records import GroupMembershipOperation as Parting
 from actors.client.records import Node, TopicPartition
+from actors.client.settings import ConsumerConfig
 from actors.wire.messages import (
     ApiMessage,
     ConsumerGroupDescribeResponse,
@@ -346,8 +346,6 @@ class Membership:
         self._heartbeats.beat_if_due(now_ms)
 
 
-def consumer_member(
-    settings: Mapping[str, Any], pid: int, jitter: Jitter, new_member_id: Callable[[], str]
-) -> Membership:
+def consumer_member(config: ConsumerConfig, pid: int, jitter: Jitter, new_member_id: Callable[[], str]) -> Membership:
     """A member of a consumer group, by its consumer's settings."""
-    return Membership(member_config(settings, pid), new_member_id(), jitter)
+    return Membership(member_config(config, pid), new_member_id(), jitter)

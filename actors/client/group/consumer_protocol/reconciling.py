@@ -62,7 +62,7 @@ class Reconciling:
         if same and not self._handover.interrupted:
             self.taken_over(resolved.received, now_ms)
         else:
-            self._handover.begin(resolved, now_ms)
+            self._handover.take_over(resolved, now_ms)
 
     def _progress(self) -> Resolved | None:
         """The part of the target that can be taken over, if that is more than was."""

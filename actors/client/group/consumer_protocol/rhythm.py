@@ -14,7 +14,7 @@ _LONG_SESSION: Final = 2
 """In intervals: a group whose members beat more seldom than sessions last by default must have longer ones."""
 
 SILENCE_MS: Final = 7_000
-"""Whoever looks after a process sends no heartbeat for it before (`members/watch`), whatever the interval."""
+"""Whoever looks after a process sends no heartbeat for it before (`members/pools/watch`), whatever the interval."""
 WHOLE_MS: Final = 30_000
 """A watcher may take a process for silent while its member sends heartbeats, and be given the answers for the member.
 So a member with a `heartbeat_max_ms` says, and is told, everything as often as this.

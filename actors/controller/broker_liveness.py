@@ -1,0 +1,183 @@
+"""The brokers that are wanted: which are missing, silent or lost, and what follows from that.
+
+A broker that is lost leads nothing from then on, and is started again once its loss has committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from actors.controller.broker_changes import BrokerChanges
+from actors.controller.deaths import Deaths
+from actors.controller.metadata.log import Log
+from actors.controller.replacing import Replacing
+from actors.controller.sessions import Launcher, Session
+from actors.controller.starts import Starts
+from actors.links.control import Stop
+from actors.runtime.logs import about
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 0.5  # before a start that failed is tried again
+
+
+class BrokerLiveness:
+    """Everything runs on the controller's loop. `brokers` are those that are registered; here they are taken out.
+
+    A broker that has not registered within `lease_s` of `began` is lost. `over` says that this is the controller no
+    more; `released` is called when answers no longer have to wait for a broker.
+    """
+
+    def __init__(
+        self,
+        metadata_log: Log,
+        changes: BrokerChanges,
+        launcher: Launcher,
+        starts: Starts,
+        replacing: Replacing,
+        brokers: dict[int, Session],
+        loop: asyncio.AbstractEventLoop,
+        lease_s: float,
+        over: Callable[[], bool],
+        released: Callable[[], None],
+    ) -> None:
+        self._log = metadata_log
+        self._changes = changes
+        self._launcher = launcher
+        self._starts = starts
+        self._replacing = replacing
+        self._brokers = brokers
+        self._loop = loop
+        self.lease_s = lease_s
+        self._over = over
+        self._released = released
+        self._deaths = Deaths(launcher, lease_s)
+        self.began = loop.time()
+
+    @property
+    def brokers(self) -> Mapping[int, Session]:
+        """The brokers that are registered, by their ids."""
+        return self._brokers
+
+    def wait_anew(self, now: float) -> None:
+        """This controller stood still and heard nothing: all brokers have a lease from now on."""
+        self.began = now
+        for session in self._brokers.values():
+            session.heard_at(now)
+        self._deaths.wait_anew()
+        self._replacing.wait_anew()
+
+    def is_missing(self, broker_id: int) -> bool:
+        """True if a broker is wanted and not here; none is while the controller stops."""
+        return not self._over() and broker_id in self._starts.wanted and broker_id not in self._brokers
+
+    def settled(self) -> bool:
+        """True if all brokers have registered with this controller, or had a lease for it.
+
+        Those count that the metadata has: a controller that takes over knows of them before it is told what to expect.
+        """
+        awaited = self._starts.wanted | self._log.decided.brokers.keys()
+        return awaited <= self._brokers.keys() or self._loop.time() - self.began > self.lease_s
+
+    def came(self, session: Session) -> None:
+        """A broker registers."""
+        self._brokers[session.broker_id] = session
+        self._deaths.settled(session.broker_id)
+        self._replacing.heard(session.broker_id, self._loop.time())
+        self._starts.starting.discard(session.broker_id)
+
+    def start_failed(self, broker_id: int, reason: str) -> None:
+        """A broker's process ended before it registered, or could not begin: try again."""
+        self._starts.failed(broker_id, reason)
+        session = self._brokers.get(broker_id)
+        if session is not None and session.ended.is_set():
+            del self._brokers[broker_id]  # its hello was read only after it had ended
+            self._changes.lost(broker_id)
+        if self.is_missing(broker_id):
+            self._starts.again(broker_id, at_least_s=_RETRY_SECONDS)
+
+    def removed(self, broker_id: int) -> None:
+        """A broker was unregistered: its process closes its logs and ends, and is not started again."""
+        self._starts.want_no_more(broker_id)
+        session = self._brokers.get(broker_id)
+        if session is not None:
+            session.protocol.send(Stop())
+        else:
+            self._launcher.kill_broker(broker_id)
+
+    def hung_up(self, session: Session) -> None:
+        """The connection of a registered broker has ended."""
+        if self._over():  # the next controller finds out what became of the broker
+            del self._brokers[session.broker_id]
+        elif session.answered:
+            self._session_lost(session)
+        else:
+            # It may have waited too long for us, and comes again. If not, its process or its silence will show it.
+            log.warning(
+                "broker %d (pid %d) hung up before its hello was answered",
+                session.broker_id,
+                session.pid,
+                extra=about(broker=session.broker_id, pid=session.pid),
+            )
+
+    def _session_lost(self, session: Session) -> None:
+        log.warning(
+            "broker %d (pid %d) is gone",
+            session.broker_id,
+            session.pid,
+            extra=about(broker=session.broker_id, pid=session.pid),
+        )
+        del self._brokers[session.broker_id]
+        self._replacing.heard(session.broker_id, session.last_heard)
+        self._broker_lost(session.broker_id)
+
+    def _broker_lost(self, broker_id: int) -> None:
+        lost = self._changes.lost(broker_id)
+        if lost is None and self._over():  # the log has ended with it, and the broker may be with the next controller
+            return
+        self._released()
+        if broker_id in self._log.decided.removed:
+            self._launcher.kill_broker(broker_id)
+        if broker_id not in self._starts.wanted:
+            return
+        if lost is None:
+            self._starts.again(broker_id)
+        else:
+            self._starts.starting.add(broker_id)  # as soon as its loss has committed
+            lost.then(lambda: self._start_lost(broker_id))
+
+    def _start_lost(self, broker_id: int) -> None:
+        if broker_id not in self._brokers:
+            self._starts.again(broker_id)
+
+    def look(self, now: float, recovering: Callable[[], Collection[int]]) -> None:
+        """Give up brokers that are silent, and those that have not come, but for those `recovering`, which live."""
+        for session in list(self._brokers.values()):
+            if self._deaths.is_dead(session, now - session.last_heard):
+                self._give_up(session, now)
+        if self._over():  # it may be, by now: the first ones led to it
+            return
+        alive = {info.id for info in self._log.decided.alive()}
+        for broker_id in sorted((alive & self._starts.starting) - self._brokers.keys()):
+            self._changes.lost(broker_id)  # when it was lost, the metadata log could not be written
+        accounted_for = self._brokers.keys() | self._starts.starting | set(recovering())
+        for broker_id in sorted((self._starts.wanted | alive) - accounted_for):
+            if self._deaths.stays_away(broker_id, self._log.decided.brokers.get(broker_id), now - self.began):
+                log.warning("broker %d has not registered within a lease", broker_id, extra=about(broker=broker_id))
+                self._deaths.settled(broker_id)
+                self._broker_lost(broker_id)
+
+    def _give_up(self, session: Session, now: float) -> None:
+        log.warning(
+            "broker %d silent for %.1f s: killed",
+            session.broker_id,
+            now - session.last_heard,
+            extra=about(broker=session.broker_id, pid=session.pid),
+        )
+        if session.ended.is_set():
+            self._session_lost(session)
+        else:
+            session.protocol.close()

@@ -1,0 +1,174 @@
+"""Tests touch no private names of the product: a test needs a constructor's argument, or a name that is public.
+
+`ALLOWED` has those that have to stay, with their reasons. `NOT_YET` counts others, by file: the counts may only shrink,
+and a file whose count is zero loses its line.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.private_names import PRODUCT, Product, Suite, Touch
+
+ROOT = Path(__file__).parents[3]
+MOST = 40
+"""The most touches that may ever be allowed."""
+
+ALLOWED: dict[tuple[str, str], str] = {
+    ("tests/sim/bugs.py", "_matches"): "one of several conditions: the others hold",
+    ("tests/sim/bugs.py", "_may_join"): "one of several conditions: the others hold",
+    ("tests/sim/bugs.py", "_append_checked"): "the step after a batch was checked in a thread",
+    ("tests/sim/bugs.py", "_append"): "the step after a batch was checked in a thread",
+    ("tests/sim/bugs.py", "_flush_at_once"): "the flush of one setting alone is left out; all others go on",
+    ("tests/sim/bugs.py", "_same_boot"): "the directory says that it is whole, and nothing else in it is wrong",
+    ("tests/sim/consumer_bugs.py", "_check_epoch"): "one check among those of a heartbeat is left out",
+    ("tests/sim/consumer_bugs.py", "_arm"): "a timer is set for another time, and all that arms it is right",
+    ("tests/sim/guest_bugs.py", "_begin_if_committed"): "the wait for one commit is left out of the life of a seat",
+    ("tests/sim/guest_bugs.py", "_refuse"): "the answers to refused writes are right, and the guest is not told",
+    ("tests/sim/replacement_bugs.py", "_without_directory"): "one step of a replacement is left out",
+    ("tests/sim/test_replication_simulation.py", "_matches"): "one of several conditions: the others hold",
+    ("tests/sim/test_replication_simulation.py", "_may_join"): "one of several conditions: the others hold",
+    ("tests/sim/test_replication_simulation.py", "_judge"): "the verdict on a proposal alone",
+}
+"""Reasons, by file and name: mostly of bugs that are planted to prove that the simulations would find them."""
+
+NOT_YET: dict[str, int] = {
+    "tests/component/test_broker_controller.py": 4,
+    "tests/component/test_controller_monitor.py": 3,
+    "tests/component/test_controller_shells.py": 1,
+    "tests/component/test_credentials_by_reference.py": 2,
+    "tests/component/test_group_serial_order.py": 4,
+    "tests/component/test_items_of_a_call.py": 5,
+    "tests/component/test_large_requests.py": 1,
+    "tests/component/test_link_sessions.py": 4,
+    "tests/component/test_metadata_log.py": 2,
+    "tests/component/test_node_without_secret.py": 6,
+    "tests/component/test_once_files.py": 3,
+    "tests/component/test_plain_passwords.py": 2,
+    "tests/component/test_pool_steward.py": 1,
+    "tests/component/test_quotas_at_brokers.py": 4,
+    "tests/component/test_ray_connection.py": 2,
+    "tests/component/test_replication_core.py": 1,
+    "tests/component/test_replication_failures.py": 2,
+    "tests/component/test_shard_stalls.py": 3,
+    "tests/component/test_shards.py": 2,
+    "tests/component/test_tls_broker.py": 1,
+    "tests/sim/bugs.py": 18,
+    "tests/sim/quorum/bugs.py": 16,
+    "tests/sim/start_bugs.py": 2,
+    "tests/sim/voter_bugs.py": 3,
+    "tests/support/coordination_invariants.py": 1,
+    "tests/support/shells_of_a_build.py": 5,
+    "tests/unit/client/test_client_security.py": 2,
+    "tests/unit/controller/test_ray_head.py": 1,
+}
+
+
+def sources(folders: tuple[str, ...]) -> dict[str, str]:
+    """The text of all Python files in the folders, by their paths from the root."""
+    paths = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(paths)}
+
+
+@cache
+def touches() -> dict[str, list[Touch]]:
+    """All touches in each file of the tests that has any."""
+    files = sources(("tests",))
+    tests = Suite(Product(sources(PRODUCT).values()), files.values())
+    found = {path: tests.touches(source) for path, source in files.items()}
+    return {path: each for path, each in found.items() if each}
+
+
+def test_no_test_touches_a_private_name_of_the_product() -> None:
+    others = {
+        path: [f"{path}:{touch.line}: {touch.name}" for touch in found if (path, touch.name) not in ALLOWED]
+        for path, found in touches().items()
+    }
+    too_many = [each for path, found in others.items() if len(found) > NOT_YET.get(path, 0) for each in found]
+    assert too_many == []
+
+
+def test_each_allowed_name_is_touched_and_has_a_reason() -> None:
+    touched = {(path, touch.name) for path, found in touches().items() for touch in found}
+    assert ALLOWED.keys() <= touched
+    assert all(len(reason.split()) > 3 for reason in ALLOWED.values())
+
+
+def test_few_are_allowed() -> None:
+    allowed = [touch for path, found in touches().items() for touch in found if (path, touch.name) in ALLOWED]
+    assert len(allowed) <= MOST
+
+
+def test_a_file_without_touches_has_no_line() -> None:
+    assert NOT_YET.keys() <= touches().keys()
+
+
+THE_PRODUCT = """
+class Server:
+    __slots__ = ("_door",)
+
+    def __init__(self):
+        self._port = 1
+
+    def _tick(self):
+        pass
+
+class Node(Server):
+    _most = 5
+
+def _read():
+    pass
+"""
+
+
+def names(source: str) -> list[str]:
+    """The names that a test touches."""
+    tests = Suite(Product([THE_PRODUCT]), [source])
+    return [touch.name for touch in tests.touches(source)]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "server._tick()",
+        "world.servers[0]._tick = None",
+        "def planted(self):\n    self._tick()",
+        "from actors.server import _tick",
+        "monkeypatch.setattr(server, '_tick', None)",
+        "monkeypatch.setattr('actors.server.Server._tick', None)",
+        "CHANGES = [(Server, '_tick', None)]",
+        "class Slow(Node):\n    def _tick(self):\n        pass",
+        "class Slow(Node):\n    def tick(self):\n        self._tick()",
+        "class Slow(Node):\n    def tick(self):\n        super()._tick()",
+        "class Slow(Server): ...\nclass Slower(Slow):\n    def tick(self):\n        self._tick()",
+    ],
+)
+def test_a_private_name_is_found_however_it_is_touched(test: str) -> None:
+    assert names(test) == ["_tick"]
+
+
+@pytest.mark.parametrize("name", ["_door", "_port", "_tick", "_most", "_read"])
+def test_whatever_the_product_defines_counts(name: str) -> None:
+    assert names(f"x.{name}") == [name]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "x._unknown",
+        "x.__class__",
+        "header._replace(count=1)",
+        "import os\nos._read()",
+        "import ray\nray.worker._port",
+        "import ray\nmonkeypatch.setattr(ray, '_port', 1)",
+        "monkeypatch.setattr('os._read', None)",
+        "class Fake:\n    def _tick(self):\n        self._tick()",
+        "class Fake(Queue):\n    def _tick(self):\n        super()._tick()",
+        "class Fake:\n    def __init__(self, other):\n        self._port = other._port",
+    ],
+)
+def test_other_names_are_free(test: str) -> None:
+    assert names(test) == []
