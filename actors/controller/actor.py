@@ -152,6 +152,8 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Names that methods of controllers of earlier builds look for here."""
+        if name == "__path__":  # every import from here asks for it
+            raise AttributeError(name)
         from actors.controller import earlier_builds
 
         return earlier_builds.found(__name__, name)

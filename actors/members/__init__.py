@@ -19,4 +19,4 @@ import sys
 
 from actors.members.former_paths import FormerPaths
 
-sys.meta_path.append(FormerPaths())  # it is asked last, and only for what nobody else finds
+sys.meta_path.insert(0, FormerPaths())  # it is asked first: a folder that an update has left behind is a package, too

@@ -76,6 +76,7 @@ def test_the_shard_is_told_that_operations_are_asked_for(tmp_path: Path) -> None
     request: Any = SimpleNamespace(
         message=message,
         version=5,
+        connection=broker.connection,
         header=SimpleNamespace(api_key=message.api_key),
         slot=SimpleNamespace(correlation_id=7),
         reply=answers.append,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from actors.broker.handlers import fetch as handler
+from actors.broker.quotas import NoQuotas
 from actors.broker.turns import PLACES_A_TURN, Turns
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
@@ -330,7 +331,7 @@ def test_producers_are_described_once(door: DoorWorld) -> None:
 
 def test_work_that_fails_stops_no_other() -> None:
     loop, nobody = Loop(), Broker.connect
-    turns = Turns(loop, lambda: None, loop.time)  # type: ignore[arg-type]
+    turns = Turns(loop, NoQuotas, loop.time)  # type: ignore[arg-type]
     done: list[str] = []
 
     def work(name: str) -> Any:
@@ -361,7 +362,7 @@ def test_of_many_long_requests_one_is_read_in_a_turn(door: DoorWorld) -> None:
     connections = [door.broker.connect() for _ in range(3)]
     transports: list[Any] = [connection.transport for connection in connections]
     for connection in connections:
-        door.door.on_frame(connection, frame, 0, len(frame))
+        door.router.on_frame(connection, frame, 0, len(frame))
     assert not any(transport.written or transport.reading for transport in transports)
     for turn in range(3):
         door.broker.loop.turn()
@@ -372,7 +373,7 @@ def test_of_many_long_requests_one_is_read_in_a_turn(door: DoorWorld) -> None:
 
 def test_a_long_request_that_makes_no_sense_closes_its_connection(door: DoorWorld) -> None:
     frame = long_request()[:-5000]
-    door.door.on_frame(door.connection, frame, 0, len(frame))
+    door.router.on_frame(door.connection, frame, 0, len(frame))
     transport: Any = door.connection.transport
     assert not transport.aborted
     door.broker.loop.turn()
@@ -381,7 +382,7 @@ def test_a_long_request_that_makes_no_sense_closes_its_connection(door: DoorWorl
 
 def test_a_client_that_goes_before_its_long_request_is_read_leaves_nothing_behind(door: DoorWorld) -> None:
     frame = long_request()
-    door.door.on_frame(door.connection, frame, 0, len(frame))
+    door.router.on_frame(door.connection, frame, 0, len(frame))
     door.connection.connection_lost(None)
     for _ in range(2):
         door.broker.loop.turn()

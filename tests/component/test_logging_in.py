@@ -171,7 +171,7 @@ async def test_an_unknown_users_salt_is_the_same_after_a_restart_and_like_those_
 
 @pytest.mark.conformance("XB-09", "XB-10", "XB-11")
 async def test_the_same_password_will_do_for_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from actors.broker import users
+    from actors.broker.entrance import users
 
     derived: list[str] = []
     fits = users.fits
