@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.broker import users
+from actors.broker.entrance import users
 from actors.broker.entrance.users import Passwords, StoredUsers
 from actors.security.plain import kept_of
 from actors.security.scram import ScramCredential, ScramMechanism

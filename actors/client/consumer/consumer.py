@@ -58,7 +58,8 @@ class Consumer:
         self._network = parts.network
         self._changes = parts.changes
         self._positions = parts.positions
-        self._member: Subscriber = parts.member
+        self.member: Subscriber = parts.member
+        """Its part in a group: of a type that its protocol has."""
         self._thread = parts.thread
         self._commits = parts.commits
         self._drain = parts.drain
@@ -130,7 +131,7 @@ class Consumer:
 
     def subscription(self) -> set[str] | None:
         """The topics subscribed to; None without a subscription."""
-        return set(self._member.topics) if self._member.subscribed else None
+        return set(self.member.topics) if self.member.subscribed else None
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -174,11 +175,11 @@ class Consumer:
         two records, `seek` back to the first one that it has not handled, and poll.
         """
         with self._changes.lock:
-            return self._member.awaits_poll(self._network.now_ms())
+            return self.member.awaits_poll(self._network.now_ms())
 
     def session_lapsed(self) -> bool:
         """True if no heartbeat has been answered for session_timeout_ms, so that others may have the partitions."""
-        return not self._member.may_deliver(self._network.now_ms())
+        return not self.member.may_deliver(self._network.now_ms())
 
     def wakeup(self) -> None:
         """Have the poll that runs now, or the next one, raise WakeupError. Called from another thread."""
@@ -313,13 +314,13 @@ class Consumer:
         with self._thread.using():
             self._require_group("enforce_rebalance")
             with self._changes.lock:
-                self._member.request_rejoin(reason)
+                self.member.request_rejoin(reason)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The group id, generation and member id at present."""
-        generation = self._member.generation
+        generation = self.member.generation
         return ConsumerGroupMetadata(
-            self._member.group_id,
+            self.member.group_id,
             generation.id,
             generation.member_id,
             self.config.group_instance_id,
@@ -352,7 +353,7 @@ class Consumer:
 
     def metrics(self) -> dict[str, Any]:
         """Counters since the consumer was made, and its state in its group."""
-        return figures(self._member, self._positions, self._changes)
+        return figures(self.member, self._positions, self._changes)
 
     def close(
         self,
