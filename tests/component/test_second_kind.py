@@ -181,7 +181,8 @@ async def coordinator(w: World, name: str) -> tuple[int, int]:
     answers: list[Any] = []
     message = FindCoordinatorRequest(key=name, key_type=COUNTERS.key_type)
     asks = SimpleNamespace(listener="PLAINTEXT")
-    request: Any = SimpleNamespace(message=message, version=2, connection=asks, reply=answers.append)
+    header = SimpleNamespace(api_key=message.api_key)
+    request: Any = SimpleNamespace(message=message, version=2, connection=asks, header=header, reply=answers.append)
     at_once = find_coordinator.handle(w.handlers, request)
     if at_once is not None:
         answers.append(at_once)

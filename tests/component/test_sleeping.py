@@ -57,6 +57,7 @@ def listed(w: World, **filters: Any) -> list[Any]:
     class Asked:
         message = ListGroupsRequest(**filters)
         version = 5
+        connection = None
         is_moot = False
         reply = answers.append
 

@@ -264,7 +264,9 @@ class World:
     def coordinator(self, group: str) -> tuple[int, int]:
         """The answer to a lookup: error and broker."""
         asks = SimpleNamespace(listener="PLAINTEXT")
-        request: Any = SimpleNamespace(message=messages.FindCoordinatorRequest(key=group), version=2, connection=asks)
+        message = messages.FindCoordinatorRequest(key=group)
+        header = SimpleNamespace(api_key=message.api_key)
+        request: Any = SimpleNamespace(message=message, version=2, connection=asks, header=header)
         answer = find_coordinator.handle(self.handlers, request)
         return answer.error_code, answer.node_id
 
