@@ -62,7 +62,7 @@ class Broker:
         )
         settle_memory()
         self._spec = spec
-        self._namespace = start.namespace
+        self._find_controller = ControllerByName(spec, start.namespace)
 
     def serve(self) -> None:
         """Recover, register and serve until the controller has it stop; then the process ends.
@@ -72,7 +72,16 @@ class Broker:
         run_in_main_thread(_serve(self._spec, self._find_controller, self._priority))
         ray.actor.exit_actor()
 
-    def _find_controller(self) -> tuple[str, int, Secrets]:
+
+class ControllerByName:
+    """Finds the controller among the actors of a namespace, and the secret on this node, or else at the controller."""
+
+    def __init__(self, spec: BrokerSpec, namespace: str) -> None:
+        self._spec = spec
+        self._namespace = namespace
+
+    def __call__(self) -> tuple[str, int, Secrets]:
+        """(host, port, secrets). Raises ConnectionError if there is no controller, StartError if a file is wrong."""
         try:
             controller = ray.get_actor("controller", namespace=self._namespace)
             host, port, which = ray.get(controller.join_info.remote(), timeout=5)

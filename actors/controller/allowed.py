@@ -29,8 +29,9 @@ from actors.links.operations import (
 from actors.links.quota_operations import AlterQuotas
 from actors.links.reading import ForBroker, ReadHeads, ReadLog, ReadPartitions
 
-_OF_ITSELF: Final = (AlterPartitions, ReplicaTorn, BrokerLeaving)
-_OF_CLIENTS: Final = (
+OF_ITSELF: Final = (AlterPartitions, ReplicaTorn, BrokerLeaving)
+"""A broker's reports about itself."""
+OF_CLIENTS: Final = (
     *(CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, CreateOffsetsTopic),
     *(AlterReassignments, ElectLeaders, AlterScram, CreateAcls, DeleteAcls),
     *(AlterQuotas, DescribeQuorum, AllocateProducerIds, RaiseMetadataVersion, CreateStatePartition),
@@ -38,18 +39,19 @@ _OF_CLIENTS: Final = (
 )
 """Requests of clients, for the most part. The broker has judged whether the client may make them."""
 
-_OF_MONITORS: Final[tuple[type, ...]] = (LookAround, Watch)
-_OF_BROKERS_FOR_MONITORS: Final[tuple[type, ...]] = (ReadPartitions, ReadLog, ReadHeads)
+OF_MONITORS: Final[tuple[type, ...]] = (LookAround, Watch)
+"""Requests of a Monitor to the controller itself."""
+OF_BROKERS_FOR_MONITORS: Final[tuple[type, ...]] = (ReadPartitions, ReadLog, ReadHeads)
 """Reads that a Monitor may ask of a broker, through the controller. They change nothing."""
 
 
 def check_allowed(operation: Operation[Any], by: Session) -> None:
     """Raises PermissionError if this is not for the broker at the other end to ask."""
-    if isinstance(operation, _OF_ITSELF):
+    if isinstance(operation, OF_ITSELF):
         if operation.broker_id != by.broker_id:
             who = "a broker that has not registered" if by.broker_id < 0 else f"broker {by.broker_id}"
             raise PermissionError(f"{who} speaks for broker {operation.broker_id}")
-    elif not isinstance(operation, _OF_CLIENTS):
+    elif not isinstance(operation, OF_CLIENTS):
         raise PermissionError(f"{type(operation).__name__} is nothing that a broker asks for")
     elif max(by.joins, by.broker_id) < 0:
         raise PermissionError("who asks has not said which broker it is")
@@ -58,8 +60,8 @@ def check_allowed(operation: Operation[Any], by: Session) -> None:
 def check_allowed_to_monitor(operation: Operation[Any]) -> None:
     """Raises PermissionError if this is not for a Monitor to ask."""
     if isinstance(operation, ForBroker):
-        asked, is_allowed = operation.operation, isinstance(operation.operation, _OF_BROKERS_FOR_MONITORS)
+        asked, is_allowed = operation.operation, isinstance(operation.operation, OF_BROKERS_FOR_MONITORS)
     else:
-        asked, is_allowed = operation, isinstance(operation, _OF_MONITORS)
+        asked, is_allowed = operation, isinstance(operation, OF_MONITORS)
     if not is_allowed:
         raise PermissionError(f"{type(asked).__name__} is nothing that a Monitor asks for")

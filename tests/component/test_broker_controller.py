@@ -188,8 +188,8 @@ async def test_a_broker_that_is_closing_its_logs_is_not_silent(tmp_path: Path, m
     stopping = asyncio.ensure_future(server.stop())
     await until(lambda: server.stopping)
     said: list[Any] = []
-    on_message = controller.brokers[0].protocol._on_message
-    controller.brokers[0].protocol._on_message = lambda p, message: (said.append(message), on_message(p, message))
+    heard = ActiveController.heard
+    monkeypatch.setattr(ActiveController, "heard", lambda c, p, message: (said.append(message), heard(c, p, message)))
     try:
         await until(lambda: len(said) > 2, what="heartbeats")
     finally:
@@ -213,13 +213,11 @@ async def test_the_logs_of_a_large_topic_are_dropped_some_in_a_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thousands of folders renamed and flushed in one turn held up every client."""
-    monkeypatch.setattr("actors.broker.images._DROPS_A_TURN", 5)
-
     async with world(tmp_path) as w:
         loop, client, data_dir = asyncio.get_running_loop(), await w.client(), w.server.context.data_dir
-        client.send(create("large", 23), create("kept"))
+        client.send(create("large", 123), create("kept"))
         assert [(await client.answer()).topics[0].error_code for _ in range(2)] == [0, 0]
-        for index in range(23):
+        for index in range(123):
             w.server.context.log("large", index)
         w.server.context.log("kept", 0)
         turns: list[int] = [0]
@@ -237,27 +235,24 @@ async def test_the_logs_of_a_large_topic_are_dropped_some_in_a_turn(
         client.send(delete("large"))
         assert (await client.answer()).responses[0].error_code == 0
         await until(lambda: list(data_dir.logs) == [("kept", 0)])
-        assert sum(turns) == 23
-        assert max(turns) == 5
+        assert sum(turns) == 123
+        assert max(turns) == 50
         await until(lambda: not list((tmp_path / "data" / "broker-0").glob("large-*")))
 
 
-async def test_a_new_topic_finds_its_place_free_of_the_deleted_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("actors.broker.images._DROPS_A_TURN", 1)
-
+async def test_a_new_topic_finds_its_place_free_of_the_deleted_one(tmp_path: Path) -> None:
+    count = 123  # logs are dropped in several turns
     async with world(tmp_path) as w:
         client, context = await w.client(), w.server.context
-        client.send(create("t", 9))
+        client.send(create("t", count))
         await client.answer()
-        for index in range(9):
+        for index in range(count):
             context.log("t", index).append_as_leader(build_batch([(b"k", b"v", None, 0)]), 9, 0)
-        client.send(delete("t"), create("t", 9))
+        client.send(delete("t"), create("t", count))
         assert (await client.answer()).responses[0].error_code == 0
         assert (await client.answer()).topics[0].error_code == 0
-        assert [context.log("t", index).log_end_offset for index in range(9)] == [0] * 9
-        await until(lambda: len(list((tmp_path / "data" / "broker-0").glob("t-*"))) == 9)
+        assert [context.log("t", index).log_end_offset for index in range(count)] == [0] * count
+        await until(lambda: len(list((tmp_path / "data" / "broker-0").glob("t-*"))) == count)
         assert not list((tmp_path / "data" / "broker-0").glob("*.stray"))
 
 

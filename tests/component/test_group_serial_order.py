@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from actors.coordinator.classic import membership
 from actors.coordinator.classic.group import ClassicGroup
-from actors.coordinator.classic.membership import Membership
-from actors.coordinator.groups.offsets import Offsets
+from actors.coordinator.groups.offsets import CommitWrite
+from actors.coordinator.writer import Writer
 from actors.wire import messages as m
 from tests.support.group_model import (
     ID_REQUIRED,
@@ -300,13 +301,16 @@ async def test_a_thousand_requests_at_once_are_answered_as_in_some_serial_order(
 
 def loses_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every tenth commit is acknowledged and not written."""
-    whole, count = Offsets._accept, itertools.count(1)
+    whole, count = Writer.submit, itertools.count(1)
 
-    def accept(self: Offsets, request: Any, now: Any) -> Any:
-        errors, entries = whole(self, request, now)
-        return errors, [] if next(count) % 10 == 0 else entries
+    def submit(self: Writer, write: Any, *others: Any) -> None:
+        if isinstance(write, CommitWrite) and next(count) % 10 == 0:
+            *_, now = others
+            write.committed(now)
+        else:
+            whole(self, write, *others)
 
-    monkeypatch.setattr(Offsets, "_accept", accept)
+    monkeypatch.setattr(Writer, "submit", submit)
 
 
 def takes_an_older_generation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,14 +327,13 @@ def takes_an_older_generation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tells_nobody_of_a_rebalance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heartbeats are answered 0 while the others join."""
-    whole = Membership._heartbeat
+    whole = membership.HeartbeatResponse
 
-    def heartbeat(*arguments: Any) -> Any:
-        error = whole(*arguments)
-        return OK if error == REBALANCING and next(count) % 2 else error
+    def answer(error: int) -> Any:
+        return whole(OK if error == REBALANCING and next(count) % 2 else error)
 
     count = itertools.count()
-    monkeypatch.setattr(Membership, "_heartbeat", heartbeat)
+    monkeypatch.setattr(membership, "HeartbeatResponse", answer)
 
 
 @pytest.mark.parametrize("bug", [loses_a_commit, takes_an_older_generation, tells_nobody_of_a_rebalance])

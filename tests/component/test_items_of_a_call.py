@@ -134,23 +134,23 @@ def proposal(name: str) -> dict[str, Any]:
 CALLS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "create_topics": (
         administration,
-        "_new_partitions",
+        "new_topic_configs",
         {"topics": [{"name": name, "partitions": 1, "factor": 1} for name in ("new-bad", "new")]},
     ),
-    "delete_topics": (administration, "_check_deletable", {"topics": [{"name": BAD}, {"name": "good"}]}),
+    "delete_topics": (administration, "check_not_paired", {"topics": [{"name": BAD}, {"name": "good"}]}),
     "create_partitions": (
         administration,
-        "_added_partitions",
+        "PartitionRecord",
         {"topics": [{"name": BAD, "count": 3}, {"name": "good", "count": 3}]},
     ),
     "alter_configs": (
         config_changes,
-        "_changed",
+        "TopicConfigsRecord",
         {"resources": [{"type": 2, "name": name, "replace": False, "operations": []} for name in (BAD, "good")]},
     ),
     "alter_reassignments": (
         reassignments,
-        "_begun",
+        "led_together",
         {"partitions": [[BAD, 0, [2, 1]], ["good", 0, [2, 1]]], "allow_factor_change": True},
     ),
     "elect_leaders": (reassignments, "preferred", {"type": 0, "partitions": [[BAD, 0], ["good", 0]]}),

@@ -212,7 +212,7 @@ def test_a_bug_in_a_later_piece_is_answered(tmp_path: Path, monkeypatch: pytest.
     broker.topic("t")
     pending = broker.send(fetch(broker, ("t", missing(MANY))), 12)
     broker.loop.turn()
-    monkeypatch.setattr(handler, "_refused", None)
+    monkeypatch.setattr(handler, "Partition", None)
     settle(broker, pending)
     assert pending.response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     transport: Any = broker.connection.transport

@@ -10,7 +10,7 @@ import pytest
 
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.links import FollowerListener
-from actors.controller.allowed import _OF_BROKERS_FOR_MONITORS, _OF_CLIENTS, _OF_ITSELF, _OF_MONITORS
+from actors.controller.allowed import OF_BROKERS_FOR_MONITORS, OF_CLIENTS, OF_ITSELF, OF_MONITORS
 from actors.links import views
 from actors.links.control import CODEC, Answer, Call, Failed, Join, Joined
 from actors.links.observations import LookAtBroker
@@ -63,9 +63,9 @@ async def said(broker: FakeBroker, operation: Operation[Any]) -> str | Result:
 
 def test_every_operation_is_for_brokers_for_monitors_or_for_the_controller() -> None:
     asked = {cls for cls in CODEC.classes.values() if issubclass(cls, Operation)}
-    of_brokers = {HandOver, LearnSecrets, ListShards, LookAtGroup, LookAtBroker, *_OF_BROKERS_FOR_MONITORS}
+    of_brokers = {HandOver, LearnSecrets, ListShards, LookAtGroup, LookAtBroker, *OF_BROKERS_FOR_MONITORS}
     of_monitors = {each for each in views.CLASSES.values() if issubclass(each, Operation)}
-    assert asked == {*_OF_ITSELF, *_OF_CLIENTS, *of_brokers, *of_monitors, *_OF_MONITORS, ForBroker}
+    assert asked == {*OF_ITSELF, *OF_CLIENTS, *of_brokers, *of_monitors, *OF_MONITORS, ForBroker}
 
 
 @pytest.mark.conformance("XE-05")

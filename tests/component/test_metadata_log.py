@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import itertools
 import multiprocessing
 import os
@@ -18,6 +19,7 @@ import pytest
 from crc32c import crc32c
 
 from actors import __version__
+from actors.controller.metadata import file
 from actors.controller.metadata.commits import NotControllerError
 from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.frames import Entry, Format, encode, frames
@@ -442,22 +444,19 @@ def test_what_a_refused_write_left_is_gone_before_the_next_one(path: Path, monke
     written(path)
     size = path.stat().st_size
     disk = FullDisk()
-    log = MetadataLog(path, disk)
-    file = log._file._file
 
-    class CannotBeCut:
-        fileno = file.fileno
-
-        def truncate(self, at: int) -> None:
-            if os.fstat(file.fileno()).st_size > at:
+    class CannotBeCut(io.FileIO):
+        def truncate(self, at: int | None = None) -> int:
+            if disk.fsync_error is not None and at is not None and os.fstat(self.fileno()).st_size > at:
                 raise OSError(5, "cannot be cut")
+            return super().truncate(at)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(log._file, "_file", CannotBeCut())
-        disk.fsync_error = FULL
-        for _ in range(2):
-            with pytest.raises(OSError, match="cannot be cut"):
-                append(log, ProducerIdsRecord(4000), ProducerIdsRecord(5000))
+    monkeypatch.setattr(file, "open", lambda path, mode, buffering: CannotBeCut(path, mode), raising=False)
+    log = MetadataLog(path, disk)
+    disk.fsync_error = FULL
+    for _ in range(2):
+        with pytest.raises(OSError, match="cannot be cut"):
+            append(log, ProducerIdsRecord(4000), ProducerIdsRecord(5000))
     disk.fsync_error = None
     assert path.stat().st_size > size
     append(log, ProducerIdsRecord(6000))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,11 +12,12 @@ from typing import Any
 import pytest
 from ray.exceptions import RayTaskError
 
-from actors.broker import contact
-from actors.broker.actor import Broker
+from actors.broker.actor import ControllerByName
+from actors.broker.contact import FindController
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, StartError
 from actors.controller.process import ControllerProcess
+from actors.links.secret import Secrets
 from tests.support.controller_process import Controllers
 from tests.support.runtime_helpers import SECRET, run
 
@@ -28,8 +31,10 @@ def controllers(tmp_path: Path) -> Iterator[Controllers]:
         each.close()
 
 
-def broker(folder: Path, asked: ControllerProcess, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A broker's actor whose node has an empty folder; `asked` is the controller that it finds."""
+def broker(
+    folder: Path, asked: ControllerProcess, monkeypatch: pytest.MonkeyPatch
+) -> tuple[BrokerSpec, FindController]:
+    """A broker whose node has an empty folder, and how it finds its controller, which is `asked`."""
 
     def get(call: Any, timeout: float) -> Any:
         try:
@@ -48,11 +53,21 @@ def broker(folder: Path, asked: ControllerProcess, monkeypatch: pytest.MonkeyPat
     }
     monkeypatch.setattr("ray.get_actor", lambda name, namespace: SimpleNamespace(**remote))
     monkeypatch.setattr("ray.get", get)
-    actor_class = Broker.__ray_metadata__.modified_class  # type: ignore[attr-defined]
-    made = actor_class.__new__(actor_class)
-    made._namespace = "coterie-c"
-    made._spec = BrokerSpec(3, "127.0.0.1", (), str(folder / "data" / "broker-3"), str(folder / "s"), {})
-    return made
+    spec = BrokerSpec(3, "127.0.0.1", (), str(folder / "data" / "broker-3"), str(folder / "s"), {})
+    return spec, ControllerByName(spec, "coterie-c")
+
+
+async def opened(spec: BrokerSpec, find_controller: FindController, monkeypatch: pytest.MonkeyPatch) -> BrokerServer:
+    """The broker's server, on a loop that is a minute older each time that the broker looks for its controller."""
+    loop, looks = asyncio.get_running_loop(), itertools.count(1)
+    time = loop.time
+
+    def find() -> tuple[str, int, Secrets]:
+        late_s = 60 * next(looks)
+        monkeypatch.setattr(loop, "time", lambda: time() + late_s)
+        return find_controller()
+
+    return await BrokerServer.open(spec, find)
 
 
 @pytest.mark.conformance("N-D-07")
@@ -71,11 +86,11 @@ def test_a_broker_does_not_start_and_says_which_file_its_node_needs(
     config: dict[str, str],
     why: str,
 ) -> None:
-    monkeypatch.setattr(contact, "_JOIN_SECONDS", 0.0)
     controllers.ray.token = asks_for_token
-    made, file = broker(tmp_path / "node", controllers.begin(config=config), monkeypatch), tmp_path / "cluster/secret"
+    spec, find = broker(tmp_path / "node", controllers.begin(config=config), monkeypatch)
+    file = tmp_path / "cluster/secret"
     with pytest.raises(StartError, match=f"broker 3 .*: {why}.*: no secret goes .*put {file} on the node of broker 3"):
-        run(BrokerServer.open(made._spec, made._find_controller))
+        run(opened(spec, find, monkeypatch))
     assert not (tmp_path / "node").exists(), "nothing was made of its data"
 
 
@@ -84,5 +99,5 @@ def test_a_ray_that_asks_for_a_token_takes_the_secret_there(
     tmp_path: Path, controllers: Controllers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controllers.ray.token = True
-    made = broker(tmp_path / "node", controllers.begin(), monkeypatch)
-    assert made._find_controller() == ("127.0.0.1", 1, SECRET)
+    _, find = broker(tmp_path / "node", controllers.begin(), monkeypatch)
+    assert find() == ("127.0.0.1", 1, SECRET)

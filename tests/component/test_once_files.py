@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.client.records import OffsetRange
-from spark_bridge import once
 from spark_bridge.batch import Batch
 from spark_bridge.once import OnceFiles
 from spark_bridge.written import Written
@@ -38,8 +40,9 @@ class Frame:
 
 
 @pytest.fixture(autouse=True)
-def _no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(once, "_condition", lambda ranges: None)
+def no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conditions that choose records are nothing: there is no Spark that would know of columns."""
+    monkeypatch.setitem(sys.modules, "pyspark.sql", SimpleNamespace(functions=MagicMock()))
 
 
 def batch(*spans: Span, topic_id: bytes = b"") -> Batch:
@@ -113,13 +116,18 @@ def test_an_entry_is_read_once_by_a_writer_that_goes_on(tmp_path: Path, monkeypa
         write(sink, number, number + 1)
     write(other, 20, 25)
     looked: list[int] = []
-    file = OnceFiles._file
+    read, link = Path.read_text, os.link
 
-    def note(self: OnceFiles, number: int) -> Path:
-        looked.append(number)
-        return file(self, number)
+    def read_text(path: Path) -> str:
+        looked.append(int(path.stem))
+        return read(path)
 
-    monkeypatch.setattr(OnceFiles, "_file", note)
+    def linked(draft: Path, path: Path) -> None:
+        looked.append(int(path.stem))
+        link(draft, path)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    monkeypatch.setattr(os, "link", linked)
     assert write(sink, 18, 27) == 2, "what the other wrote is known"
     # The last entry it has read, to see that the folder is the same; newer ones; its own, to see and to make it.
     assert looked == [18, 19, 20, 21, 21]

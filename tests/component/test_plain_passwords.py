@@ -18,9 +18,9 @@ from placement.records import UserScramCredentialRecord
 from tests.support.runtime_helpers import until
 
 
-def passwords() -> tuple[Passwords, ClusterMetadata]:
+def passwords(loop: Any = None, threads: int = 2) -> tuple[Passwords, ClusterMetadata]:
     context: Any = SimpleNamespace(metadata=ClusterMetadata())
-    return Passwords(StoredUsers(context), asyncio.get_running_loop(), b"key"), context.metadata
+    return Passwords(StoredUsers(context), loop or asyncio.get_running_loop(), b"key", threads), context.metadata
 
 
 @pytest.mark.conformance("XB-10")
@@ -56,8 +56,7 @@ async def test_one_address_takes_no_places_from_another(monkeypatch: pytest.Monk
         return True
 
     monkeypatch.setattr(users, "fits", noted)
-    monkeypatch.setattr(users, "_THREADS", 1)
-    verifier, _ = passwords()
+    verifier, _ = passwords(threads=1)
     own = {"anne": kept_of("pencil", b"salt")}
     attackers: list[bool | None] = []
     others: list[bool | None] = []
@@ -85,8 +84,9 @@ async def test_a_right_one_is_remembered_for_a_minute(monkeypatch: pytest.Monkey
         return fits(password, *rest)
 
     monkeypatch.setattr(users, "fits", counted)
-    verifier, _ = passwords()
-    clock = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
+    clock = SimpleNamespace(time=loop.time, run_in_executor=loop.run_in_executor)
+    verifier, _ = passwords(clock)
     own = {"anne": kept_of("pencil", b"salt")}
 
     async def verdict(password: str) -> bool | None:
@@ -97,8 +97,8 @@ async def test_a_right_one_is_remembered_for_a_minute(monkeypatch: pytest.Monkey
 
     assert [await verdict("pencil"), await verdict("pencil"), await verdict("pen")] == [True, True, False]
     assert derived == ["pencil", "pen"]
-    later = clock.time() + 60
-    monkeypatch.setattr(verifier, "_loop", SimpleNamespace(time=lambda: later, run_in_executor=clock.run_in_executor))
+    later = loop.time() + 60
+    clock.time = lambda: later
     assert await verdict("pencil")
     assert derived == ["pencil", "pen", "pencil"]
     own["anne"] = kept_of("crayon", b"salt")

@@ -93,7 +93,7 @@ def test_one_that_ray_restarts_does_not_take_back_what_another_has_taken_over(wo
     """Otherwise the two would take the pool from each other for ever."""
     world.topic.write(NAME, version(1), Term("one", "another/1"))
     restarted = world.start("actor", restarted=True)
-    world._threads[-1].join(60)
+    world.threads[-1].join(60)
     assert restarted.over
     assert world.begun == []
     until(world.start("third"), settled)  # a new one is wanted

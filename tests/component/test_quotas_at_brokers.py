@@ -11,6 +11,7 @@ import pytest
 
 from actors.broker.entrance.clients import ADMINISTRATORS_PLACES
 from actors.broker.entrance.connection_rates import ConnectionRates
+from actors.broker.quotas import Quotas
 from actors.client import Admin
 from actors.client.admin.types import QuotaEntity
 from actors.client.errors import KafkaError
@@ -49,6 +50,12 @@ def hands(w: World) -> Hands:
     made: Any = Hands(asyncio.get_running_loop())
     w.server.socket_server.rates = ConnectionRates(w.server.context, made)
     return made  # type: ignore[no-any-return]
+
+
+def by_hand(w: World, clock: Any) -> None:
+    """The broker's quotas go by this clock from now on, and nothing of them has been used."""
+    context = w.server.context
+    context.quotas = Quotas(context.metadata.quotas, context.config, clock)
 
 
 def fetch() -> tuple[messages.FetchRequest, int]:
@@ -100,9 +107,8 @@ async def test_an_address_that_comes_too_often_is_sent_away_after_a_while(tmp_pa
     async with world(tmp_path) as w:
         first = await w.client()
         await alter(first, ("ip", "127.0.0.1"), connection_creation_rate=1)
-        quotas: Any = w.server.context.quotas
-        clock: Any = hands(w)
-        quotas._loop = clock
+        clock = hands(w)
+        by_hand(w, clock)
         welcome, unwelcome = await w.client(), await w.client()
         assert await served(welcome)
         unwelcome.send(VERSIONS)
@@ -164,11 +170,10 @@ async def test_a_client_over_its_quota_sent_on_by_new_connections(tmp_path: Path
         assert (await admin.answer()).topics[0].error_code == 0
         assert (await first.ask(*produce(10))).throttle_time_ms == 0
         await alter(admin, ("client-id", None), producer_byte_rate=1)
-        quotas: Any = w.server.context.quotas
         clock: Any = Hands(asyncio.get_running_loop())
         clock.now = 1000.0
         clock.time = lambda: clock.now
-        quotas._loop = clock
+        by_hand(w, clock)
         assert (await first.ask(*produce(10_000))).throttle_time_ms > HOUR_MS
         assert end_of_log(w) == 2
         late = [early, await w.client(), await w.client()]
@@ -197,9 +202,8 @@ async def test_who_went_away_while_its_request_waited_leaves_nothing(tmp_path: P
         admin.send(create("t"))
         assert (await admin.answer()).topics[0].error_code == 0
         await alter(admin, ("client-id", None), producer_byte_rate=1)
-        quotas: Any = w.server.context.quotas
         clock: Any = Hands(asyncio.get_running_loop())
-        quotas._loop = clock
+        by_hand(w, clock)
         await client.ask(*produce(10_000))
         other = await w.client()
         other.send(produce(10))
@@ -219,9 +223,8 @@ async def test_who_takes_too_much_of_the_loop_waits_for_a_second(tmp_path: Path)
         await alter(other, ("user", "ann"), **{REQUEST_PERCENTAGE: 0.000001})
         assert (await busy.ask(*METADATA)).throttle_time_ms == 0, "who has no such quota"
         await alter(other, ("client-id", "tests"), **{REQUEST_PERCENTAGE: 0.000001})
-        quotas: Any = w.server.context.quotas
         clock: Any = Hands(asyncio.get_running_loop())
-        quotas._loop = clock
+        by_hand(w, clock)
         assert (await busy.ask(*METADATA)).throttle_time_ms == 1000
         assert (await beating.ask(*HEARTBEAT)).throttle_time_ms == 1000
         assert [delay for delay, _ in clock.waiting] == [1.0, 1.0]

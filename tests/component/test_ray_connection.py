@@ -5,12 +5,35 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from ray.exceptions import AuthenticationError
 
-from actors.runtime import ray_connection
+from actors.runtime import ray_connection, ray_inside
 from actors.runtime.ray_connection import ClusterError, connect, looked_at, mode_for, openness, openness_here
+
+SETTINGS_FRAME = b"\0\0\0\x04\0\0\0\0\0"
+"""The beginning of every answer in HTTP/2."""
+
+
+@contextmanager
+def answering(says: bytes) -> Iterator[str]:
+    """The address of somebody who says this to the first that connects."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1024)
+                connection.sendall(says)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        thread.join(60)
 
 
 def test_an_address_where_nobody_listens_is_said() -> None:
@@ -27,20 +50,9 @@ def test_an_address_where_nobody_listens_is_said() -> None:
 @pytest.mark.parametrize("says", [b"HTTP/1.1 505 HTTP Version Not Supported\r\n\r\n", b"SSH-2.0-x\r\n", b""])
 def test_a_port_where_something_else_listens_is_said_to_be_no_rays(says: bytes) -> None:
     """Ray itself was waited for, for twenty seconds, with a warning every five."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(1024)
-                connection.sendall(says)
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with answering(says) as address:
         with pytest.raises(ClusterError, match=f"^what answers at {address} is no Ray: "):
             connect(address)
-        thread.join()
 
 
 @pytest.mark.conformance("XE-40")
@@ -73,16 +85,17 @@ def test_of_a_ray_elsewhere_it_is_tried_whether_it_lets_anybody_in_whoever_asks(
     """A user who gives a token was told that any Ray asks for one."""
     modes: list[str | None] = []
 
-    def tried(address: str) -> bool:
+    def knock(address: str) -> None:
         modes.append(os.environ.get("RAY_AUTH_MODE"))
-        return lets_in
+        if not lets_in:
+            raise AuthenticationError("no token")
 
-    monkeypatch.setattr(ray_connection, "_check_there", lambda *address: None)
-    monkeypatch.setattr(ray_connection, "_lets_in", tried)
+    monkeypatch.setattr(ray_inside, "knock", knock)
     monkeypatch.setenv("RAY_AUTH_MODE", mode or "")
     if mode is None:
         monkeypatch.delenv("RAY_AUTH_MODE")
-    assert len(looked_at("127.0.0.1:6379")) == open_to_all
+    with answering(SETTINGS_FRAME) as address:
+        assert len(looked_at(address)) == open_to_all
     assert (modes, os.environ.get("RAY_AUTH_MODE")) == (["disabled"], mode)
     with pytest.raises(ClusterError, match="auto is no address"):
         looked_at("auto")

@@ -214,7 +214,7 @@ def test_after_an_addition_nothing_is_taken_for_known_of_replicas_out_of_sync() 
     assert leader.update((0, 1, 2), (0, 1), 4, 1, 0, added_at=4) == [2]
     leader.on_ack(2, late, 0)
     exchange(leader, 1, followers[1])
-    assert {broker: each.acked for broker, each in leader._followers.items()} == {1: 4, 2: -1}
+    assert {broker: leader.acknowledged(broker)[1] for broker in leader.followers} == {1: 4, 2: -1}
     assert proposed(leader, 0) is None
     probe = leader.take_push(2, 200, 0)
     assert probe is not None

@@ -13,6 +13,7 @@ from actors.broker.housekeeping import Housekeeper, Intervals, compact_in_proces
 from actors.client import Consumer, TopicPartition
 from actors.client.errors import FencedInstanceIdError
 from actors.log.errors import StorageError
+from actors.log.replication import Ack, LeaderReplica, Outcome
 from actors.wire.errors import ErrorCode
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC, changed
@@ -138,16 +139,29 @@ async def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_electe
             job.error = StorageError("read-only file system")
             return finish(job)
 
+        on_ack, refused = LeaderReplica.on_ack, []
+
+        def noted(replica: LeaderReplica, broker: int, ack: Ack, now_ms: int) -> bool:
+            if ack.outcome is Outcome.FAILED:
+                refused.append((replica, broker))
+            return on_ack(replica, broker, ack, now_ms)
+
         with monkeypatch.context() as patch:
+            patch.setattr(LeaderReplica, "on_ack", noted)
             patch.setattr(log.repairs, "finish", refuse)
-            log._state.fail("read-only file system")
+            job = log.flushing.begin()
+            assert job is not None
+            job.run()
+            job.error, job.lost = OSError("read-only file system"), True
+            with pytest.raises(StorageError):
+                log.flushing.finish(job)
             await until(lambda: w.partition("t").leader != first, what="another leader")
             second = w.partition("t")
             assert first not in second.isr
             assert len(repairs) >= 3
             leaders = w.servers[second.leader].replicas.leaders.replicas
             replica = await until(lambda: leaders.get(("t", 0)))
-            await until(lambda: replica._followers[first].refused, what="a push that is refused")
+            await until(lambda: (replica, first) in refused, what="a push that is refused")
             w.controller.elect_preferred()
             assert await w.produce("t", b"b") == 0
             seen = len(repairs)

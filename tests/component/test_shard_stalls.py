@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +24,46 @@ Join = messages.JoinGroupRequest
 Sync = messages.SyncGroupRequest
 
 
-class Time:
-    """The machine's monotonic clock, put forward by the test."""
+@dataclass
+class Timer:
+    """One that waits for the test."""
 
-    ahead_ms = 0
+    due_ms: int
+    call: Callable[[], object]
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Time:
+    """The machine's monotonic clock, put forward by the test, and the loop's timers of a second and more."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ahead_ms = 0
+        loop = asyncio.get_running_loop()
+        self._soon = loop.call_later
+        self._timers: list[Timer] = []
+        monkeypatch.setattr(loop, "call_later", self.call_later)
 
     def monotonic_ms(self) -> int:
         return REAL.clock.monotonic_ms() + self.ahead_ms
 
+    def call_later(self, delay: float, call: Callable[..., object], *args: Any, **named: Any) -> Any:
+        if delay < 1:
+            return self._soon(delay, call, *args, **named)
+        self._timers.append(Timer(self.monotonic_ms() + int(delay * 1000), partial(call, *args)))
+        return self._timers[-1]
 
-@pytest.fixture
-def clock() -> Time:
-    return Time()
+    async def go_on(self, ms: int) -> None:
+        """Go forward, and run all that is due then."""
+        self.ahead_ms += ms
+        due = [each for each in self._timers if each.due_ms <= self.monotonic_ms() and not each.is_cancelled]
+        self._timers = [each for each in self._timers if each not in due]
+        for timer in due:
+            timer.call()
+        if due:
+            await asyncio.sleep(0.02)  # what follows, it asks the loop itself to call
 
 
 def environment(clock: Time) -> Environment:
@@ -71,34 +103,37 @@ def test_deadlines_do_not_count_time_in_which_the_process_or_its_broker_stood_st
 
 
 async def test_a_member_whose_heartbeat_waits_in_the_broker_survives_a_stall_of_that(
-    tmp_path: Path, clock: Time
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The shard's process ran all the while: its timers were in time, and expelled members it could not hear."""
-    async with shard(tmp_path, environment(clock)) as (process, broker):
+    clock = Time(monkeypatch)
+    async with shard(tmp_path, environment(clock)) as (_, broker):
         await broker.serving()
         heartbeat = await member(broker, 20_000)
         for _ in range(240):
-            clock.ahead_ms += 250
-            process._fire()
+            await clock.go_on(250)
         answer = await broker.answer(broker.ask(heartbeat, 3))
         assert answer.error_code == ErrorCode.NONE
 
 
-async def test_a_member_that_says_nothing_while_the_broker_pings_is_expelled(tmp_path: Path, clock: Time) -> None:
-    async with shard(tmp_path, environment(clock)) as (process, broker):
+async def test_a_member_that_says_nothing_while_the_broker_pings_is_expelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Time(monkeypatch)
+    async with shard(tmp_path, environment(clock)) as (_, broker):
         await broker.serving()
         heartbeat = await member(broker, 20_000)
         for pings in range(1, 101):
             clock.ahead_ms += 250
             broker.link.send(Kind.PING)
             await broker.hear(Kind.PONG, pings)
-            process._fire()
+            await clock.go_on(0)
         answer = await broker.answer(broker.ask(heartbeat, 3))
         assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 async def test_what_came_while_the_process_was_in_the_middle_of_something_is_read_before_sessions_expire(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop runs what is due, and what that asked to be called soon, before it reads again."""
     async with shard(tmp_path) as (_, broker):
@@ -113,7 +148,7 @@ async def test_what_came_while_the_process_was_in_the_middle_of_something_is_rea
                 time.sleep(0.6)
             broker.heard.append((kind, a, b, payload))
 
-        broker.link._on_message = stands_still
+        monkeypatch.setattr(broker, "hear_one", stands_still)
         broker.link.send(Kind.PING)
         await until(lambda: slots)
         answer = await broker.answer(slots[0])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from actors.broker.coordinators.processes import Processes
 from actors.links.known_topics import KnownTopics
-from actors.links.relay import PAYLOADS, Assignment, Kind
+from actors.links.relay import PAYLOADS, Assignment, Kind, RelayProtocol
 from actors.wire.errors import ErrorCode
 from placement.hashing import partition_for_group
 from placement.metadata import NO_LEADER, OFFSETS_TOPIC, PartitionInfo, TopicInfo
@@ -67,10 +69,24 @@ async def test_no_spare_is_kept_where_none_is_wanted(tmp_path: Path) -> None:
         assert not any(w.asked)
 
 
-async def test_who_is_needed_less_is_asked_less_often_for_a_sign_of_life(tmp_path: Path) -> None:
+async def test_who_is_needed_less_is_asked_less_often_for_a_sign_of_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, heard, asked = RelayProtocol.send, Processes.heard, set[RelayProtocol]()
+
+    def sent(protocol: RelayProtocol, kind: int, *others: Any, **named: Any) -> None:
+        if kind == Kind.PING:
+            asked.add(protocol)
+        send(protocol, kind, *others, **named)
+
+    def answered(processes: Processes, protocol: RelayProtocol) -> None:
+        asked.discard(protocol)
+        heard(processes, protocol)
+
+    monkeypatch.setattr(RelayProtocol, "send", sent)
+    monkeypatch.setattr(Processes, "heard", answered)
     async with world(tmp_path) as w:
         serving, spare = await w.serving(1), await w.spare()
-        asked = w.coordinators.processes._pings._asked
 
         async def tick() -> None:
             w.coordinators.tick()

@@ -282,7 +282,7 @@ async def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path) -> N
         client = await connect(w)
         client.send(create("t", 1000))
         assert (await client.answer()).topics[0].error_code == 0
-        client.reader._limit = 1  # type: ignore[attr-defined]  # it takes no more
+        client.writer.transport.pause_reading()
         client.send(*[(messages.MetadataRequest(topics=None), 5)] * 500)
         waiting = await until(lambda: [each for each in connections(w) if not each.is_read])
         assert waiting[0].transport is not None

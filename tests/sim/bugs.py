@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import actors.broker.context
+import actors.broker.coordinators.hub
 import actors.broker.handlers.produce
 import actors.controller.deaths
 import actors.controller.decisions.pairs
@@ -19,7 +20,10 @@ from actors.broker.coordinators.hub import ShardHub
 from actors.broker.coordinators.idling import Idling
 from actors.broker.coordinators.link import LinkState, ShardLink
 from actors.broker.coordinators.parking import Place
+from actors.broker.coordinators.partitions import Partitions
+from actors.broker.coordinators.processes import Processes
 from actors.broker.coordinators.readiness import Readiness
+from actors.broker.coordinators.relaying import Relaying
 from actors.broker.coordinators.sleeping import Sleeping
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.leaders import Leaders
@@ -29,13 +33,15 @@ from actors.controller.metadata.file import LogFile
 from actors.coordinator.classic.group import ClassicGroup
 from actors.coordinator.classic.membership import Membership
 from actors.coordinator.classic.rebalance import Rebalancer
+from actors.coordinator.classic.records import GroupMetadata
+from actors.coordinator.classic.states import GroupState
 from actors.coordinator.classic.type import ClassicOperations
 from actors.coordinator.errors import Error
 from actors.coordinator.groups.coordinator import GroupCoordinator
 from actors.coordinator.groups.messages import FetchedOffset, MaySleepResponse, OffsetFetchRequest, OffsetFetchResponse
 from actors.coordinator.loading import Loader
+from actors.coordinator.timers import Timer, Timers
 from actors.coordinator.writer import Writer
-from actors.links.relay import PAYLOADS
 from actors.log import data_dir
 from actors.log.flush import Flushing
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome
@@ -87,7 +93,7 @@ def bug(make: Callable[[], Changes]) -> Callable[[], Changes]:
 @bug
 def no_epoch_check() -> Changes:
     """A follower takes pushes of leaders that have been deposed."""
-    take, on_push = Followers.take, FollowerReplica.on_push
+    made, take, on_push = Followers.__init__, Followers.take, FollowerReplica.on_push
 
     class Forgetful:
         """A broker's context, and its metadata, in which no epoch of a leader is known."""
@@ -103,19 +109,22 @@ def no_epoch_check() -> Changes:
             info = self._context.metadata.partition(topic, index)
             return info and replace(info, leader_epoch=-1)
 
+    def forgetful(self: Followers, context: Any, failed: Any) -> None:
+        made(self, Forgetful(context), failed)  # type: ignore[arg-type]
+
     def taken(self: Followers, key: Any, topic_id: bytes, push: Any, leading_at: int, sender: int) -> Ack:
-        self._epochs.pop(key, None)
-        context, self._context = self._context, Forgetful(self._context)  # type: ignore[assignment]
-        try:
-            return take(self, key, topic_id, push, -1, sender)
-        finally:
-            self._context = context
+        self.drop(key)
+        return take(self, key, topic_id, push, -1, sender)
 
     def pushed(self: FollowerReplica, push: Any, now_ms: int) -> Ack:
         self.epoch = -1
         return on_push(self, push, now_ms)
 
-    return [(Followers, "take", taken), (FollowerReplica, "on_push", pushed)]
+    return [
+        (Followers, "__init__", forgetful),
+        (Followers, "take", taken),
+        (FollowerReplica, "on_push", pushed),
+    ]
 
 
 @bug
@@ -358,14 +367,12 @@ def nothing_committed_while_loading() -> Changes:
 @bug
 def generation_reused() -> Changes:
     """After a reload the group goes on from the generation before its last."""
-    resume = ClassicOperations._resume
+    resume = ClassicOperations.resume
 
-    def _resume(self: ClassicOperations, group: ClassicGroup, now: Any) -> None:
-        resume(self, group, now)
-        self.rebalancer.prepare(group, "planted", "", now)
-        group.generation_id -= 1
+    def resumed(self: ClassicOperations, group_id: str, persisted: GroupMetadata, now: Any) -> None:
+        resume(self, group_id, replace(persisted, generation_id=persisted.generation_id - 1), now)
 
-    return [(ClassicOperations, "_resume", _resume)]
+    return [(ClassicOperations, "resume", resumed)]
 
 
 @bug
@@ -390,35 +397,39 @@ def last_but_one_offset_kept() -> Changes:
 @bug
 def heartbeats_not_heard() -> Changes:
     """After a failover heartbeats do not renew the session the member was given then."""
-    heartbeat, resume = Membership.heartbeat, ClassicOperations._resume
+    heartbeat, resume, arm = Membership.heartbeat, ClassicOperations.resume, Timers.arm
     loaded: set[str] = set()
+    is_deaf = False
 
-    def _resume(self: ClassicOperations, group: ClassicGroup, now: Any) -> None:
-        loaded.update(group.members)
-        resume(self, group, now)
+    def resumed(self: ClassicOperations, group_id: str, persisted: GroupMetadata, now: Any) -> None:
+        loaded.update(member.member_id for member in persisted.members)
+        resume(self, group_id, persisted, now)
 
     def deaf(self: Membership, token: Any, request: Any, now: Any) -> None:
-        group = self._runtime.groups.get(request.group_id)
-        member = group.members.get(request.member_id) if isinstance(group, ClassicGroup) else None
-        due_ms = member.session.due_ms if member is not None else None
+        nonlocal is_deaf
+        is_deaf = request.member_id in loaded
         heartbeat(self, token, request, now)
-        if member is not None and due_ms is not None and member.member_id in loaded:
-            member.session.due_ms = due_ms
+        is_deaf = False
 
-    return [(ClassicOperations, "_resume", _resume), (Membership, "heartbeat", deaf)]
+    def armed(self: Timers, timer: Timer, due_ms: int) -> None:
+        if not is_deaf or timer.due_ms is None:
+            arm(self, timer, due_ms)
+
+    return [(ClassicOperations, "resume", resumed), (Membership, "heartbeat", deaf), (Timers, "arm", armed)]
 
 
 @bug
 def parked_sync_forgotten() -> Changes:
     """A rebalance that begins anew does not answer those who wait for the assignment."""
-    answer_syncs = Rebalancer._answer_syncs
+    prepare = Rebalancer.prepare
 
-    def forgets(self: Rebalancer, group: ClassicGroup, error: int, now: Any) -> None:
-        for member in group.members.values():
-            member.parked_sync = None
-        answer_syncs(self, group, error, now)
+    def forgets(self: Rebalancer, group: ClassicGroup, *others: Any) -> None:
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            for member in group.members.values():
+                member.parked_sync = None
+        prepare(self, group, *others)
 
-    return [(Rebalancer, "_answer_syncs", forgets)]
+    return [(Rebalancer, "prepare", forgets)]
 
 
 # --- sleep --------------------------------------------------------------------------------------------------------
@@ -433,34 +444,50 @@ def expiry_lost_by_sleep() -> Changes:
 @bug
 def commit_lost_by_sleep() -> Changes:
     """A shard goes to sleep with requests on their way to it, which are answered as if they had been done."""
-    sleeps = ShardHub._sleeps
+    made, answered, answer = Idling.__init__, Idling.answered, Relaying.answer
+    owed: dict[int, Any] = {}
+    is_done = False
 
-    def answered(self: Idling, link: ShardLink, partition: int, question: int, payload: bytes) -> None:
-        answer = PAYLOADS.read(MaySleepResponse, payload)
+    def careless(self: Idling, config: Any, setting: str, number: Any, sleeps: Any) -> None:
+        def done(link: ShardLink, rest: MaySleepResponse) -> None:
+            nonlocal is_done
+            link.pending.update(owed)
+            is_done = True
+            sleeps(link, rest)
+            is_done = False
+
+        made(self, config, setting, number, done)
+
+    def asked(self: Idling, link: ShardLink, partition: int, question: int, payload: bytes) -> None:
+        nonlocal owed
         if link.state is LinkState.DROWSY:
-            link.rouse()
-            if answer.busy:
-                link.idle.ask_at += self._idle_s
-            else:
-                self._sleeps(link, answer)
+            link.idle.sent = link.sent
+            owed, link.pending = link.pending, {}
+        answered(self, link, link.partition, link.idle.question, payload)
+        if link.partition >= 0:
+            link.pending.update(owed)
+        owed = {}
 
-    def done(self: ShardHub, link: ShardLink, rest: MaySleepResponse) -> None:
-        owed, link.pending = link.pending, {}
-        for waiter, frame in owed.values():
-            self._relaying.answer(self.kind, waiter, frame, ErrorCode.NONE)
-        sleeps(self, link, rest)
+    def as_if_done(self: Relaying, kind: Any, waiter: Any, frame: bytes, code: ErrorCode) -> None:
+        answer(self, kind, waiter, frame, ErrorCode.NONE if is_done else code)
 
-    return [(Idling, "answered", answered), (ShardHub, "_sleeps", done)]
+    return [(Idling, "__init__", careless), (Idling, "answered", asked), (Relaying, "answer", as_if_done)]
 
 
 @bug
 def woken_twice() -> Changes:
     """A partition that is being woken is given to another process when a request comes meanwhile."""
-    start = Readiness.start
 
-    def again(self: Readiness, partition: int, *, urgent: bool) -> None:
-        if urgent and partition in self._partitions.links:
-            self._processes.want(Place(self._kind, partition), urgent=True)
-        start(self, partition, urgent=urgent)
+    class Again(Readiness):
+        def __init__(
+            self, context: Any, kind: Any, partitions: Partitions, processes: Processes, parking: Any, flush: Any
+        ) -> None:
+            super().__init__(context, kind, partitions, processes, parking, flush)
+            self.kind, self.partitions, self.processes = kind, partitions, processes
 
-    return [(Readiness, "start", again)]
+        def start(self, partition: int, *, urgent: bool) -> None:
+            if urgent and partition in self.partitions.links:
+                self.processes.want(Place(self.kind, partition), urgent=True)
+            super().start(partition, urgent=urgent)
+
+    return [(actors.broker.coordinators.hub, "Readiness", Again)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import actors.broker.server
+from actors.broker.context import BrokerContext, Replication
 from actors.broker.led import LedPartitions
 from placement.metadata import PartitionInfo
 
@@ -25,8 +27,13 @@ def leads_before_it_registers() -> Changes:
     That can be from before the controller recorded the end of its former process: two then lead at one epoch.
     """
 
-    def leads(self: LedPartitions, topic: str, index: int, partition: PartitionInfo) -> bool:
-        alone = len(partition.replicas) == 1
-        return partition.leader == self._broker_id and (alone or self._replication.leads(topic, index, partition))
+    class Early(LedPartitions):
+        def __init__(self, context: BrokerContext, replication: Replication) -> None:
+            super().__init__(context, replication)
+            self.broker_id, self.replication = context.broker_id, replication
 
-    return [(LedPartitions, "leads", leads)]
+        def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
+            alone = len(partition.replicas) == 1
+            return partition.leader == self.broker_id and (alone or self.replication.leads(topic, index, partition))
+
+    return [(actors.broker.server, "LedPartitions", Early)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from actors.controller.active import ActiveController
@@ -10,7 +11,7 @@ from actors.controller.metadata.commits import Commit
 from actors.controller.metadata.quorum_log import QuorumLog
 from actors.links.control import Confirmed
 from placement.metadata import ClusterMetadata
-from placement.records import Record
+from placement.records import Record, UnregisterControllerRecord
 
 Changes = list[tuple[Any, str, Any]]
 
@@ -74,4 +75,11 @@ def next_controller_forgets_what_it_had_not_heard_to_be_committed() -> Changes:
 @bug
 def removed_controller_comes_back() -> Changes:
     """Nobody remembers that a controller was removed: as one of those that are wanted it gets a vote again."""
-    return [(ClusterMetadata, "_set_barred", lambda metadata, directory, barred: None)]
+    product = ClusterMetadata.apply
+
+    def apply(metadata: ClusterMetadata, record: Record) -> None:
+        if isinstance(record, UnregisterControllerRecord):
+            record = replace(record, barred=False)
+        product(metadata, record)
+
+    return [(ClusterMetadata, "apply", apply)]

@@ -53,7 +53,8 @@ class FakeBroker:
     async def listen(self) -> FakeBroker:
         loop = asyncio.get_running_loop()
         self.server = await loop.create_unix_server(
-            lambda: RelayProtocol(loop, self._on_message, lambda _: None, self._on_lost, is_ours), self.path
+            lambda: RelayProtocol(loop, lambda *told: self.hear_one(*told), lambda _: None, self._on_lost, is_ours),
+            self.path,
         )
         return self
 
@@ -65,7 +66,8 @@ class FakeBroker:
         if protocol in self.links:
             self.links.remove(protocol)
 
-    def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
+    def hear_one(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
+        """A process has said this."""
         self.heard.append((kind, a, b, payload))
         if kind == Kind.HELLO:
             self.hellos += 1

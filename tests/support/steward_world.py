@@ -97,7 +97,7 @@ class World:
         self.topic = MemoryTopic()
         self.superseded = threading.Event()
         self.stewards: list[Steward] = []
-        self._threads: list[threading.Thread] = []
+        self.threads: list[threading.Thread] = []
 
     def start(
         self,
@@ -110,14 +110,14 @@ class World:
         topic: Any = self.topic
         made = Steward(NAME, "h:1", topic, Here(1, "node", actor_id, restarted, after), self.superseded.set, seals)
         self.stewards.append(made)
-        self._threads.append(threading.Thread(target=made.run, daemon=True))
-        self._threads[-1].start()
+        self.threads.append(threading.Thread(target=made.run, daemon=True))
+        self.threads[-1].start()
         return made
 
     def end(self) -> None:
         for steward in self.stewards:
             steward.close(10)
-        for thread in self._threads:
+        for thread in self.threads:
             thread.join(60)
             assert not thread.is_alive()
 

@@ -27,7 +27,6 @@ from actors.security.scram import (
 )
 from placement.metadata import ClusterMetadata
 
-_THREADS: Final = 2
 _NICENESS: Final = 15
 _WAITING_MAX: Final = 64
 _REMEMBERED_SECONDS: Final = 60.0
@@ -120,16 +119,17 @@ class _Guess:
 
 
 class Passwords:
-    """Verifies passwords in threads, a few at a time. One that was right is remembered for a minute.
+    """Verifies passwords in `threads`, a few at a time. One that was right is remembered for a minute.
 
     Others wait, and the addresses that they come from take turns. `key` is random, and this process's alone.
     """
 
-    def __init__(self, users: StoredUsers, loop: asyncio.AbstractEventLoop, key: bytes) -> None:
+    def __init__(self, users: StoredUsers, loop: asyncio.AbstractEventLoop, key: bytes, threads: int = 2) -> None:
         self._users = users
         self._loop = loop
         self._key = key
-        self._threads = ThreadPoolExecutor(_THREADS, "passwords", initializer=_give_way)
+        self._most = threads
+        self._threads = ThreadPoolExecutor(threads, "passwords", initializer=_give_way)
         self._running = 0
         self._waiting: FairQueue[_Guess] = FairQueue(_WAITING_MAX)
         self._right: dict[bytes, float] = {}  # until when, by a digest of user, password and credential
@@ -174,7 +174,7 @@ class Passwords:
         return _Guess(password, mechanism, credential, found is not None, digest, done)
 
     def _start(self) -> None:
-        while self._running < _THREADS and len(self._waiting):
+        while self._running < self._most and len(self._waiting):
             self._running += 1
             self._derive(self._waiting.take())
 

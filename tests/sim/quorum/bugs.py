@@ -13,7 +13,7 @@ from typing import Any
 import actors.quorum.voter
 from actors.quorum.durable import Piece, State
 from actors.quorum.effects import Outbox, Send, Then
-from actors.quorum.elections import deserves_vote
+from actors.quorum.elections import Hearing, Tuning, deserves_vote
 from actors.quorum.errors import ChangeRefusedError
 from actors.quorum.log import Entry, Log, Snapshot, VoterId, Voters
 from actors.quorum.membership import check_change, majority_has
@@ -42,11 +42,12 @@ def bug(make: Callable[[], Changes]) -> Callable[[], Changes]:
 def vote_not_synced() -> Changes:
     """A voter that starts again knows nothing of the last epoch, nor for whom it has voted in that."""
 
-    def remember(self: Voter, state: State, then: Then | None = None) -> None:
-        self._out.persist(self._state, then)
-        self._state = state
+    persist = Outbox.persist
 
-    return [(Voter, "_remember", remember)]
+    def written(self: Outbox, piece: Piece, then: Then | None = None) -> None:
+        persist(self, State(piece.epoch - 1) if isinstance(piece, State) else piece, then)
+
+    return [(Outbox, "persist", written)]
 
 
 @bug
@@ -71,16 +72,19 @@ def empty_disk_votes_under_its_old_id() -> Changes:
 @bug
 def pre_vote_granted_while_a_leader_lives() -> Changes:
     """A voter promises its vote although it hears a leader."""
-    on_vote = Voter._on_vote
+    on_message, hears = Voter.on_message, Hearing.hears
+    is_promise = False
 
-    def asked(self: Voter, sender: VoterId, vote: Vote, now: float) -> None:
-        heard_at = self._hearing.heard_at
-        if vote.pre:
-            self._hearing.heard_at = -math.inf
-        on_vote(self, sender, vote, now)
-        self._hearing.heard_at = heard_at
+    def told(self: Voter, sender: VoterId, to: VoterId, message: Message, now: float) -> None:
+        nonlocal is_promise
+        is_promise = isinstance(message, Vote) and message.pre
+        on_message(self, sender, to, message, now)
+        is_promise = False
 
-    return [(Voter, "_on_vote", asked)]
+    def heard(self: Hearing, now: float) -> bool:
+        return not is_promise and hears(self, now)
+
+    return [(Voter, "on_message", told), (Hearing, "hears", heard)]
 
 
 # --- replication ------------------------------------------------------------------------------------------------
@@ -90,10 +94,15 @@ def pre_vote_granted_while_a_leader_lives() -> Changes:
 def older_epoch_committed_by_count() -> Changes:
     """An entry of an earlier leader commits because a majority has it."""
 
-    def to_commit(self: Leading) -> int:
-        return int(majority_has(self.followers[v].matched for v in self._log.voters))
+    class Counting(Leading):
+        def __init__(self, me: VoterId, epoch: int, log: Log, tuning: Tuning, now: float) -> None:
+            super().__init__(me, epoch, log, tuning, now)
+            self.log = log
 
-    return [(Leading, "to_commit", to_commit)]
+        def to_commit(self) -> int:
+            return int(majority_has(self.followers[v].matched for v in self.log.voters))
+
+    return [(actors.quorum.voter, "Leading", Counting)]
 
 
 @bug
@@ -103,7 +112,7 @@ def acknowledged_before_synced() -> Changes:
 
     def sent(self: Outbox, to: VoterId, message: Message) -> None:
         if isinstance(message, Appended):
-            self._ready.append(Send(to, message))
+            self.tell(Send(to, message))  # type: ignore[arg-type]
         else:
             send(self, to, message)
 
@@ -125,7 +134,16 @@ def no_truncation() -> Changes:
 @bug
 def told_before_commit() -> Changes:
     """A leader tells all entries that are on its own disk."""
-    return [(Leading, "to_commit", lambda self: self.followers[self._me].matched)]
+
+    class Hasty(Leading):
+        def __init__(self, me: VoterId, epoch: int, log: Log, tuning: Tuning, now: float) -> None:
+            super().__init__(me, epoch, log, tuning, now)
+            self.me = me
+
+        def to_commit(self) -> int:
+            return self.followers[self.me].matched
+
+    return [(actors.quorum.voter, "Leading", Hasty)]
 
 
 @bug
@@ -154,14 +172,15 @@ def deposed_leader_confirms() -> Changes:
 @bug
 def round_counted_from_its_answer() -> Changes:
     """A round counts from the time of its answer, although the voter may have heard it long before."""
-    on_answer = Voter._on_answer
+    on_message = Voter.on_message
 
-    def answered(self: Voter, sender: VoterId, answer: Appended | Taken, now: float) -> None:
-        on_answer(self, sender, answer, now)
-        if isinstance(self._role, Leading) and sender in self._role.followers and sender != self.me:
-            self._role.followers[sender].acked_at = now
+    def told(self: Voter, sender: VoterId, to: VoterId, message: Message, now: float) -> None:
+        on_message(self, sender, to, message, now)
+        follower = self.followers().get(sender)
+        if isinstance(message, Appended | Taken) and follower is not None:
+            follower.acked_at = now
 
-    return [(Voter, "_on_answer", answered)]
+    return [(Voter, "on_message", told)]
 
 
 # --- voters -----------------------------------------------------------------------------------------------------

@@ -164,7 +164,6 @@ def test_others_should_not_be_able_to_read_a_password_file(tmp_path: Path, caplo
 
 @pytest.mark.conformance("XE-25")
 def test_a_password_can_stand_in_a_variable_and_is_taken_out_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.client.net.security._from_variables", {})
     sasl = Sasl("PLAIN", "alice", password_env="THE_PASSWORD")
     with pytest.raises(ConfigurationError, match="sasl_password_env=THE_PASSWORD: there is no such variable here"):
         sasl.secret()
@@ -193,7 +192,6 @@ def test_clients_of_several_threads_get_what_one_of_them_took(monkeypatch: pytes
         found.append(Sasl("PLAIN", "bob", password_env="THE_PASSWORD").secret())
 
     second = threading.Thread(target=ask)
-    monkeypatch.setattr("actors.client.net.security._from_variables", {})
     monkeypatch.setattr("actors.client.net.security.take_variable", take)
     ask()
     second.join()

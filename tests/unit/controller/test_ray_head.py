@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from ray.exceptions import GetTimeoutError
 
@@ -36,7 +38,10 @@ def test_a_node_that_does_not_answer_is_asked_no_longer(monkeypatch: pytest.Monk
     cancelled: list[str] = []
     monkeypatch.setattr("ray.get", late)
     monkeypatch.setattr("ray.cancel", cancelled.append)
-    assert ray_head._answer("task") is None
+    monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(gcs_address="h:1"))
+    monkeypatch.setattr(ray_head, "alive_nodes", lambda: [SimpleNamespace(head=True)])
+    controller = SimpleNamespace(ray_environment=SimpleNamespace(remote=lambda: "task"))
+    assert ray_head.HeadLook().line(controller) == said("h:1", None, None)
     assert cancelled == ["task"]
 
 
