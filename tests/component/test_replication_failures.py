@@ -131,7 +131,7 @@ async def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_electe
         server.housekeeper = Housekeeper(*parts, Intervals(repair_s=0.02))
         server.housekeeper.start()
         log = server.context.data_dir.logs[("t", 0)]
-        finish, repairs = log.finish_repair, []
+        finish, repairs = log.repairs.finish, []
 
         def refuse(job: Any) -> int:
             repairs.append(job)
@@ -148,7 +148,7 @@ async def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_electe
 
         with monkeypatch.context() as patch:
             patch.setattr(LeaderReplica, "on_ack", noted)
-            patch.setattr(log, "finish_repair", refuse)
+            patch.setattr(log.repairs, "finish", refuse)
             job = log.flushing.begin()
             assert job is not None
             job.run()
@@ -168,7 +168,7 @@ async def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_electe
             await until(lambda: len(repairs) > seen + 3)
             assert w.partition("t").leader_epoch == second.leader_epoch, "elected once"
             assert first not in w.partition("t").isr
-        assert log.finish_repair == finish
+        assert log.repairs.finish == finish
         await until(lambda: first in w.partition("t").isr, what="in sync again")
         assert w.records(first, "t") == [b"a", b"b"]
 
