@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from spark_bridge.source import RangeTask, Reading
 from spark_bridge.write import WriteRows
 from tests.support.authority import Authority
 from tests.support.secure_broker import SecureBroker, secure_broker
+from tests.support.waiting import wait_until
 
 PASSWORD = "swordfish"
 
@@ -95,11 +97,16 @@ def test_a_member_of_a_pool_and_its_dead_letters_log_in(broker: SecureBroker, op
     )
 
     def fails(record: Any) -> None:
-        member.stop()  # after this record
         raise ValueError
 
     member = MemberLoop(sent(spec), fails)
-    member.run()
+    running = threading.Thread(target=member.run)
+    running.start()
+    try:
+        wait_until(lambda: broker.ends[TopicPartition("dead", 0)])
+    finally:
+        member.stop()
+        running.join()
     assert broker.ends[TopicPartition("dead", 0)] == 1
 
 

@@ -63,7 +63,7 @@ class Time:
         for timer in due:
             timer.call()
         if due:
-            await asyncio.sleep(0.02)  # what follows, it asks the loop itself to call
+            await asyncio.sleep(0.02)  # a timer of the process may ask the loop for a short one
 
 
 def environment(clock: Time) -> Environment:

@@ -31,7 +31,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("tests/sim/test_replication_simulation.py", "_matches"): "one of several conditions: the others hold",
     ("tests/sim/test_replication_simulation.py", "_may_join"): "one of several conditions: the others hold",
     ("tests/sim/test_replication_simulation.py", "_judge"): "the verdict on a proposal alone",
-    ("tests/sim/voter_bugs.py", "_decide"): "what a leader decides of the end of its log, and nothing else of it",
+    ("tests/sim/voter_bugs.py", "_decide"): "the end of its log is all that a new leader does not decide",
     ("tests/sim/voter_bugs.py", "_applied"): "the end of its log begins there, also in the middle of a commit",
     ("tests/component/test_controller_shells.py", "_home"): "the name by which actors of earlier builds look for it",
     ("tests/support/shells_of_a_build.py", "_spec"): "an attribute of an actor that an earlier build has pickled",
