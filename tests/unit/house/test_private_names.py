@@ -63,7 +63,6 @@ NOT_YET: dict[str, int] = {
     "tests/support/coordination_invariants.py": 1,
     "tests/support/shells_of_a_build.py": 5,
     "tests/unit/client/test_client_security.py": 2,
-    "tests/unit/controller/test_ray_head.py": 1,
 }
 
 
