@@ -6,7 +6,6 @@ with Cluster.start(brokers=3, data_dir="data") as cluster:
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 import warnings
@@ -15,19 +14,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import ray
-
 from actors.controller import first_users, settings_in_force
 from actors.controller.asking import ControllerHandle
-from actors.controller.at_ray import WARM, bring_pools_back, joined
+from actors.controller.at_ray import WARM, bring_pools_back, close_pools, joined
 from actors.controller.by_name import (
     STOP_SECONDS,
     actors_of,
     end_actors,
-    namespace,
+    find_controller,
     start_controller,
-    why_not,
 )
+from actors.controller.driver_ray import ON_RAY, DriverRay, FoundActor, GetTimeoutError, RayError
 from actors.controller.held_data import HeldData, folder_of
 from actors.controller.listeners import plan_listeners, refuse_open
 from actors.controller.preparation import (
@@ -44,14 +41,12 @@ from actors.links.operations import Operation, Result
 from actors.links.removals import RemovalOutlook, RemovalStatus
 from actors.links.replacements import Outlook
 from actors.links.status import ClusterStatus, plain
-from actors.members.deployment import names as pools
-from actors.runtime import ray_runtime
 from actors.runtime.environment import REAL, Clock
 from actors.runtime.private import write_private
 from actors.runtime.process import last_line
-from actors.runtime.ray_runtime import ClusterError
+from actors.runtime.ray_connection import openness_lines
+from actors.runtime.ray_runtime import ADDRESS_FILE, RAY_LOG, ClusterError
 from actors.settings import BrokerConfig
-from placement.nodes import alive_nodes
 
 if TYPE_CHECKING:
     from actors.members.deployment.at_home import Homecoming
@@ -79,12 +74,13 @@ class Cluster:
     def __init__(
         self,
         name: str,
-        controller: Any,
+        controller: FoundActor,
         addresses: list[tuple[str, int]],
         *,
         owns_ray: bool,
         owner: bool,
         notes: Sequence[str] = (),
+        ray: DriverRay = ON_RAY,
         clock: Clock = REAL.clock,
     ) -> None:
         self.name = name
@@ -96,6 +92,7 @@ class Cluster:
         self._owner = owner
         self._homecoming: Homecoming | None = None
         self._data: HeldData | None = None
+        self._ray = ray
         self._clock = clock
 
     @classmethod
@@ -113,6 +110,7 @@ class Cluster:
         ask_password: Callable[[str], str] | None = None,
         secure: bool = False,
         insecure: bool = False,
+        ray: DriverRay = ON_RAY,
     ) -> Cluster:
         """Start `brokers` brokers and return when clients can connect.
 
@@ -122,13 +120,13 @@ class Cluster:
         `config` has broker settings by Kafka's names. `add_scram` are the first users of a new cluster, as in
         `SCRAM-SHA-256=[name=alice,password-file=/path]`; `ask_password` asks for the password of a user whose text says
         `password=-`. `secure` is TLS, logins and ACLs, with an administrator whom `DATA_DIR/client.properties` lets log
-        in. A listener that other machines reach and that asks nobody who he is has to be wanted: by `insecure`. Raises
-        ClusterError, SettingError and AddScramError.
+        in. A listener that other machines reach and that asks nobody who he is has to be wanted: by `insecure`. `ray`
+        makes the calls of Ray; tests give another one. Raises ClusterError, SettingError and AddScramError.
         """
         if brokers < 1:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
         # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
-        embedded = ray_address is None and (not ray.is_initialized() or len(ray.nodes()) == 1)
+        embedded = ray_address is None and (not ray.is_connected or ray.node_count == 1)
         bind = host or ("127.0.0.1" if embedded else None)
         given = secured(config or {}, bind, port) if secure else dict(config or {})
         settings, notes = effective_config(given, brokers)
@@ -142,7 +140,7 @@ class Cluster:
             Path(data_dir or tempfile.mkdtemp(prefix="coterie-")),
             settings.get("coterie.secret.file"),
             Protection.of(listeners, parsed),
-            embedded=embedded and not ray.is_initialized(),
+            embedded=embedded and not ray.is_connected,
             insecure=insecure,
         )
         folder, owns_ray = data.folder, False
@@ -151,12 +149,12 @@ class Cluster:
             administrator = Administrator(data.place, REAL.chance) if secure else None
             leave_users(folder, users, administrator, REAL.chance)
             forks = parsed.text("coterie.actor.start") == "fork"
-            owns_ray = joined(ray_address, folder, may_start=True, warm=WARM if forks else None)
+            owns_ray = joined(ray, ray_address, folder, may_start=True, warm=WARM if forks else None)
             if not insecure:
-                refuse_open(listeners, {node.address for node in alive_nodes()})
+                refuse_open(listeners, {node.address for node in ray.nodes()})
             notes += settings_in_force.forgotten(folder, settings)
-            head = HeadLook() if not owns_ray or ray_address is not None else None  # of a Ray that is not ours
-            controller, addresses = start_controller(name, folder, data.secret, bind, brokers, port, settings)
+            head = HeadLook(ray) if not owns_ray or ray_address is not None else None  # of a Ray that is not ours
+            controller, addresses = start_controller(*(ray, name, folder, data.secret, bind, brokers, port, settings))
             if administrator is not None:
                 administrator.write(data.secret)
                 notes.append(f"clients log in by --command-config {administrator.properties}")
@@ -164,20 +162,20 @@ class Cluster:
         except BaseException:  # Ctrl-C, too: what has begun must not outlive this
             first_users.withdraw(folder)
             if owns_ray:
-                ray_runtime.end()
+                ray.leave()
             data.release()
             raise
         if head is not None:
-            notes += ray_runtime.openness_here(token=ray.get(controller.ray_asks_for_token.remote()))
+            notes += openness_lines(ray.address, token=controller.ask("ray_asks_for_token").answer())
             notes.append(head.line(controller))
         if owns_ray and embedded:
-            notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {ray_runtime.RAY_LOG} there")
-        cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)
+            notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {RAY_LOG} there")
+        cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes, ray=ray)
         cluster._data = data
         if owns_ray and embedded:
-            (data.place / ray_runtime.ADDRESS_FILE).unlink(missing_ok=True)
-            write_private(data.place / ray_runtime.ADDRESS_FILE, cluster.ray_address)
-        cluster.notes += _left_out(ray.get(controller.left_out.remote()), len(addresses))
+            (data.place / ADDRESS_FILE).unlink(missing_ok=True)
+            write_private(data.place / ADDRESS_FILE, cluster.ray_address)
+        cluster.notes += _left_out(controller.ask("left_out").answer(), len(addresses))
         cluster._homecoming = bring_pools_back(controller, cluster.bootstrap_servers, folder)
         return cluster
 
@@ -188,22 +186,21 @@ class Cluster:
         name: str = DEFAULT_NAME,
         *,
         data_dir: str | os.PathLike[str] | None = None,
+        ray: DriverRay = ON_RAY,
     ) -> Cluster:
         """A cluster that runs already, on the Ray at `ray_address` or on the embedded Ray of `data_dir`.
 
         Raises ClusterError if no cluster called `name` runs there.
         """
         folder = None if data_dir is None else folder_of(Path(data_dir))
-        owns_ray = joined(ray_address, folder)
+        owns_ray = joined(ray, ray_address, folder)
         try:
-            controller = ray.get_actor("controller", namespace=namespace(name))
-            addresses = ray.get(controller.addresses.remote(), timeout=10)
-        except (ValueError, ray.exceptions.RayError) as error:
-            left = actors_of(name)
+            controller, addresses = find_controller(ray, name)
+        except ClusterError:
             if owns_ray:
-                ray_runtime.end()
-            raise ClusterError(why_not(name, left, error)) from None
-        return cls(name, controller, addresses, owns_ray=owns_ray, owner=False)
+                ray.leave()
+            raise
+        return cls(name, controller, addresses, owns_ray=owns_ray, owner=False, ray=ray)
 
     @classmethod
     def end(
@@ -212,6 +209,7 @@ class Cluster:
         name: str = DEFAULT_NAME,
         *,
         data_dir: str | os.PathLike[str] | None = None,
+        ray: DriverRay = ON_RAY,
     ) -> int:
         """Stop a running cluster, or end what is left of one whose controller cannot be reached.
 
@@ -219,20 +217,20 @@ class Cluster:
         nothing of a cluster called `name` runs there.
         """
         folder = None if data_dir is None else folder_of(Path(data_dir))
-        owns_ray = joined(ray_address, folder)
+        owns_ray = joined(ray, ray_address, folder)
         try:
             try:
-                cluster = cls.connect(name=name)
+                cluster = cls.connect(name=name, ray=ray)
             except ClusterError:
-                if not actors_of(name):
+                if not actors_of(ray, name):
                     raise
-                return end_actors(name)
+                return end_actors(ray, name)
             cluster.stop()
-            end_actors(name)  # should the controller not have got to it
+            end_actors(ray, name)  # should the controller not have got to it
             return 0
         finally:
             if owns_ray:
-                ray_runtime.end()
+                ray.leave()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -242,7 +240,7 @@ class Cluster:
     @property
     def ray_address(self) -> str:
         """The address of the Ray that this cluster runs on, for other drivers."""
-        return str(ray.get_runtime_context().gcs_address)
+        return self._ray.address
 
     def status(self) -> dict[str, Any]:
         """Brokers, shard processes, their Ray nodes, pids, epochs and load: `ClusterStatus` as plain values."""
@@ -259,7 +257,7 @@ class Cluster:
         """
         try:
             found: R = self._controller.ask("view", operation)
-        except ray.exceptions.GetTimeoutError:
+        except GetTimeoutError:
             raise ClusterError("the cluster's Monitor does not answer") from None
         return found
 
@@ -296,7 +294,7 @@ class Cluster:
         SettingError; the same call goes on then.
         """
         roll = self._roll(timeout_s, told or (lambda broker_id: None))
-        self.notes = roll.take(config or {}, {node.address for node in alive_nodes()}, insecure=insecure)
+        self.notes = roll.take(config or {}, {node.address for node in self._ray.nodes()}, insecure=insecure)
         if new_secret:
             self.notes += roll.new_secret()
         elif forget_old_secret:
@@ -398,40 +396,31 @@ class Cluster:
         try:
             self._await_pools()
             if self._controller.is_known:
-                self._close_pools()
+                close_pools(self._ray, lambda: self._status().cluster_id)
                 self._controller.end()
-        except ray.exceptions.GetTimeoutError:
+        except GetTimeoutError:
             warnings.warn(f"the cluster did not stop in order within {STOP_SECONDS:.0f} s", stacklevel=2)
-        except ray.exceptions.RayError as error:
+        except RayError as error:
             warnings.warn(f"the cluster did not stop in order: {last_line(error)}", stacklevel=2)
         finally:
-            if self._owns_ray:
-                self._owns_ray = False
-                ray_runtime.end()
+            self._leave_ray()
 
     def disconnect(self) -> None:
         """Disconnect from Ray and leave the cluster running."""
         self._release()
         self._await_pools()
         self._controller.leave()
+        self._leave_ray()
+
+    def _leave_ray(self) -> None:
         if self._owns_ray:
             self._owns_ray = False
-            ray_runtime.end()
+            self._ray.leave()
 
     def _release(self) -> None:
         data, self._data = self._data, None
         if data is not None:
             data.release()
-
-    def _close_pools(self) -> None:
-        """Have the members of the pools that were deployed here finish; their supervisors end with the cluster."""
-        # The pools that are left end with their Ray, or wait for the brokers.
-        with contextlib.suppress(ray.exceptions.RayError, ClusterError):
-            found = ray.util.list_named_actors(all_namespaces=True)
-            if any(actor["namespace"] == pools.NAMESPACE for actor in found):
-                from actors.members.deployment.supervisor_actor import close_all  # most clusters have no pools
-
-                close_all(self._status().cluster_id)
 
     def _await_pools(self) -> None:
         homecoming, self._homecoming = self._homecoming, None

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import ray
-
 from actors.controller.by_name import end_controller
+from actors.controller.driver_ray import (
+    ActorDiedError,
+    Asked,
+    FoundActor,
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+)
 from actors.runtime.environment import Clock
 from actors.runtime.process import last_line
 from actors.runtime.ray_runtime import ClusterError
@@ -21,11 +28,11 @@ _AGAIN_SECONDS: Final = 1.0
 class ControllerHandle:
     """The controller of the cluster called `cluster`. Errors of its methods are raised as ClusterError."""
 
-    def __init__(self, cluster: str, actor: Any, clock: Clock) -> None:
+    def __init__(self, cluster: str, actor: FoundActor, clock: Clock) -> None:
         self._cluster = cluster
-        self._actor = actor
+        self._actor: FoundActor | None = actor
         self._clock = clock
-        self._checking: Any = None
+        self._checking: Asked | None = None
         self._heard = clock.monotonic()
 
     @property
@@ -35,20 +42,19 @@ class ControllerHandle:
 
     def ask(self, method: str, *arguments: Any, within_s: float = _ANSWER_SECONDS, **named: Any) -> Any:
         """The result of a method. Raises ClusterError, and Ray's errors if there is no answer within `within_s`."""
-        return self._got(self._method(method).remote(*arguments, **named), within_s)
+        return _got(self._asked(method, *arguments, **named), within_s)
 
     def insist(self, method: str, *arguments: Any) -> Any:
         """As `ask`, and ask the next controller if this one dies meanwhile. Asking twice must do no harm.
 
         Raises ClusterError also if nobody answers.
         """
-        ask = self._method(method)
         begun = self._clock.monotonic()
         while True:
             try:
-                return self._got(ask.remote(*arguments), _ANSWER_SECONDS)
-            except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
-                died = isinstance(error, ray.exceptions.ActorDiedError)  # for good, if it is said again
+                return _got(self._asked(method, *arguments), _ANSWER_SECONDS)
+            except (RayActorError, GetTimeoutError) as error:
+                died = isinstance(error, ActorDiedError)  # for good, if it is said again
                 if self._clock.monotonic() - begun > (_DIED_SECONDS if died else _SILENCE_SECONDS):
                     raise ClusterError(
                         f"the controller of cluster {self._cluster!r} does not answer ({type(error).__name__}): what "
@@ -59,9 +65,8 @@ class ControllerHandle:
     def check(self) -> bool:
         """True if it has answered, within a second. Raises ClusterError if it is gone for good."""
         if self._checking is None:
-            self._checking = self._method("addresses").remote()
-        done, _ = ray.wait([self._checking], timeout=_CHECK_SECONDS)
-        if not done:
+            self._checking = self._asked("addresses")
+        if not self._checking.has_come(_CHECK_SECONDS):
             if self._clock.monotonic() - self._heard > _SILENCE_SECONDS:
                 raise ClusterError(
                     f"the controller of cluster {self._cluster!r} has not answered for {_SILENCE_SECONDS:.0f} s: see "
@@ -70,14 +75,14 @@ class ControllerHandle:
             return False
         answer, self._checking, self._heard = self._checking, None, self._clock.monotonic()
         try:
-            ray.get(answer)
+            answer.answer()
             return True
-        except ray.exceptions.ActorDiedError:
+        except ActorDiedError:
             self._actor = None
             raise ClusterError(
                 f"cluster {self._cluster!r} has been ended by `coterie down`, or its controller's node is gone"
             ) from None
-        except ray.exceptions.RayError:
+        except RayError:
             return False  # it is being restarted
 
     def leave(self) -> None:
@@ -86,23 +91,26 @@ class ControllerHandle:
 
     def end(self) -> None:
         """End the controller, and all that it has started. Raises RayError."""
-        actor, self._actor = self._actor, None
+        actor, self._actor = self._known(), None
         end_controller(actor)
 
-    def _method(self, name: str) -> Any:
+    def _known(self) -> FoundActor:
         if self._actor is None:
             raise ClusterError(f"cluster {self._cluster!r} has ended, or this program has left it")
-        method = getattr(self._actor, name, None)
-        if method is None:  # Ray brings the methods of the process that started it
+        return self._actor
+
+    def _asked(self, method: str, *arguments: Any, **named: Any) -> Asked:
+        actor = self._known()
+        if not actor.has(method):  # Ray brings the methods of the process that started it
             raise ClusterError(
                 f"the controller of cluster {self._cluster!r} was first started by a release that cannot do this, and "
                 "its commands stay those until the cluster is stopped and started"
             )
-        return method
+        return actor.ask(method, *arguments, **named)
 
-    @staticmethod
-    def _got(ref: Any, within_s: float) -> Any:
-        try:
-            return ray.get(ref, timeout=within_s)
-        except ray.exceptions.RayTaskError as error:
-            raise ClusterError(last_line(error)) from None
+
+def _got(asked: Asked, within_s: float) -> Any:
+    try:
+        return asked.answer(within_s)
+    except RayTaskError as error:
+        raise ClusterError(last_line(error)) from None

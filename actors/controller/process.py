@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from actors.controller import new_secret, ray_head
+from actors.controller import gcs_environment, new_secret
 from actors.controller.active import ActiveController
 from actors.controller.broker_waits import FAILING_SECONDS
 from actors.controller.decisions.acls import locked_out
@@ -98,7 +98,7 @@ class ControllerProcess:
 
     def ray_environment(self) -> dict[str, str]:
         """The environment variables of this node's Ray that concern the GCS."""
-        return ray_head.environment()
+        return gcs_environment.environment()
 
     def hand_out_secret(self, broker_id: int) -> Secrets:
         """The secrets, for a broker on a node without their files. Raises PermissionError if they may not travel so."""

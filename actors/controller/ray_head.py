@@ -7,14 +7,13 @@ which the GCS has, too: a task on the head looks there. It does not see what `ra
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-import ray
-
+from actors.controller.driver_ray import Asked, DriverRay, FoundActor, GetTimeoutError, RayError
+from actors.controller.gcs_environment import environment
 from actors.runtime.ray_inside import FILES, RECONNECT, REDIS, STORE, STORE_PATH
-from placement.nodes import Node, alive_nodes, staying_at
+from placement.nodes import Node, staying_at
 
 _ANSWER_SECONDS: Final = 5.0
 _DEFAULT_SECONDS: Final = 60.0
@@ -23,43 +22,37 @@ _STORE_FIX: Final = f"{STORE}={FILES} and {STORE_PATH}=FOLDER, on a disk that is
 _RECONNECT_FIX: Final = f"{RECONNECT}={_ENOUGH_SECONDS} for every node"
 
 
-def environment() -> dict[str, str]:
-    """The environment variables of this node's `ray start` that concern the GCS."""
-    return {name: os.environ[name] for name in (STORE, STORE_PATH, REDIS, RECONNECT) if name in os.environ}
-
-
 class HeadLook:
     """Looks at the head, and at one other node, while a cluster starts: a task may take a second to begin."""
 
-    def __init__(self) -> None:
-        nodes = alive_nodes()
+    def __init__(self, ray: DriverRay) -> None:
+        nodes = ray.nodes()
+        self._ray = ray
         self._is_here = any(node.head for node in nodes[:1])  # and so the controller can say
-        self._head = None if self._is_here else _asked(nodes, head=True)
-        self._other = _asked(nodes, head=False)
+        self._head = None if self._is_here else _asked(ray, nodes, head=True)
+        self._other = _asked(ray, nodes, head=False)
 
-    def line(self, controller: Any) -> str:
+    def line(self, controller: FoundActor) -> str:
         """The line about the Ray that this process is connected to."""
-        head = controller.ray_environment.remote() if self._is_here else self._head
-        return said(ray.get_runtime_context().gcs_address, _answer(head), _answer(self._other))
+        head = controller.ask("ray_environment") if self._is_here else self._head
+        return said(self._ray.address, _answer(head), _answer(self._other))
 
 
-def _asked(nodes: list[Node], *, head: bool) -> Any:
+def _asked(ray: DriverRay, nodes: list[Node], *, head: bool) -> Asked | None:
     """Asks a node that is the head, or one that is not; None if there is none."""
     node = next((each for each in nodes if each.head == head), None)
-    if node is None:
-        return None
-    return ray.remote(num_cpus=0, max_retries=0)(environment).options(**staying_at(node, nodes)).remote()
+    return None if node is None else ray.run(environment, staying_at(node, nodes))
 
 
-def _answer(asked: Any) -> dict[str, str] | None:
+def _answer(asked: Asked | None) -> dict[str, str] | None:
     """None if there is no answer in time: Ray is then to try no longer, as this program may run for days."""
     if asked is not None:
         try:
-            found: dict[str, str] = ray.get(asked, timeout=_ANSWER_SECONDS)
+            found: dict[str, str] = asked.answer(_ANSWER_SECONDS)
             return found
-        except ray.exceptions.GetTimeoutError:
-            ray.cancel(asked)
-        except ray.exceptions.RayError:
+        except GetTimeoutError:
+            asked.call_off()
+        except RayError:
             pass
     return None
 

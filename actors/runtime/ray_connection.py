@@ -82,10 +82,9 @@ def openness(ray_address: str, *, token: bool) -> list[str]:
     return found
 
 
-def openness_here(*, token: bool) -> list[str]:
-    """The same for the Ray that this process is connected to, as lines to be told."""
-    address = ray.get_runtime_context().gcs_address
-    return [f"warning: the Ray at {address}: {each}" for each in openness(address, token=token)]
+def openness_lines(ray_address: str, *, token: bool) -> list[str]:
+    """The same as lines to be told."""
+    return [f"warning: the Ray at {ray_address}: {each}" for each in openness(ray_address, token=token)]
 
 
 def looked_at(ray_address: str) -> list[str]:

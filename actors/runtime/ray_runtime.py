@@ -26,7 +26,7 @@ from actors.runtime import ray_folder, ray_inside, ray_session, ray_words, termi
 from actors.runtime.data_folder import check_folder, place_of, read_trusted
 from actors.runtime.fork_server import executable
 from actors.runtime.private import taken_variables, write_private
-from actors.runtime.ray_connection import ClusterError, connect, forget_token, openness_here, use_token
+from actors.runtime.ray_connection import ClusterError, connect, forget_token, use_token
 from actors.runtime.signals import sigterm_for_python
 
 __all__ = [
@@ -38,7 +38,6 @@ __all__ = [
     "connect",
     "end",
     "join",
-    "openness_here",
     "process_environment",
     "protect",
     "start_embedded",

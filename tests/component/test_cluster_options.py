@@ -7,20 +7,22 @@ import os
 import socket
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 
 from actors.broker.spec import BrokerSpec, BrokerStart
 from actors.cli.output import working
-from actors.cluster import Cluster, ClusterError
+from actors.cluster import WARM, Cluster, ClusterError
 from actors.controller.listeners import ListenerPlan, check_apart, listeners_of, plan_listeners
 from actors.controller.preparation import effective_config, prepare_folder, socket_dir, sweep_socket_dirs, warn_if_open
+from actors.runtime.data_folder import place_of
 from actors.settings import BrokerConfig
 from placement.nodes import Node
+from tests.support.fake_driver_ray import FakeActor, FakeDriverRay, Method, raising, unavailable
+from tests.support.fake_ray import NODES
 from tests.support.launched import Launched
 
 
@@ -148,86 +150,65 @@ def test_a_start_shows_a_sign_of_life_on_a_terminal_and_nothing_in_a_pipe(monkey
         assert ("starting 3 brokers" in stream.getvalue()) is shown
 
 
-# --- the end ---
+# --- a start on a Ray that the test plays ---
 
 
-class Controller:
-    """The handle of a controller whose `stop` does not return."""
-
-    class stop:  # noqa: N801
-        @staticmethod
-        def remote() -> object:
-            return object()
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [(GetTimeoutError("no answer"), "not stop in order within 5 s"), (RayError("a bug"), "not stop in order: a bug")],
-)
-def test_a_cluster_that_does_not_stop_in_order_is_ended_before_that_is_said(
-    monkeypatch: pytest.MonkeyPatch, error: RayError, said: str
-) -> None:
-    ended: list[object] = []
-
-    def get(ref: object, timeout: float) -> None:
-        raise error
-
-    monkeypatch.setattr("ray.get", get)
-    monkeypatch.setattr("ray.kill", ended.append)
-    monkeypatch.setattr("ray.util.list_named_actors", lambda all_namespaces: [])
-    monkeypatch.setattr("actors.runtime.ray_runtime.end", lambda: ended.append("ray"))
-    controller = Controller()
-    cluster = Cluster("c", controller, [("h", 1)], owns_ray=True, owner=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match=said):
-            cluster.stop()
-        assert ended == [controller, "ray"]
-        cluster.stop()
-    assert ended == [controller, "ray"]
+def controller(**methods: Method) -> FakeActor:
+    """A controller that starts, and has no topics."""
+    usual: dict[str, Method] = {
+        "addresses": list,
+        "start_brokers": lambda: [("127.0.0.1", 9092)],
+        "ray_asks_for_token": lambda: True,
+        "ray_environment": dict,
+        "left_out": list,
+        "has_topic": lambda: False,
+        "stop": lambda: None,
+    }
+    return FakeActor(**{**usual, **methods})
 
 
-def test_a_controller_that_ends_while_the_cluster_starts_is_said_with_its_log(
-    short: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ray's "the actor is temporarily unavailable: RPC error: Socket closed" was all that `coterie up` said."""
-    ended: list[str] = []
-
-    class Context:
-        @staticmethod
-        def get_node_id() -> str:
-            return "0" * 56
-
-    def get(ref: object, timeout: float = 0.0) -> None:
-        raise ActorUnavailableError("The actor is temporarily unavailable: Socket closed", None)
-
-    def get_actor(name: str, namespace: str) -> object:
-        raise ValueError(name)
-
-    monkeypatch.setattr("ray.is_initialized", lambda: True)
-    monkeypatch.setattr("ray.nodes", lambda: [{"Alive": False}])
-    monkeypatch.setattr("ray.get_actor", get_actor)
-    monkeypatch.setattr("ray.get", get)
-    monkeypatch.setattr("ray.get_runtime_context", Context)
-    monkeypatch.setattr("actors.controller.by_name.Controller", FakeController())
-    monkeypatch.setattr("actors.controller.by_name.end_actors", ended.append)
-    with pytest.raises(ClusterError) as caught:
-        Cluster.start(name="c", data_dir=short / "d", port=0)
-    assert str(caught.value) == (
-        "the controller's process ended while it started the brokers: start the cluster again, and if it does so "
-        f"again, see {short}/d/logs/controller.log"
-    )
-    assert ended == ["c"]
+def test_a_cluster_with_an_embedded_ray_leaves_its_address_and_ends_with_it(short: Path) -> None:
+    ray = FakeDriverRay(connected=False)
+    ray.next = controller()
+    with Cluster.start(name="c", data_dir=short / "d", port=0, ray=ray) as cluster:
+        assert cluster.bootstrap_servers == "127.0.0.1:9092"
+        assert ray.embedded == [(short / "d", WARM)]
+        assert (place_of(short / "d") / "ray-address").read_text() == ray.address
+        assert "logs are in" in cluster.notes[-1]
+        assert [asked for asked, *_ in ray.next.asked] == ["addresses", "start_brokers", "left_out", "has_topic"]
+        assert not ray.left
+    assert (ray.next.killed, ray.left) == (True, 1)
 
 
-class FakeController:
-    """Stands in for the controller: all attributes and calls of it give itself."""
+def test_on_a_ray_that_is_not_ours_it_is_said_how_open_it_is_and_what_its_head_keeps(short: Path) -> None:
+    ray = FakeDriverRay()
+    ray.next = controller(ray_asks_for_token=lambda: False)
+    ray.alive = [replace(NODES[0], head=True)]
+    with Cluster.start(name="c", data_dir=short / "d", port=0, ray=ray) as cluster:
+        token, head = cluster.notes[-2:]
+        assert token.startswith(f"warning: the Ray at {ray.address}: it asks for no token")
+        assert head.startswith(f"warning: the Ray at {ray.address} keeps its state in memory")
+        assert ray.tasks == [], "the controller is on the head, and there is no other node"
+    assert (ray.next.killed, ray.left) == (True, 0)
 
-    def __getattr__(self, name: str) -> FakeController:
-        return self
 
-    def __call__(self, *arguments: object, **options: object) -> FakeController:
-        return self
+def test_on_a_ray_of_several_nodes_brokers_listen_to_them_also_if_only_one_lives(short: Path) -> None:
+    ray = FakeDriverRay()
+    ray.next = controller()
+    ray.alive, ray.lost = NODES[:1], 1
+    with pytest.raises(ClusterError, match="insecure"):
+        Cluster.start(name="c", data_dir=short / "d", port=0, ray=ray)
+    assert not ray.told
+
+
+def test_a_controller_that_ends_while_the_cluster_starts_is_said_and_the_embedded_ray_ends(short: Path) -> None:
+    ray = FakeDriverRay(connected=False)
+    ray.next = controller(start_brokers=raising(unavailable()))
+    with pytest.raises(ClusterError, match=f"process ended while it .*, see {short}/d/logs/controller.log"):
+        Cluster.start(name="c", data_dir=short / "d", port=0, ray=ray)
+    assert (ray.names(), ray.left) == ([], 1)
+    ray.next = controller()
+    Cluster.start(name="c", data_dir=short / "d", port=0, ray=ray).stop()  # nobody holds the directory
 
 
 # --- socket folders ---

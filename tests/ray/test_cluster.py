@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from actors.cluster import Cluster, ClusterError
 from actors.controller.actor import Controller
 from actors.controller.by_name import actors_of, namespace
+from actors.controller.driver_ray import ON_RAY
 from placement.hashing import partition_for_group
 from tests.ray.support import (
     assert_gone,
@@ -223,7 +224,7 @@ def test_a_controller_that_ray_never_starts_is_given_up(tmp_path: Path, monkeypa
     monkeypatch.setattr("actors.controller.by_name.Controller", NeverScheduled(Controller))
     with pytest.raises(ClusterError, match=r"not started the controller within 2 s.*ray status"):
         Cluster.start(1, name="hangs", data_dir=tmp_path)
-    wait_until(lambda: not actors_of("hangs"))
+    wait_until(lambda: not actors_of(ON_RAY, "hangs"))
 
 
 def test_a_broker_whose_process_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +257,7 @@ def test_a_broker_whose_process_does_not_answer_is_given_up(tmp_path: Path, monk
     finally:
         watcher.join(60)
     assert_gone(stopped)
-    wait_until(lambda: not actors_of("silent"))
+    wait_until(lambda: not actors_of(ON_RAY, "silent"))
 
 
 # --- deaths ---

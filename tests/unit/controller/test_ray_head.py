@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
-from ray.exceptions import GetTimeoutError
 
-from actors.controller import ray_head
-from actors.controller.ray_head import said
+from actors.controller.gcs_environment import environment
+from actors.controller.ray_head import HeadLook, said
+from tests.support.fake_driver_ray import FakeActor, FakeDriverRay, in_turn, raising, silent, unavailable
+from tests.support.fake_ray import NODES
 
 STORE = {"RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": "/data/gcs"}
 LONG, REDIS = {"RAY_gcs_rpc_server_reconnect_timeout_s": "600"}, {"RAY_REDIS_ADDRESS": "redis:6379"}
@@ -29,20 +30,37 @@ def test_a_head_that_keeps_nothing_is_warned_of_with_what_to_set(
     assert all(each in line for each in SETTINGS)
 
 
-def test_a_node_that_does_not_answer_is_asked_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+HEAD, OTHER = replace(NODES[1], head=True), NODES[0]
+
+
+def test_a_node_that_does_not_answer_is_asked_no_longer() -> None:
     """The task waited for its node as long as the program ran."""
+    ray = FakeDriverRay()
+    ray.alive, ray.run_as = [OTHER, HEAD], silent
+    assert "its head did not say" in HeadLook(ray).line(FakeActor())
+    assert [(task.waited, task.given_up) for task in ray.tasks] == [([5.0], True)] * 2
 
-    def late(asked: str, timeout: float) -> None:
-        raise GetTimeoutError(asked)
 
-    cancelled: list[str] = []
-    monkeypatch.setattr("ray.get", late)
-    monkeypatch.setattr("ray.cancel", cancelled.append)
-    monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(gcs_address="h:1"))
-    monkeypatch.setattr(ray_head, "alive_nodes", lambda: [SimpleNamespace(head=True)])
-    controller = SimpleNamespace(ray_environment=SimpleNamespace(remote=lambda: "task"))
-    assert ray_head.HeadLook().line(controller) == said("h:1", None, None)
-    assert cancelled == ["task"]
+def test_a_head_that_is_lost_meanwhile_does_not_say_and_is_not_waited_for() -> None:
+    ray = FakeDriverRay()
+    ray.alive, ray.run_as = [OTHER, HEAD], raising(unavailable())
+    assert "its head did not say" in HeadLook(ray).line(FakeActor())
+    assert not any(task.given_up for task in ray.tasks)
+
+
+def test_a_head_and_another_node_are_looked_at_while_the_cluster_starts() -> None:
+    ray = FakeDriverRay()
+    ray.alive, ray.run_as = [OTHER, HEAD], in_turn(STORE, LONG)
+    look = HeadLook(ray)
+    assert len(ray.tasks) == 2
+    assert look.line(FakeActor()) == said(ray.address, STORE, LONG)
+
+
+def test_a_controller_on_the_head_is_asked_instead_of_a_task() -> None:
+    ray = FakeDriverRay()
+    ray.alive = [HEAD]
+    assert HeadLook(ray).line(FakeActor(ray_environment=lambda: REDIS)) == said(ray.address, REDIS, None)
+    assert ray.tasks == []
 
 
 @pytest.mark.conformance("N-A-04")
@@ -93,4 +111,4 @@ def test_only_what_concerns_the_gcs_leaves_a_node(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RAY_gcs_storage", "rocksdb")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
-    assert ray_head.environment() == {"RAY_gcs_storage": "rocksdb"}
+    assert environment() == {"RAY_gcs_storage": "rocksdb"}

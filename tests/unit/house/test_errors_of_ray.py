@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent.parent
 STARTS_ACTORS = "actors.members.pools.consumer_actor"
+ASKS_ACTORS = "actors.controller.driver_ray"
 SHOWN_BY = ("log.", "warnings.", "str", "repr")
 
 
@@ -45,6 +46,6 @@ def test_nobody_is_shown_the_traceback_of_a_process_of_rays() -> None:
     found = []
     for path in [*(ROOT / "actors").rglob("*.py"), *(ROOT / "spark_bridge").rglob("*.py")]:
         tree = ast.parse(path.read_text())
-        if _imported(tree) & {"ray", STARTS_ACTORS}:
+        if _imported(tree) & {"ray", STARTS_ACTORS, ASKS_ACTORS}:
             found += [f"{path.relative_to(ROOT)}:{line}" for each in _handlers(tree) for line in _shown_whole(each)]
     assert found == []
