@@ -5,23 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import threading
-<<<<<<< HEAD
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
-=======
->>>>>>> cb8549ed3bc9a97f2a1641458f5ff60b58bc39a5
 
 import pytest
 from ray.exceptions import AuthenticationError
 
-<<<<<<< HEAD
-from actors.runtime import ray_connection, ray_inside
-from actors.runtime.ray_connection import ClusterError, connect, looked_at, mode_for, openness, openness_here
-=======
-from actors.runtime import ray_connection
+from actors.runtime import ray_inside
 from actors.runtime.ray_connection import ClusterError, connect, looked_at, mode_for, openness, openness_lines
->>>>>>> cb8549ed3bc9a97f2a1641458f5ff60b58bc39a5
 
 SETTINGS_FRAME = b"\0\0\0\x04\0\0\0\0\0"
 """The beginning of every answer in HTTP/2."""
