@@ -165,18 +165,22 @@ class Cluster:
                 ray.leave()
             data.release()
             raise
-        if head is not None:
-            notes += openness_lines(ray.address, token=controller.ask("ray_asks_for_token").answer())
-            notes.append(head.line(controller))
-        if owns_ray and embedded:
-            notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {RAY_LOG} there")
-        cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes, ray=ray)
+        cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, ray=ray)
         cluster._data = data
-        if owns_ray and embedded:
-            (data.place / ADDRESS_FILE).unlink(missing_ok=True)
-            write_private(data.place / ADDRESS_FILE, cluster.ray_address)
-        cluster.notes += _left_out(controller.ask("left_out").answer(), len(addresses))
-        cluster._homecoming = bring_pools_back(controller, cluster.bootstrap_servers, folder)
+        try:
+            ask = cluster._controller.insist
+            if head is not None:
+                notes += openness_lines(ray.address, token=ask("ray_asks_for_token"))
+                notes.append(head.line(controller))
+            if owns_ray and embedded:
+                notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {RAY_LOG} there")
+                (data.place / ADDRESS_FILE).unlink(missing_ok=True)
+                write_private(data.place / ADDRESS_FILE, cluster.ray_address)
+            cluster.notes = (*notes, *_left_out(ask("left_out"), len(addresses)))
+            cluster._homecoming = bring_pools_back(controller, cluster.bootstrap_servers, folder)
+        except BaseException:
+            cluster.stop()
+            raise
         return cluster
 
     @classmethod

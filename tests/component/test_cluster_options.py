@@ -9,9 +9,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ray.exceptions import ActorDiedError
 
 from actors.broker.spec import BrokerSpec, BrokerStart
 from actors.cli.output import working
@@ -19,6 +22,7 @@ from actors.cluster import WARM, Cluster, ClusterError
 from actors.controller.listeners import ListenerPlan, check_apart, listeners_of, plan_listeners
 from actors.controller.preparation import effective_config, prepare_folder, socket_dir, sweep_socket_dirs, warn_if_open
 from actors.runtime.data_folder import place_of
+from actors.runtime.environment import Clock
 from actors.settings import BrokerConfig
 from placement.nodes import Node
 from tests.support.fake_driver_ray import FakeActor, FakeDriverRay, Method, raising, unavailable
@@ -207,6 +211,22 @@ def test_a_controller_that_ends_while_the_cluster_starts_is_said_and_the_embedde
     with pytest.raises(ClusterError, match=f"process ended while it .*, see {short}/d/logs/controller.log"):
         Cluster.start(name="c", data_dir=short / "d", port=0, ray=ray)
     assert (ray.names(), ray.left) == ([], 1)
+    ray.next = controller()
+    Cluster.start(name="c", data_dir=short / "d", port=0, ray=ray).stop()  # nobody holds the directory
+
+
+def test_a_controller_that_dies_right_after_the_start_is_said_and_nothing_is_left(short: Path) -> None:
+    """Ray's own error went out, the embedded Ray went on, and the directory stayed locked."""
+
+    class Quick(Cluster):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named, clock=Clock(monotonic=count(0, 10).__next__, sleep=lambda _: None))
+
+    ray = FakeDriverRay(connected=False)
+    ray.next = controller(left_out=raising(ActorDiedError()))
+    with pytest.raises(ClusterError, match="the controller of cluster 'c' does not answer"):
+        Quick.start(name="c", data_dir=short / "d", port=0, ray=ray)
+    assert ray.left == 1
     ray.next = controller()
     Cluster.start(name="c", data_dir=short / "d", port=0, ray=ray).stop()  # nobody holds the directory
 
