@@ -20,7 +20,7 @@ def test_one_controller_leads_at_a_time_and_nothing_acknowledged_is_lost() -> No
     assert f"{_SEEDS} seeds, 0 failed" in done.stdout
     totals = {name: int(count) for name, count in re.findall(r"'(\w+)': (\d+)", done.stdout)}
     assert totals["controllers_began"] > 2 * _SEEDS, "controllers follow each other"
-    assert totals["controllers_part"] > _SEEDS
+    assert totals["controllers_part"] > 10
     assert totals["controller_dies"] > 3
     assert totals["voters_removed"] > 3
     assert totals["voters_added"] > 3
