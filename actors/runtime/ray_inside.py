@@ -63,6 +63,16 @@ MINIMAL: Final = "--minimal"
 """The script of the dashboard, and the argument of one that serves nothing."""
 HELPERS: Final = ("ray/_private/log_monitor.py", "ray/autoscaler/*/monitor.py")
 """Patterns of the scripts that an embedded Ray has no use for."""
+DASHBOARD_AGENT: Final = "ray/dashboard/agent.py"
+"""The script of the dashboard's agent on each node."""
+DASHBOARD_AGENT_PORTS: Final = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
+"""Its ports: a minimal one writes down that it has none."""
+RUNTIME_ENV_AGENT: Final = "ray/_private/runtime_env/agent/main.py"
+"""The script of the agent that makes runtime environments."""
+RUNTIME_ENV_PORT: Final = ("runtime_env_agent_port", "--runtime-env-agent-port")
+"""Its port, and the argument that chooses it."""
+AGENT_ARGUMENTS: Final = ("--session-dir", "--node-id", "--node-ip-address")
+"""The arguments that tell an agent the folder and the name of its ports' files, and where it listens."""
 WARM: Final = (
     "ray.actor",
     "ray._common.pydantic_compat",

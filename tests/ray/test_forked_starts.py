@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,14 @@ import ray
 
 from actors.cluster import Cluster
 from tests.ray.support import assert_gone, commit, committed, consumer, descendants, full_status, topic, up, wait_until
+from tests.support.ray_variables import without_ray
 
+_IN_ENVIRONMENTS = """
+import os, ray
+ray.init("{address}", log_to_driver=False)
+say = ray.remote(num_cpus=0)(lambda: os.environ["N"])
+print(*ray.get([say.options(runtime_env={{"env_vars": {{"N": str(n)}}}}).remote() for n in range(3)]))
+"""
 _DIED = (ray.exceptions.ActorDiedError, ray.exceptions.ActorUnavailableError)
 
 
@@ -114,6 +122,26 @@ def test_helpers_of_ray_that_are_of_no_use_do_not_run(shared: Cluster) -> None:
     scripts = {Path(word).name for process in descendants(os.getpid()) for word in command(process)[:3]}
     assert "gcs_server" in scripts, "Ray's processes are seen"
     assert not {"log_monitor.py", "monitor.py", "dashboard.py"} & scripts
+
+
+def agents(pid: int) -> set[str]:
+    """The titles of Ray's agents among a process's descendants. A stand-in for one has no title."""
+    return {title for process in descendants(pid) if (title := "".join(command(process)[:1]).strip()).endswith("Agent")}
+
+
+def test_an_agent_of_ray_comes_when_it_is_called(tmp_path: Path) -> None:
+    with up(tmp_path / "data") as running:
+        assert agents(running.process.pid) == set()
+        token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(tmp_path / "data" / "ray-token")}
+        code = _IN_ENVIRONMENTS.format(address=running.ray_address)
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=without_ray() | token, capture_output=True, text=True, check=False
+        )
+        assert done.stdout.split() == ["0", "1", "2"], done.stderr
+        assert agents(running.process.pid) == {"ray::RuntimeEnvAgent"}
+        family = descendants(running.process.pid)
+        assert running.end(signal.SIGTERM)[0] == 0
+        assert_gone(family)
 
 
 def test_forked_actors_share_nothing_they_must_not(start_probe: Callable[..., Any]) -> None:

@@ -9,6 +9,8 @@ start three helpers that an embedded Ray does not need: the log monitor copies w
 `start_embedded` switches off; the autoscaler's monitor adds nodes to a cluster of one; and a dashboard that Ray itself
 calls minimal only counts usage. They would take 140 MiB, 1.6 s of CPU at the start, and a
 fifth of what an idle cluster uses. For the dashboard ray.init would wait half a second.
+Of the two agents of a node, one serves nothing without a dashboard, and the other one nothing but runtime environments:
+they have stand-ins (`agents`).
 
 The client
 

@@ -1,7 +1,7 @@
 """The executable that Ray takes for Python.
 
-It has workers forked, leaves out the helpers that an embedded Ray has no use for (see the package), and runs everything
-else by the real Python.
+It has workers forked, leaves out the helpers that an embedded Ray has no use for, has stand-ins for the agents (see the
+package), and runs everything else by the real Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from actors.runtime import ray_inside
-from actors.runtime.fork_server import client
+from actors.runtime.fork_server import agents, client
 
 _SCRIPT = """\
 #!/bin/sh
@@ -27,6 +27,8 @@ case "$1" in
 esac
 case "$2" in
 {helpers}) exit ;;
+*/{dashboard_agent}) case " $* " in *" {minimal} "*) exec {python} -IS {agents} {serves_nothing} -- "$@" ;; esac ;;
+*/{runtime_env_agent}) exec {python} -IS {agents} {takes_calls} -- "$@" ;;
 esac
 exec {python} "$@"
 """
@@ -42,6 +44,7 @@ def prepare(warm: Sequence[str], log: Path | None = None) -> Path | None:
     words = {
         "python": sys.executable or "",
         "client": client.__file__,
+        "agents": agents.__file__,
         "folder": str(folder),
         "log": str(log or ""),
         "warm": ",".join(warm),
@@ -60,9 +63,18 @@ def _script(words: Mapping[str, str]) -> str:
         worker=ray_inside.WORKER,
         dashboard=ray_inside.DASHBOARD,
         minimal=ray_inside.MINIMAL,
+        dashboard_agent=ray_inside.DASHBOARD_AGENT,
+        serves_nothing=_words(agents.NOTHING, ray_inside.DASHBOARD_AGENT_PORTS),
+        runtime_env_agent=ray_inside.RUNTIME_ENV_AGENT,
+        takes_calls=_words(agents.CALLS, ray_inside.RUNTIME_ENV_PORT),
         helpers=" | ".join(f"*/{each}" for each in ray_inside.HELPERS),
         **{name: shlex.quote(word) for name, word in words.items()},
     )
+
+
+def _words(does: str, names: Sequence[str]) -> str:
+    """The arguments of a stand-in for an agent."""
+    return shlex.join([ray_inside.RAYLET_PID, *ray_inside.AGENT_ARGUMENTS, does, *names])
 
 
 def _write(executable: Path, script: str) -> None:
