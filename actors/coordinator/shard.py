@@ -47,6 +47,9 @@ class ShardState(StrEnum):
     """Its log could not be read. Ends at the next election."""
 
 
+_ACTIVE = ShardState.ACTIVE  # to look up an enum's member costs more
+
+
 class Coordinator(Protocol):
     """A coordinator as its shard hosts it: the requests of its kind, its durable state and its live state.
 
@@ -196,7 +199,7 @@ class Shard(Generic[C]):
 
     def handle(self, token: Token, request: Request, now: Now) -> None:
         """Answer `request`, now or later, through `take_replies`."""
-        if self.state is ShardState.ACTIVE:
+        if self.state is _ACTIVE:
             self._handlers[type(request)](token, request, now)
         else:
             answer = self.coordinator.unavailable(request, loading=self.state is ShardState.LOADING)
