@@ -230,7 +230,7 @@ class Shard(Generic[C]):
 
     def appended(self, batch_id: int, base_offset: int, next_offset: int, now: Now) -> None:
         """The log has taken this append at [base_offset, next_offset)."""
-        if self.state is ShardState.ACTIVE:
+        if self.state is _ACTIVE:
             try:
                 self._runtime.writer.appended(batch_id, base_offset, next_offset, now)
             except UnexpectedLogEndError:
@@ -238,7 +238,7 @@ class Shard(Generic[C]):
 
     def append_refused(self, batch_id: int, error_code: int, now: Now) -> None:
         """Nothing of this append was written, for a reason given as one of Kafka's codes."""
-        if self.state is ShardState.ACTIVE:
+        if self.state is _ACTIVE:
             try:
                 self._runtime.writer.refused(batch_id, error_code, now)
             except UnexpectedLogEndError:
@@ -246,7 +246,7 @@ class Shard(Generic[C]):
 
     def high_watermark(self, offset: int, now: Now) -> None:
         """All of the log below `offset` has committed."""
-        if self.state is ShardState.ACTIVE:
+        if self.state is _ACTIVE:
             self._runtime.writer.high_watermark(offset, now)
         elif self.state is ShardState.LOADING:
             self._high_watermark = max(self._high_watermark, offset)
