@@ -47,6 +47,9 @@ class ShardState(StrEnum):
     """Its log could not be read. Ends at the next election."""
 
 
+_ACTIVE = ShardState.ACTIVE  # to look up an enum's member costs more
+
+
 class Coordinator(Protocol):
     """A coordinator as its shard hosts it: the requests of its kind, its durable state and its live state.
 
@@ -196,7 +199,7 @@ class Shard(Generic[C]):
 
     def handle(self, token: Token, request: Request, now: Now) -> None:
         """Answer `request`, now or later, through `take_replies`."""
-        if self.state is ShardState.ACTIVE:
+        if self.state is _ACTIVE:
             self._handlers[type(request)](token, request, now)
         else:
             answer = self.coordinator.unavailable(request, loading=self.state is ShardState.LOADING)
@@ -227,7 +230,7 @@ class Shard(Generic[C]):
 
     def appended(self, batch_id: int, base_offset: int, next_offset: int, now: Now) -> None:
         """The log has taken this append at [base_offset, next_offset)."""
-        if self.state is ShardState.ACTIVE:
+        if self.state is _ACTIVE:
             try:
                 self._runtime.writer.appended(batch_id, base_offset, next_offset, now)
             except UnexpectedLogEndError:
@@ -235,7 +238,7 @@ class Shard(Generic[C]):
 
     def append_refused(self, batch_id: int, error_code: int, now: Now) -> None:
         """Nothing of this append was written, for a reason given as one of Kafka's codes."""
-        if self.state is ShardState.ACTIVE:
+        if self.state is _ACTIVE:
             try:
                 self._runtime.writer.refused(batch_id, error_code, now)
             except UnexpectedLogEndError:
@@ -243,7 +246,7 @@ class Shard(Generic[C]):
 
     def high_watermark(self, offset: int, now: Now) -> None:
         """All of the log below `offset` has committed."""
-        if self.state is ShardState.ACTIVE:
+        if self.state is _ACTIVE:
             self._runtime.writer.high_watermark(offset, now)
         elif self.state is ShardState.LOADING:
             self._high_watermark = max(self._high_watermark, offset)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 from actors.coordinator.consumer import messages as core
 from actors.coordinator.consumer.values import Partitions
@@ -59,22 +58,6 @@ def answer(
         heartbeat_interval_ms=r.heartbeat_interval_ms,
         assignment=None if r.assignment is None else _assignment(r.assignment),
     )
-
-
-def body(
-    m: ConsumerGroupHeartbeatRequest, r: core.ConsumerGroupHeartbeatResponse, version: int, topics: Topics
-) -> bytes:
-    """The encoded answer. Those that tell nothing new are kept: a member gets the same one again and again."""
-    if r.assignment is None and r.error_message is None:
-        return _nothing_new(r.error_code, r.member_id, r.member_epoch, r.heartbeat_interval_ms, version)
-    return answer(m, r, version, topics).encode(version)
-
-
-@lru_cache(maxsize=8192)
-def _nothing_new(error_code: int, member_id: str | None, epoch: int, interval_ms: int, version: int) -> bytes:
-    return ConsumerGroupHeartbeatResponse(
-        error_code=error_code, member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms
-    ).encode(version)
 
 
 def _assignment(partitions: Partitions) -> _Assignment:

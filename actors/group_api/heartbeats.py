@@ -1,12 +1,14 @@
 """The heartbeats of one client: all are alike but for their correlation ids, so only a new one is decoded.
 
-They are those of a classic group or of a consumer group, whose members say something new in few of them.
+They are those of a classic group or of a consumer group, whose members say something new in few of them. Few answers
+to these tell anything new, and such an answer is encoded once.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from actors.coordinator.consumer.messages import ConsumerGroupHeartbeatResponse
 from actors.coordinator.turn import Request
 from actors.group_api import consumer_group_heartbeat, decode, heartbeat
 from actors.group_api.topics import Topics
@@ -28,12 +30,14 @@ Read = tuple[RequestHeader, ApiMessage, Request]
 
 
 class Heartbeats:
-    """Reads the heartbeats of one client. `host` is its address."""
+    """Reads the heartbeats of one client, and encodes the answers. `host` is its address."""
 
-    __slots__ = ("_begin", "_host", "_last", "_rest", "_size")
+    __slots__ = ("_begin", "_body", "_host", "_last", "_response", "_rest", "_size")
 
     def __init__(self, host: str = "") -> None:
         self._host = host
+        self._response: ConsumerGroupHeartbeatResponse | None = None
+        self._body = b""
         self._begin = self._rest = b""
         self._size = 0
         self._last: Read | None = None
@@ -58,3 +62,15 @@ class Heartbeats:
             self._begin, self._rest, self._size = frame[:4], frame[_BODY_AT:], len(frame)
             self._last = header, message, request
         return header, message, request
+
+    def body(self, message: ApiMessage, response: ConsumerGroupHeartbeatResponse, version: int) -> bytes:
+        """The encoded answer to a heartbeat of a consumer group's member.
+
+        One response object answers requests of one version alone, so that it is enough to know the object.
+        """
+        if response is self._response:
+            return self._body
+        body = consumer_group_heartbeat.answer(message, response, version, _NO_TOPICS).encode(version)  # type: ignore[arg-type]
+        if response.assignment is None:
+            self._response, self._body = response, body
+        return body

@@ -46,7 +46,8 @@ _READ_SECONDS = 0.001
 _WORK_MS = 30_000  # work outside the loop that takes longer is broken off
 _FIGURES_SECONDS = 1.0  # the greatest age of the figures that a broker is sent
 
-_REQUEST = int(Kind.REQUEST)  # an enum's member costs more to look up
+# An enum's members cost more to look up.
+_REQUEST, _APPENDED, _HIGH_WATERMARK = int(Kind.REQUEST), int(Kind.APPENDED), int(Kind.HIGH_WATERMARK)
 _KINDS = frozenset(map(int, Kind))
 
 
@@ -203,10 +204,10 @@ class ShardProcess:
                 peer = hosted.service.peer(a) or "?"
                 log.exception("a request of %s failed: %s", peer, _kind(payload), extra=self._here(peer=peer))
                 raise
-        elif kind == Kind.APPENDED:
+        elif kind == _APPENDED:
             base_offset, next_offset = OFFSETS.unpack(payload)
             self._with_shard(lambda shard: shard.appended(b, base_offset, next_offset, self._now()))
-        elif kind == Kind.HIGH_WATERMARK:
+        elif kind == _HIGH_WATERMARK:
             self._with_shard(lambda shard: shard.high_watermark(b, self._now()))
             if not self._said_active and self._hosted is not None:
                 self._say_if_active(self._hosted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from actors.coordinator.assignors import ASSIGNORS
@@ -151,9 +152,12 @@ _WORDS = "own|regex|by|rack|R|names|as|v|client"
 _FIELDS = re.compile(rf"(?P<name>{_WORDS})(?:=(?P<value>.*?))?(?= (?:{_WORDS})(?:=|\b)|$)")
 
 
+@cache
 def beat_request(text: str, group_id: str = GROUP) -> ConsumerGroupHeartbeatRequest:
     """The heartbeat of `A e2 own=0-2`. Others of its words: `R`, `names=foo,bar`, `regex=`, `as=` an instance id,
     `by=` an assignor, `rack=`, `client=`, `v=` a version. `join` stands for `R names=foo own=[]`.
+
+    The same text is the same object, as the repeated frames of a client are.
     """
     member_id, epoch, rest = (*text.split(" ", 2), "")[:3]
     rest = re.sub(r"\bjoin\b", "R names=foo own=[]", rest)

@@ -180,8 +180,9 @@ class Connection(asyncio.Protocol):
             return
         if not self.held and position < size:
             self.gathering.keep(data[position:], need)
-        self.flush()
-        self._update_reading()
+        if slots.ready_bytes or self.held or self._read_paused:  # else nothing is to be done: answers come later
+            self.flush()
+            self._update_reading()
 
     def _continue(self) -> None:
         if self.held and not self._must_wait():

@@ -57,7 +57,8 @@ class Partitions:
         link = self.links.get(partition)
         if link is None or (link.state is not _ACTIVE and link.state is not _DROWSY):
             return None
-        return link if self.led(partition) else None
+        info = self._context.metadata.partition(self._topic, partition)
+        return link if info is not None and self._leads(self._topic, partition, info) else None
 
     def has_records(self, partition: int) -> bool:
         """True if the partition's log has records, which a shard would have to load."""

@@ -54,4 +54,4 @@ def group_version(level: int) -> int:
 
 def serves_consumer_groups(broker: BrokerContext) -> bool:
     """True if consumer groups are served: the cluster can, and the broker's settings allow it."""
-    return bool(group_version(broker.metadata.level)) and CONSUMER in broker.config[PROTOCOLS]
+    return broker.metadata.level >= VERSIONED and CONSUMER in broker.config[PROTOCOLS]

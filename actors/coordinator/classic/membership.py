@@ -20,6 +20,7 @@ from actors.coordinator.groups.runtime import GroupRuntime
 from actors.coordinator.turn import Now, Token
 
 HEARTBEAT_OK = HeartbeatResponse(Error.NONE)
+_STABLE = GroupState.STABLE  # to look up an enum's member costs more
 
 
 class Membership:
@@ -34,7 +35,7 @@ class Membership:
         group_id, generation_id, member_id, group_instance_id = request
         runtime = self._runtime
         group = runtime.groups.get(group_id or "")
-        if type(group) is ClassicGroup and group.state is GroupState.STABLE and group_instance_id is None:
+        if type(group) is ClassicGroup and group.state is _STABLE and group_instance_id is None:
             member = group.members.get(member_id)
             if member is not None and generation_id == group.generation_id:
                 runtime.timers.arm(member.session, now.monotonic_ms + member.session_timeout_ms)

@@ -94,6 +94,7 @@ class Executor:
 
     def committed(self, group: ConsumerGroup, done: list[Done], now: Now) -> None:
         """Set timers and answer, then go on."""
+        group.rests.clear()
         if group.replaced is not None:
             replaced, group.replaced = group.replaced, None
             replaced.gone(now)

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar, NamedTuple
 
 from actors.coordinator.consumer.commits import check_commit, check_fetch
+from actors.coordinator.consumer.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from actors.coordinator.consumer.operations import Cluster, Operation, Successor
 from actors.coordinator.consumer.records import GroupRecord, tombstones
 from actors.coordinator.consumer.replaced import Replaced
-from actors.coordinator.consumer.settings import MAX_INT
+from actors.coordinator.consumer.settings import MAX_INT, ConsumerSettings
 from actors.coordinator.consumer.state import ConsumerState
 from actors.coordinator.consumer.values import CONSUMER
 from actors.coordinator.errors import Error
@@ -37,6 +38,20 @@ class MemberTimers(NamedTuple):
     not armed if there is nothing."""
     sync: Timer
     """Until when a classic member that has joined has to have asked for its assignment."""
+
+
+class Rest(NamedTuple):
+    """A heartbeat of a member at rest, and all that it does. The same one does the same while the group stays as it is.
+
+    The request and the settings are compared as objects: a client's repeated frames are read as one request.
+    """
+
+    request: ConsumerGroupHeartbeatRequest
+    settings: ConsumerSettings
+    """The settings that it was answered by."""
+    session: Timer
+    session_timeout_ms: int
+    response: ConsumerGroupHeartbeatResponse
 
 
 class ConsumerGroup:
@@ -77,6 +92,8 @@ class ConsumerGroup:
         self.tidying = Timer(nothing)
         """The timer by which the rest of former members is removed, if that has failed."""
         self.members: dict[str, MemberTimers] = {}
+        self.rests: dict[str, Rest] = {}
+        """The last heartbeats of members at rest, by member id, since a record of the group has committed."""
         self.topics_due_ms = 0
         """The time at which its next heartbeat looks at the topics again (monotonic), if none of them changes before.
         """

@@ -9,7 +9,7 @@ from actors.coordinator.assignors import ASSIGNORS
 from actors.coordinator.assignors.slices import SlicedAssignor
 from actors.coordinator.consumer.describe import Describe
 from actors.coordinator.consumer.executor import Executor
-from actors.coordinator.consumer.group import ConsumerGroup
+from actors.coordinator.consumer.group import ConsumerGroup, Rest
 from actors.coordinator.consumer.heartbeat import Heartbeat, is_at_rest, refusal_of
 from actors.coordinator.consumer.leaving import Leave, Tidy
 from actors.coordinator.consumer.membership import new_member_id
@@ -92,20 +92,34 @@ class ConsumerOperations:
         return Error.NONE if refusal is None else Error(refusal.error)
 
     def heartbeat(self, token: Token, request: ConsumerGroupHeartbeatRequest, now: Now) -> None:
-        group = self._runtime.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup) and group.is_at_rest(now) and is_at_rest(group.state, request):
-            self._executor.timing.heard(group, request.member_id, now)
-            self._runtime.replies.append((token, self._as_before(request)))
-        else:
-            self._handle(token, request, now)
+        """Answer a heartbeat that changes nothing; have any other one carried out."""
+        runtime = self._runtime
+        group = runtime.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and group.is_at_rest(now):
+            rest = group.rests.get(request.member_id)
+            if rest is None or rest.request is not request or rest.settings is not self._cluster.settings:
+                rest = self._rest(group, request)
+            if rest is not None:
+                runtime.timers.arm(rest.session, now.monotonic_ms + rest.session_timeout_ms)
+                runtime.replies.append((token, rest.response))
+                return
+        self._handle(token, request, now)
 
-    def _as_before(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        return ConsumerGroupHeartbeatResponse(
+    def _rest(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Rest | None:
+        """Note what the heartbeat of a member at rest does; None if the member is not."""
+        if not is_at_rest(group.state, request):
+            return None
+        settings = self._cluster.settings
+        own = settings.of_group(request.group_id)
+        response = ConsumerGroupHeartbeatResponse(
             error_code=Error.NONE,
             member_id=request.member_id,
             member_epoch=request.member_epoch,
-            heartbeat_interval_ms=self._cluster.settings.of_group(request.group_id).heartbeat_interval_ms,
+            heartbeat_interval_ms=own.heartbeat_interval_ms,
         )
+        session = self._executor.timing.of(group, request.member_id).session
+        rest = group.rests[request.member_id] = Rest(request, settings, session, own.session_timeout_ms, response)
+        return rest
 
     def _handle(self, token: Token, request: ConsumerGroupHeartbeatRequest, now: Now) -> None:
         if request.needs_member_id:

@@ -58,14 +58,14 @@ _RESPONSE = int(Kind.RESPONSE)  # an enum's member costs more to look up
 class Client:
     """A client's connection to the broker."""
 
-    __slots__ = ("_commits", "_heartbeats", "after_commits", "connection", "host", "many", "open_commits")
+    __slots__ = ("_commits", "after_commits", "connection", "heartbeats", "host", "many", "open_commits")
 
     def __init__(self, connection: int, host: str) -> None:
         self.connection = connection
         self.host = host
         self.many = connection == _BROKER
         """True if these are the broker's own requests, made for many clients."""
-        self._heartbeats = Heartbeats(host)
+        self.heartbeats = Heartbeats(host)
         self._commits = Commits()
         self.open_commits = 0
         """Its commits that are not answered yet."""
@@ -78,7 +78,7 @@ class Client:
         Raises WireError if it is malformed or of a version not served.
         """
         if frame.startswith(KEYS):
-            return self._heartbeats.read(frame)
+            return self.heartbeats.read(frame)
         if frame.startswith(_OFFSET_COMMIT):
             return self._commits.read(frame, topics)
         header = decode_request_header(frame)
@@ -297,7 +297,7 @@ class GroupService:
             error = response.error_code
             body = heartbeat.body(error, version)
         elif module is consumer_group_heartbeat:
-            body = consumer_group_heartbeat.body(asked.message, response, version, asked.topics)  # type: ignore[arg-type]
+            body = asked.client.heartbeats.body(asked.message, response, version)
             error = response.error_code
         elif (told := self._told.pop(asked, None)) is not None:
             body, error = told.body(asked.message, response), 0  # type: ignore[arg-type]

@@ -7,8 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.coordinator.consumer import messages as core
 from actors.group_api import consumer_group_heartbeat, heartbeat
 from actors.group_api.heartbeats import Heartbeats
+from actors.group_api.topics import Topics
 from actors.wire.errors import WireError
 from actors.wire.framing import encode_request
 from actors.wire.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
@@ -61,3 +63,19 @@ def test_repeated_heartbeats_are_read_as_new_ones(
     changed[data.draw(st.integers(2, len(frame) - 1))] = data.draw(st.integers(0, 255))
     for other in (bytes(changed), frame[: data.draw(st.integers(8, len(frame)))], frame + b"\0", frame):
         assert said(heartbeats, other) == said(Heartbeats("/10.0.0.1"), other)
+
+
+def test_an_answer_that_tells_nothing_new_is_encoded_once() -> None:
+    heartbeats = Heartbeats()
+    message = ConsumerGroupHeartbeatRequest(group_id="g", member_id="A", member_epoch=2)
+    usual = core.ConsumerGroupHeartbeatResponse(0, member_id="A", member_epoch=2, heartbeat_interval_ms=5_000)
+    first = heartbeats.body(message, usual, 1)
+    assert first == consumer_group_heartbeat.answer(message, usual, 1, Topics()).encode(1)
+    assert heartbeats.body(message, usual, 1) is first
+    for other in (
+        core.ConsumerGroupHeartbeatResponse(25, "gone"),
+        core.ConsumerGroupHeartbeatResponse(0, None, "A", 3, 5_000, {b"t" * 16: frozenset((0, 1))}),
+        core.ConsumerGroupHeartbeatResponse(0, None, "A", 3, 5_000),
+    ):
+        whole = consumer_group_heartbeat.answer(message, other, 1, Topics()).encode(1)
+        assert (heartbeats.body(message, other, 1), heartbeats.body(message, usual, 1)) == (whole, first)
