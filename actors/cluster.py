@@ -178,7 +178,7 @@ class Cluster:
                 write_private(data.place / ADDRESS_FILE, cluster.ray_address)
             cluster.notes = (*notes, *_left_out(ask("left_out"), len(addresses)))
             cluster._homecoming = bring_pools_back(controller, cluster.bootstrap_servers, folder)
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: what has started must not outlive this
             cluster.stop()
             raise
         return cluster
