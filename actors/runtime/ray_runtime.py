@@ -109,7 +109,7 @@ def _start(
     try:
         calm = {name: value for name, value in ray_inside.CALM.items() if name not in os.environ}
         inherited = {**calm, **_some_java(), **(environment or {}), **dict.fromkeys(ray_inside.STORES)}
-        with process_environment(inherited), _forking(warm, log):
+        with process_environment(inherited), _lean(warm, log):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
             with ray_words.kept(words), termination.kept(ray_inside.started_by), sigterm_for_python():
                 ray_inside.init(str(session), **{**quiet, **options})
@@ -300,10 +300,10 @@ def allow_arrow() -> None:
 
 
 @contextlib.contextmanager
-def _forking(warm: Sequence[str] | None, log: Path | None) -> Iterator[None]:
-    """Within the block, a Ray that is started forks its workers, if `warm` is given and forking is possible."""
+def _lean(warm: Sequence[str] | None, log: Path | None) -> Iterator[None]:
+    """Within the block, a Ray that is started does without what it has no use for. With `warm` it forks its workers."""
     global _fork_server
-    _fork_server = executable.prepare(warm, log) if warm is not None else None
+    _fork_server = executable.prepare(warm, log)
     if _fork_server is None:
         yield
         return

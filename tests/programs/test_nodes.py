@@ -43,11 +43,12 @@ PLACES: dict[str, dict[str, Any]] = {
 def three_nodes() -> Iterator[Any]:
     """Three Ray nodes, and this process connected to them."""
     import ray
-    from ray.cluster_utils import Cluster as Nodes
+
+    from tests.support.lean_nodes import LeanNodes
 
     quiet = {"include_dashboard": False, "object_store_memory": 80 << 20}
     head, *others = RACK_LABELS
-    nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "labels": head, **quiet})
+    nodes = LeanNodes(initialize_head=True, head_node_args={"num_cpus": 1, "labels": head, **quiet})
     for at, labels, hardware in zip(ADDRESSES, others, HARDWARE[1:], strict=True):
         nodes.add_node(node_ip_address=at, num_cpus=1, object_store_memory=80 << 20, labels=labels, **hardware)
     try:

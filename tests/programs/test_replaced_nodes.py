@@ -34,12 +34,12 @@ def start(folder: str) -> list[str]:
 def scenario(folder: str) -> dict[str, Any]:
     """Runs in a process of its own, for it needs a Ray of two nodes."""
     import ray
-    from ray.cluster_utils import Cluster as Nodes
 
     from actors.cluster import Cluster
     from placement.nodes import beside
+    from tests.support.lean_nodes import LeanNodes
 
-    nodes = Nodes(initialize_head=True, head_node_args={"include_dashboard": False, **SMALL})
+    nodes = LeanNodes(initialize_head=True, head_node_args={"include_dashboard": False, **SMALL})
     try:
         lost = nodes.add_node(node_ip_address="127.0.0.2", labels=LABEL, **SMALL)
         ray.init(address=nodes.address, logging_level="ERROR", log_to_driver=False)

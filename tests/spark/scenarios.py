@@ -19,11 +19,11 @@ from tests.spark.support import FAST, FAST_JVM, FAST_SPARK, SMALL, executor_node
 def two_nodes(folder: str) -> dict[str, Any]:
     """Two Ray nodes of two CPUs, a broker on one of them, and the other's CPUs taken: twice a session."""
     import ray
-    from ray.cluster_utils import Cluster as Nodes
 
     from actors.cluster import Cluster
+    from tests.support.lean_nodes import LeanNodes
 
-    nodes = Nodes()
+    nodes = LeanNodes()
     for number in range(2):
         more = {"include_dashboard": False} if number == 0 else {}
         nodes.add_node(num_cpus=2, object_store_memory=80 << 20, **more)

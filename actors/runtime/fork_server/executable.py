@@ -22,7 +22,7 @@ from actors.runtime.fork_server import agents, client
 _SCRIPT = """\
 #!/bin/sh
 case "$1" in
-*/{worker}) exec {python} -IS {client} {folder} {log} {warm} "$@" ;;
+{forked}) exec {python} -IS {client} {folder} {log} {warm} "$@" ;;
 */{dashboard}) case " $* " in *" {minimal} "*) exit ;; esac ;;
 esac
 case "$2" in
@@ -32,13 +32,16 @@ case "$2" in
 esac
 exec {python} "$@"
 """
+_NOTHING = '""'
+"""A pattern that fits no script."""
 
 
-def prepare(warm: Sequence[str], log: Path | None = None) -> Path | None:
+def prepare(warm: Sequence[str] | None, log: Path | None = None) -> Path | None:
     """Make the folder of a fork server, with the executable in it. The first worker starts the server.
 
-    `warm` are the modules that the server imports beside ray. If processes cannot be forked, the reason is written to
-    the file `log` (None: to stderr). Returns None if that is known already.
+    `warm` are the modules that the server imports beside ray; None: there is no server, and workers start plainly. If
+    processes cannot be forked, the reason is written to the file `log` (None: to stderr). Returns None if that is known
+    already.
     """
     folder = Path(tempfile.mkdtemp(prefix="coterie-fork-"))
     words = {
@@ -47,10 +50,10 @@ def prepare(warm: Sequence[str], log: Path | None = None) -> Path | None:
         "agents": agents.__file__,
         "folder": str(folder),
         "log": str(log or ""),
-        "warm": ",".join(warm),
+        "warm": ",".join(warm or ()),
     }
     try:
-        _write(executable_in(folder), _script(words))
+        _write(executable_in(folder), _script(words, forks=warm is not None))
     except OSError as error:
         remove(folder)
         client.say(str(log or ""), f"processes are started plainly: {error}")
@@ -58,9 +61,9 @@ def prepare(warm: Sequence[str], log: Path | None = None) -> Path | None:
     return folder
 
 
-def _script(words: Mapping[str, str]) -> str:
+def _script(words: Mapping[str, str], *, forks: bool) -> str:
     return _SCRIPT.format(
-        worker=ray_inside.WORKER,
+        forked=f"*/{ray_inside.WORKER}" if forks else _NOTHING,
         dashboard=ray_inside.DASHBOARD,
         minimal=ray_inside.MINIMAL,
         dashboard_agent=ray_inside.DASHBOARD_AGENT,
