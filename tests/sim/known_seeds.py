@@ -12,7 +12,7 @@ KNOWN = {
     "zombie-serves": 42,
     "elects-out-of-sync": 73,
     "move-ends-early": 83,
-    "torn-broker-stays-in-sync": 1035,
+    "torn-broker-stays-in-sync": 1176,
     "metadata-not-written": 42,
     "told-before-committed": 0,
     "starved-broker-is-dead": 38,
