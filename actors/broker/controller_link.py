@@ -108,6 +108,8 @@ class ControllerLink:
         return joined
 
     async def _ask(self, message: Join | Hello) -> Joined | Welcome:
+        if self._protocol is None:  # lost since the answer before: nobody would say so any more
+            raise ConnectionError("the controller hung up")
         self._answer = self._loop.create_future()
         self.send(message)
         return await asyncio.wait_for(self._answer, _ANSWER_SECONDS)

@@ -137,6 +137,17 @@ async def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path
         server.close()
 
 
+async def test_one_that_hangs_up_between_two_answers_is_not_waited_for(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        link = ControllerLink(asyncio.get_running_loop(), SECRET, REAL.chance)
+        await link.connect(*w.find_controller()[:2])
+        await link.join(7)
+        w.stop_controller()
+        await until(lambda: not link.connected)
+        with pytest.raises(ConnectionError, match="the controller hung up"):
+            await asyncio.wait_for(link.join(7), 2)
+
+
 async def test_a_controller_that_was_given_up_may_stop_the_broker_and_show_it_nothing(tmp_path: Path) -> None:
     """Its image was older than a proposal that it had yet to read, and the broker dropped that proposal."""
     async with world(tmp_path) as w:
