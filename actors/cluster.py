@@ -25,6 +25,7 @@ from actors.controller.by_name import (
     actors_of,
     end_actors,
     namespace,
+    spec_of,
     start_controller,
     why_not,
 )
@@ -39,6 +40,7 @@ from actors.controller.protection import Protection
 from actors.controller.ray_head import HeadLook
 from actors.controller.rolling import Roll
 from actors.controller.securing import Administrator, leave_users, secured
+from actors.controller.several_by_name import start_controllers
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
 from actors.links.removals import RemovalOutlook, RemovalStatus
@@ -46,6 +48,7 @@ from actors.links.replacements import Outlook
 from actors.links.status import ClusterStatus, plain
 from actors.members.deployment import names as pools
 from actors.runtime import ray_runtime
+from actors.runtime.controllers import found
 from actors.runtime.environment import REAL, Clock
 from actors.runtime.private import write_private
 from actors.runtime.process import last_line
@@ -61,6 +64,7 @@ __all__ = ["WARM", "Cluster", "ClusterError"]
 R = TypeVar("R", bound=Result)
 
 DEFAULT_NAME = "default"
+_LEADS_SECONDS = 10.0
 _FOLLOW_SECONDS = 1.0  # between two looks how far the controller is
 
 
@@ -86,11 +90,12 @@ class Cluster:
         owner: bool,
         notes: Sequence[str] = (),
         clock: Clock = REAL.clock,
+        several: bool = False,
     ) -> None:
         self.name = name
         self.notes = tuple(notes)
         """Settings that were changed to fit a cluster of this size, and settings without effect, in sentences."""
-        self._controller = ControllerHandle(name, controller, clock)
+        self._controller = ControllerHandle(name, controller, clock, several=several)
         self._addresses = addresses
         self._owns_ray = owns_ray
         self._owner = owner
@@ -113,6 +118,7 @@ class Cluster:
         ask_password: Callable[[str], str] | None = None,
         secure: bool = False,
         insecure: bool = False,
+        controllers: int = 1,
     ) -> Cluster:
         """Start `brokers` brokers and return when clients can connect.
 
@@ -122,11 +128,14 @@ class Cluster:
         `config` has broker settings by Kafka's names. `add_scram` are the first users of a new cluster, as in
         `SCRAM-SHA-256=[name=alice,password-file=/path]`; `ask_password` asks for the password of a user whose text says
         `password=-`. `secure` is TLS, logins and ACLs, with an administrator whom `DATA_DIR/client.properties` lets log
-        in. A listener that other machines reach and that asks nobody who he is has to be wanted: by `insecure`. Raises
-        ClusterError, SettingError and AddScramError.
+        in. A listener that other machines reach and that asks nobody who he is has to be wanted: by `insecure`.
+        `controllers`, an odd number, are on as many Ray nodes (on a Ray of one node, all there); most of them have to
+        live. Raises ClusterError, SettingError and AddScramError.
         """
         if brokers < 1:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
+        if controllers < 1 or controllers % 2 == 0:
+            raise ClusterError(f"controllers must be an odd number, as most of them have to live; got {controllers}")
         # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
         embedded = ray_address is None and (not ray.is_initialized() or len(ray.nodes()) == 1)
         bind = host or ("127.0.0.1" if embedded else None)
@@ -156,7 +165,10 @@ class Cluster:
                 refuse_open(listeners, {node.address for node in alive_nodes()})
             notes += settings_in_force.forgotten(folder, settings)
             head = HeadLook() if not owns_ray or ray_address is not None else None  # of a Ray that is not ours
-            controller, addresses = start_controller(name, folder, data.secret, bind, brokers, port, settings)
+            spec = spec_of(name, folder, data.secret, bind, brokers, port, settings)
+            controller, addresses = (
+                start_controller(spec) if controllers == 1 else start_controllers(spec, controllers, REAL.clock)
+            )
             if administrator is not None:
                 administrator.write(data.secret)
                 notes.append(f"clients log in by --command-config {administrator.properties}")
@@ -172,7 +184,8 @@ class Cluster:
             notes.append(head.line(controller))
         if owns_ray and embedded:
             notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {ray_runtime.RAY_LOG} there")
-        cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)
+        several = controllers > 1
+        cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes, several=several)
         cluster._data = data
         if owns_ray and embedded:
             (data.place / ray_runtime.ADDRESS_FILE).unlink(missing_ok=True)
@@ -196,14 +209,14 @@ class Cluster:
         folder = None if data_dir is None else folder_of(Path(data_dir))
         owns_ray = joined(ray_address, folder)
         try:
-            controller = ray.get_actor("controller", namespace=namespace(name))
+            controller, several = found(namespace(name), _LEADS_SECONDS)
             addresses = ray.get(controller.addresses.remote(), timeout=10)
-        except (ValueError, ray.exceptions.RayError) as error:
+        except (ValueError, ConnectionError, ray.exceptions.RayError) as error:
             left = actors_of(name)
             if owns_ray:
                 ray_runtime.end()
             raise ClusterError(why_not(name, left, error)) from None
-        return cls(name, controller, addresses, owns_ray=owns_ray, owner=False)
+        return cls(name, controller, addresses, owns_ray=owns_ray, owner=False, several=several)
 
     @classmethod
     def end(

@@ -17,6 +17,7 @@ from actors.broker.spec import BrokerSpec, BrokerStart, StartError
 from actors.links.secret import Marks, Secrets, found_at, read_secret
 from actors.links.versions import check_starter
 from actors.runtime import priority
+from actors.runtime.controllers import ControllersByName
 from actors.runtime.data_folder import place_of
 from actors.runtime.priority import Priority
 from actors.runtime.private import keep_private, leave_no_core
@@ -62,7 +63,7 @@ class Broker:
         )
         settle_memory()
         self._spec = spec
-        self._namespace = start.namespace
+        self._controllers = ControllersByName(start.namespace)
 
     def serve(self) -> None:
         """Recover, register and serve until the controller has it stop; then the process ends.
@@ -74,8 +75,7 @@ class Broker:
 
     def _find_controller(self) -> tuple[str, int, Secrets]:
         try:
-            controller = ray.get_actor("controller", namespace=self._namespace)
-            host, port, which = ray.get(controller.join_info.remote(), timeout=5)
+            (host, port, which), controller = self._controllers.ask("join_info", within_s=5)
             own = own_secrets(self._spec, which)
             if own is None or own.marks != which:
                 own = self._handed_out(controller, own)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 import ray
 
-from actors.controller.by_name import end_controller
+from actors.controller.by_name import end_controller, namespace
+from actors.controller.several_by_name import end_controllers
+from actors.links.not_controller import NotControllerError
+from actors.runtime.controllers import leading_of, several
 from actors.runtime.environment import Clock
 from actors.runtime.process import last_line
 from actors.runtime.ray_runtime import ClusterError
 
+log = logging.getLogger(__name__)
+
+_LOOKS: Final = {"status", "addresses", "group_status", "view", "outlook", "removal", "in_force", "left_out"}
+"""Methods that change nothing: another controller may be asked as well."""
 _CHECK_SECONDS: Final = 1.0
 _ANSWER_SECONDS: Final = 10.0
 _SILENCE_SECONDS: Final = 30.0
@@ -19,10 +27,14 @@ _AGAIN_SECONDS: Final = 1.0
 
 
 class ControllerHandle:
-    """The controller of the cluster called `cluster`. Errors of its methods are raised as ClusterError."""
+    """The controller of the cluster called `cluster`. Errors of its methods are raised as ClusterError.
 
-    def __init__(self, cluster: str, actor: Any, clock: Clock) -> None:
+    If it is one of `several`, another may lead later: that one is found, and asked instead.
+    """
+
+    def __init__(self, cluster: str, actor: Any, clock: Clock, *, several: bool = False) -> None:
         self._cluster = cluster
+        self._several = several
         self._actor = actor
         self._clock = clock
         self._checking: Any = None
@@ -35,7 +47,17 @@ class ControllerHandle:
 
     def ask(self, method: str, *arguments: Any, within_s: float = _ANSWER_SECONDS, **named: Any) -> Any:
         """The result of a method. Raises ClusterError, and Ray's errors if there is no answer within `within_s`."""
-        return self._got(self._method(method).remote(*arguments, **named), within_s)
+        begun = self._clock.monotonic()
+        while True:
+            try:
+                return self._got(self._method(method).remote(*arguments, **named), within_s)
+            except NotControllerError as error:  # it has done nothing
+                if self._clock.monotonic() - begun > within_s:
+                    raise ClusterError(f"cluster {self._cluster!r}: {last_line(error)}") from None
+            except ray.exceptions.RayActorError:
+                if method not in _LOOKS or not self._several or self._clock.monotonic() - begun > within_s:
+                    raise
+            self._find_leading(within_s)
 
     def insist(self, method: str, *arguments: Any) -> Any:
         """As `ask`, and ask the next controller if this one dies meanwhile. Asking twice must do no harm.
@@ -54,7 +76,12 @@ class ControllerHandle:
                         f"the controller of cluster {self._cluster!r} does not answer ({type(error).__name__}): what "
                         "has begun goes on when it is there again"
                     ) from None
+            except NotControllerError as error:
+                if self._clock.monotonic() - begun > _SILENCE_SECONDS:
+                    raise ClusterError(f"cluster {self._cluster!r}: {last_line(error)}") from None
             self._clock.sleep(_AGAIN_SECONDS)
+            self._find_leading(_ANSWER_SECONDS)
+            ask = self._method(method)
 
     def check(self) -> bool:
         """True if it has answered, within a second. Raises ClusterError if it is gone for good."""
@@ -72,13 +99,16 @@ class ControllerHandle:
         try:
             ray.get(answer)
             return True
-        except ray.exceptions.ActorDiedError:
+        except ray.exceptions.RayError as error:
+            if self._several:
+                self._find_leading(_CHECK_SECONDS)
+                return False
+            if not isinstance(error, ray.exceptions.ActorDiedError):
+                return False  # it is being restarted
             self._actor = None
             raise ClusterError(
                 f"cluster {self._cluster!r} has been ended by `coterie down`, or its controller's node is gone"
             ) from None
-        except ray.exceptions.RayError:
-            return False  # it is being restarted
 
     def leave(self) -> None:
         """Ask nothing more. The controller goes on."""
@@ -86,8 +116,27 @@ class ControllerHandle:
 
     def end(self) -> None:
         """End the controller, and all that it has started. Raises RayError."""
+        self._find_leading(_ANSWER_SECONDS)
         actor, self._actor = self._actor, None
-        end_controller(actor)
+        if self._several:
+            end_controllers(self._cluster, actor)
+        else:
+            end_controller(actor)
+
+    def _find_leading(self, within_s: float) -> None:
+        """Of several controllers, have the one that leads now. While none does, it stays as it is.
+
+        Raises ClusterError if there is none any more.
+        """
+        if not self._several:
+            return
+        try:
+            self._actor = leading_of(several(namespace(self._cluster)), within_s)
+        except (ConnectionError, ray.exceptions.RayError) as error:
+            log.debug("no controller leads: %s", last_line(error))
+        except ValueError:
+            self._actor = None
+            raise ClusterError(f"cluster {self._cluster!r} has been ended by `coterie down`") from None
 
     def _method(self, name: str) -> Any:
         if self._actor is None:
@@ -104,5 +153,7 @@ class ControllerHandle:
     def _got(ref: Any, within_s: float) -> Any:
         try:
             return ray.get(ref, timeout=within_s)
+        except NotControllerError:
+            raise
         except ray.exceptions.RayTaskError as error:
             raise ClusterError(last_line(error)) from None

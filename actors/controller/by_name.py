@@ -16,6 +16,7 @@ from actors.controller.preparation import socket_dir
 from actors.controller.spec import ControllerSpec, ControllerStart
 from actors.links.versions import OWN
 from actors.log.folder_lock import is_locked
+from actors.runtime.controllers import ALONE, is_controller, leading, namespaces
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError
 from placement.nodes import staying_here
@@ -52,38 +53,36 @@ def why_not(name: str, left: list[str], error: Exception) -> str:
 
 
 def end_actors(name: str) -> int:
-    """End all actors of a cluster as they are. Returns how many, not counting the controller."""
+    """End all actors of a cluster as they are. Returns how many, not counting controllers."""
     actors = {}
     for actor_name in actors_of(name):
         with contextlib.suppress(ValueError):  # it has died meanwhile
             actors[actor_name] = ray.get_actor(actor_name, namespace=namespace(name))
-    if "controller" in actors:  # the first to go: it would start what dies again
-        ray.kill(actors.pop("controller"))
+    for controller in filter(is_controller, list(actors)):  # the first to go: they would start what dies again
+        ray.kill(actors.pop(controller))
     for actor in actors.values():
         ray.kill(actor)
     return len(actors)
 
 
-def start_controller(
+def spec_of(
     name: str, folder: Path, secret: Path, host: str | None, brokers: int, port: int | None, config: dict[str, str]
-) -> tuple[Any, list[tuple[str, int]]]:
+) -> ControllerSpec:
+    """The arguments of a controller's start, in this release."""
+    sockets = str(socket_dir(folder, secret))
+    return ControllerSpec(name, str(folder), host, brokers, port, sockets, str(secret), config, code_version())
+
+
+def start_controller(spec: ControllerSpec) -> tuple[Any, list[tuple[str, int]]]:
     """Start a cluster's controller on this node, and have it start the brokers. Returns it and their addresses.
 
     Raises ClusterError; then nothing of the cluster runs.
     """
-    try:
-        ray.get_actor("controller", namespace=namespace(name))
-    except ValueError:
-        pass
-    else:
-        raise ClusterError(f"a cluster called {name!r} runs on this Ray already: stop it with `coterie down {name}`")
-    _refuse_if_in_use(folder)
-    spec = ControllerSpec(
-        name, str(folder), host, brokers, port, str(socket_dir(folder, secret)), str(secret), config, code_version()
-    )
+    name = spec.name
+    refuse_if_it_runs(name, Path(spec.data_dir))
     # Its log is on this node's disk: started anywhere else, now or after a crash, it would find no cluster.
     controller = Controller.options(  # type: ignore[attr-defined]
-        name="controller", namespace=namespace(name), lifetime="detached", **staying_here()
+        name=ALONE, namespace=namespace(name), lifetime="detached", **staying_here()
     ).remote(ControllerStart(OWN, spec).encoded())
     try:
         ray.get(controller.addresses.remote(), timeout=START_SECONDS)  # recovering brokers may take longer than that
@@ -109,15 +108,18 @@ def start_controller(
     return controller, addresses
 
 
-def _refuse_if_in_use(folder: Path) -> None:
-    """Raise ClusterError if another cluster on this Ray has the data directory. One that ends is waited for later."""
+def refuse_if_it_runs(name: str, folder: Path) -> None:
+    """Raise ClusterError if a cluster of this name runs on this Ray, or another one has the data directory.
+
+    One that ends is waited for later.
+    """
+    if any(is_controller(each) for each in actors_of(name)):
+        raise ClusterError(f"a cluster called {name!r} runs on this Ray already: stop it with `coterie down {name}`")
     if not is_locked(folder / "controller"):
         return
-    for actor in ray.util.list_named_actors(all_namespaces=True):
-        if actor["name"] != "controller" or not actor["namespace"].startswith(namespace("")):
-            continue
-        with contextlib.suppress(ValueError, ray.exceptions.RayError):  # it ends just now, or is busy
-            controller = ray.get_actor("controller", namespace=actor["namespace"])
+    for each in namespaces():
+        with contextlib.suppress(ValueError, ConnectionError, ray.exceptions.RayError):  # it ends just now, or is busy
+            controller = leading(each, _STATUS_SECONDS)
             found = ray.get(controller.status.remote(), timeout=_STATUS_SECONDS)
             if found.data_dir == str(folder):
                 raise ClusterError(

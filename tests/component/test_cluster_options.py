@@ -207,6 +207,7 @@ def test_a_controller_that_ends_while_the_cluster_starts_is_said_with_its_log(
     monkeypatch.setattr("ray.is_initialized", lambda: True)
     monkeypatch.setattr("ray.nodes", lambda: [{"Alive": False}])
     monkeypatch.setattr("ray.get_actor", get_actor)
+    monkeypatch.setattr("ray.util.list_named_actors", lambda all_namespaces: [])
     monkeypatch.setattr("ray.get", get)
     monkeypatch.setattr("ray.get_runtime_context", Context)
     monkeypatch.setattr("actors.controller.by_name.Controller", FakeController())

@@ -15,6 +15,7 @@ from actors.broker.actor import Broker
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, StartError
 from actors.controller.process import ControllerProcess
+from actors.runtime.controllers import ControllersByName
 from tests.support.controller_process import Controllers
 from tests.support.runtime_helpers import SECRET, run
 
@@ -50,7 +51,7 @@ def broker(folder: Path, asked: ControllerProcess, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("ray.get", get)
     actor_class = Broker.__ray_metadata__.modified_class  # type: ignore[attr-defined]
     made = actor_class.__new__(actor_class)
-    made._namespace = "coterie-c"
+    made._controllers = ControllersByName("coterie-c")
     made._spec = BrokerSpec(3, "127.0.0.1", (), str(folder / "data" / "broker-3"), str(folder / "s"), {})
     return made
 

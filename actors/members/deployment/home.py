@@ -18,10 +18,12 @@ from typing import Any, Final, cast
 
 import ray
 
+from actors.links.not_controller import NotControllerError
 from actors.links.pool_seals import Answer, Ended, MayRun, Newest, Old, OnlyThese, Proven, Seal, SealAnew, Verdict, Wish
 from actors.members.deployment.records import Deployment
 from actors.members.deployment.seals import sealable
 from actors.members.pools.plan import PoolError
+from actors.runtime import controllers
 from actors.runtime.environment import REAL
 from actors.runtime.process import last_line
 from actors.runtime.ray_session import RayAwayError, session
@@ -29,7 +31,6 @@ from placement.sealed_pools import SealedVersion
 
 log = logging.getLogger(__name__)
 
-_CONTROLLER: Final = "controller"
 _ANSWER_SECONDS: Final = 5.0
 _AWAY_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.2
@@ -65,11 +66,9 @@ class Home:
     def _look(self) -> bool:
         """Look for the controller. Returns whether there is one that cannot be asked now."""
         away = False
-        for actor in self._call(ray.util.list_named_actors, all_namespaces=True):
-            if actor["name"] != _CONTROLLER:
-                continue
+        for namespace in self._call(controllers.namespaces):
             try:
-                controller = self._call(ray.get_actor, _CONTROLLER, namespace=actor["namespace"])
+                controller = self._call(controllers.leading, namespace, _ANSWER_SECONDS)
                 if self._call(_status, controller).cluster_id == self._cluster_id:
                     self._controller = controller
                     return False
@@ -77,7 +76,7 @@ class Home:
                 continue
             except RayAwayError:
                 raise
-            except ray.exceptions.RayError:
+            except (ConnectionError, ray.exceptions.RayError):
                 away = True
         return away
 
@@ -120,6 +119,8 @@ class Home:
         try:
             if self._controller is not None or self._find():
                 return self._call(_answer, self._controller, wish)
+        except NotControllerError as error:
+            log.info("another controller leads now: %s", last_line(error))
         except ray.exceptions.RayTaskError as error:
             raise PoolError(f"the cluster's controller has no seals for pools: {last_line(error)}") from None
         except ray.exceptions.RayError as error:

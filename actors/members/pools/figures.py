@@ -14,7 +14,7 @@ from typing import Any, Final
 import ray
 
 from actors.links.pools import MemberFigures, PoolFigures
-from actors.runtime import ray_session
+from actors.runtime import controllers, ray_session
 from actors.runtime.logs import about
 from actors.runtime.process import last_line
 from actors.runtime.ray_session import RayAwayError, RaySession
@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 5.0
 _FIND_SECONDS: Final = 60.0
-_NAME, _NAMESPACE = "controller", "coterie-"
 
 
 class Clusters:
@@ -42,15 +41,11 @@ class Clusters:
 
     def _report(self, figures: PoolFigures) -> None:
         if self._monotonic() >= self._due:
-            self._found = [ray.get_actor(_NAME, namespace=each) for each in _namespaces()]
+            found = controllers.of_all_clusters()  # of several, those that do not lead take no notice
+            self._found = [ray.get_actor(name, namespace=namespace) for namespace, name in found]
             self._due = self._monotonic() + _FIND_SECONDS
         for controller in self._found:
             controller.tell_of_pool.remote(figures)
-
-
-def _namespaces() -> list[str]:
-    named = ray.util.list_named_actors(all_namespaces=True)
-    return [each["namespace"] for each in named if each["name"] == _NAME and each["namespace"].startswith(_NAMESPACE)]
 
 
 class FigureReports:

@@ -157,7 +157,6 @@ def asks(node: ast.AST) -> bool:
 ALLOWED = {
     ("pools/consumer_actor.py", "_address"),
     ("pools/figures.py", "_report"),
-    ("pools/figures.py", "_namespaces"),
     ("deployment/home.py", "_status"),
     ("deployment/home.py", "_answer"),
     ("deployment/supervisor_actor.py", "_close"),

@@ -1,0 +1,132 @@
+"""A cluster's several controllers as actors with names: how a driver starts them, finds the one that leads, ends them.
+
+Each is on a Ray node of its own, where its log is; the first is on the driver's. A Ray of one node has all of them:
+that is for tries, and survives the death of a process, not the loss of the node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import ray
+
+from actors.controller.actor import Controller
+from actors.controller.by_name import START_SECONDS, STOP_SECONDS, end_actors, namespace, refuse_if_it_runs
+from actors.controller.spec import ControllerSpec, VoterStart
+from actors.links.versions import OWN
+from actors.log.files import REAL_WRITER
+from actors.runtime.controllers import leading_of, name_of, several
+from actors.runtime.environment import Clock
+from actors.runtime.process import last_line
+from actors.runtime.ray_runtime import ClusterError
+from placement.nodes import Node, PlacementError, alive_nodes, place_brokers, staying_at
+
+_PLACES: Final = Path("controller", "controllers.json")
+_VOTES_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 0.1
+_ANSWER_SECONDS: Final = 10.0
+
+
+def start_controllers(spec: ControllerSpec, count: int, clock: Clock) -> tuple[Any, list[tuple[str, int]]]:
+    """Start a cluster's controllers, and have the one that leads start the brokers. Returns it, and their addresses.
+
+    Raises ClusterError; then nothing of the cluster runs.
+    """
+    folder = Path(spec.data_dir)
+    refuse_if_it_runs(spec.name, folder)
+    try:
+        return _started(spec, place_controllers(alive_nodes(), known_places(folder), count), folder, clock)
+    except PlacementError as error:
+        raise ClusterError(str(error)) from None
+    except BaseException as error:  # Ctrl-C, too: detached actors outlive this program
+        end_actors(spec.name)
+        if isinstance(error, ray.exceptions.GetTimeoutError):
+            text = f"Ray has not started {count} controllers within {START_SECONDS:.0f} s: see `ray status`"
+            raise ClusterError(text) from None
+        if isinstance(error, ray.exceptions.RayError | ConnectionError):
+            cause = getattr(error, "cause", None)
+            text = last_line(cause if cause is not None else error)
+            raise ClusterError(f"{text}; see {spec.log_dir}") from None
+        raise
+
+
+def _started(
+    spec: ControllerSpec, nodes: Mapping[int, Node], folder: Path, clock: Clock
+) -> tuple[Any, list[tuple[str, int]]]:
+    alive = alive_nodes()
+
+    def start(controller_id: int, *, founds: bool) -> Any:
+        told = VoterStart(OWN, spec, controller_id, tuple(nodes), founds).encoded()
+        place = staying_at(nodes[controller_id], alive)
+        named = {"name": name_of(controller_id), "namespace": namespace(spec.name), "lifetime": "detached"}
+        return Controller.options(**named, **place).remote(told)  # type: ignore[attr-defined]
+
+    # A new log is begun only if none of the others has one: the first one's disk may be another than it was.
+    actors = {each: start(each, founds=False) for each in nodes if each}
+    founds = not any(ray.get([actor.has_log.remote() for actor in actors.values()], timeout=START_SECONDS))
+    actors[0] = start(0, founds=founds)
+    ray.get([actor.own_address.remote() for actor in actors.values()], timeout=START_SECONDS)
+    leader = leading_of(list(actors.values()), START_SECONDS)
+    addresses: list[tuple[str, int]] = ray.get(leader.start_brokers.remote(START_SECONDS))
+    ray.get([actor.cluster_started.remote() for actor in actors.values()], timeout=START_SECONDS)
+    _keep_places(folder, nodes)
+    _await_votes(leader, len(nodes), clock)
+    return leader, addresses
+
+
+def _await_votes(leader: Any, count: int, clock: Clock) -> None:
+    """Wait until all controllers of a new cluster have a vote. It serves without that; a status shows who has none."""
+    deadline = clock.monotonic() + _VOTES_SECONDS
+    while clock.monotonic() < deadline:
+        with contextlib.suppress(ray.exceptions.RayError):
+            found = ray.get(leader.status.remote(), timeout=_ANSWER_SECONDS).controllers
+            if sum(each.role != "Observer" for each in found) >= count:
+                return
+        clock.sleep(_LOOK_SECONDS)
+
+
+def place_controllers(alive: list[Node], known: Mapping[int, Node], count: int) -> dict[int, Node]:
+    """The node of each controller: the one with its log, or for a new one a node that has none yet.
+
+    The first of `alive` is the driver's own node, which has the first controller. Raises PlacementError.
+    """
+    if len(alive) == 1:
+        return dict.fromkeys(range(count), alive[0])
+    nodes = place_brokers(alive, {0: alive[0], **known}, count)
+    if len({node.node_id for node in nodes.values()}) < count:
+        raise PlacementError(
+            f"{count} controllers need {count} Ray nodes, so that the loss of one is that of one controller; this Ray "
+            f"has {len(alive)}"
+        )
+    return nodes
+
+
+def known_places(folder: Path) -> dict[int, Node]:
+    """The nodes that have the controllers' logs, as an earlier start has noted them. Raises PlacementError."""
+    path = folder / _PLACES
+    if not path.exists():
+        return {}
+    try:
+        noted = json.loads(path.read_text())
+        return {int(each): Node("", address, 0.0, name=label) for each, (address, label) in noted.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise PlacementError(f"{path} does not say where the controllers' logs are: {error}") from None
+
+
+def _keep_places(folder: Path, nodes: Mapping[int, Node]) -> None:
+    text = json.dumps({str(each): [node.address, node.name] for each, node in nodes.items()})
+    REAL_WRITER.write_atomically(folder / _PLACES, text.encode())
+
+
+def end_controllers(cluster: str, leader: Any) -> None:
+    """Have the one that leads end brokers and shards, and end all controllers in any case. Raises RayError."""
+    try:
+        ray.get(leader.stop.remote(), timeout=STOP_SECONDS)
+    finally:
+        for actor in several(namespace(cluster)):
+            ray.kill(actor)
+        end_actors(cluster)
