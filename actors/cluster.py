@@ -20,27 +20,16 @@ import ray
 from actors.controller import first_users, settings_in_force
 from actors.controller.asking import ControllerHandle
 from actors.controller.at_ray import WARM, bring_pools_back, joined
-from actors.controller.by_name import (
-    STOP_SECONDS,
-    actors_of,
-    end_actors,
-    namespace,
-    spec_of,
-    start_controller,
-    why_not,
-)
+from actors.controller.by_name import STOP_SECONDS, actors_of, end_actors, namespace, spec_of, why_not
+from actors.controller.controllers import Controllers
 from actors.controller.held_data import HeldData, folder_of
 from actors.controller.listeners import plan_listeners, refuse_open
-from actors.controller.preparation import (
-    check_ports,
-    effective_config,
-    warn_if_open,
-)
+from actors.controller.preparation import check_ports, effective_config, left_out, warn_if_open
 from actors.controller.protection import Protection
 from actors.controller.ray_head import HeadLook
 from actors.controller.rolling import Roll
 from actors.controller.securing import Administrator, leave_users, secured
-from actors.controller.several_by_name import start_controllers
+from actors.controller.several_by_name import check_count, start_some
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
 from actors.links.removals import RemovalOutlook, RemovalStatus
@@ -64,17 +53,7 @@ __all__ = ["WARM", "Cluster", "ClusterError"]
 R = TypeVar("R", bound=Result)
 
 DEFAULT_NAME = "default"
-_LEADS_SECONDS = 10.0
 _FOLLOW_SECONDS = 1.0  # between two looks how far the controller is
-
-
-def _left_out(removed: Sequence[int], started: int) -> tuple[str, ...]:
-    """A note of the brokers of a start that were removed; none if none was."""
-    if not removed:
-        return ()
-    which = f"broker {removed[0]} was" if len(removed) == 1 else f"brokers {', '.join(map(str, removed))} were"
-    made = f"the cluster has {started} broker{'s' if started > 1 else ''}"
-    return (f"{which} removed, and not started: {made}; coterie brokers add makes more, with new ids",)
 
 
 class Cluster:
@@ -134,8 +113,7 @@ class Cluster:
         """
         if brokers < 1:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
-        if controllers < 1 or controllers % 2 == 0:
-            raise ClusterError(f"controllers must be an odd number, as most of them have to live; got {controllers}")
+        check_count(controllers)
         # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
         embedded = ray_address is None and (not ray.is_initialized() or len(ray.nodes()) == 1)
         bind = host or ("127.0.0.1" if embedded else None)
@@ -166,9 +144,7 @@ class Cluster:
             notes += settings_in_force.forgotten(folder, settings)
             head = HeadLook() if not owns_ray or ray_address is not None else None  # of a Ray that is not ours
             spec = spec_of(name, folder, data.secret, bind, brokers, port, settings)
-            controller, addresses = (
-                start_controller(spec) if controllers == 1 else start_controllers(spec, controllers, REAL.clock)
-            )
+            controller, addresses = start_some(spec, controllers, REAL.clock)
             if administrator is not None:
                 administrator.write(data.secret)
                 notes.append(f"clients log in by --command-config {administrator.properties}")
@@ -184,13 +160,12 @@ class Cluster:
             notes.append(head.line(controller))
         if owns_ray and embedded:
             notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {ray_runtime.RAY_LOG} there")
-        several = controllers > 1
-        cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes, several=several)
+        cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes, several=controllers > 1)
         cluster._data = data
         if owns_ray and embedded:
             (data.place / ray_runtime.ADDRESS_FILE).unlink(missing_ok=True)
             write_private(data.place / ray_runtime.ADDRESS_FILE, cluster.ray_address)
-        cluster.notes += _left_out(ray.get(controller.left_out.remote()), len(addresses))
+        cluster.notes += left_out(ray.get(controller.left_out.remote()), len(addresses))
         cluster._homecoming = bring_pools_back(controller, cluster.bootstrap_servers, folder)
         return cluster
 
@@ -209,7 +184,7 @@ class Cluster:
         folder = None if data_dir is None else folder_of(Path(data_dir))
         owns_ray = joined(ray_address, folder)
         try:
-            controller, several = found(namespace(name), _LEADS_SECONDS)
+            controller, several = found(namespace(name))
             addresses = ray.get(controller.addresses.remote(), timeout=10)
         except (ValueError, ConnectionError, ray.exceptions.RayError) as error:
             left = actors_of(name)
@@ -391,6 +366,11 @@ class Cluster:
     def call_off_removal(self, broker_id: int) -> None:
         """Have a broker stay that is being removed, with what it still has. Raises ClusterError if it is not."""
         self._controller.insist("call_off_removal", broker_id)
+
+    @property
+    def controllers(self) -> Controllers:
+        """Its controllers, if it has several: to add one, or to remove one."""
+        return Controllers(self.name, self._controller)
 
     def broker_pids(self) -> dict[int, int]:
         """Process id of each living broker."""

@@ -72,6 +72,12 @@ class Controller:
     def has_log(self) -> bool:
         return self._process.has_log()
 
+    def add_controller(self, controller_id: int, timeout_s: float) -> None:
+        self._process.add_controller(controller_id, timeout_s)
+
+    def remove_controller(self, controller_id: int, timeout_s: float) -> None:
+        self._process.remove_controller(controller_id, timeout_s)
+
     def cluster_started(self) -> None:
         self._process.cluster_started()
 

@@ -33,6 +33,7 @@ from actors.controller.sessions import close_broker, group_status, shards_of, st
 from actors.controller.settings_in_force import Changed, KeptSettings
 from actors.controller.spec import ControllerSpec, SpecInForce
 from actors.controller.terms import ALONE, Terms
+from actors.controller.voter_orders import NO_ORDERS, VoterOrders
 from actors.links.acceptance import check_stores
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
@@ -70,6 +71,7 @@ class ControllerProcess:
         pool_seals: PoolSeals,
         drain_look: DrainLook,
         terms: Terms = ALONE,
+        voters: VoterOrders = NO_ORDERS,
     ) -> None:
         self._spec = spec
         self._settings = settings
@@ -81,6 +83,7 @@ class ControllerProcess:
         self._pool_seals = pool_seals
         self._drain_look = drain_look
         self._terms = terms
+        self._voters = voters
         self.failing_s = FAILING_SECONDS
         """A broker that is restarted may try to start for so long before its failure is reported."""
 
@@ -143,6 +146,20 @@ class ControllerProcess:
     def has_log(self) -> bool:
         """True if there was a log on its disk when it started."""
         return self._terms.has_log
+
+    def add_controller(self, controller_id: int, timeout_s: float) -> None:
+        """Give another controller a vote, which runs. Raises ClusterError."""
+        self._check_leads()
+        self.loop.wait(self._voters.add(controller_id, timeout_s))
+
+    def remove_controller(self, controller_id: int, timeout_s: float) -> None:
+        """Take a controller's vote. Raises ClusterError."""
+        self._check_leads()
+        self.loop.wait(self._voters.remove(controller_id, timeout_s))
+
+    def _check_leads(self) -> None:
+        """Raise NotControllerError if another controller decides."""
+        self.loop.ask(lambda: self.controller.epoch)
 
     def cluster_started(self) -> None:
         """The cluster has been started: whoever is the controller goes on with it from now on."""

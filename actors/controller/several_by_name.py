@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import ray
 
 from actors.controller.actor import Controller
-from actors.controller.by_name import START_SECONDS, STOP_SECONDS, end_actors, namespace, refuse_if_it_runs
+from actors.controller.by_name import (
+    START_SECONDS,
+    STOP_SECONDS,
+    actors_of,
+    end_actors,
+    namespace,
+    refuse_if_it_runs,
+    start_controller,
+)
 from actors.controller.spec import ControllerSpec, VoterStart
 from actors.links.versions import OWN
 from actors.log.files import REAL_WRITER
@@ -23,12 +31,26 @@ from actors.runtime.controllers import leading_of, name_of, several
 from actors.runtime.environment import Clock
 from actors.runtime.process import last_line
 from actors.runtime.ray_runtime import ClusterError
-from placement.nodes import Node, PlacementError, alive_nodes, place_brokers, staying_at
+from placement.nodes import Node, PlacementError, alive_nodes, place_brokers, staying_at, with_disk_of
 
 _PLACES: Final = Path("controller", "controllers.json")
 _VOTES_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 0.1
 _ANSWER_SECONDS: Final = 10.0
+
+
+def check_count(controllers: int) -> None:
+    """Raise ClusterError if a cluster cannot have so many controllers."""
+    if controllers < 1 or controllers % 2 == 0:
+        raise ClusterError(f"controllers must be an odd number, as most of them have to live; got {controllers}")
+
+
+def start_some(spec: ControllerSpec, count: int, clock: Clock) -> tuple[Any, list[tuple[str, int]]]:
+    """Start the controller of a cluster, or its several ones. Returns the one that leads, and the brokers' addresses.
+
+    Raises ClusterError; then nothing of the cluster runs.
+    """
+    return start_controller(spec) if count == 1 else start_controllers(spec, count, clock)
 
 
 def start_controllers(spec: ControllerSpec, count: int, clock: Clock) -> tuple[Any, list[tuple[str, int]]]:
@@ -120,6 +142,42 @@ def known_places(folder: Path) -> dict[int, Node]:
 def _keep_places(folder: Path, nodes: Mapping[int, Node]) -> None:
     text = json.dumps({str(each): [node.address, node.name] for each, node in nodes.items()})
     REAL_WRITER.write_atomically(folder / _PLACES, text.encode())
+
+
+def start_another(cluster: str, controller_id: int, spec: ControllerSpec, others: Collection[int]) -> Any:
+    """Start one more controller, on the node that has its log, or on one without a controller. Returns its actor.
+
+    One of its id that runs already is that. `others` are the ids of the other ones. Raises ClusterError.
+    """
+    if name_of(controller_id) in actors_of(cluster):
+        with contextlib.suppress(ValueError):
+            return ray.get_actor(name_of(controller_id), namespace=namespace(cluster))
+    folder, alive = Path(spec.data_dir), alive_nodes()
+    known = known_places(folder)
+    if controller_id in known and not with_disk_of(known[controller_id], alive):
+        del known[controller_id]  # its node is lost, and its log with it
+    try:
+        node = place_controllers(alive, known, max([controller_id, *known, *others]) + 1)[controller_id]
+    except PlacementError as error:
+        raise ClusterError(str(error)) from None
+    told = VoterStart(OWN, spec, controller_id, tuple(sorted({*others, controller_id})), founds=False).encoded()
+    named = {"name": name_of(controller_id), "namespace": namespace(cluster), "lifetime": "detached"}
+    actor = Controller.options(**named, **staying_at(node, alive)).remote(told)  # type: ignore[attr-defined]
+    try:
+        ray.get(actor.cluster_started.remote(), timeout=START_SECONDS)
+    except ray.exceptions.RayError as error:
+        ray.kill(actor)
+        cause = getattr(error, "cause", None)
+        raise ClusterError(last_line(cause if cause is not None else error)) from None
+    if (folder / _PLACES).exists():  # this is the node of the program that has started the cluster
+        _keep_places(folder, {**known, controller_id: node})
+    return actor
+
+
+def end_controller_of(cluster: str, controller_id: int) -> None:
+    """End the process of a controller, if there is one. It is not started again."""
+    with contextlib.suppress(ValueError):
+        ray.kill(ray.get_actor(name_of(controller_id), namespace=namespace(cluster)))
 
 
 def end_controllers(cluster: str, leader: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from actors.controller.seeds import Seeds
 from actors.controller.settings_in_force import KeptSettings
 from actors.controller.spec import SpecInForce, VoterStart
 from actors.controller.terms import TermsOfVoter
+from actors.controller.voter_orders import OrdersOfQuorum
 from actors.controller.voting import Voting
 from actors.controller.work_thread import WorkThread
 from actors.links.secret import Marks, Secrets, read_secrets
@@ -72,7 +74,7 @@ def voter_started(
     logs = LogPlace(first.log_dir, first.name, config.text("coterie.log.format") or TEXT)
     settle(config, logs, told.name)
     folder, secret_file = Path(first.data_dir), Path(first.secret_file)
-    in_force = InForce(first.of_controller, read_secrets(secret_file))
+    in_force = InForce(first.of_controller, _secrets(secret_file))
     file = _opened(told, restarted=restarted)
     spec = SpecInForce(first, first)
     thread, work = LoopThread("coterie-controller"), WorkThread("coterie-launcher")
@@ -155,8 +157,20 @@ def voter_started(
         lambda: metadata_log.decided.pools,
         lambda records: loop.controller.publisher.commit(records),
     )
+    orders = OrdersOfQuorum(
+        metadata_log, lambda records: loop.controller.publisher.commit(records), REAL.clock.monotonic
+    )
     parts = (loop, launcher, placing, pool_seals, drain_look)
-    return ControllerProcess(spec, settings, (host, port), actors, *parts, terms)
+    return ControllerProcess(spec, settings, (host, port), actors, *parts, terms, orders)
+
+
+def _secrets(path: Path) -> Secrets:
+    """The cluster's secrets, which each controller's node needs in a file. Raises ClusterError."""
+    try:
+        return read_secrets(path)
+    except (OSError, ValueError) as error:
+        text = f"a controller on {socket.gethostname()} needs the cluster's secret: put it into {path} there"
+        raise ClusterError(f"{text} ({error})") from error
 
 
 def _opened(told: VoterStart, *, restarted: bool) -> VoterFile:

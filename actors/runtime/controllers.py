@@ -19,6 +19,7 @@ T = TypeVar("T")
 ALONE: Final = "controller"
 _SEVERAL: Final = re.compile(r"controller-\d+")
 _NAMESPACE: Final = "coterie-"
+_LEADS_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.2
 
 
@@ -57,7 +58,7 @@ def several(namespace: str) -> list[Any]:
     return found
 
 
-def found(namespace: str, within_s: float) -> tuple[Any, bool]:
+def found(namespace: str, within_s: float = _LEADS_SECONDS) -> tuple[Any, bool]:
     """The actor of the controller that leads, or of the only one, and whether it is one of several.
 
     Raises ValueError if there is none, and ConnectionError if none of several leads within this time.

@@ -13,6 +13,7 @@ from actors.controller.process import ControllerProcess
 from actors.controller.ray_actors import Role
 from actors.controller.settings_in_force import Changed
 from actors.links.not_controller import NotControllerError
+from actors.runtime.ray_connection import ClusterError
 from placement.records import ProducerIdsRecord
 from tests.support.controller_process import commit, in_thread
 from tests.support.runtime_helpers import until
@@ -103,3 +104,31 @@ async def test_one_of_several_is_not_started_alone(processes: Processes) -> None
     processes.close()
     with pytest.raises(SeveralVotersError, match=r"one of 3 controllers.*\(--controllers 3\)"):
         StandaloneLog(processes.folder / "controller" / "metadata.log")
+
+
+@pytest.mark.conformance("N-C-11")
+async def test_a_controller_is_removed_by_its_id_and_has_a_vote_again_once_it_is_added(processes: Processes) -> None:
+    leader = await started(processes)
+    with pytest.raises(ClusterError, match=r"controller 7 has no vote; these have one: 0, "):
+        await in_thread(leader.remove_controller, 7, 30.0)
+    with pytest.raises(NotControllerError):
+        await in_thread(processes.running[1].remove_controller, 2, 30.0)
+    await in_thread(leader.remove_controller, 2, 30.0)
+    assert processes.voters() == [0, 1]
+    processes.kill(2)
+    with pytest.raises(ClusterError, match=r"controller 2 .*does not follow"):
+        await in_thread(leader.add_controller, 2, 0.0)
+    await asyncio.to_thread(processes.start, 2, restarted=True)
+    await in_thread(leader.add_controller, 2, 30.0)
+    assert processes.voters() == [0, 1, 2]
+    await in_thread(leader.add_controller, 2, 30.0)  # it is that already
+
+
+@pytest.mark.conformance("N-C-11")
+async def test_the_controller_that_leads_is_removed_and_another_one_leads(processes: Processes) -> None:
+    leader = await started(processes)
+    await in_thread(leader.remove_controller, 0, 30.0)
+    after = await until(lambda: next((p for p in processes.running.values() if p is not leader and p.leads()), None))
+    assert after.loop.node.server is not None
+    await until(lambda: processes.leading != [] and 0 not in processes.leading)
+    assert processes.voters() == [1, 2]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.cluster import Cluster
-from tests.ray.support import read_all, topic, wait_until
+from actors.cluster import Cluster, ClusterError
+from tests.ray.support import await_topic, read_all, topic, wait_until
 from tests.ray.traffic import Writer
 
 SETTINGS = {"coterie_monitor": "false", "offsets_topic_num_partitions": "3"}
@@ -25,7 +25,7 @@ def leader_of(cluster: Cluster) -> int:
     return found
 
 
-@pytest.mark.conformance("N-C-10")
+@pytest.mark.conformance("N-C-10", "N-C-11")
 def test_another_controller_leads_when_the_leading_ones_process_is_killed(
     start: Callable[..., Cluster], name: str, tmp_path: Path
 ) -> None:
@@ -46,9 +46,20 @@ def test_another_controller_leads_when_the_leading_ones_process_is_killed(
             wait_until(lambda: _caught_up(cluster), what="the killed one catches up")
             written = len(writer.acknowledged)
             wait_until(lambda: len(writer.acknowledged) > written + 50, what="traffic")
+            cluster.controllers.remove(leader_of(cluster))
+            assert len(roles(cluster)) == 2
+            (gone,) = {0, 1, 2} - roles(cluster).keys()
+            cluster.controllers.add(gone)
+            wait_until(lambda: _caught_up(cluster), what="the one that was added")
+            assert sorted(roles(cluster).values()) == ["Leader", "Voter", "Voter"]
         assert writer.failed == 0
         assert cluster.broker_pids() == pids, "brokers went on"
         assert writer.acknowledged - read_all(servers, name, len(writer.acknowledged)) == set()
+    with start(brokers=2, controllers=3, data_dir=tmp_path, **SETTINGS) as cluster:
+        assert sorted(roles(cluster)) == [0, 1, 2]
+        await_topic(cluster.bootstrap_servers, f"{name}-after", 1)
+    with pytest.raises(ClusterError, match=r"one of 3 controllers.*--controllers 3"):
+        start(brokers=2, data_dir=tmp_path, **SETTINGS)
 
 
 def _caught_up(cluster: Cluster) -> bool:
