@@ -118,6 +118,23 @@ class ActorLauncher:
         for name in self._running("broker"):
             self._brokers[int(name.split("-")[1])] = name
 
+    def take_over(self) -> None:
+        """Begin for the next controller, which this process is, perhaps not for the first time: as after a restart.
+
+        It forgets the starts that were under way for an earlier one: brokers say what they need.
+        """
+        self._brokers.clear()
+        self._starting.clear()
+        self._heard.clear()
+        self._said.clear()
+        self._shards = ShardStarts()
+        self._stopping = False
+        self.adopt()
+
+    def rest(self) -> None:
+        """Start nothing any more, because another process is the controller now."""
+        self._stopping = True
+
     def _running(self, kind: str) -> list[str]:
         """The names of the brokers or shards of this cluster that Ray knows."""
         return [name for name in self._actors.names() if name.split("-")[0] == kind]
