@@ -34,7 +34,7 @@ from tests.compat.support import wait_until
 from tests.support import raw_batches as raw
 from tests.support.batch_packings import records_of, size_of
 from tests.support.batch_plans import MAX_MESSAGE_BYTES, Plan, plans
-from tools.generate_docs import BATCHES_REFUSED
+from tools.protocol_words import BATCHES_REFUSED
 
 BATCHES = int(os.environ.get("COTERIE_BATCHES", "250"))
 MANY = 5000

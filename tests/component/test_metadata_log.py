@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import copy
-import io
 import itertools
-import multiprocessing
 import os
-import resource
 import struct
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,58 +14,28 @@ import pytest
 from crc32c import crc32c
 
 from actors import __version__
-from actors.controller.metadata import file
 from actors.controller.metadata.commits import NotControllerError
 from actors.controller.metadata.file import MetadataLogError
 from actors.controller.metadata.frames import Entry, Format, encode, frames
 from actors.controller.metadata.log import LAYOUTS, MetadataLog
 from actors.log.files import FileWriter
-from placement.metadata import BrokerInfo, PartitionInfo, TopicInfo
+from placement.metadata import PartitionInfo
 from placement.records import (
     METADATA_LEVELS,
-    BrokerConfigsRecord,
-    BrokerRecord,
-    ClusterRecord,
     ControllerEpochRecord,
-    PartitionRecord,
     ProducerIdsRecord,
-    Record,
     RemoveTopicRecord,
-    TopicRecord,
     UserScramCredentialRecord,
 )
-from tests.support.log_helpers import FullDisk
+from tests.support.written_metadata import RECORDS, append, reopened, written
 
 FULL = OSError(28, "no space left on this disk")
 LEVEL = LAYOUTS[-1]
-RECORDS: list[Record] = [
-    ClusterRecord("the-cluster-id-of-tests"),
-    ControllerEpochRecord(4),
-    BrokerRecord(BrokerInfo(0, "127.0.0.1", 9092, None, 0)),
-    TopicRecord(TopicInfo("t", b"i" * 16, (PartitionInfo(0, 0, (0,), (0,)),), {"retention.ms": "5"})),
-    PartitionRecord("t", 1, PartitionInfo(0, 3, (0,), (0,))),
-    BrokerConfigsRecord("0", {"message.max.bytes": "1000"}),
-    ProducerIdsRecord(3000),
-]
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "controller" / "metadata.log"
-
-
-def written(path: Path) -> list[Any]:
-    log = MetadataLog(path)
-    for record in RECORDS:
-        append(log, record)
-    log.close()
-    return log.committed.to_wire()
-
-
-def append(log: MetadataLog, *records: Record) -> None:
-    """Append as the present controller."""
-    assert log.append(records, log.decided.controller_epoch).done
-    assert log.committed == log.decided
 
 
 def frames_of(path: Path) -> list[bytes]:
@@ -79,12 +44,6 @@ def frames_of(path: Path) -> list[bytes]:
     ends += [end for end, _ in frames(data)]
     assert ends[-1] == len(data)
     return [data[start:end] for start, end in itertools.pairwise(ends)]
-
-
-def reopened(path: Path) -> MetadataLog:
-    log = MetadataLog(path)
-    log.close()
-    return log
 
 
 def test_a_new_log_is_empty_and_knows_its_format(path: Path) -> None:
@@ -403,101 +362,3 @@ def test_a_crash_before_the_snapshot_is_in_place_leaves_the_log(path: Path) -> N
     expected = written(path)
     path.with_suffix(".new").write_bytes(b"half a snaps")
     assert reopened(path).committed.to_wire() == expected
-
-
-def test_a_write_the_disk_refuses_applies_nothing_and_leaves_no_trace(path: Path) -> None:
-    written(path)
-    size = path.stat().st_size
-    disk = FullDisk()
-    log = MetadataLog(path, disk)
-    disk.fsync_error = FULL
-    with pytest.raises(OSError, match="disk"):
-        append(log, ProducerIdsRecord(1))
-    disk.fsync_error = None
-    assert log.committed.next_producer_id == 3000
-    assert path.stat().st_size == size
-    append(log, ProducerIdsRecord(2))
-    log.close()
-    assert reopened(path).committed.next_producer_id == 2
-
-
-@pytest.mark.parametrize("room", [0, 1, 8, 20])
-def test_a_write_the_disk_takes_in_part_applies_nothing_and_leaves_no_trace(path: Path, room: int) -> None:
-    expected = written(path)
-    size = path.stat().st_size
-    log = MetadataLog(path)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            append(log, ProducerIdsRecord(4000), ProducerIdsRecord(5000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert log.committed.to_wire() == expected
-    assert path.stat().st_size == size
-    append(log, ProducerIdsRecord(6000))
-    log.close()
-    assert reopened(path).committed.next_producer_id == 6000
-
-
-def test_what_a_refused_write_left_is_gone_before_the_next_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(path)
-    size = path.stat().st_size
-    disk = FullDisk()
-
-    class CannotBeCut(io.FileIO):
-        def truncate(self, at: int | None = None) -> int:
-            if disk.fsync_error is not None and at is not None and os.fstat(self.fileno()).st_size > at:
-                raise OSError(5, "cannot be cut")
-            return super().truncate(at)
-
-    monkeypatch.setattr(file, "open", lambda path, mode, buffering: CannotBeCut(path, mode), raising=False)
-    log = MetadataLog(path, disk)
-    disk.fsync_error = FULL
-    for _ in range(2):
-        with pytest.raises(OSError, match="cannot be cut"):
-            append(log, ProducerIdsRecord(4000), ProducerIdsRecord(5000))
-    disk.fsync_error = None
-    assert path.stat().st_size > size
-    append(log, ProducerIdsRecord(6000))
-    log.close()
-    assert reopened(path).committed.next_producer_id == 6000
-
-
-def test_two_controllers_never_write_one_log(path: Path) -> None:
-    log = MetadataLog(path)
-    with pytest.raises(MetadataLogError, match=rf"{path.parent}.*another"):
-        MetadataLog(path, lock_timeout_s=0.1)
-    log.close()
-    reopened(path)
-
-
-def test_a_dying_controller_is_waited_for(path: Path) -> None:
-    first = MetadataLog(path)
-    timer = threading.Timer(0.3, first.close)
-    started = time.monotonic()
-    timer.start()
-    MetadataLog(path, lock_timeout_s=30).close()
-    assert time.monotonic() - started >= 0.2
-    timer.join()
-
-
-def _hold_and_die(path: Path, held: Any) -> None:
-    MetadataLog(path)
-    held.set()
-    threading.Event().wait(60)
-
-
-def test_the_death_of_its_process_frees_the_log(path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    held = context.Event()
-    process = context.Process(target=_hold_and_die, args=(path, held))
-    process.start()
-    try:
-        assert held.wait(60)
-        with pytest.raises(MetadataLogError):
-            MetadataLog(path, lock_timeout_s=0)
-    finally:
-        process.kill()
-        process.join()
-    MetadataLog(path, lock_timeout_s=10).close()

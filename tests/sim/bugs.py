@@ -23,7 +23,6 @@ from actors.broker.coordinators.parking import Place
 from actors.broker.coordinators.partitions import Partitions
 from actors.broker.coordinators.processes import Processes
 from actors.broker.coordinators.readiness import Readiness
-from actors.broker.coordinators.relaying import Relaying
 from actors.broker.coordinators.sleeping import Sleeping
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.leaders import Leaders
@@ -42,6 +41,7 @@ from actors.coordinator.groups.messages import FetchedOffset, MaySleepResponse, 
 from actors.coordinator.loading import Loader
 from actors.coordinator.timers import Timer, Timers
 from actors.coordinator.writer import Writer
+from actors.links.relay import PAYLOADS
 from actors.log import data_dir
 from actors.log.flush import Flushing
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome
@@ -444,34 +444,24 @@ def expiry_lost_by_sleep() -> Changes:
 @bug
 def commit_lost_by_sleep() -> Changes:
     """A shard goes to sleep with requests on their way to it, which are answered as if they had been done."""
-    made, answered, answer = Idling.__init__, Idling.answered, Relaying.answer
-    owed: dict[int, Any] = {}
-    is_done = False
+    sleeps = ShardHub._sleeps
 
-    def careless(self: Idling, config: Any, setting: str, number: Any, sleeps: Any) -> None:
-        def done(link: ShardLink, rest: MaySleepResponse) -> None:
-            nonlocal is_done
-            link.pending.update(owed)
-            is_done = True
-            sleeps(link, rest)
-            is_done = False
-
-        made(self, config, setting, number, done)
-
-    def asked(self: Idling, link: ShardLink, partition: int, question: int, payload: bytes) -> None:
-        nonlocal owed
+    def answered(self: Idling, link: ShardLink, partition: int, question: int, payload: bytes) -> None:
+        answer = PAYLOADS.read(MaySleepResponse, payload)
         if link.state is LinkState.DROWSY:
-            link.idle.sent = link.sent
-            owed, link.pending = link.pending, {}
-        answered(self, link, link.partition, link.idle.question, payload)
-        if link.partition >= 0:
-            link.pending.update(owed)
-        owed = {}
+            link.rouse()
+            if answer.busy:
+                link.idle.ask_at += self._idle_s
+            else:
+                self._sleeps(link, answer)
 
-    def as_if_done(self: Relaying, kind: Any, waiter: Any, frame: bytes, code: ErrorCode) -> None:
-        answer(self, kind, waiter, frame, ErrorCode.NONE if is_done else code)
+    def done(self: ShardHub, link: ShardLink, rest: MaySleepResponse) -> None:
+        owed, link.pending = link.pending, {}
+        for waiter, frame in owed.values():
+            self._relaying.answer(self.kind, waiter, frame, ErrorCode.NONE)
+        sleeps(self, link, rest)
 
-    return [(Idling, "__init__", careless), (Idling, "answered", asked), (Relaying, "answer", as_if_done)]
+    return [(Idling, "answered", answered), (ShardHub, "_sleeps", done)]
 
 
 @bug

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from actors.controller.active import ActiveController
 from actors.links.operations import AlterReassignments, Reassignment
-from tests.sim.cluster import SimBroker
 from tests.sim.engine import MS, SECOND, Machine, Process
 from tests.sim.scenario import Speaks
+from tests.sim.sim_broker import SimBroker
 from tests.sim.topics import Topics
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class Faults:
         broker = self._broker()
         if not broker.machine.up:
             return False
-        if not self.world.scenario.flushes and not self.world.witness.may_lose(broker):
+        if not self.world.scenario.flushes and not self.world.witness.crashes.may_lose(broker):
             return False
         broker.lose_machine(self._for_a_while())
         return True

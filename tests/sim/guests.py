@@ -18,9 +18,9 @@ from actors.log.partition_log import PartitionLog
 from placement.metadata import NO_LEADER
 from placement.records import Record
 from tests.sim.clients import PARTITIONS, TOPIC
-from tests.sim.cluster import SimBroker
 from tests.sim.engine import MS, SECOND
 from tests.sim.scenario import LEASE_MS
+from tests.sim.sim_broker import SimBroker
 from tests.support.counter_guest import COUNTER, Counter, Fetched, Increment, Incremented
 
 if TYPE_CHECKING:

@@ -30,12 +30,13 @@ from actors.log.partition_log import PartitionLog
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC
 from tests.sim.clients import PARTITIONS
-from tests.sim.cluster import Cluster, SimBroker
+from tests.sim.cluster import Cluster
 from tests.sim.engine import MS, Simulation
 from tests.sim.history import History
 from tests.sim.members import Member
 from tests.sim.parked import parked_in
 from tests.sim.scenario import Speaks
+from tests.sim.sim_broker import SimBroker
 from tests.sim.truth import CommittedLogs
 from tests.support.offset_rows import naive_replay, projection
 

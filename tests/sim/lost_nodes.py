@@ -23,8 +23,8 @@ from tests.sim.scenario import ALONE_MS, REFILL_RATE
 
 if TYPE_CHECKING:
     from actors.broker.server import BrokerServer
-    from tests.sim.cluster import SimBroker
     from tests.sim.run import World
+    from tests.sim.sim_broker import SimBroker
 
 _SLACK_US = 20 * MS
 _ASK_US = 250 * MS
@@ -54,7 +54,7 @@ class LostNodes:
             self._ask(broker)
             self.sim.after(away_us, self._is_back, broker.id, broker.nodes)
             return True
-        if not self.witness.may_lose_disk(broker):
+        if not self.witness.crashes.may_lose_disk(broker):
             return False
         runs_on_us = chance.choice((0, chance.randint(1, 9) * SECOND))
         broker.lose_node(runs_on_us=runs_on_us, reached=chance.random() < 0.5)

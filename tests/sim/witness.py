@@ -44,7 +44,8 @@ from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome,
 from actors.wire.api_keys import ApiKey
 from placement.metadata import ClusterMetadata, PartitionInfo
 from placement.records import PartitionRecord, Record, one_by_one
-from tests.sim.cluster import Cluster, SimBroker
+from tests.sim.cluster import Cluster
+from tests.sim.crashes import Crashes
 from tests.sim.engine import MS, SECOND, Process, Simulation
 from tests.sim.history import History
 from tests.sim.inspector import Inspector
@@ -76,7 +77,7 @@ class Witness(Inspector):
         self._contact: dict[int, int] = {}
         self._confirmed: dict[tuple[int, int], int] = {}
         self._answered: dict[int, Any] = {}
-        self._torn: dict[int, int] = {}
+        self.crashes = Crashes(cluster)
         self._meetings: Counter[FollowerLink] = Counter()
         self._pushes: list[tuple[Process, Callable[[], Any]]] = []
 
@@ -432,31 +433,3 @@ class Witness(Inspector):
             if process.alive:
                 self.sim.at(self.sim.now + self.sim.random.randint(1, 300) * MS, process, again)
         return bool(chosen)
-
-    # -- machines
-
-    def may_lose_disk(self, broker: SimBroker) -> bool:
-        """True if other brokers have everything on intact disks, so that this one's may be lost for good."""
-        self.may_lose(broker)  # it forgets brokers that are back
-        truth = self.cluster.truth
-        partitions = [p for topic in truth.topics.values() for p in topic.partitions]
-        if self._torn.keys() - {broker.id} or not all({*p.isr, *p.elr} - {broker.id} for p in partitions):
-            return False
-        self._torn[broker.id] = truth.brokers[broker.id].epoch
-        return True
-
-    def may_lose(self, broker: SimBroker) -> bool:
-        """True if no other machine's crash is still felt: all that were torn are back in every in-sync set."""
-        truth = self.cluster.truth
-        partitions = [p for topic in truth.topics.values() for p in topic.partitions]
-        for torn, epoch in list(self._torn.items()):
-            if torn in truth.removed:
-                del self._torn[torn]
-                continue
-            back = truth.brokers[torn].alive and truth.brokers[torn].epoch > epoch
-            if back and all(torn in p.isr for p in partitions):
-                del self._torn[torn]
-        if self._torn or not all(len(set(p.isr) - {broker.id}) >= 2 for p in partitions):
-            return False
-        self._torn[broker.id] = truth.brokers[broker.id].epoch
-        return True
