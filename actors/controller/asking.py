@@ -65,6 +65,9 @@ class ControllerHandle:
             except NotControllerError as error:  # it has done nothing
                 if self._clock.monotonic() - begun > within_s:
                     raise ClusterError(f"cluster {self._cluster!r}: {last_line(error)}") from None
+            except GetTimeoutError:
+                self._find_leading(_CHECK_SECONDS)  # for the next question: its machine may be off
+                raise
             except RayActorError:
                 if method not in _LOOKS or not self._several or self._clock.monotonic() - begun > within_s:
                     raise

@@ -197,6 +197,15 @@ def test_an_order_during_which_its_controller_dies_is_not_given_again() -> None:
     assert w.actors[1].asked == []
 
 
+def test_after_one_that_did_not_answer_the_next_one_that_leads_is_asked() -> None:
+    """Its machine is off, and Ray does not know it yet."""
+    w = Several(silent, yes, no)
+    w.answer("status", silent, lambda: "well", silent)
+    with pytest.raises(GetTimeoutError):
+        w.of.ask("status")
+    assert w.of.ask("status") == "well"
+
+
 def test_one_that_says_that_it_leads_and_does_not_is_given_up_in_time() -> None:
     w = Several(yes, no, no)
     w.answer("status", raising(another_leads()), silent, silent)
