@@ -154,7 +154,7 @@ class Cluster:
                 refuse_open(listeners, {node.address for node in ray.nodes()})
             notes += settings_in_force.forgotten(folder, settings)
             head = HeadLook(ray) if not owns_ray or ray_address is not None else None  # of a Ray that is not ours
-            controller, addresses = start_controller(*(ray, name, folder, data.secret, bind, brokers, port, settings))
+            controller, addresses = start_controller(ray, name, folder, data.secret, bind, brokers, port, settings)
             if administrator is not None:
                 administrator.write(data.secret)
                 notes.append(f"clients log in by --command-config {administrator.properties}")
