@@ -72,9 +72,9 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(
     """No member joins anew: the epochs of the group and of its members stay the same."""
     servers = cluster.bootstrap_servers
     create_topics(servers, {name: PARTITIONS})
-    produce(servers, name, 60)
     with member(servers, name) as one, member(servers, name) as two:
         wait_until(lambda: len(one.owned()) == len(two.owned()) == HALF, what="a share for each")
+        produce(servers, name, 60)  # only now, so that each has something to commit
         wait_until(lambda: len({*one.seen(), *two.seen()}) == 60, what="all records")
         one.commit()
         two.commit()

@@ -82,7 +82,7 @@ def test_kill_9_of_pytest_leaves_neither_process_nor_file(folder: Path, tmp_path
         "    sys.stdin.read()\n"
     )
     code = "import sys, pytest; pytest.main(['-s', '-q', '-p', 'coterie.pytest_plugin', sys.argv[1]])"
-    with program(code, str(tmp_path), TMPDIR=str(folder)) as started:
+    with program(code, str(tmp_path), TMPDIR=str(folder), PYTEST_ADDOPTS="") as started:
         child = _first_line(started)
         assert runs(child)
         _killed(started)
