@@ -12,7 +12,7 @@ then picks the highest version both sides know. A request of another API or vers
 in the broker's log; only ApiVersions itself is answered with UNSUPPORTED_VERSION (35) and the ranges, as KIP-511 asks.
 """
 PROTOCOL_NOTES = """\
-## What is special
+## Differences and details
 
 - **Answered by** *broker* means the process that the client is connected to; *controller*, that this process has the
   controller decide; *partition actor*, that it relays the request to the process that hosts the group's
@@ -30,8 +30,8 @@ PROTOCOL_NOTES = """\
   client tries again. Offset deltas other than 0, 1, 2 and so on are wrong in every codec, and so is data behind a
   compressed frame. Several gzip members or zstd frames are taken, and become one frame.
 - **How much a batch may hold.** When it is decompressed, its records may take 32 x `max.message.bytes`, and 128 MiB at
-  most; there may be as many records, and as many headers, as `max.message.bytes` says, and 4,194,304 at most. What is
-  more is MESSAGE_TOO_LARGE (10), upon which a Java producer splits the batch. Kafka has no such bounds.
+  most; there may be as many records, and as many headers, as `max.message.bytes` says, and 4,194,304 at most. A
+  larger batch is MESSAGE_TOO_LARGE (10), upon which a Java producer splits the batch. Kafka has no such bounds.
 - **Fetch** grants no incremental sessions (KIP-227): every answer has session id 0 and clients send full requests.
 - **InitProducerId** serves idempotent producers. A `transactional.id` is refused with
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53), and so is a transactional Produce request: there are no transactions.
@@ -51,8 +51,8 @@ PROTOCOL_NOTES = """\
   if it is upgraded again before that, what they hold counts, not what they were about to get.
 - **The requests of share groups** (KIP-932) are always answered so, and clients say so at once.
 - **DescribeConfigs** answers for topics, brokers, their loggers, groups and client metrics. All but those of client
-  metrics can be changed; those of groups (resource type 32) from `coterie.metadata.version` 2 on. What a group is given
-  has to lie within the brokers' bounds, `group.consumer.min.session.timeout.ms` and so on. Those that begin with
+  metrics can be changed; those of groups (resource type 32) from `coterie.metadata.version` 2 on. A group's values
+  have to lie within the brokers' bounds, `group.consumer.min.session.timeout.ms` and so on. Those that begin with
   `consumer.` take effect with a member's next heartbeat; those of share and streams groups are kept, and have none.
 - **A broker's loggers** (resource type 8) are shown and changed by that broker, with Kafka's names for levels, for
   itself and its shards. Packages are loggers, too. As in Kafka, AlterConfigs changes none, and nothing outlasts the
@@ -60,8 +60,8 @@ PROTOCOL_NOTES = """\
 - **AlterUserScramCredentials** takes names and salted passwords of any length but none, as Kafka does, and salts of at
   most 64 KiB: whoever names a user is sent the user's salt.
 - **Rights** are those that Kafka asks for, where [ACLs](security.md#acls) are checked. Some requests need one of those
-  listed, others all of them. What a client may not see is answered as what does not exist: with the error of the
-  missing right.
+  listed, others all of them. A resource that a client may not see is answered as one that does not exist: with
+  the error of the missing right.
 - **Authorised operations** (KIP-430): without an authorizer a client that asks for them is told all of Kafka's.
 - **acks=0**: a failed Produce closes the connection, because such a producer gets no answer.
 - Responses leave a connection in the order of its requests, as in Apache Kafka. At most 512 requests of one
@@ -71,7 +71,7 @@ PROTOCOL_NOTES = """\
   topic's `compression.type` names a codec, or its data is several frames. Its largest timestamp is that of its records.
 """
 PROTOCOL_TOOLS = """\
-## What Kafka's tools see
+## Kafka's tools
 
 The tools of Kafka 4.4 work with a Coterie as with a Kafka. Where they print something else, there is a reason:
 """

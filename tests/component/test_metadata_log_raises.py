@@ -29,6 +29,7 @@ from placement.records import (
     Record,
     TopicRecord,
 )
+from tests.support.written_metadata import append, reopened
 
 NEWEST = LAYOUTS[-1]
 LOGS = Path(__file__).with_name("metadata_logs")
@@ -112,17 +113,6 @@ def older(folder: Path, name: str) -> Path:
 
 def framed(body: bytes) -> bytes:
     return struct.pack(">II", len(body), crc32c(body)) + body
-
-
-def append(log: MetadataLog, *records: Record) -> None:
-    assert log.append(records, log.decided.controller_epoch).done
-    assert log.committed == log.decided
-
-
-def reopened(path: Path) -> MetadataLog:
-    log = MetadataLog(path)
-    log.close()
-    return log
 
 
 def decoded(path: Path) -> list[Record]:

@@ -31,7 +31,7 @@ from placement.records import (
 )
 from tests.support.controller_world import controller
 from tests.support.log_helpers import FullDisk
-from tests.support.quorum_world import QuorumWorld, ids
+from tests.support.quorum_world import QuorumWorld, ids, quorum_worlds
 from tests.support.runtime_helpers import FakeBroker
 
 FULL = OSError(28, "no space left on this disk")
@@ -39,15 +39,8 @@ FULL = OSError(28, "no space left on this disk")
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Callable[..., QuorumWorld]]:
-    made: list[QuorumWorld] = []
-
-    def make(voters: int, **options: int) -> QuorumWorld:
-        made.append(QuorumWorld(tmp_path, voters, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+    with quorum_worlds(tmp_path) as make:
+        yield make
 
 
 def alone(path: Path, writer: FileWriter | None = None, snapshot_every: int = 10_000) -> QuorumLog:

@@ -12,20 +12,13 @@ from placement.metadata import ClusterSettings
 from placement.records import (
     ClusterSettingsRecord,
 )
-from tests.support.quorum_world import QuorumWorld, ids
+from tests.support.quorum_world import QuorumWorld, ids, quorum_worlds
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Callable[..., QuorumWorld]]:
-    made: list[QuorumWorld] = []
-
-    def make(voters: int, **options: int) -> QuorumWorld:
-        made.append(QuorumWorld(tmp_path, voters, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+    with quorum_worlds(tmp_path) as make:
+        yield make
 
 
 @pytest.mark.conformance("N-C-09")

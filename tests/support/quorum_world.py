@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from actors.controller.metadata.frames import packed
@@ -108,3 +110,17 @@ class QuorumWorld:
 def ids(number: int) -> list[Record]:
     """A change that is easily told from another."""
     return [ProducerIdsRecord(number)]
+
+
+@contextmanager
+def quorum_worlds(folder: Path) -> Iterator[Callable[..., QuorumWorld]]:
+    """Within the block, a function that makes quorums of so many voters."""
+    made: list[QuorumWorld] = []
+
+    def make(voters: int, **options: int) -> QuorumWorld:
+        made.append(QuorumWorld(folder, voters, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
