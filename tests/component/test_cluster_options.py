@@ -238,7 +238,7 @@ def test_three_controllers_start_and_the_next_one_answers_when_the_first_dies_ri
     ray = three(dying, controller(leads=lambda: True), controller(leads=lambda: False))
     with Cluster.start(name="c", data_dir=short / "d", port=0, controllers=3, ray=ray) as cluster:
         assert cluster.bootstrap_servers == "127.0.0.1:9092"
-        assert ray.actors[ActorName("coterie-c", "controller-1")].asked[-1] == ("left_out",)
+        assert ray.actors[ActorName("coterie-c", "controller-1")].asked.count(("left_out",)) == 1
     assert (ray.names(), ray.left) == ([], 1)
 
 
