@@ -64,15 +64,15 @@ def _why_not(name: str, left: list[str], error: Exception) -> str:
 
 def end_actors(ray: DriverRay, name: str) -> int:
     """End all actors of a cluster as they are. Returns how many, not counting controllers."""
-    actors = {}
-    for actor_name in actors_of(ray, name):
-        with contextlib.suppress(ValueError):  # it has died meanwhile
-            actors[actor_name] = ray.find(ActorName(namespace(name), actor_name))
-    for controller in filter(is_controller, list(actors)):  # the first to go: they would start what dies again
-        actors.pop(controller).kill()
-    for actor in actors.values():
-        actor.kill()
-    return len(actors)
+    ended, count = set[str](), 0
+    while left := [each for each in actors_of(ray, name) if each not in ended]:
+        # The controllers go first, and then all is looked for again: they may start something until they have ended.
+        for each in list(filter(is_controller, left)) or left:
+            with contextlib.suppress(ValueError):  # it has died meanwhile
+                ray.find(ActorName(namespace(name), each)).kill()
+                count += not is_controller(each)
+            ended.add(each)
+    return count
 
 
 def spec_of(

@@ -33,7 +33,8 @@ class Controllers:
 
         Raises ClusterError.
         """
-        others = {each.id for each in self._handle.ask("status").controllers} - {controller_id}
+        controllers = self._handle.ask("status").controllers
+        others = {each.id: each.host for each in controllers if each.id != controller_id}
         if not others:
             raise ClusterError(f"cluster {self._cluster!r} was started with one controller, and can have no more")
         spec, _ = self._handle.ask("in_force")

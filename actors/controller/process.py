@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from actors.controller.terms import ALONE, Terms
 from actors.controller.voter_orders import NO_ORDERS, VoterOrders
 from actors.links.acceptance import check_stores
 from actors.links.group_status import GroupStatus
+from actors.links.not_controller import NotControllerError
 from actors.links.operations import Operation, Result
 from actors.links.pool_seals import Answer, Wish
 from actors.links.pools import PoolFigures
@@ -54,6 +55,16 @@ log = logging.getLogger(__name__)
 
 _SHARDS_SECONDS: Final = 2.0
 _STOP_SECONDS: Final = 3.0
+
+
+@contextmanager
+def _not_again() -> Iterator[None]:
+    """Have nothing that has begun be asked of the next controller: there might be twice as many brokers."""
+    try:
+        yield
+    except NotControllerError:
+        text = "another controller has begun to lead: the brokers may be added all the same, see `coterie status`"
+        raise ClusterError(text) from None
 
 
 class ControllerProcess:
@@ -189,9 +200,11 @@ class ControllerProcess:
         with self.placing.lock:
             first = self.loop.ask(self.controller.next_id)
             ids = list(range(first, first + count))
-            self.placing.place(ids[-1] + 1, ids, may_be_away=True)
-            self.loop.ask(self.controller.add, ids)
-        self._wait_until_ready(ids, timeout_s)
+            with _not_again():
+                self.placing.place(ids[-1] + 1, ids, may_be_away=True)
+                self.loop.ask(self.controller.add, ids)
+        with _not_again():
+            self._wait_until_ready(ids, timeout_s)
         return ids
 
     def _wait_until_ready(self, ids: Sequence[int], timeout_s: float) -> None:

@@ -32,6 +32,11 @@ from actors.runtime.environment import Clock
 from actors.runtime.ray_runtime import ClusterError
 from placement.nodes import Node, PlacementError, place_brokers, with_disk_of
 
+
+class AlreadyRunsError(ClusterError):
+    """Another program starts a cluster of this name at the same time."""
+
+
 _PLACES: Final = Path("controller", "controllers.json")
 _VOTES_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 0.1
@@ -64,9 +69,13 @@ def start_controllers(
     folder = Path(spec.data_dir)
     refuse_if_it_runs(ray, spec.name, folder)
     try:
-        return _started(ray, spec, place_controllers(ray.nodes(), known_places(folder), count), clock)
+        nodes = place_controllers(ray.nodes(), known_places(folder), count)
     except PlacementError as error:
         raise ClusterError(str(error)) from None
+    try:
+        return _started(ray, spec, nodes, clock)
+    except AlreadyRunsError:
+        raise
     except BaseException as error:  # Ctrl-C, too: detached actors outlive this program
         end_actors(ray, spec.name)
         if isinstance(error, GetTimeoutError):
@@ -88,9 +97,18 @@ def _started(
         return _start_at(ray, nodes[controller_id], told)
 
     # A new log is begun only if none of the others has one: the first one's disk may be another than it was.
-    actors = {each: start(each, founds=False) for each in nodes if each}
-    founds = not any(_answers(actors.values(), "has_log", clock))
-    actors[0] = start(0, founds=founds)
+    actors: dict[int, FoundActor] = {}
+    try:
+        for each in filter(None, nodes):
+            actors[each] = start(each, founds=False)
+        founds = not any(_answers(actors.values(), "has_log", clock))
+        actors[0] = start(0, founds=founds)
+    except ValueError as error:  # another program has just started one of this name
+        if isinstance(error, RayError):  # a method's own
+            raise
+        for actor in actors.values():
+            actor.kill()
+        raise AlreadyRunsError(f"a cluster called {spec.name!r} is being started on this Ray already") from None
     _answers(actors.values(), "own_address", clock)
     leader = leading_of(ray, list(actors.values()), START_SECONDS, clock)
     addresses: list[tuple[str, int]] = leader.ask("start_brokers", START_SECONDS).answer()
@@ -129,6 +147,12 @@ def place_controllers(alive: list[Node], known: Mapping[int, Node], count: int) 
     """
     if len(alive) == 1:
         return dict.fromkeys(range(count), alive[0])
+    for controller_id, node in known.items():
+        if controller_id < count and not with_disk_of(node, alive):
+            raise PlacementError(
+                f"the log of controller {controller_id} is on Ray node {node.home}, which is not in this Ray cluster "
+                f"(its nodes are {', '.join(sorted(each.home for each in alive))}): start that node again"
+            )
     nodes = place_brokers(alive, {0: alive[0], **known}, count)
     if len({node.node_id for node in nodes.values()}) < count:
         raise PlacementError(
@@ -136,6 +160,19 @@ def place_controllers(alive: list[Node], known: Mapping[int, Node], count: int) 
             f"has {len(alive)}"
         )
     return nodes
+
+
+def _place_another(alive: list[Node], known: Node | None, taken: Collection[str]) -> Node:
+    """The node for one more controller, beside those at the addresses `taken`. Raises PlacementError."""
+    if len(alive) == 1:
+        return alive[0]
+    homes = with_disk_of(known, alive) if known is not None else []  # none: its node is lost, and its log with it
+    free = [each for each in homes or sorted(alive, key=lambda each: each.head) if each.address not in taken]
+    if not free:
+        raise PlacementError(
+            f"one more controller needs a Ray node without one; the {len(alive)} nodes of this Ray have one each"
+        )
+    return free[0]
 
 
 def known_places(folder: Path) -> dict[int, Node]:
@@ -156,21 +193,19 @@ def _keep_places(folder: Path, nodes: Mapping[int, Node]) -> None:
 
 
 def start_another(
-    ray: DriverRay, cluster: str, controller_id: int, spec: ControllerSpec, others: Collection[int]
+    ray: DriverRay, cluster: str, controller_id: int, spec: ControllerSpec, others: Mapping[int, str]
 ) -> FoundActor:
     """Start one more controller, on the node that has its log, or on one without a controller. Returns its actor.
 
-    One of its id that runs already is that. `others` are the ids of the other ones. Raises ClusterError.
+    One of its id that runs already is that. `others` has the addresses of the other ones, by id. Raises ClusterError.
     """
     if name_of(controller_id) in actors_of(ray, cluster):
         with contextlib.suppress(ValueError):
             return ray.find(ActorName(namespace(cluster), name_of(controller_id)))
-    folder, alive = Path(spec.data_dir), ray.nodes()
-    known = known_places(folder)
-    if controller_id in known and not with_disk_of(known[controller_id], alive):
-        del known[controller_id]  # its node is lost, and its log with it
+    folder = Path(spec.data_dir)
     try:
-        node = place_controllers(alive, known, max([controller_id, *known, *others]) + 1)[controller_id]
+        known = known_places(folder)
+        node = _place_another(ray.nodes(), known.get(controller_id), others.values())
     except PlacementError as error:
         raise ClusterError(str(error)) from None
     voters = tuple(sorted({*others, controller_id}))

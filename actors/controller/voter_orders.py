@@ -78,8 +78,10 @@ class OrdersOfQuorum:
         return {each.id for each in self._log.voters if each.id in known and known[each.id].directory == each.directory}
 
     async def remove(self, controller_id: int, timeout_s: float) -> None:
-        """Take one's vote."""
+        """Take one's vote. One that has none and still follows is told to be removed once more."""
         directories = [each.directory for each in self._log.voters if each.id == controller_id]
+        if not directories and self._following(controller_id) is not None:
+            return  # its vote is taken already: the answer may have been lost
         if not directories:
             voters = ", ".join(str(each.id) for each in self._log.voters)
             raise ClusterError(f"controller {controller_id} has no vote; these have one: {voters}")

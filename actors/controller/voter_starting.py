@@ -50,7 +50,7 @@ from actors.runtime.logs import TEXT, LogPlace
 from actors.runtime.process import LoopThread
 from actors.runtime.ray_connection import ClusterError
 from actors.settings import BrokerConfig
-from placement.records import METADATA_LEVELS, QUORUM
+from placement.records import METADATA_LEVELS, SHARED
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,13 @@ def voter_started(
     spec = SpecInForce(first, first)
     thread, work = LoopThread("coterie-controller"), WorkThread("coterie-launcher")
     launcher = ActorLauncher(
-        actors, first.namespace, logs, LauncherOwner(lambda: loop, lambda: placing), work, first.monitor
+        actors,
+        first.namespace,
+        logs,
+        LauncherOwner(lambda: loop, lambda: placing),
+        work,
+        first.monitor,
+        of_controller=f"{told.controller_id}.",
     )
     process = ClusterStatus("", 0, (), first.name, first.data_dir, os.getpid(), actors.node_id)
     seeds = Seeds(actors, WorkThread("coterie-seeds"), REAL.clock.monotonic)
@@ -198,8 +204,8 @@ def _found(folder: Path, path: Path) -> None:
         level = alone.decided.level
     finally:
         alone.close()
-    if level < QUORUM:
+    if level < SHARED:  # changed settings and the key of pools are files of one node below it
         raise ClusterError(
-            f"metadata.version is {level}, and several controllers need {QUORUM}: start the cluster with one, raise it "
+            f"metadata.version is {level}, and several controllers need {SHARED}: start the cluster with one, raise it "
             f"to {METADATA_LEVELS[-1]}, and start it again with several"
         )

@@ -6,4 +6,8 @@ from actors import CoterieError
 
 
 class NotControllerError(CoterieError):
-    """Another controller has begun: what this one has decided since is dropped, and nobody has heard of it."""
+    """Another controller leads, or has begun to.
+
+    Raised before anything is done, nothing has been done. Raised for a commit under way, nobody has heard of it, but
+    it may be decided under the next controller all the same.
+    """

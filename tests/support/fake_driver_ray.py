@@ -169,6 +169,8 @@ class FakeDriverRay:
         return self.actors[name]
 
     def start_here(self, actor_class: Any, name: ActorName, told: bytes) -> FakeActor:
+        if name in self.names():
+            raise ValueError(f"Actor with name '{name.name}' already exists in the namespace {name.namespace}")
         self.told[name] = told
         self.actors[name] = self.made.get(name, self.next)
         return self.actors[name]

@@ -146,7 +146,7 @@ def _check_alone(voter: VoterFile) -> None:
         count = len(sets[-1])
         raise SeveralVotersError(
             f"{voter.path} is the log of one of {count} controllers, and other controllers have it, too: start the "
-            f"cluster with all of them (--controllers {count})"
+            f"cluster with all of them (--controllers {count + (count + 1) % 2}); its users can be set while it runs"
         )
 
 

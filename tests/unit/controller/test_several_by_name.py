@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ray.exceptions import GetTimeoutError, RayActorError
+from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
 from actors.controller.asking import ControllerHandle
 from actors.controller.controllers import Controllers
@@ -16,7 +16,7 @@ from actors.controller.several_by_name import start_controllers
 from actors.controller.spec import ControllerSpec, VoterStart, start_told
 from actors.runtime.environment import Clock
 from actors.runtime.ray_runtime import ClusterError
-from placement.nodes import Node
+from placement.nodes import Node, PlacementError
 from tests.support.controller_process import spec_in
 from tests.support.fake_driver_ray import (
     FakeActor,
@@ -39,7 +39,9 @@ def names(spec: ControllerSpec, *ids: int) -> list[ActorName]:
 
 def seen(*roles: str) -> Method:
     """A status that shows controllers in these roles."""
-    found = SimpleNamespace(controllers=[SimpleNamespace(id=i, role=role) for i, role in enumerate(roles)])
+    found = SimpleNamespace(
+        controllers=[SimpleNamespace(id=i, role=role, host=f"10.0.0.{i}") for i, role in enumerate(roles)]
+    )
     return lambda: found
 
 
@@ -188,6 +190,37 @@ def test_a_start_that_fails_says_why_and_leaves_nothing_behind(
     assert w.ray.names() == []
 
 
+def test_a_node_with_data_that_is_not_there_ends_the_start_and_all_controllers(w: World) -> None:
+    """Ray's error of a method is of the cause's class, too: that of a start that is refused before it begins."""
+    cause = PlacementError("the data of broker 1 is on Ray node 10.0.0.7")
+    w.actors[0].methods["start_brokers"] = raising(RayTaskError("f", "Traceback", cause).as_instanceof_cause())
+    with pytest.raises(ClusterError, match=r"^the data of broker 1 is on Ray node 10.0.0.7; see .*logs$"):
+        w.start()
+    assert w.ray.names() == []
+
+
+def test_of_two_starts_at_the_same_time_the_second_ends_only_its_own(w: World) -> None:
+    other = controller()
+
+    def start_another() -> bool:
+        w.ray.actors[w.names[0]] = other
+        return False
+
+    w.actors[2].methods["has_log"] = start_another
+    with pytest.raises(ClusterError, match="is being started on this Ray already"):
+        w.start()
+    assert (w.ray.names(), other.killed) == ([w.names[0]], False)
+
+
+def test_a_controller_whose_log_is_on_a_node_that_is_not_there_is_named(w: World) -> None:
+    w.start()
+    w.ray.actors.clear()
+    w.ray.alive = [HERE, OTHERS[0], OTHERS[2]]
+    with pytest.raises(ClusterError, match=r"^the log of controller 2 is on Ray node 10\.0\.0\.2, which is not"):
+        w.start()
+    assert w.ray.names() == []
+
+
 def test_a_start_of_which_none_leads_leaves_nothing_behind(w: World) -> None:
     w.actors[0].methods["leads"] = silent
     with pytest.raises(ClusterError, match="none of 3 controllers leads; see"):
@@ -218,6 +251,18 @@ def test_one_that_is_added_starts_on_a_node_without_a_controller_and_gets_a_vote
     assert w.actors[0].asked[-1] == ("add_controller", 3, 60.0)
     places = json.loads((Path(w.spec.data_dir) / "controller" / "controllers.json").read_text())
     assert places["3"] == [OTHERS[2].address, ""]
+
+
+def test_one_that_is_added_from_any_node_starts_on_one_without_a_controller(w: World) -> None:
+    """Only the node of the first start has noted where they are."""
+    w.actors[0].methods |= {"in_force": lambda: (w.spec, 1), "add_controller": lambda: None}
+    w.ray.alive = [OTHERS[2], *OTHERS[:2], HERE]
+    w.ray.next = controller()
+    w.running().add(7)
+    assert w.ray.places[names(w.spec, 7)[0]] == OTHERS[2]
+    w.ray.alive = [HERE, *OTHERS[:2]]
+    with pytest.raises(ClusterError, match="needs a Ray node without one; the 3 nodes of this Ray have one each"):
+        w.running().add(8)
 
 
 def test_one_that_runs_without_a_vote_is_not_started_again(w: World) -> None:
