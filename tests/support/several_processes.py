@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from actors.controller.process import ControllerProcess
 from actors.controller.spec import VoterStart
 from actors.controller.starting import start
+from actors.links.not_controller import NotControllerError
 from actors.links.versions import OWN
 from actors.runtime.controllers import name_of
 from tests.support.controller_process import ProcessEnded, spec_in
@@ -68,9 +69,15 @@ class Processes:
 
     async def brokers(self, ids: tuple[int, ...] = (0, 1)) -> list[FakeBroker]:
         """These brokers register with whoever leads, wherever any controller says that it is."""
-        asked = next(iter(self.running.values()))
-        port = asked.join_info()[1]
+        port = await until(self._known_port, what="a controller that knows who leads")
         return [await FakeBroker(each).register(port, listens_on=9092 + each) for each in ids]
+
+    def _known_port(self) -> int | None:
+        asked = next(iter(self.running.values()))
+        try:
+            return asked.join_info()[1]
+        except NotControllerError:  # it has not heard yet
+            return None
 
     def close(self) -> None:
         for each in list(self.running):
