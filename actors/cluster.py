@@ -260,13 +260,14 @@ class Cluster:
         return found
 
     def restart_brokers(
-        self, *broker_ids: int, timeout_s: float = 120.0, told: Callable[[int], None] | None = None
+        self, *broker_ids: int, timeout_s: float = 120.0, on_restarted: Callable[[int], None] | None = None
     ) -> None:
         """Restart brokers, or all if none is named, one at a time: each waits until the one before is in sync again.
 
-        `told` hears of each that is back. Clients that retry see no error. Raises ClusterError if one stays away.
+        `on_restarted` is called with each that is back. Clients that retry see no error. Raises ClusterError if one
+        stays away.
         """
-        self._roll(timeout_s, told or (lambda broker_id: None)).restart(*broker_ids)
+        self._roll(timeout_s, on_restarted or (lambda broker_id: None)).restart(*broker_ids)
 
     def roll(
         self,
@@ -276,17 +277,17 @@ class Cluster:
         new_secret: bool = False,
         forget_old_secret: bool = False,
         timeout_s: float = 120.0,
-        told: Callable[[int], None] | None = None,
+        on_restarted: Callable[[int], None] | None = None,
     ) -> None:
         """Have brokers take other settings, or another secret, one after the other while the cluster serves.
 
         `config` has what changes, by Kafka's names; None takes a setting back to its default. `insecure` is as for
         `start`. `new_secret` changes the secret by which the cluster's processes know one another; `forget_old_secret`
-        ends the former one where clients have to learn of the new certificates in between. `told` hears of each broker
-        that is back. `notes` has what has to be known. Raises ClusterError, with the rest as it was, and
-        SettingError; the same call goes on then.
+        ends the former one where clients have to learn of the new certificates in between. `on_restarted` is called
+        with each broker that is back. `notes` has what has to be known. Raises ClusterError, with the rest as it was,
+        and SettingError; the same call goes on then.
         """
-        roll = self._roll(timeout_s, told or (lambda broker_id: None))
+        roll = self._roll(timeout_s, on_restarted or (lambda broker_id: None))
         self.notes = roll.take(config or {}, {node.address for node in self._ray.nodes()}, insecure=insecure)
         if new_secret:
             self.notes += roll.new_secret()
@@ -296,8 +297,8 @@ class Cluster:
             roll.restart_all()
         self._addresses = self._controller.ask("addresses")
 
-    def _roll(self, timeout_s: float, told: Callable[[int], None]) -> Roll:
-        return Roll(self._controller.ask, told, timeout_s)
+    def _roll(self, timeout_s: float, on_restarted: Callable[[int], None]) -> Roll:
+        return Roll(self._controller.ask, on_restarted, timeout_s)
 
     def add_brokers(self, count: int = 1, timeout_s: float = 60.0) -> list[int]:
         """Start more brokers, and return their ids once they serve.
@@ -347,13 +348,14 @@ class Cluster:
         broker_id: int,
         *,
         throttle: int | None = None,
-        told: Callable[[RemovalStatus], None] | None = None,
+        on_progress: Callable[[RemovalStatus], None] | None = None,
     ) -> None:
         """Remove a broker for good: others lead, what it holds moves to them, and it is unregistered and ends.
 
         Returns when it is gone. The cluster goes on with it if this call is broken off, and another call follows it.
         `throttle` bounds what each broker sends to followers out of sync meanwhile, in bytes a second (0: no bound).
-        `told` hears again and again how far it is. Raises ClusterError if it cannot be, or is called off.
+        `on_progress` is called again and again with how far it is. Raises ClusterError if it cannot be, or is called
+        off.
         """
         self._controller.insist("remove_broker", broker_id, throttle)
         while not (found := self.removal(broker_id)).removed:
@@ -361,8 +363,8 @@ class Cluster:
                 raise ClusterError(
                     f"the removal of broker {broker_id} was called off: it stays, with what it still has"
                 )
-            if told is not None:
-                told(found.status)
+            if on_progress is not None:
+                on_progress(found.status)
             self._clock.sleep(_FOLLOW_SECONDS)
         self._addresses = self._controller.insist("addresses")
 
