@@ -17,25 +17,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from actors.controller import first_users, settings_in_force
 from actors.controller.asking import ControllerHandle
 from actors.controller.at_ray import WARM, bring_pools_back, close_pools, joined
-from actors.controller.by_name import (
-    STOP_SECONDS,
-    actors_of,
-    end_actors,
-    find_controller,
-    start_controller,
-)
+from actors.controller.by_name import STOP_SECONDS, actors_of, end_actors, find_controller, spec_of
+from actors.controller.controllers import Controllers
 from actors.controller.driver_ray import ON_RAY, DriverRay, FoundActor, GetTimeoutError, RayError
 from actors.controller.held_data import HeldData, folder_of
 from actors.controller.listeners import plan_listeners, refuse_open
-from actors.controller.preparation import (
-    check_ports,
-    effective_config,
-    warn_if_open,
-)
+from actors.controller.preparation import check_ports, effective_config, left_out, warn_if_open
 from actors.controller.protection import Protection
 from actors.controller.ray_head import HeadLook
 from actors.controller.rolling import Roll
 from actors.controller.securing import Administrator, leave_users, secured
+from actors.controller.several_by_name import check_count, start_some
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
 from actors.links.removals import RemovalOutlook, RemovalStatus
@@ -59,15 +51,6 @@ DEFAULT_NAME = "default"
 _FOLLOW_SECONDS = 1.0  # between two looks how far the controller is
 
 
-def _left_out(removed: Sequence[int], started: int) -> tuple[str, ...]:
-    """A note of the brokers of a start that were removed; none if none was."""
-    if not removed:
-        return ()
-    which = f"broker {removed[0]} was" if len(removed) == 1 else f"brokers {', '.join(map(str, removed))} were"
-    made = f"the cluster has {started} broker{'s' if started > 1 else ''}"
-    return (f"{which} removed, and not started: {made}; coterie brokers add makes more, with new ids",)
-
-
 class Cluster:
     """A running cluster. Leaving its `with` block stops what this object started."""
 
@@ -82,11 +65,12 @@ class Cluster:
         notes: Sequence[str] = (),
         ray: DriverRay = ON_RAY,
         clock: Clock = REAL.clock,
+        several: bool = False,
     ) -> None:
         self.name = name
         self.notes = tuple(notes)
         """Settings that were changed to fit a cluster of this size, and settings without effect, in sentences."""
-        self._controller = ControllerHandle(name, controller, clock)
+        self._controller = ControllerHandle(ray, name, controller, clock, several=several)
         self._addresses = addresses
         self._owns_ray = owns_ray
         self._owner = owner
@@ -110,6 +94,7 @@ class Cluster:
         ask_password: Callable[[str], str] | None = None,
         secure: bool = False,
         insecure: bool = False,
+        controllers: int = 1,
         ray: DriverRay = ON_RAY,
     ) -> Cluster:
         """Start `brokers` brokers and return when clients can connect.
@@ -120,11 +105,13 @@ class Cluster:
         `config` has broker settings by Kafka's names. `add_scram` are the first users of a new cluster, as in
         `SCRAM-SHA-256=[name=alice,password-file=/path]`; `ask_password` asks for the password of a user whose text says
         `password=-`. `secure` is TLS, logins and ACLs, with an administrator whom `DATA_DIR/client.properties` lets log
-        in. A listener that other machines reach and that asks nobody who he is has to be wanted: by `insecure`. `ray`
-        makes the calls of Ray; tests give another one. Raises ClusterError, SettingError and AddScramError.
+        in. A listener that other machines reach and that asks nobody who he is has to be wanted: by `insecure`.
+        `controllers`, an odd number, are on as many Ray nodes (on a Ray of one node, all there); most of them have to
+        live. `ray` makes the calls of Ray; tests give another one. Raises ClusterError, SettingError and AddScramError.
         """
         if brokers < 1:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
+        check_count(controllers)
         # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
         embedded = ray_address is None and (not ray.is_connected or ray.node_count == 1)
         bind = host or ("127.0.0.1" if embedded else None)
@@ -153,8 +140,10 @@ class Cluster:
             if not insecure:
                 refuse_open(listeners, {node.address for node in ray.nodes()})
             notes += settings_in_force.forgotten(folder, settings)
-            head = HeadLook(ray) if not owns_ray or ray_address is not None else None  # of a Ray that is not ours
-            controller, addresses = start_controller(ray, name, folder, data.secret, bind, brokers, port, settings)
+            not_ours = not owns_ray or ray_address is not None
+            head = HeadLook(ray, controller_here=controllers == 1) if not_ours else None
+            spec = spec_of(name, folder, data.secret, bind, brokers, port, settings)
+            controller, addresses = start_some(ray, spec, controllers, REAL.clock)
             if administrator is not None:
                 administrator.write(data.secret)
                 notes.append(f"clients log in by --command-config {administrator.properties}")
@@ -165,7 +154,7 @@ class Cluster:
                 ray.leave()
             data.release()
             raise
-        cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, ray=ray)
+        cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, several=controllers > 1, ray=ray)
         cluster._data = data
         try:
             ask = cluster._controller.insist
@@ -176,7 +165,7 @@ class Cluster:
                 notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {RAY_LOG} there")
                 (data.place / ADDRESS_FILE).unlink(missing_ok=True)
                 write_private(data.place / ADDRESS_FILE, cluster.ray_address)
-            cluster.notes = (*notes, *_left_out(ask("left_out"), len(addresses)))
+            cluster.notes = (*notes, *left_out(ask("left_out"), len(addresses)))
             cluster._homecoming = bring_pools_back(controller, cluster.bootstrap_servers, folder)
         except BaseException:  # Ctrl-C, too: what has started must not outlive this
             cluster.stop()
@@ -199,12 +188,12 @@ class Cluster:
         folder = None if data_dir is None else folder_of(Path(data_dir))
         owns_ray = joined(ray, ray_address, folder)
         try:
-            controller, addresses = find_controller(ray, name)
+            controller, several, addresses = find_controller(ray, name)
         except ClusterError:
             if owns_ray:
                 ray.leave()
             raise
-        return cls(name, controller, addresses, owns_ray=owns_ray, owner=False, ray=ray)
+        return cls(name, controller, addresses, owns_ray=owns_ray, owner=False, several=several, ray=ray)
 
     @classmethod
     def end(
@@ -271,13 +260,14 @@ class Cluster:
         return found
 
     def restart_brokers(
-        self, *broker_ids: int, timeout_s: float = 120.0, told: Callable[[int], None] | None = None
+        self, *broker_ids: int, timeout_s: float = 120.0, on_restarted: Callable[[int], None] | None = None
     ) -> None:
         """Restart brokers, or all if none is named, one at a time: each waits until the one before is in sync again.
 
-        `told` hears of each that is back. Clients that retry see no error. Raises ClusterError if one stays away.
+        `on_restarted` is called with each that is back. Clients that retry see no error. Raises ClusterError if one
+        stays away.
         """
-        self._roll(timeout_s, told or (lambda broker_id: None)).restart(*broker_ids)
+        self._roll(timeout_s, on_restarted or (lambda broker_id: None)).restart(*broker_ids)
 
     def roll(
         self,
@@ -287,17 +277,17 @@ class Cluster:
         new_secret: bool = False,
         forget_old_secret: bool = False,
         timeout_s: float = 120.0,
-        told: Callable[[int], None] | None = None,
+        on_restarted: Callable[[int], None] | None = None,
     ) -> None:
         """Have brokers take other settings, or another secret, one after the other while the cluster serves.
 
         `config` has what changes, by Kafka's names; None takes a setting back to its default. `insecure` is as for
         `start`. `new_secret` changes the secret by which the cluster's processes know one another; `forget_old_secret`
-        ends the former one where clients have to learn of the new certificates in between. `told` hears of each broker
-        that is back. `notes` has what has to be known. Raises ClusterError, with the rest as it was, and
-        SettingError; the same call goes on then.
+        ends the former one where clients have to learn of the new certificates in between. `on_restarted` is called
+        with each broker that is back. `notes` has what has to be known. Raises ClusterError, with the rest as it was,
+        and SettingError; the same call goes on then.
         """
-        roll = self._roll(timeout_s, told or (lambda broker_id: None))
+        roll = self._roll(timeout_s, on_restarted or (lambda broker_id: None))
         self.notes = roll.take(config or {}, {node.address for node in self._ray.nodes()}, insecure=insecure)
         if new_secret:
             self.notes += roll.new_secret()
@@ -307,8 +297,8 @@ class Cluster:
             roll.restart_all()
         self._addresses = self._controller.ask("addresses")
 
-    def _roll(self, timeout_s: float, told: Callable[[int], None]) -> Roll:
-        return Roll(self._controller.ask, told, timeout_s)
+    def _roll(self, timeout_s: float, on_restarted: Callable[[int], None]) -> Roll:
+        return Roll(self._controller.ask, on_restarted, timeout_s)
 
     def add_brokers(self, count: int = 1, timeout_s: float = 60.0) -> list[int]:
         """Start more brokers, and return their ids once they serve.
@@ -358,13 +348,14 @@ class Cluster:
         broker_id: int,
         *,
         throttle: int | None = None,
-        told: Callable[[RemovalStatus], None] | None = None,
+        on_progress: Callable[[RemovalStatus], None] | None = None,
     ) -> None:
         """Remove a broker for good: others lead, what it holds moves to them, and it is unregistered and ends.
 
         Returns when it is gone. The cluster goes on with it if this call is broken off, and another call follows it.
         `throttle` bounds what each broker sends to followers out of sync meanwhile, in bytes a second (0: no bound).
-        `told` hears again and again how far it is. Raises ClusterError if it cannot be, or is called off.
+        `on_progress` is called again and again with how far it is. Raises ClusterError if it cannot be, or is called
+        off.
         """
         self._controller.insist("remove_broker", broker_id, throttle)
         while not (found := self.removal(broker_id)).removed:
@@ -372,14 +363,19 @@ class Cluster:
                 raise ClusterError(
                     f"the removal of broker {broker_id} was called off: it stays, with what it still has"
                 )
-            if told is not None:
-                told(found.status)
+            if on_progress is not None:
+                on_progress(found.status)
             self._clock.sleep(_FOLLOW_SECONDS)
         self._addresses = self._controller.insist("addresses")
 
     def call_off_removal(self, broker_id: int) -> None:
         """Have a broker stay that is being removed, with what it still has. Raises ClusterError if it is not."""
         self._controller.insist("call_off_removal", broker_id)
+
+    @property
+    def controllers(self) -> Controllers:
+        """Its controllers, if it has several: to add one, or to remove one."""
+        return Controllers(self._ray, self.name, self._controller)
 
     def broker_pids(self) -> dict[int, int]:
         """Process id of each living broker."""

@@ -15,7 +15,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.links.status import ClusterStatus
-from actors.runtime import ray_inside
+from actors.runtime import controllers, ray_inside
 from actors.runtime.environment import REAL, Clock
 from actors.runtime.process import last_line
 from placement.executors import NoRoomError, Room, place_executors
@@ -229,13 +229,10 @@ def _rooms(brokers: Mapping[str, int], resources: Mapping[str, Mapping[str, floa
 def _brokers_by_node() -> Counter[str]:
     """The number of Coterie's brokers on each Ray node, as their controllers say."""
     found: Counter[str] = Counter()
-    for entry in ray.util.list_named_actors(all_namespaces=True):
-        if entry["name"] != "controller" or not entry["namespace"].startswith("coterie-"):
-            continue
+    for namespace in controllers.namespaces():
         # While a controller is being replaced, its brokers are not counted; that must not stop the session.
-        with contextlib.suppress(ValueError, ray.exceptions.RayError):
-            controller = ray.get_actor(entry["name"], namespace=entry["namespace"])
-            status: ClusterStatus = ray.get(controller.status.remote(), timeout=5)
+        with contextlib.suppress(ValueError, ConnectionError, ray.exceptions.RayError):
+            status: ClusterStatus = controllers.leading(namespace, 5).ask("status").answer(5)
             found.update(broker.node_id for broker in status.brokers if broker.node_id)
     return found
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import ray
 
@@ -17,7 +16,9 @@ from actors.broker.spec import BrokerSpec, BrokerStart, StartError
 from actors.links.secret import Marks, Secrets, found_at, read_secret
 from actors.links.versions import check_starter
 from actors.runtime import priority
+from actors.runtime.controllers import AnyController
 from actors.runtime.data_folder import place_of
+from actors.runtime.named_actors import FoundActor
 from actors.runtime.priority import Priority
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import audit_to, last_line, log_to, run_in_main_thread, settle_memory
@@ -74,17 +75,16 @@ class Broker:
 
 
 class ControllerByName:
-    """Finds the controller among the actors of a namespace, and the secret on this node, or else at the controller."""
+    """Finds the controller that leads among the actors of a namespace, and the secret: on this node, or else at it."""
 
     def __init__(self, spec: BrokerSpec, namespace: str) -> None:
         self._spec = spec
-        self._namespace = namespace
+        self._controllers = AnyController(namespace)
 
     def __call__(self) -> tuple[str, int, Secrets]:
         """(host, port, secrets). Raises ConnectionError if there is no controller, StartError if a file is wrong."""
         try:
-            controller = ray.get_actor("controller", namespace=self._namespace)
-            host, port, which = ray.get(controller.join_info.remote(), timeout=5)
+            (host, port, which), controller = self._controllers.ask("join_info", within_s=5)
             own = own_secrets(self._spec, which)
             if own is None or own.marks != which:
                 own = self._handed_out(controller, own)
@@ -92,10 +92,10 @@ class ControllerByName:
             raise ConnectionError(last_line(error)) from error
         return host, port, own
 
-    def _handed_out(self, controller: Any, own: Secrets | None) -> Secrets:
+    def _handed_out(self, controller: FoundActor, own: Secrets | None) -> Secrets:
         """The secrets that the controller hands out, or else those that this node has."""
         try:
-            handed_out: Secrets = ray.get(controller.hand_out_secret.remote(self._spec.broker_id), timeout=5)
+            handed_out: Secrets = controller.ask("hand_out_secret", self._spec.broker_id).answer(5)
         except ray.exceptions.RayTaskError:
             if own is None:
                 raise

@@ -81,9 +81,9 @@ class BrokerStart:
         return _CODEC.encode(self)
 
     @classmethod
-    def decoded(cls, told: bytes) -> Self:
+    def decoded(cls, encoded: bytes) -> Self:
         """The inverse of `encoded`. Raises LinkError."""
-        return _CODEC.read(cls, told)
+        return _CODEC.read(cls, encoded)
 
 
 _CODEC: Final[Codec[BrokerStart]] = Codec("start", {1: BrokerStart})

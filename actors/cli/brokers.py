@@ -58,7 +58,7 @@ def restart(ids: tuple[int, ...], ray_address: str | None, name: str, data_dir: 
 
     with Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster:
         with working("restarting brokers"):
-            cluster.restart_brokers(*ids, told=_restarted)
+            cluster.restart_brokers(*ids, on_restarted=_restarted)
 
 
 def _restarted(broker_id: int) -> None:
@@ -153,7 +153,7 @@ def remove(
             _show_plan(outlook, output_format)
             return
         with working(f"removing broker {broker_id}"):
-            cluster.remove_broker(broker_id, throttle=throttle, told=Told(broker_id, clock.monotonic))
+            cluster.remove_broker(broker_id, throttle=throttle, on_progress=Progress(broker_id, clock.monotonic))
         say(f"removed {broker_id} bootstrap.servers={cluster.bootstrap_servers}")
 
 
@@ -168,7 +168,7 @@ def _show_plan(outlook: RemovalOutlook, output_format: str) -> None:
         note(f"{moving} to move; nothing was changed: this was a dry run")
 
 
-class Told:
+class Progress:
     """Says how far a removal is: at once, then when it waits for something else, and every few seconds."""
 
     def __init__(self, broker_id: int, monotonic: Callable[[], float]) -> None:
@@ -235,7 +235,7 @@ def roll(
                 new_secret=new_secret,
                 forget_old_secret=forget_old_secret,
                 timeout_s=timeout,
-                told=_restarted,
+                on_restarted=_restarted,
             )
         for line in cluster.notes:
             note(line)

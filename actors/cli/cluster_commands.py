@@ -63,6 +63,13 @@ def warnings_as_notes() -> Iterator[None]:
 @click.command()
 @click.option("--brokers", type=click.IntRange(min=1), default=1, show_default=True, help="How many brokers.")
 @click.option(
+    "--controllers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many controllers: an odd number, each on a Ray node of its own. Most of them have to live.",
+)
+@click.option(
     "--port",
     type=click.IntRange(0, 65535),
     help="Port of the first broker; 0: any free one.  [default: 9092, or that of --listeners]",
@@ -102,6 +109,7 @@ def warnings_as_notes() -> Iterator[None]:
 @click.option("--console-write", is_flag=True, help="Let visitors of the console move the offsets of groups.")
 def up(
     brokers: int,
+    controllers: int,
     port: int | None,
     host: str | None,
     data_dir: str,
@@ -155,6 +163,7 @@ def up(
                         ask_password=lambda user: passwords[user].reveal(),
                         secure=secure,
                         insecure=insecure,
+                        controllers=controllers,
                     )
                 )
             # Only now, because ray.init has installed handlers of its own.

@@ -63,6 +63,7 @@ _CLUSTER = "actors.cli.cluster_commands"
         "top": ("actors.cli.top", "top", "Brokers, groups, lag and rates of a cluster, live."),
         "console": ("actors.cli.console", "console", "The cluster in a browser: groups, lag, rebalances, records."),
         "brokers": ("actors.cli.brokers", "brokers", "Add brokers, or restart them one after the other."),
+        "controller": ("actors.cli.controllers", "controller", "Add a controller to several, or remove one."),
         "topics": ("actors.cli.topics", "topics", "Create, list, describe, alter, move and delete topics."),
         "groups": ("actors.cli.groups", "groups", "List, describe, reset and delete consumer groups."),
         "pools": ("actors.cli.pools", "pools", "List, scale, pause, restart and stop deployed pools; their logs."),

@@ -36,9 +36,10 @@ R = TypeVar("R", bound=Result)
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
 @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, max_concurrency=8)
 class Controller:
-    """The one controller of a cluster, called `controller` in the cluster's namespace. `told` is a ControllerStart.
+    """A controller of a cluster, in the cluster's namespace. `told` is a ControllerStart, or a VoterStart.
 
-    Each method is that of ControllerProcess with its name.
+    The only one is called `controller`, each of several `controller-ID`. Each method is that of ControllerProcess with
+    its name.
     """
 
     def __init__(self, told: bytes) -> None:
@@ -59,6 +60,26 @@ class Controller:
 
     def hand_out_secret(self, broker_id: int) -> Secrets:
         return self._process.hand_out_secret(broker_id)
+
+    # --- one of several ---
+
+    def leads(self) -> bool:
+        return self._process.leads()
+
+    def own_address(self) -> tuple[str, int]:
+        return self._process.own_address()
+
+    def has_log(self) -> bool:
+        return self._process.has_log()
+
+    def add_controller(self, controller_id: int, timeout_s: float) -> None:
+        self._process.add_controller(controller_id, timeout_s)
+
+    def remove_controller(self, controller_id: int, timeout_s: float) -> None:
+        self._process.remove_controller(controller_id, timeout_s)
+
+    def cluster_started(self) -> None:
+        self._process.cluster_started()
 
     # --- brokers that start, come back, come and go ---
 

@@ -15,10 +15,10 @@ from actors.controller.preparation import socket_dir
 from actors.controller.spec import ControllerSpec, ControllerStart
 from actors.links.versions import OWN
 from actors.log.folder_lock import is_locked
+from actors.runtime.controllers import ALONE, found, is_controller, leading, namespaces
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError
 
-_NAME: Final = "controller"
 _STATUS_SECONDS: Final = 2.0
 _ANSWER_SECONDS: Final = 10.0
 START_SECONDS: Final = 120.0
@@ -37,17 +37,16 @@ def actors_of(ray: DriverRay, name: str) -> list[str]:
     return sorted(actor.name for actor in ray.names() if actor.namespace == namespace(name))
 
 
-def find_controller(ray: DriverRay, name: str) -> tuple[FoundActor, list[tuple[str, int]]]:
-    """The controller of a cluster that runs, and its brokers' addresses. Raises ClusterError."""
+def find_controller(ray: DriverRay, name: str) -> tuple[FoundActor, bool, list[tuple[str, int]]]:
+    """The controller that leads a cluster, whether it is one of several, and the brokers' addresses.
+
+    Raises ClusterError.
+    """
     try:
-        controller = ray.find(_controller(name))
-        return controller, controller.ask("addresses").answer(_ANSWER_SECONDS)
-    except (ValueError, RayError) as error:
+        controller, several = found(ray, namespace(name))
+        return controller, several, controller.ask("addresses").answer(_ANSWER_SECONDS)
+    except (ValueError, ConnectionError, RayError) as error:
         raise ClusterError(_why_not(name, actors_of(ray, name), error)) from None
-
-
-def _controller(name: str) -> ActorName:
-    return ActorName(namespace(name), _NAME)
 
 
 def _why_not(name: str, left: list[str], error: Exception) -> str:
@@ -64,44 +63,36 @@ def _why_not(name: str, left: list[str], error: Exception) -> str:
 
 
 def end_actors(ray: DriverRay, name: str) -> int:
-    """End all actors of a cluster as they are. Returns how many, not counting the controller."""
-    actors = {}
-    for actor_name in actors_of(ray, name):
-        with contextlib.suppress(ValueError):  # it has died meanwhile
-            actors[actor_name] = ray.find(ActorName(namespace(name), actor_name))
-    if _NAME in actors:  # the first to go: it would start what dies again
-        actors.pop(_NAME).kill()
-    for actor in actors.values():
-        actor.kill()
-    return len(actors)
+    """End all actors of a cluster as they are. Returns how many, not counting controllers."""
+    ended, count = set[str](), 0
+    while left := [each for each in actors_of(ray, name) if each not in ended]:
+        # The controllers go first, and then all is looked for again: they may start something until they have ended.
+        for each in list(filter(is_controller, left)) or left:
+            with contextlib.suppress(ValueError):  # it has died meanwhile
+                ray.find(ActorName(namespace(name), each)).kill()
+                count += not is_controller(each)
+            ended.add(each)
+    return count
 
 
-def start_controller(
-    ray: DriverRay,
-    name: str,
-    folder: Path,
-    secret: Path,
-    host: str | None,
-    brokers: int,
-    port: int | None,
-    config: dict[str, str],
-) -> tuple[FoundActor, list[tuple[str, int]]]:
+def spec_of(
+    name: str, folder: Path, secret: Path, host: str | None, brokers: int, port: int | None, config: dict[str, str]
+) -> ControllerSpec:
+    """The arguments of a controller's start, in this release."""
+    sockets = str(socket_dir(folder, secret))
+    return ControllerSpec(name, str(folder), host, brokers, port, sockets, str(secret), config, code_version())
+
+
+def start_controller(ray: DriverRay, spec: ControllerSpec) -> tuple[FoundActor, list[tuple[str, int]]]:
     """Start a cluster's controller on this node, and have it start the brokers. Returns it and their addresses.
 
     Raises ClusterError; then nothing of the cluster runs.
     """
-    try:
-        ray.find(_controller(name))
-    except ValueError:
-        pass
-    else:
-        raise ClusterError(f"a cluster called {name!r} runs on this Ray already: stop it with `coterie down {name}`")
-    _refuse_if_in_use(ray, folder)
-    spec = ControllerSpec(
-        name, str(folder), host, brokers, port, str(socket_dir(folder, secret)), str(secret), config, code_version()
-    )
+    name = spec.name
+    refuse_if_it_runs(ray, name, Path(spec.data_dir))
     # Its log is on this node's disk: started anywhere else, now or after a crash, it would find no cluster.
-    controller = ray.start_here(Controller, _controller(name), ControllerStart(OWN, spec).encoded())
+    told = ControllerStart(OWN, spec).encoded()
+    controller = ray.start_here(Controller, ActorName(namespace(name), ALONE), told)
     try:
         controller.ask("addresses").answer(START_SECONDS)  # recovering brokers may take longer than that
         addresses = controller.ask("start_brokers", START_SECONDS).answer()
@@ -117,29 +108,37 @@ def start_controller(
                 f"the controller's process ended while it started the brokers: start the cluster again, and if it does "
                 f"so again, see {spec.log_dir}/controller.log"
             ) from None
-        cause = getattr(error, "cause", None)
         _stop_quietly(controller)
-        raise ClusterError(last_line(cause if cause is not None else error)) from None
+        raise ClusterError(reason(error)) from None
     except BaseException:  # Ctrl-C, too: a detached actor outlives this program
         _stop_quietly(controller)
         raise
     return controller, addresses
 
 
-def _refuse_if_in_use(ray: DriverRay, folder: Path) -> None:
-    """Raise ClusterError if another cluster on this Ray has the data directory. One that ends is waited for later."""
+def refuse_if_it_runs(ray: DriverRay, name: str, folder: Path) -> None:
+    """Raise ClusterError if a cluster of this name runs on this Ray, or another one has the data directory.
+
+    One that ends is waited for later.
+    """
+    if any(map(is_controller, actors_of(ray, name))):
+        raise ClusterError(f"a cluster called {name!r} runs on this Ray already: stop it with `coterie down {name}`")
     if not is_locked(folder / "controller"):
         return
-    for actor in ray.names():
-        if actor.name != _NAME or not actor.namespace.startswith(namespace("")):
-            continue
-        with contextlib.suppress(ValueError, RayError):  # it ends just now, or is busy
-            found = ray.find(actor).ask("status").answer(_STATUS_SECONDS)
-            if found.data_dir == str(folder):
+    for each in namespaces(ray):
+        with contextlib.suppress(ValueError, ConnectionError, RayError):  # it ends just now, or is busy
+            other = leading(each, _STATUS_SECONDS, ray).ask("status").answer(_STATUS_SECONDS)
+            if other.data_dir == str(folder):
                 raise ClusterError(
-                    f"data directory {folder} is in use by cluster {found.name!r} on this Ray: stop that cluster "
-                    f"(coterie down {found.name}), or choose another --data-dir"
+                    f"data directory {folder} is in use by cluster {other.name!r} on this Ray: stop that cluster "
+                    f"(coterie down {other.name}), or choose another --data-dir"
                 )
+
+
+def reason(error: Exception) -> str:
+    """The line that says why an actor cannot start, or a method has failed."""
+    cause = getattr(error, "cause", None)
+    return last_line(cause if cause is not None else error)
 
 
 def _stop_quietly(controller: FoundActor) -> None:

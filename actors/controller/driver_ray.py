@@ -7,7 +7,6 @@ own, because programs that use a `Cluster` see some of them: those that a driver
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -16,7 +15,8 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayEr
 
 from actors.runtime import ray_runtime
 from actors.runtime.data_folder import place_of
-from placement.nodes import Node, alive_nodes, staying_here
+from actors.runtime.named_actors import ActorName, Asked, AskedOfRay, FoundActor, FoundOnRay, NamedActors, NamedOnRay
+from placement.nodes import Node, alive_nodes, staying_at, staying_here
 
 __all__ = [
     "ON_RAY",
@@ -35,45 +35,7 @@ __all__ = [
 _OBJECT_STORE_BYTES: Final = 80 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ActorName:
-    """The name by which any driver finds an actor. Actors of another namespace may have the same `name`."""
-
-    namespace: str
-    name: str
-
-
-class Asked(Protocol):
-    """A call of an actor's method, or a task, that is under way."""
-
-    def answer(self, within_s: float | None = None) -> Any:
-        """Wait for the answer and return it; None: for as long as it takes.
-
-        Raises GetTimeoutError if there is none in time, RayTaskError with the method's own error, RayActorError if the
-        actor's process has ended or cannot be reached (ActorDiedError: for good), and other RayErrors.
-        """
-
-    def has_come(self, within_s: float) -> bool:
-        """Wait for the answer, or for an error. Returns whether there is one."""
-
-    def call_off(self) -> None:
-        """Have Ray try no longer, if it is a task."""
-
-
-class FoundActor(Protocol):
-    """An actor that this driver has found, or started."""
-
-    def has(self, method: str) -> bool:
-        """True if the actor has this method. Ray keeps the methods of the process that first started it."""
-
-    def ask(self, method: str, *arguments: Any, **named: Any) -> Asked:
-        """Call a method, and do not wait for it."""
-
-    def kill(self) -> None:
-        """End its process at once. Ray does not restart it."""
-
-
-class DriverRay(Protocol):
+class DriverRay(NamedActors, Protocol):
     """The Ray of a driver's process. All but the first four members need one that it is connected to."""
 
     @property
@@ -109,17 +71,14 @@ class DriverRay(Protocol):
     def run(self, task: Callable[[], Any], options: Mapping[str, Any]) -> Asked:
         """Run a function of a module on the node that `options` name (`placement/nodes.py`)."""
 
-    def names(self) -> list[ActorName]:
-        """The names of all actors that Ray knows of."""
-
-    def find(self, name: ActorName) -> FoundActor:
-        """The actor of this name. Raises ValueError if there is none."""
-
     def start_here(self, actor_class: Any, name: ActorName, told: bytes) -> FoundActor:
         """Start an actor on this node, and there alone, that outlives this driver. It is `told` its arguments."""
 
+    def start_at(self, node: Node, actor_class: Any, name: ActorName, told: bytes) -> FoundActor:
+        """The same on another node."""
 
-class DriverOnRay:
+
+class DriverOnRay(NamedOnRay):
     """The Ray that this process is connected to, or will be. It has no state of its own."""
 
     @property
@@ -161,49 +120,20 @@ class DriverOnRay:
 
     def run(self, task: Callable[[], Any], options: Mapping[str, Any]) -> Asked:
         """Run a function once; if its node is lost, it is not tried again."""
-        return _AskedOfRay(ray.remote(num_cpus=0, max_retries=0)(task).options(**options).remote())
-
-    def names(self) -> list[ActorName]:
-        """The names of all actors that Ray knows of."""
-        return [ActorName(each["namespace"], each["name"]) for each in ray.util.list_named_actors(all_namespaces=True)]
-
-    def find(self, name: ActorName) -> FoundActor:
-        """The actor of this name. Raises ValueError if there is none."""
-        return _ActorOfRay(ray.get_actor(name.name, namespace=name.namespace))
+        return AskedOfRay(ray.remote(num_cpus=0, max_retries=0)(task).options(**options).remote())
 
     def start_here(self, actor_class: Any, name: ActorName, told: bytes) -> FoundActor:
         """Start a detached actor on this node."""
-        place = {"name": name.name, "namespace": name.namespace, "lifetime": "detached", **staying_here()}
-        return _ActorOfRay(actor_class.options(**place).remote(told))
+        return _detached(actor_class, name, told, staying_here())
+
+    def start_at(self, node: Node, actor_class: Any, name: ActorName, told: bytes) -> FoundActor:
+        """Start a detached actor on a node."""
+        return _detached(actor_class, name, told, staying_at(node, alive_nodes()))
+
+
+def _detached(actor_class: Any, name: ActorName, told: bytes, place: Mapping[str, Any]) -> FoundActor:
+    options = {"name": name.name, "namespace": name.namespace, "lifetime": "detached", **place}
+    return FoundOnRay(actor_class.options(**options).remote(told))
 
 
 ON_RAY: Final[DriverRay] = DriverOnRay()
-
-
-class _ActorOfRay:
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-
-    def has(self, method: str) -> bool:
-        return hasattr(self._handle, method)
-
-    def ask(self, method: str, *arguments: Any, **named: Any) -> Asked:
-        return _AskedOfRay(getattr(self._handle, method).remote(*arguments, **named))
-
-    def kill(self) -> None:
-        ray.kill(self._handle)
-
-
-class _AskedOfRay:
-    def __init__(self, ref: Any) -> None:
-        self._ref = ref
-
-    def answer(self, within_s: float | None = None) -> Any:
-        return ray.get(self._ref, timeout=within_s)
-
-    def has_come(self, within_s: float) -> bool:
-        done, _ = ray.wait([self._ref], timeout=within_s)
-        return bool(done)
-
-    def call_off(self) -> None:
-        ray.cancel(self._ref)

@@ -58,7 +58,8 @@ class ActorLauncher:
     """Starts and ends broker and shard actors. Called from the controller's loop, which it never blocks.
 
     All calls of Ray are made by `work`, in the order asked for. `namespace` is the one where processes look for the
-    controller. `monitor` is the spec of the Monitor; None if there is to be none.
+    controller. `monitor` is the spec of the Monitor; None if there is to be none. `of_controller` begins what tells the
+    names that it gives from those of controllers on other nodes.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class ActorLauncher:
         work: Work,
         monitor: MonitorSpec | None = None,
         environment: Environment = REAL,
+        of_controller: str = "",
     ) -> None:
         self._actors = actors
         self._namespace = namespace
@@ -78,7 +80,7 @@ class ActorLauncher:
         self._work = work
         self._monitor = monitor
         self._clock = environment.clock
-        self._pid = environment.kernel.pid()
+        self._starter = f"{of_controller}{environment.kernel.pid()}"
         self._node_id = actors.node_id  # the controller's own
         self._brokers: dict[int, str] = {}  # the names of their actors
         self._specs: dict[int, tuple[BrokerSpec, Node]] = {}
@@ -117,6 +119,23 @@ class ActorLauncher:
         """After a restart of the controller: find the brokers its predecessor started."""
         for name in self._running("broker"):
             self._brokers[int(name.split("-")[1])] = name
+
+    def take_over(self) -> None:
+        """Begin for the next controller, which this process is, perhaps not for the first time: as after a restart.
+
+        It forgets the starts that were under way for an earlier one: brokers say what they need.
+        """
+        self._brokers.clear()
+        self._starting.clear()
+        self._heard.clear()
+        self._said.clear()
+        self._shards = ShardStarts()
+        self._stopping = False
+        self.adopt()
+
+    def rest(self) -> None:
+        """Start nothing any more, because another process is the controller now."""
+        self._stopping = True
 
     def _running(self, kind: str) -> list[str]:
         """The names of the brokers or shards of this cluster that Ray knows."""
@@ -172,9 +191,9 @@ class ActorLauncher:
         self._watch(broker_id, name)
 
     def _new_name(self, kind: str) -> str:
-        """A name that no actor has had: an earlier controller was another process."""
+        """A name that no actor has had: an earlier controller was another process, and has another id if elsewhere."""
         self._number += 1
-        return f"{kind}-{self._pid}-{self._number}"
+        return f"{kind}-{self._starter}-{self._number}"
 
     def _home(self, broker_id: int, alive: list[Node], leaving: Collection[str]) -> tuple[Node, Node | None]:
         """The node of a broker as it was noted, and the living one that has its disk now."""
@@ -218,7 +237,7 @@ class ActorLauncher:
 
     def _watch(self, broker_id: int, name: str) -> None:
         """Give a start up of which nothing has been heard for too long. Recovery may take as long as it takes."""
-        if name not in self._starting:
+        if name not in self._starting or self._stopping:  # another controller may have had it join
             return
         left = self._heard[broker_id] + self._start_timeout_s - self._clock.monotonic()
         if left > 0:
@@ -229,7 +248,7 @@ class ActorLauncher:
 
     def _ended(self, broker_id: int, name: str, error: BaseException | None) -> None:
         """A broker's process has ended. Once it has registered, the end of its connection says so first."""
-        if name in self._starting and self._over(broker_id, name):
+        if name in self._starting and not self._stopping and self._over(broker_id, name):
             cause = getattr(error, "cause", None)
             self._not_started(broker_id, last_line(cause or error or RuntimeError("it stopped before it served")))
 
@@ -247,12 +266,16 @@ class ActorLauncher:
         self._heard[broker_id] = self._clock.monotonic()
 
     def registered(self, broker_id: int, ports: Mapping[str, int]) -> None:
-        """A broker has registered; it listens at these ports, as the next process of this broker is to do, too."""
+        """A broker has registered; it listens at these ports, as the next process of this broker is to do, too.
+
+        A controller that has begun to lead may not have its spec yet: the metadata has the ports, too.
+        """
         self._starting.discard(self._brokers.get(broker_id, ""))
         self._said.pop(broker_id, None)
         with self._placing:
-            spec, node = self._specs[broker_id]
-            self._specs[broker_id] = (spec.at_ports(ports), node)
+            if (placed := self._specs.get(broker_id)) is not None:
+                spec, node = placed
+                self._specs[broker_id] = (spec.at_ports(ports), node)
         self._work.put(partial(self._look_where, broker_id))
 
     def _look_where(self, broker_id: int) -> None:
@@ -323,7 +346,7 @@ class ActorLauncher:
 
     def _end_silent_shard(self, name: str) -> None:
         """End a process that has not come to any broker: Ray may not have started it. Others wait for its turn."""
-        if self._shards.under_way(name):
+        if self._shards.under_way(name) and not self._stopping:
             self._actors.kill(name)
 
     def _shard_ended(self, broker_id: int, name: str, error: BaseException | None) -> None:

@@ -92,6 +92,13 @@ class ControllerNode:
             self.look()
         return self.address[1]
 
+    @property
+    def leader_address(self) -> tuple[str, int]:
+        """The address of the controller, as far as this node knows. Raises NotControllerError if it knows of none."""
+        if self._voting is None or self.server is not None:
+            return self.address
+        return self._voting.leader_address
+
     def look(self) -> None:
         """Do what the log says now: go by other settings, begin or cease to be the controller.
 

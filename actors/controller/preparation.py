@@ -11,7 +11,7 @@ import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from actors.broker.entrance.listening import taken
@@ -108,6 +108,15 @@ def check_ports(listeners: tuple[ListenerPlan, ...], brokers: int, folder: Path,
                 time.sleep(0.05)
 
 
+def left_out(removed: Sequence[int], started: int) -> tuple[str, ...]:
+    """A note of the brokers of a start that were removed; none if none was."""
+    if not removed:
+        return ()
+    which = f"broker {removed[0]} was" if len(removed) == 1 else f"brokers {', '.join(map(str, removed))} were"
+    made = f"the cluster has {started} broker{'s' if started > 1 else ''}"
+    return (f"{which} removed, and not started: {made}; coterie brokers add makes more, with new ids",)
+
+
 def check_free(listeners: tuple[ListenerPlan, ...], brokers: int, but: Collection[int]) -> None:
     """Raise ClusterError if a port is taken that brokers are to have here; `but` are those that they have."""
     for listener in listeners:
@@ -141,7 +150,9 @@ def prepare_folder(folder: Path, secret_file: str | None = None) -> Path:
     `secret_file` is the value of coterie.secret.file: no other secret is made then.
     """
     try:
-        place = prepared(folder, _PRIVATE, _PUBLIC, [*_FOLDERS, *(each.name for each in folder.glob("broker-*"))])
+        place = prepared(
+            folder, _PRIVATE, _PUBLIC, [*_FOLDERS, *_some(folder, "broker-*"), *_some(folder, "controller-*")]
+        )
         (folder / "controller").mkdir(mode=FOLDER_MODE, exist_ok=True)
         _try_out(place)
         secret = Path(secret_file) if secret_file else place / "secret"
@@ -158,6 +169,11 @@ def prepare_folder(folder: Path, secret_file: str | None = None) -> Path:
     except (OSError, ValueError) as error:
         raise ClusterError(f"the cluster's secret cannot be read: {error}") from error
     return secret
+
+
+def _some(folder: Path, pattern: str) -> list[str]:
+    """The names of these folders in a data directory, as far as they are there."""
+    return [each.name for each in folder.glob(pattern)]
 
 
 def _try_out(place: Path) -> None:

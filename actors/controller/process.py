@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,8 +32,11 @@ from actors.controller.securing import AUTHORITY, write_authority
 from actors.controller.sessions import close_broker, group_status, shards_of, stop_all
 from actors.controller.settings_in_force import Changed, KeptSettings
 from actors.controller.spec import ControllerSpec, SpecInForce
+from actors.controller.terms import ALONE, Terms
+from actors.controller.voter_orders import NO_ORDERS, VoterOrders
 from actors.links.acceptance import check_stores
 from actors.links.group_status import GroupStatus
+from actors.links.not_controller import NotControllerError
 from actors.links.operations import Operation, Result
 from actors.links.pool_seals import Answer, Wish
 from actors.links.pools import PoolFigures
@@ -54,6 +57,16 @@ _SHARDS_SECONDS: Final = 2.0
 _STOP_SECONDS: Final = 3.0
 
 
+@contextmanager
+def _not_again() -> Iterator[None]:
+    """Have nothing that has begun be asked of the next controller: there might be twice as many brokers."""
+    try:
+        yield
+    except NotControllerError:
+        text = "another controller has begun to lead: the brokers may be added all the same, see `coterie status`"
+        raise ClusterError(text) from None
+
+
 class ControllerProcess:
     """The methods of the controller's actor. All of its parts run already (`starting`)."""
 
@@ -68,6 +81,8 @@ class ControllerProcess:
         placing: BrokerPlacing,
         pool_seals: PoolSeals,
         drain_look: DrainLook,
+        terms: Terms = ALONE,
+        voters: VoterOrders = NO_ORDERS,
     ) -> None:
         self._spec = spec
         self._settings = settings
@@ -78,6 +93,8 @@ class ControllerProcess:
         self.placing = placing
         self._pool_seals = pool_seals
         self._drain_look = drain_look
+        self._terms = terms
+        self._voters = voters
         self.failing_s = FAILING_SECONDS
         """A broker that is restarted may try to start for so long before its failure is reported."""
 
@@ -89,8 +106,11 @@ class ControllerProcess:
     # --- how processes find and join the cluster ---
 
     def join_info(self) -> tuple[str, int, Marks]:
-        """(host, port, marks): where brokers find this controller, and which secrets are valid."""
-        return *self._address, self.loop.node.in_force.secrets.marks
+        """(host, port, marks): where brokers find the controller, and which secrets are valid.
+
+        Raises NotControllerError if another one is the controller, and this one does not know which.
+        """
+        return *self.loop.node.leader_address, self.loop.node.in_force.secrets.marks
 
     def ray_asks_for_token(self) -> bool:
         """True if this Ray asks for a token: an actor has the environment of its raylet, a driver has its own."""
@@ -124,6 +144,38 @@ class ControllerProcess:
         )
         return in_force.secrets
 
+    # --- one of several ---
+
+    def leads(self) -> bool:
+        """True if this is the controller, as far as it knows."""
+        return self.loop.node.server is not None
+
+    def own_address(self) -> tuple[str, int]:
+        """(host, port): where other controllers find this one."""
+        return self._address
+
+    def has_log(self) -> bool:
+        """True if there was a log on its disk when it started."""
+        return self._terms.has_log
+
+    def add_controller(self, controller_id: int, timeout_s: float) -> None:
+        """Give another controller a vote, which runs. Raises ClusterError."""
+        self._check_leads()
+        self.loop.wait(self._voters.add(controller_id, timeout_s))
+
+    def remove_controller(self, controller_id: int, timeout_s: float) -> None:
+        """Take a controller's vote. Raises ClusterError."""
+        self._check_leads()
+        self.loop.wait(self._voters.remove(controller_id, timeout_s))
+
+    def _check_leads(self) -> None:
+        """Raise NotControllerError if another controller decides."""
+        self.loop.ask(lambda: self.controller.epoch)
+
+    def cluster_started(self) -> None:
+        """The cluster has been started: whoever is the controller goes on with it from now on."""
+        self._terms.cluster_started()
+
     # --- brokers that start, come back, come and go ---
 
     def start_brokers(self, timeout_s: float) -> list[tuple[str, int]]:
@@ -131,6 +183,7 @@ class ControllerProcess:
 
         Raises RuntimeError with the first broker's reason if one does not start, or is silent for `timeout_s`.
         """
+        self._terms.start_cluster()
         self.launcher.expect_short_starts(timeout_s)
         ids = self.placing.place(self._spec.now.brokers)
         self.loop.ask(self.controller.start, ids)
@@ -147,9 +200,11 @@ class ControllerProcess:
         with self.placing.lock:
             first = self.loop.ask(self.controller.next_id)
             ids = list(range(first, first + count))
-            self.placing.place(ids[-1] + 1, ids, may_be_away=True)
-            self.loop.ask(self.controller.add, ids)
-        self._wait_until_ready(ids, timeout_s)
+            with _not_again():
+                self.placing.place(ids[-1] + 1, ids, may_be_away=True)
+                self.loop.ask(self.controller.add, ids)
+        with _not_again():
+            self._wait_until_ready(ids, timeout_s)
         return ids
 
     def _wait_until_ready(self, ids: Sequence[int], timeout_s: float) -> None:

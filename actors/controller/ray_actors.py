@@ -58,6 +58,9 @@ class RayActors(Protocol):
     def kill(self, name: str) -> None:
         """End a process at once. Does nothing if there is none of this name."""
 
+    def ask(self, name: str, method: str, *arguments: Any, within_s: float) -> Any:
+        """The answer of another of the cluster's actors. Raises ValueError if there is none of this name."""
+
     def names(self) -> list[str]:
         """The names of the cluster's actors that Ray knows of, whoever has started them."""
 
@@ -120,6 +123,11 @@ class ActorsOnRay:
         """End a process at once. Does nothing if there is none of this name."""
         with suppress(ValueError):  # Ray knows of none
             ray.kill(self._started.get(name) or ray.get_actor(name, namespace=self._namespace))
+
+    def ask(self, name: str, method: str, *arguments: Any, within_s: float) -> Any:
+        """The answer of another of the cluster's actors."""
+        actor = ray.get_actor(name, namespace=self._namespace)
+        return ray.get(getattr(actor, method).remote(*arguments), timeout=within_s)
 
     def names(self) -> list[str]:
         """The names of the cluster's actors that Ray knows of."""

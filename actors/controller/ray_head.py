@@ -23,12 +23,15 @@ _RECONNECT_FIX: Final = f"{RECONNECT}={_ENOUGH_SECONDS} for every node"
 
 
 class HeadLook:
-    """Looks at the head, and at one other node, while a cluster starts: a task may take a second to begin."""
+    """Looks at the head, and at one other node, while a cluster starts: a task may take a second to begin.
 
-    def __init__(self, ray: DriverRay) -> None:
+    `controller_here`: the controller that will be asked is on this process's node.
+    """
+
+    def __init__(self, ray: DriverRay, *, controller_here: bool = True) -> None:
         nodes = ray.nodes()
         self._ray = ray
-        self._is_here = any(node.head for node in nodes[:1])  # and so the controller can say
+        self._is_here = controller_here and any(node.head for node in nodes[:1])  # and so the controller can say
         self._head = None if self._is_here else _asked(ray, nodes, head=True)
         self._other = _asked(ray, nodes, head=False)
 

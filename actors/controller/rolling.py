@@ -109,11 +109,11 @@ def _alike(one: ListenerPlan, other: ListenerPlan) -> bool:
 
 
 class Roll:
-    """The steps of a rolling restart. `told` hears of each broker that is back."""
+    """The steps of a rolling restart. `on_restarted` is called with each broker that is back."""
 
-    def __init__(self, ask: Ask, told: Callable[[int], None], timeout_s: float) -> None:
+    def __init__(self, ask: Ask, on_restarted: Callable[[int], None], timeout_s: float) -> None:
         self._ask = ask
-        self._told = told
+        self._on_restarted = on_restarted
         self._timeout_s = timeout_s
 
     def take(
@@ -129,7 +129,7 @@ class Roll:
         """Restart brokers, or all that run if none is named. Raises ClusterError."""
         for broker_id in broker_ids or [broker_id for alive, broker_id in self._brokers() if alive]:
             self._ask("restart_broker", broker_id, self._timeout_s, within_s=self._timeout_s + _SLACK_SECONDS)
-            self._told(broker_id)
+            self._on_restarted(broker_id)
         self._ask("elect_preferred", within_s=_ANSWER_SECONDS)
 
     def restart_all(self) -> None:

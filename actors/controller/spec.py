@@ -104,7 +104,41 @@ class ControllerStart:
         return _CODEC.read(cls, told)
 
 
-_CODEC: Final[Codec[ControllerStart]] = Codec("start", {1: ControllerStart})
+@dataclass(frozen=True, slots=True)
+class VoterStart:
+    """All that the actor of one of several controllers is told. `controllers` are the ids of all.
+
+    `founds`: it begins the cluster's log if it has none, unless Ray has started it again: then its disk is another one,
+    and the others have the log.
+    """
+
+    starter: Spoken
+    spec: ControllerSpec
+    controller_id: int
+    controllers: tuple[int, ...]
+    founds: bool
+
+    def encoded(self) -> bytes:
+        """As it goes through Ray."""
+        return _CODEC.encode(self)
+
+    @property
+    def name(self) -> str:
+        """The name of its folder in the data directory, and of its log. The first has those of one that is alone."""
+        return controller_folder(self.controller_id)
+
+
+def controller_folder(controller_id: int) -> str:
+    """The name of a controller's folder in the data directory."""
+    return f"controller-{controller_id}" if controller_id else "controller"
+
+
+_CODEC: Final[Codec[ControllerStart | VoterStart]] = Codec("start", {1: ControllerStart, 2: VoterStart})
+
+
+def start_told(told: bytes) -> ControllerStart | VoterStart:
+    """The arguments of an actor's start. Raises LinkError."""
+    return _CODEC.decode(told)
 
 
 @dataclass(slots=True)

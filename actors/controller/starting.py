@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
@@ -21,6 +21,7 @@ from actors.controller.draining import DrainLook
 from actors.controller.from_files import records_of_files
 from actors.controller.homes import Homes, noted_in
 from actors.controller.launcher import ActorLauncher
+from actors.controller.launcher_owner import LauncherOwner, tell_drained
 from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.node import alone
 from actors.controller.on_loop import OnLoop
@@ -29,7 +30,7 @@ from actors.controller.pool_seals import PoolSeals
 from actors.controller.process import ControllerProcess
 from actors.controller.ray_actors import ActorsOnRay, RayActors, was_restarted
 from actors.controller.settings_in_force import KeptSettings
-from actors.controller.spec import ControllerSpec, ControllerStart, SpecInForce
+from actors.controller.spec import ControllerSpec, SpecInForce, VoterStart, start_told
 from actors.controller.work_thread import WorkThread
 from actors.links.secret import read_secrets
 from actors.links.status import ClusterStatus
@@ -48,13 +49,13 @@ _FAILED_RESTART_SECONDS: Final = 2.0
 _EARLIER_MONITOR_SECONDS: Final = 20.0
 
 
-def settle(config: BrokerConfig, logs: LogPlace) -> None:
-    """Give this process what a controller's has: its files private, its priority, and a log of its own."""
+def settle(config: BrokerConfig, logs: LogPlace, name: str) -> None:
+    """Give this process what a controller's has: its files private, its priority, and a log of its own, `name`."""
     keep_private()
     priority.ask(config.integer("coterie.process.niceness"))
     if not config.boolean("coterie.debug.core"):
         leave_no_core()
-    log_to(logs, "controller", role="controller")
+    log_to(logs, name, role="controller")
 
 
 def end_process() -> NoReturn:
@@ -67,10 +68,10 @@ def start(
     told: bytes,
     actors_of: Callable[[str], RayActors] = ActorsOnRay,
     restarted: Callable[[], bool] = was_restarted,
-    settle: Callable[[BrokerConfig, LogPlace], None] = settle,
+    settle: Callable[[BrokerConfig, LogPlace, str], None] = settle,
     give_up: Callable[[], NoReturn] = end_process,
 ) -> ControllerProcess:
-    """Start the controller of a cluster; `told` is a ControllerStart, `actors_of` gives the actors of a namespace.
+    """Start a controller; `told` is a ControllerStart or a VoterStart, `actors_of` gives the actors of a namespace.
 
     At the cluster's first start it raises the reason why it cannot: ClusterError, VersionError, OSError. A process that
     Ray has started again gives up instead, and the next one tries.
@@ -78,9 +79,14 @@ def start(
     again = True  # unless Ray says that it is not so
     try:
         again = restarted()
-        arguments = ControllerStart.decoded(told)
+        arguments = start_told(told)
         check_starter(arguments.starter)
-        return _started(arguments.spec, actors_of(arguments.spec.namespace), settle, restarted=again)
+        actors = actors_of(arguments.spec.namespace)
+        if isinstance(arguments, VoterStart):
+            from actors.controller.voter_starting import voter_started  # most clusters have one controller
+
+            return voter_started(arguments, actors, settle, give_up, restarted=again)
+        return _started(arguments.spec, actors, settle, restarted=again)
     except Exception:  # of a bug, too
         if not again:
             raise
@@ -91,21 +97,21 @@ def start(
 def _started(
     first: ControllerSpec,
     actors: RayActors,
-    settle: Callable[[BrokerConfig, LogPlace], None],
+    settle: Callable[[BrokerConfig, LogPlace, str], None],
     *,
     restarted: bool,
 ) -> ControllerProcess:
     spec = SpecInForce(first, _with_later_settings(first, restarted=restarted))
     config = BrokerConfig.from_mapping(spec.now.effective)
     logs = LogPlace(first.log_dir, first.name, config.text("coterie.log.format") or TEXT)
-    settle(config, logs)
+    settle(config, logs, "controller")
     secrets = read_secrets(Path(first.secret_file))
     folder = Path(first.data_dir)
     metadata_log = _opened_log(folder, config, restarted=restarted)
     settings = KeptSettings(folder, lambda: metadata_log.decided, lambda records: loop.commit(records))
     if restarted and (changed := settings.kept()) is not None:
         spec.now = first.with_settings(changed)  # the file may be of another time
-    owner = _Owner(lambda: loop, lambda: placing)
+    owner = LauncherOwner(lambda: loop, lambda: placing)
     work = WorkThread("coterie-launcher")
     launcher = ActorLauncher(actors, first.namespace, logs, owner, work, spec.now.monitor)
     process = ClusterStatus("", 0, (), first.name, first.data_dir, os.getpid(), actors.node_id)
@@ -124,7 +130,7 @@ def _started(
     port = loop.wait(node.listen(host))
     if not restarted:
         settings.drop()
-    drain_look = DrainLook(launcher.nodes, actors.draining, partial(_tell_drained, launcher, loop))
+    drain_look = DrainLook(launcher.nodes, actors.draining, partial(tell_drained, launcher, loop))
     drain_look.start()
     if restarted:
         launcher.adopt()
@@ -163,26 +169,3 @@ def _opened_log(folder: Path, config: BrokerConfig, *, restarted: bool) -> Stand
         metadata_log.close()
         raise ClusterError(wrong)
     return metadata_log
-
-
-def _tell_drained(launcher: ActorLauncher, loop: OnLoop, nodes: Mapping[str, int]) -> None:
-    launcher.start_nothing_on(nodes)
-    loop.tell(loop.controller.draining.told, nodes)
-
-
-class _Owner:
-    """The launcher's way to the parts that are made after it."""
-
-    def __init__(self, loop: Callable[[], OnLoop], placing: Callable[[], BrokerPlacing]) -> None:
-        self._loop = loop
-        self._placing = placing
-
-    def start_failed(self, broker_id: int, reason: str) -> None:
-        loop = self._loop()
-        loop.tell(loop.controller.start_failed, broker_id, reason)
-
-    def may_move(self, broker_id: int) -> bool:
-        return self._placing().may_move(broker_id)
-
-    def place_elsewhere(self, broker_id: int) -> None:
-        self._placing().place_elsewhere(broker_id)

@@ -89,7 +89,12 @@ class VoterChanges:
             raise VoterChangeError(ErrorCode.UNSUPPORTED_VERSION, text)
 
     def _with(self, voter: VoterId) -> Voters:
-        """The voters with this one. It has to have said where it is, and with that which levels it knows."""
+        """The voters with this one, if it is none of them by now: the leader gives wanted ones their votes.
+
+        It has to have said where it is, and with that which levels it knows.
+        """
+        if voter in self._log.voters:
+            return self._log.voters
         known = self._log.decided.controllers.get(voter.id)
         if known is None or known.directory != voter.directory or voter not in self._log.observers:
             raise ChangeRefusedError(f"controller {voter.id} with directory {voter.directory} does not follow yet")
@@ -115,7 +120,9 @@ class VoterChanges:
     def _try(self, after: Callable[[], Voters]) -> str:
         """Begin the change; the reason why that cannot be yet, else nothing."""
         try:
-            self._log.change(after())
+            voters = after()
+            if voters != self._log.voters:
+                self._log.change(voters)
         except (ChangeRefusedError, NotLeaderError) as error:
             return str(error)
         return ""

@@ -20,6 +20,7 @@ from actors.links.calls import Calls
 from actors.links.codec import NotSpokenError
 from actors.links.connection import ControlProtocol, Message, close_unauthenticated, reach_controller
 from actors.links.control import Answer, Call, Failed
+from actors.links.not_controller import NotControllerError
 from actors.links.operations import Done, LearnSecrets
 from actors.links.secret import Marks
 from actors.links.voters import BetweenVoters, ControllerAt
@@ -129,6 +130,16 @@ class Voting:
         """This controller, as others are told of it."""
         me = self._log().me
         return ControllerInfo(me.id, me.directory, *self._address, METADATA_LEVELS[-1])
+
+    @property
+    def leader_address(self) -> tuple[str, int]:
+        """The address of the one that leads. Raises NotControllerError if this node does not know it."""
+        log = self._log()
+        leader = log.leader
+        known = None if leader is None else log.decided.controllers.get(leader.id)
+        if leader == log.me or known is None or known.directory != (leader.directory if leader else ""):
+            raise NotControllerError("this controller does not know which one leads")
+        return known.host, known.port
 
     def begin(self, address: tuple[str, int]) -> None:
         """Keep the time from now on. Others find this node at `address`."""

@@ -42,7 +42,7 @@ def answer(
     return ConsumerGroupDescribeResponse(groups=[_group(each, operations) for each in r.groups])
 
 
-class Told:
+class Description:
     """The members that have been described so far of a long answer, encoded. It leaves whole, when all have been."""
 
     def __init__(self, version: int) -> None:

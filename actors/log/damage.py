@@ -55,13 +55,13 @@ def tell_nobody(_damage: Damage) -> None:
 
 
 class Damages:
-    """The damages of one log that are known. `told` is called with each new one, in whichever thread finds it.
+    """The damages of one log that are known. `on_damage` is called with each new one, in whichever thread finds it.
 
     They belong to the segments in which they are, and go with these, or with the end that is cut off.
     """
 
-    def __init__(self, told: Callable[[Damage], None] = tell_nobody) -> None:
-        self._told = told
+    def __init__(self, on_damage: Callable[[Damage], None] = tell_nobody) -> None:
+        self._on_damage = on_damage
         self._known: WeakKeyDictionary[Segment, dict[int, Damage]] = WeakKeyDictionary()
 
     def __iter__(self) -> Iterator[tuple[Segment, Damage]]:
@@ -82,7 +82,7 @@ class Damages:
         known[damage.position] = damage
         segment.damaged = {**segment.damaged, damage.position: damage.as_batch()}
         if before is None and tell:
-            self._told(damage)
+            self._on_damage(damage)
 
     def forget(self, segment: Segment, damage: Damage) -> None:
         """It has been mended."""

@@ -15,6 +15,7 @@ import ray
 from actors.links.secret import Secrets, read_secrets
 from actors.links.versions import check_starter
 from actors.monitor.spec import MonitorSpec, MonitorStart
+from actors.runtime.controllers import AnyController
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import last_line, log_to, run_in_main_thread, settle_memory
 from actors.settings import BrokerConfig
@@ -30,7 +31,8 @@ _NICENESS = 10
 async def _serve(spec: MonitorSpec) -> None:
     from actors.monitor.server import MonitorServer  # not in the controller, which imports this class
 
-    server = await MonitorServer.open(spec, lambda: _find_controller(spec), bridges=_bridges(spec))
+    controllers = AnyController(spec.namespace)
+    server = await MonitorServer.open(spec, lambda: _find_controller(spec, controllers), bridges=_bridges(spec))
     await server.run()
 
 
@@ -43,10 +45,9 @@ def _bridges(spec: MonitorSpec) -> list[Bridge]:
     return [RayBridge(spec.name)]
 
 
-def _find_controller(spec: MonitorSpec) -> tuple[str, int, Secrets]:
+def _find_controller(spec: MonitorSpec, controllers: AnyController) -> tuple[str, int, Secrets]:
     try:
-        controller = ray.get_actor("controller", namespace=spec.namespace)
-        host, port, _ = ray.get(controller.join_info.remote(), timeout=_ASK_SECONDS)
+        (host, port, _), _ = controllers.ask("join_info", within_s=_ASK_SECONDS)
         return host, port, read_secrets(Path(spec.secret_file))
     except (ValueError, ray.exceptions.RayError) as error:
         raise ConnectionError(last_line(error)) from error

@@ -26,7 +26,7 @@ from actors.monitor.historian import Historian
 from actors.monitor.kinds import Kinds
 from actors.monitor.memory import Memory, storable
 from actors.monitor.offsets_log import OffsetsLog
-from actors.monitor.told import Told
+from actors.monitor.reports import Reports
 from actors.monitor.topic_views import Readers, topic_rows, topic_view
 from actors.monitor.trends import Trends
 from placement.metadata import ClusterMetadata
@@ -39,15 +39,22 @@ class Picture:
     memory: Memory
     offsets: OffsetsLog
     trends: Trends
-    told: Told
+    reports: Reports
     seen: Seen
     kinds: Kinds = field(default_factory=Kinds)
 
     def groups(self) -> GroupSource:
         """The source that groups are shown from."""
-        told = self.told
+        reports = self.reports
         return GroupSource(
-            *(self.seen.last_look_ms, self.memory, told.metadata, told.phases, told.rebalances, self.trends.all()),
+            *(
+                self.seen.last_look_ms,
+                self.memory,
+                reports.metadata,
+                reports.phases,
+                reports.rebalances,
+                self.trends.all(),
+            ),
             self.kinds.known,
         )
 
@@ -64,7 +71,7 @@ class Answers:
         picture = self._picture
         if not picture.seen.last_look_ms and not isinstance(operation, GetSeen):
             raise LookupError("the Monitor has not looked yet")
-        memory, metadata, wall_ms = picture.memory, picture.told.metadata, picture.seen.last_look_ms
+        memory, metadata, wall_ms = picture.memory, picture.reports.metadata, picture.seen.last_look_ms
         match operation:
             case GetOverview(events):
                 return overview(picture, events)
@@ -91,7 +98,7 @@ class Answers:
         return GroupHistory(asked.group_id, points, past)
 
     def _known(self, asked: GetGroupHistory) -> tuple[RebalanceView, ...]:
-        known = self._picture.told.rebalances.get(asked.group_id, ())
+        known = self._picture.reports.rebalances.get(asked.group_id, ())
         return tuple(each for each in known if asked.since_ms <= each.began_ms <= asked.until_ms)
 
 
@@ -106,23 +113,23 @@ def readers(offsets: OffsetsLog) -> Readers:
 
 def overview(picture: Picture, events: int) -> Overview:
     """The cluster as a whole."""
-    told, memory = picture.told, picture.memory
-    metadata: ClusterMetadata = told.metadata
+    reports, memory = picture.reports, picture.memory
+    metadata: ClusterMetadata = reports.metadata
     known = [lag.records for lag in memory.lags.values() if lag.records is not None]
     return Overview(
         cluster_id=metadata.cluster_id,
-        name=told.name,
+        name=reports.name,
         wall_ms=picture.seen.last_look_ms,
         controller_epoch=metadata.controller_epoch,
-        controller_pid=told.controller_pid,
-        controller_node_id=told.controller_node_id,
-        brokers=told.brokers,
-        shards=told.shards,
+        controller_pid=reports.controller_pid,
+        controller_node_id=reports.controller_node_id,
+        brokers=reports.brokers,
+        shards=reports.shards,
         topics=len(metadata.topics),
         partitions=sum(len(topic.partitions) for topic in metadata.topics.values()),
-        groups=dict(Counter(state_of(group, told.phases) for _, group in picture.offsets)),
+        groups=dict(Counter(state_of(group, reports.phases) for _, group in picture.offsets)),
         lag=storable(sum(known)) if known else None,
         messages_per_s=memory.messages_per_s,
         commits_per_s=memory.commits_per_s,
-        events=told.events[-events:] if events > 0 else (),
+        events=reports.events[-events:] if events > 0 else (),
     )

@@ -55,7 +55,7 @@ def broker_families(observed: Observed) -> Iterator[Family]:
 
 
 def _replicas(observed: Observed) -> Iterator[Family]:
-    metadata = observed.told.metadata
+    metadata = observed.reports.metadata
     partitions = [each for topic in list(metadata.topics.values()) for each in topic.partitions]
     alive = [broker.id for broker in list(metadata.brokers.values()) if broker.alive]
     for name, counted in (

@@ -18,7 +18,7 @@ from actors.links.rebalances import Rebalancing
 from actors.links.status import BrokerStatus, ShardStatus
 from actors.links.views import BrokerView, Event, RebalanceView, ShardView
 from actors.monitor.group_views import HOUR_MS, Phase
-from actors.monitor.told import Told
+from actors.monitor.reports import Reports
 from placement.metadata import ClusterMetadata
 
 EVENTS_KEPT: Final = 1_000
@@ -48,7 +48,7 @@ class Observed:
 
     def __init__(self, events: Iterable[Event] = (), rebalances: Iterable[RebalanceView] = ()) -> None:
         """Begins with the events that an earlier Monitor has left, oldest first."""
-        self.told = Told(events=tuple(events))
+        self.reports = Reports(events=tuple(events))
         self.brokers: dict[int, BrokerObserved] = {}
         """The figures of each living broker that has answered, the last ones."""
         self.reasons: Counter[str] = Counter()
@@ -68,7 +68,7 @@ class Observed:
         """True if more has happened than an answer holds."""
         self._before: dict[int, BrokerObserved] = {}
         self._positions: dict[int, Position] = {}
-        self._events = deque(self.told.events, EVENTS_KEPT)
+        self._events = deque(self.reports.events, EVENTS_KEPT)
         self._number = self._events[-1].number if self._events else 0
         self._known = set(map(_identity, self._events))  # of an earlier Monitor's: they are told of again
         self._rebalances: dict[str, deque[RebalanceView]] = {}
@@ -93,9 +93,9 @@ class Observed:
             [(CONTROLLER, seen.controller), *((each.broker_id, each.happenings) for each in seen.brokers)]
         )
         self.silent, self.pools = seen.silent, seen.pools
-        metadata = self.told.metadata if seen.metadata is None else seen.metadata
-        self._compare(self.told.metadata, metadata)
-        self.told = self._tell(seen, metadata)
+        metadata = self.reports.metadata if seen.metadata is None else seen.metadata
+        self._compare(self.reports.metadata, metadata)
+        self.reports = self._tell(seen, metadata)
         return news
 
     def _news(self, told: Iterable[tuple[int, Happenings]]) -> News:
@@ -141,14 +141,14 @@ class Observed:
                 self.shrinks[new.leader] += not set(old.isr) <= set(new.isr)
                 self.expands[new.leader] += not set(new.isr) <= set(old.isr)
 
-    def _tell(self, seen: ClusterObserved, metadata: ClusterMetadata) -> Told:
+    def _tell(self, seen: ClusterObserved, metadata: ClusterMetadata) -> Reports:
         under_way = [each for broker in seen.brokers for each in broker.rebalancing]
         self._forget(seen.wall_ms)
         past = {group: tuple(known) for group, known in self._rebalances.items()}
         for each in under_way:
             group = each.rebalance.group_id
             past[group] = (*past.get(group, ()), each.rebalance)
-        return Told(
+        return Reports(
             name=seen.status.name,
             controller_pid=seen.status.controller_pid,
             controller_node_id=seen.status.controller_node_id,

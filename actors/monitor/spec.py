@@ -41,9 +41,9 @@ class MonitorStart:
         return _CODEC.encode(self)
 
     @classmethod
-    def decoded(cls, told: bytes) -> Self:
+    def decoded(cls, encoded: bytes) -> Self:
         """The inverse of `encoded`. Raises LinkError."""
-        return _CODEC.read(cls, told)
+        return _CODEC.read(cls, encoded)
 
 
 _CODEC: Final[Codec[MonitorStart]] = Codec("start", {1: MonitorStart})

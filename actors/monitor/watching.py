@@ -65,7 +65,7 @@ class Watcher:
         self._unwritten = News()
         now = clock.wall_ms()
         self.picture = Picture(
-            self._memory, self._looker.follower.log, Trends(), self.observed.told, Seen(now, interval_ms, 0, 0, 0)
+            self._memory, self._looker.follower.log, Trends(), self.observed.reports, Seen(now, interval_ms, 0, 0, 0)
         )
 
     async def begin(self) -> None:
@@ -74,7 +74,7 @@ class Watcher:
             return
         seeds = await self._history.seeds(self._clock.wall_ms())
         self.observed = Observed(await self._history.events(_EVENTS), seeds.rebalances)
-        self.picture.told = self.observed.told
+        self.picture.reports = self.observed.reports
         self.picture.trends = Trends(seeds.trends)
         self.picture.kinds = Kinds(seeds.kinds)
 
@@ -92,7 +92,7 @@ class Watcher:
         self._unwritten = self._unwritten.and_then(await self._look_around(problems), _UNWRITTEN)
         now_ms = self._clock.wall_ms()
         await self._looker.look(now_ms)
-        self.picture.told = self.observed.told  # it changes along with the records that were read, or not at all
+        self.picture.reports = self.observed.reports  # it changes along with the records that were read, or not at all
         self._looks += 1
         self.picture.kinds.seen((group for _, group in self.picture.offsets), self.observed.pools)
         self.picture.trends.seen(now_ms, ((group, lag.records) for group, lag in self._memory.lags.items()))
@@ -105,7 +105,7 @@ class Watcher:
         )
 
     async def _look_around(self, problems: list[str]) -> News:
-        version = self.observed.told.metadata.version if self._looks else -1
+        version = self.observed.reports.metadata.version if self._looks else -1
         try:
             seen = await self._controller.ask(LookAround(self.observed.positions, version), LOOK_SECONDS)
         except (OSError, TimeoutError) as error:
@@ -138,16 +138,16 @@ class Watcher:
     @property
     def alive(self) -> tuple[int, ...]:
         """The ids of living brokers."""
-        return tuple(broker.id for broker in self.observed.told.metadata.alive())
+        return tuple(broker.id for broker in self.observed.reports.metadata.alive())
 
     @property
     def topic_ids(self) -> Mapping[str, bytes]:
         """All topics there are."""
-        return {name: topic.id for name, topic in self.observed.told.metadata.topics.items()}
+        return {name: topic.id for name, topic in self.observed.reports.metadata.topics.items()}
 
     def leader_of(self, topic: str, partition: int) -> int | None:
         """The leader of a partition, if it has one."""
-        found = self.observed.told.metadata.partition(topic, partition)
+        found = self.observed.reports.metadata.partition(topic, partition)
         return None if found is None or found.leader == NO_LEADER else found.leader
 
     async def ask(self, broker_id: int, operation: Operation[R]) -> R | None:
@@ -162,15 +162,15 @@ class Watcher:
 
     def families(self) -> Iterator[tuple[str, Iterable[Row]]]:
         """All metrics but those of the process."""
-        told, offsets = self.observed.told, self.picture.offsets
+        reports, offsets = self.observed.reports, self.picture.offsets
         groups = [
-            (group, state_of(group, told.phases), len(group.members))
+            (group, state_of(group, reports.phases), len(group.members))
             for partition in list(offsets.partitions.values())
             for group in list(partition.groups.values())
         ]
-        yield from cluster_families(told.metadata)
+        yield from cluster_families(reports.metadata)
         yield from broker_families(self.observed)
-        yield from topic_families(told.metadata, self._memory)
+        yield from topic_families(reports.metadata, self._memory)
         yield from group_families(groups, self._memory)
         yield from pool_families(self.observed.pools, {group.group_id: group.persisted for group, _, _ in groups})
         yield from self._own()

@@ -114,10 +114,10 @@ async def _serve_and_end(link: socket.socket, folder: Path, time: MovableTime, c
 
 
 async def _serve(parent: _Parent, folder: Path, time: MovableTime) -> None:
-    number, told = parted(await parent.packets.get())
+    number, body = parted(await parent.packets.get())
     answers = Answers(asyncio.get_running_loop(), CLIENT_ID)
     try:
-        start = CODEC.read(Start, told)
+        start = CODEC.read(Start, body)
         cluster = Cluster(folder, start.brokers, start.settings, time, answers.before)
         await parent.answer(number, Ready(await _started(cluster, start.start_s)))
     except (CoterieError, OSError, ValueError) as error:
@@ -127,8 +127,8 @@ async def _serve(parent: _Parent, folder: Path, time: MovableTime) -> None:
     collect_seldom()
     faults = Faults(cluster, answers, time)
     while True:
-        number, told = parted(await parent.packets.get())
-        await parent.answer(number, await _carried_out(faults, told))
+        number, body = parted(await parent.packets.get())
+        await parent.answer(number, await _carried_out(faults, body))
 
 
 async def _started(cluster: Cluster, within_s: float) -> str:
@@ -143,9 +143,9 @@ async def _started(cluster: Cluster, within_s: float) -> str:
         raise OrderError(f"it waited {within_s:g} s for {cluster.waits_for}") from error
 
 
-async def _carried_out(faults: Faults, told: bytes) -> Done | Failed:
+async def _carried_out(faults: Faults, order: bytes) -> Done | Failed:
     try:
-        return Done(await faults.carry_out(CODEC.decode(told)))
+        return Done(await faults.carry_out(CODEC.decode(order)))
     except (CoterieError, OSError, ValueError) as error:
         return _failed(error)
     except Exception as error:  # a bug: a whole run may have this cluster, and goes on with it

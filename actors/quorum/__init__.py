@@ -1,7 +1,7 @@
 """A quorum: several nodes that keep one log, whose entries survive the loss of any minority of their disks. No I/O.
 
-It is Raft, as small as a controller needs it. `actors/controller/metadata/quorum_log.py` drives it. No cluster has
-several voters yet: its one controller is the only voter.
+It is Raft, as small as a controller needs it. `actors/controller/metadata/quorum_log.py` drives it. Where a
+cluster has one controller, that is the only voter.
 
 **The log.** One voter leads in an epoch. It appends entries and sends them to the others; an entry that a majority has
 synced has committed. Only entries of the leader's own epoch are counted so, and all entries before them commit with

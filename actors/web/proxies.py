@@ -26,9 +26,9 @@ class Proxies:
 
         Each proxy adds who asked it, so that what stands before the last stranger is his own word.
         """
-        told = [each.strip() for header in forwarded for each in header.split(",")]
-        while self.has(peer) and told:
-            address = _address(told.pop())
+        named = [each.strip() for header in forwarded for each in header.split(",")]
+        while self.has(peer) and named:
+            address = _address(named.pop())
             if address is None:
                 break
             peer = str(address)

@@ -163,6 +163,7 @@ def shown(kafka: Peer, java: Remote) -> Shown:
 
 def _states(servers: str) -> Iterator[str]:
     with Raw(serving_coordinator(servers, GROUP)) as raw:
+        _await_partitions(raw, servers)
         one, two = Member(raw, "member-1"), Member(raw, "member-2", "a-rack")
         wait_until(lambda: one.beat() or one.partitions == list(range(6)), what="all partitions")
         _commit(raw, one)
@@ -185,6 +186,18 @@ def _states(servers: str) -> Iterator[str]:
         one.leave()
         two.leave()
         yield "empty"
+
+
+def _await_partitions(raw: Raw, servers: str) -> None:
+    """Returns when the coordinator knows the new topic.
+
+    Kafka's coordinator hears of it some time after its creation. A group that was there before has one epoch more.
+    """
+    scout = Member(raw, "scout")
+    wait_until(lambda: scout.beat() or scout.partitions == list(range(6)), what="the coordinator to know the topic")
+    scout.leave()
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.delete_consumer_groups([GROUP])
 
 
 def _commit(raw: Raw, member: Member) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 from ray.exceptions import ActorDiedError
@@ -19,13 +20,14 @@ from ray.exceptions import ActorDiedError
 from actors.broker.spec import BrokerSpec, BrokerStart
 from actors.cli.output import working
 from actors.cluster import WARM, Cluster, ClusterError
+from actors.controller.driver_ray import ActorName
 from actors.controller.listeners import ListenerPlan, check_apart, listeners_of, plan_listeners
 from actors.controller.preparation import effective_config, prepare_folder, socket_dir, sweep_socket_dirs, warn_if_open
 from actors.runtime.data_folder import place_of
 from actors.runtime.environment import Clock
 from actors.settings import BrokerConfig
 from placement.nodes import Node
-from tests.support.fake_driver_ray import FakeActor, FakeDriverRay, Method, raising, unavailable
+from tests.support.fake_driver_ray import FakeActor, FakeDriverRay, Method, in_turn, raising, unavailable
 from tests.support.fake_ray import NODES
 from tests.support.launched import Launched
 
@@ -229,6 +231,43 @@ def test_a_controller_that_dies_right_after_the_start_is_said_and_nothing_is_lef
     assert ray.left == 1
     ray.next = controller()
     Cluster.start(name="c", data_dir=short / "d", port=0, ray=ray).stop()  # nobody holds the directory
+
+
+def test_three_controllers_start_and_the_next_one_answers_when_the_first_dies_right_after(short: Path) -> None:
+    dying = controller(leads=in_turn(True, False), left_out=raising(ActorDiedError()))
+    ray = three(dying, controller(leads=lambda: True), controller(leads=lambda: False))
+    with Cluster.start(name="c", data_dir=short / "d", port=0, controllers=3, ray=ray) as cluster:
+        assert cluster.bootstrap_servers == "127.0.0.1:9092"
+        assert ray.actors[ActorName("coterie-c", "controller-1")].asked.count(("left_out",)) == 1
+    assert (ray.names(), ray.left) == ([], 1)
+
+
+def test_three_controllers_that_are_ended_right_after_the_start_leave_nothing(short: Path) -> None:
+    ray = three(*(controller(leads=lambda: True) for _ in range(3)))
+
+    def end() -> NoReturn:
+        ray.actors.clear()
+        raise ActorDiedError
+
+    for each in ray.made.values():
+        each.methods["left_out"] = end
+    with pytest.raises(ClusterError, match="cluster 'c' has been ended by `coterie down`"):
+        Cluster.start(name="c", data_dir=short / "d", port=0, controllers=3, ray=ray)
+    assert (ray.names(), ray.left) == ([], 1)
+    ray.next, ray.made = controller(), {}
+    Cluster.start(name="c", data_dir=short / "d", port=0, ray=ray).stop()  # nobody holds the directory
+
+
+def three(*controllers: FakeActor) -> FakeDriverRay:
+    """A Ray on which these controllers of cluster `c` start."""
+    ray = FakeDriverRay(connected=False)
+    voters = SimpleNamespace(controllers=[SimpleNamespace(role="Voter")] * 3)
+    for number, each in enumerate(controllers):
+        each.methods |= {"own_address": list, "cluster_started": lambda: None, "status": lambda: voters}
+        each.methods["has_log"] = lambda: False
+        ray.made[ActorName("coterie-c", f"controller-{number}")] = each
+    ray.alive = NODES[:1]
+    return ray
 
 
 # --- socket folders ---

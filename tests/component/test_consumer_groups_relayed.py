@@ -17,7 +17,7 @@ from actors.coordinator.consumer.settings import ConsumerSettings
 from actors.coordinator.groups.messages import ListedGroup, MaySleepResponse
 from actors.coordinator.records import encode
 from actors.coordinator_kinds.groups import GROUPS
-from actors.group_api.consumer_group_describe import Told
+from actors.group_api.consumer_group_describe import Description
 from actors.links.known_topics import KnownTopics, TopicNames, TopicRacks
 from actors.links.relay import PAYLOADS, Assignment, Greeting, Kind, packed_range
 from actors.links.versions import OWN, UNTOLD, Spoken, encoded
@@ -232,9 +232,9 @@ async def test_a_description_ends_with_its_client_and_nothing_is_kept_of_it(tmp_
         await until(lambda: not told_of())
 
 
-def told_of() -> list[Told]:
+def told_of() -> list[Description]:
     """The descriptions that are under way in this process."""
-    return [each for each in gc.get_objects() if type(each) is Told]
+    return [each for each in gc.get_objects() if type(each) is Description]
 
 
 async def test_a_consumer_groups_member_keeps_its_shard_awake_and_an_empty_group_does_not(tmp_path: Path) -> None:

@@ -95,3 +95,37 @@ def test_brokers_of_the_controller_before_are_ended_when_they_are_to_be(tmp_path
     w.launcher.adopt()
     w.launcher.start_broker(0)
     assert w.ray.killed == ["broker-0-7-1"]
+
+
+def test_a_controller_that_leads_no_more_ends_nothing_that_it_had_started(tmp_path: Path) -> None:
+    """They may serve under the next one, of which this one hears nothing."""
+    w = Launched(tmp_path)
+    w.launcher.start_broker(0)
+    w.launcher.start_shards(0, 1, 1, ())
+    w.launcher.rest()
+    w.work.advance(500)
+    w.ray.started[0].ended(ConnectionError("killed"))
+    assert (w.ray.killed, w.failed) == ([], [])
+    w.launcher.take_over()
+    w.work.advance(500)
+    assert w.ray.killed == [], "what an earlier term has started is not watched any more"
+
+
+def test_a_broker_comes_back_to_a_controller_that_has_placed_none_yet(tmp_path: Path) -> None:
+    """Ray's head may be away: the controller hung up on each broker until it was back."""
+    w = Launched(tmp_path)
+    w.launcher.registered(5, {"PLAINTEXT": 9092})
+    assert w.launcher.node_of(5) == ""
+
+
+def test_controllers_of_several_nodes_give_other_names_even_with_the_same_process_id(tmp_path: Path) -> None:
+    one, two = Launched(tmp_path, of_controller="1."), Launched(tmp_path, of_controller="2.")
+    for each in (one, two):
+        each.launcher.start_broker(0)
+    (first,), (second,) = one.ray.started, two.ray.started
+    assert first.name != second.name
+    next_one = Launched(tmp_path, of_controller="3.")
+    next_one.ray.named = [first.name]
+    next_one.launcher.take_over()
+    next_one.launcher.kill_broker(0)
+    assert next_one.ray.killed == [first.name]

@@ -293,10 +293,10 @@ async def test_what_a_look_that_failed_was_told_is_in_the_history_after_the_next
         with pytest.raises(RuntimeError, match="a bug"):
             await watcher.look()
         assert watcher.picture.seen.last_look_ms == 0
-        assert watcher.picture.told.metadata.version == 0, "it is shown whole or not at all"
+        assert watcher.picture.reports.metadata.version == 0, "it is shown whole or not at all"
         assert await history.events(10) == ()
         controller.fails = False
         await watcher.look()
-        assert [each.text for each in watcher.picture.told.events] == ["broker 0 leads"]
+        assert [each.text for each in watcher.picture.reports.events] == ["broker 0 leads"]
         assert [each.text for each in await history.events(10)] == ["broker 0 leads"]
         await history.close()

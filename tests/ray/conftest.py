@@ -31,11 +31,12 @@ def embedded_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def start(embedded_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Cluster]:
     """Start a cluster under a name nobody else has."""
 
-    def start(brokers: int = 1, data_dir: Path | None = None, **config: str) -> Cluster:
+    def start(brokers: int = 1, data_dir: Path | None = None, controllers: int = 1, **config: str) -> Cluster:
         number = next(_numbers)
         settings = FAST | {name.replace("_", "."): value for name, value in config.items()}
         folder = data_dir or tmp_path_factory.mktemp(f"c{number}")
-        return Cluster.start(brokers, name=f"test-{number}", data_dir=folder, config=settings)
+        name = f"test-{number}"
+        return Cluster.start(brokers, name=name, data_dir=folder, config=settings, controllers=controllers)
 
     return start
 

@@ -131,6 +131,13 @@ class Inspector:
         if held != list(range(PARTITIONS)):
             return f"group {group_id} reads {held}"
         there = members[0].plan.wish.topics & self.cluster.truth.topics.keys()
+        for each in members:
+            if (
+                isinstance(each.member, ClassicMembership)
+                and each.member.wants_all_topics
+                and each.member.topics != there
+            ):
+                return f"{each.name} has yet to see that {sorted(there)} match its pattern, and joins again then"
         if isinstance(group, ConsumerGroup):
             resolved, asked = group.state.resolved, group.state.regexes
             if asked.keys() - resolved.keys() or any(each.topics != there for each in resolved.values()):

@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 
 from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError
 
-from actors.controller.driver_ray import ActorName
+from actors.controller.driver_ray import ActorName, Asked
+from actors.links.not_controller import NotControllerError
 from placement.nodes import Node
 from tests.support.fake_ray import NODES
 
@@ -44,6 +45,12 @@ def in_turn(*answers: Any) -> Method:
 def refused(text: str) -> RayTaskError:
     """The error of a method that has raised: its text ends with the one of the cause."""
     return RayTaskError("f", f"Traceback (most recent call last):\n  of a worker\nactors.ClusterError: {text}", None)
+
+
+def another_leads() -> RayTaskError:
+    """The error of one of several controllers that does not lead: Ray's error is one of the cause's class, too."""
+    error: RayTaskError = RayTaskError("f", "Traceback\nanother one leads", NotControllerError()).as_instanceof_cause()
+    return error
 
 
 def unavailable() -> ActorUnavailableError:
@@ -116,6 +123,10 @@ class FakeDriverRay:
         """The number of nodes that Ray knows of and that do not live."""
         self.next = FakeActor()
         """The actor that is started next."""
+        self.made: dict[ActorName, FakeActor] = {}
+        """Those that are started by these names, instead."""
+        self.places: dict[ActorName, Node] = {}
+        """The nodes of actors that were started elsewhere."""
         self.told: dict[ActorName, bytes] = {}
         """The actors that were started, with their arguments."""
         self.joined: list[tuple[str | None, Path | None]] = []
@@ -158,6 +169,15 @@ class FakeDriverRay:
         return self.actors[name]
 
     def start_here(self, actor_class: Any, name: ActorName, told: bytes) -> FakeActor:
+        if name in self.names():
+            raise ValueError(f"Actor with name '{name.name}' already exists in the namespace {name.namespace}")
         self.told[name] = told
-        self.actors[name] = self.next
-        return self.next
+        self.actors[name] = self.made.get(name, self.next)
+        return self.actors[name]
+
+    def start_at(self, node: Node, actor_class: Any, name: ActorName, told: bytes) -> FakeActor:
+        self.places[name] = node
+        return self.start_here(actor_class, name, told)
+
+    def first(self, asked: Sequence[Asked], within_s: float) -> Asked | None:
+        return next((each for each in asked if each.has_come(within_s)), None)

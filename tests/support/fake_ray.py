@@ -46,6 +46,8 @@ class FakeRay:
         self.token = False
         self.refusal: Exception | None = None
         """Raised by each start."""
+        self.answering: dict[str, Any] = {}
+        """The objects that answer for actors, by their names."""
 
     def of(self, role: Role) -> list[Started]:
         return [each for each in self.started if each.role is role]
@@ -65,6 +67,11 @@ class FakeRay:
     def kill(self, name: str) -> None:
         if name in self.names():
             self.killed.append(name)
+
+    def ask(self, name: str, method: str, *arguments: Any, within_s: float) -> Any:
+        if name not in self.answering:
+            raise ValueError(f"there is no actor {name}")
+        return getattr(self.answering[name], method)(*arguments)
 
     def names(self) -> list[str]:
         known = [*self.named, *(each.name for each in self.started)]

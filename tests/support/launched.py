@@ -19,7 +19,7 @@ OF_BROKER = BrokerSpec(0, "10.0.0.0", (Door("PLAINTEXT", "10.0.0.0", 0, "10.0.0.
 class Launched:
     """A launcher with broker 0 on the first node, and the controller that owns it. `failed` are starts that failed."""
 
-    def __init__(self, folder: Path, node_id: str = "node") -> None:
+    def __init__(self, folder: Path, node_id: str = "node", of_controller: str = "") -> None:
         self.ray = FakeRay(node_id)
         self.work = HandWork()
         self.failed: list[int] = []
@@ -29,7 +29,7 @@ class Launched:
         environment = replace(REAL, clock=Clock(monotonic=lambda: self.work.now))
         monitor = MonitorSpec("c", "coterie-c", str(folder), "", {})
         self.launcher = ActorLauncher(
-            *(self.ray, "coterie-c", LogPlace(str(folder), "c"), self, self.work, monitor, environment)
+            *(self.ray, "coterie-c", LogPlace(str(folder), "c"), self, self.work, monitor, environment, of_controller)
         )
         self.launcher.add(OF_BROKER, NODES[0])
 

@@ -62,14 +62,14 @@ class ShardHistory:
             self._chronicle.note_rebalance(each.rebalance)
         link.rebalancing = ()
 
-    def told(self, link: ShardLink, told: Rebalances) -> None:
+    def take_rebalances(self, link: ShardLink, rebalances: Rebalances) -> None:
         """A process has told of rebalances."""
-        if told.dropped:
-            text = f"{told.dropped} rebalances before the next ones were not kept: there were too many at once."
+        if rebalances.dropped:
+            text = f"{rebalances.dropped} rebalances before the next ones were not kept: there were too many at once."
             self._note("missed", link, text)
-        for each in told.over:
+        for each in rebalances.over:
             self._chronicle.note_rebalance(each)
-        link.rebalancing = told.running
+        link.rebalancing = rebalances.running
 
     # --- what was counted ---
 

@@ -312,7 +312,7 @@ class ShardHub:
         self._relaying.give_up(link, link.leave(state))
 
     def _on_rebalances(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
-        self._history.told(link, PAYLOADS.read(Rebalances, payload))
+        self._history.take_rebalances(link, PAYLOADS.read(Rebalances, payload))
 
     # --- what the broker's clock calls ---
 

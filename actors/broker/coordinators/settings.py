@@ -24,18 +24,18 @@ class SettingsNews:
         self._make = kind.settings
         self._remarks = kind.remarks
         self._partitions = partitions
-        self._told: Payload | None = None
+        self._sent: Payload | None = None
 
     def tell(self) -> None:
         """The image may have changed."""
         if self._make is None:
             return
         made = self._make(self._context.config, self._context.metadata)
-        if made == self._told:
+        if made == self._sent:
             return
-        for remark in self._remarks(made, self._told):
+        for remark in self._remarks(made, self._sent):
             log.warning("%s", remark)
-        self._told, news = made, ForAll(made)
+        self._sent, news = made, ForAll(made)
         for link in self._partitions.links.values():
             if (link.protocol.version or 0) >= _SINCE:
                 link.protocol.say(Kind.SETTINGS, news)

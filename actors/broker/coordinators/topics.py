@@ -40,9 +40,9 @@ class TopicNews:
         self._topic = topic
         self._partitions = partitions
         self._sleeping = sleeping
-        self._told: dict[str, tuple[bytes, int]] = {}
-        self._told_racks: tuple[TopicRacks, ...] = ()
-        self._told_leaders: tuple[TopicLeaders, ...] = ()
+        self._sent: dict[str, tuple[bytes, int]] = {}
+        self._sent_racks: tuple[TopicRacks, ...] = ()
+        self._sent_leaders: tuple[TopicLeaders, ...] = ()
         self._tells_leaders = context.config[RACK_AFFINITY]
         self._gone: dict[int, frozenset[str]] = {}  # by partition
 
@@ -50,11 +50,11 @@ class TopicNews:
         """The image may have changed. Returns whether there was something to tell."""
         metadata = self._context.metadata
         now = {t.name: (t.id, len(t.partitions)) for t in metadata.topics.values()}
-        gone = frozenset(name for name, (id_, _) in self._told.items() if name not in now or now[name][0] != id_)
+        gone = frozenset(name for name, (id_, _) in self._sent.items() if name not in now or now[name][0] != id_)
         racks = topic_racks(metadata)
         leaders = topic_leaders(metadata) if self._tells_leaders else ()
-        changed = (now, racks, leaders) != (self._told, self._told_racks, self._told_leaders)
-        self._told, self._told_racks, self._told_leaders = now, racks, leaders
+        changed = (now, racks, leaders) != (self._sent, self._sent_racks, self._sent_leaders)
+        self._sent, self._sent_racks, self._sent_leaders = now, racks, leaders
         if changed:
             known = ForAll(known_topics(metadata, leaders))
             for link in self._partitions.links.values():

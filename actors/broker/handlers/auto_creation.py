@@ -26,7 +26,7 @@ class AutoCreation:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._under_way: set[str] = set()
-        self._told: set[int] = set()
+        self._warned: set[int] = set()
 
     def begin(self, names: Iterable[str], principal: str) -> None:
         """Have topics created that are not under way yet, on behalf of a client."""
@@ -46,6 +46,6 @@ class AutoCreation:
     def _note(self, name: str, code: int, text: str | None) -> None:
         """Say why topics cannot be created: once for each reason, for clients ask again and again."""
         if code not in _MADE:
-            level = logging.DEBUG if code in self._told else logging.WARNING
+            level = logging.DEBUG if code in self._warned else logging.WARNING
             log.log(level, "topic %s, which a client asked for, is not created: %s", ascii(name), text or code)
-            self._told.add(code)
+            self._warned.add(code)

@@ -22,11 +22,11 @@ class IdleSettings:
     """Remembers which settings the log has named."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def note(self, resource_type: int, names: Iterable[str]) -> None:
         """These settings were changed: log which of them have no effect."""
-        idle = set(filter(_IDLE[resource_type], names)) - self._told
+        idle = set(filter(_IDLE[resource_type], names)) - self._warned
         if idle:
-            self._told |= idle
+            self._warned |= idle
             log.warning("accepted, but without effect here: %s", ", ".join(sorted(idle)))

@@ -47,7 +47,7 @@ class _Patient:
     """Brokers that do not have what is damaged, or have not answered."""
     again_at: dict[Damage, float] = field(default_factory=dict)
     """The times at which damage that no broker in sync can mend for now is asked for again."""
-    told: set[Damage] = field(default_factory=set)
+    reported: set[Damage] = field(default_factory=set)
     """The damage that was said to be everywhere."""
 
 
@@ -71,7 +71,7 @@ class Mending:
             damaged = self._context.data_dir.get(*key)
             if damaged is None or not damaged.damages:
                 del self._patients[key]
-                self._context.beyond_mending -= patient.told
+                self._context.beyond_mending -= patient.reported
             elif now >= patient.next_at:
                 self._ask(key, damaged, patient)
 
@@ -108,8 +108,8 @@ class Mending:
         patient.refused.clear()
         patient.again_at[damage] = self._context.loop.time() + _AGAIN_SECONDS
         self._context.beyond_mending.add(damage)
-        if damage not in patient.told:
-            patient.told.add(damage)
+        if damage not in patient.reported:
+            patient.reported.add(damage)
             text = f"No replica in sync has these batches for broker {self._context.broker_id}: {damage}."
             log.error("%s-%d: %s", *key, text, extra=at(*key))
             self._context.chronicle.note(EVENT, f"{key[0]}-{key[1]}", text)
@@ -125,8 +125,8 @@ class Mending:
             left = damaged.mending.mend(segment, damage, records) if records else damage
         except NotFittingError as error:
             log.error("%s-%d: broker %d has %s", *key, broker, error, extra=at(*key, peer=f"broker {broker}"))
-            if damage not in patient.told:
-                patient.told.add(damage)
+            if damage not in patient.reported:
+                patient.reported.add(damage)
                 self._failed(*key)
             return
         except StorageError as error:

@@ -7,13 +7,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from actors import CoterieError
+from actors.links.not_controller import NotControllerError
 from placement.metadata import ClusterMetadata
 from placement.records import MetadataImage, Record
 
-
-class NotControllerError(CoterieError):
-    """Another controller has begun: what this one has decided since is dropped, and nobody has heard of it."""
+__all__ = ["Commit", "DecidedMetadata", "NotControllerError"]
 
 
 class _State(Enum):

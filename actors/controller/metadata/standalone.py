@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from actors.controller.metadata.commits import Commit, DecidedMetadata
-from actors.controller.metadata.file import LogFile
+from actors.controller.metadata.file import LogFile, MetadataLogError
 from actors.controller.metadata.frames import Format, decode
 from actors.controller.metadata.log import Failure, MetadataLog
 from actors.controller.metadata.quorum_log import QuorumLog, beginning, found, new_cluster
@@ -29,6 +29,10 @@ _ALONE: Final = Tuning(lambda: 0.0)
 
 def _new_directory() -> str:
     return new_uuid(REAL.chance).hex
+
+
+class SeveralVotersError(MetadataLogError):
+    """The log is that of several controllers, so that one of them decides nothing alone."""
 
 
 class StandaloneLog:
@@ -65,6 +69,7 @@ class StandaloneLog:
             self._voter = voter_file_of(self._file, new_directory)
         if self._voter is not None:
             try:
+                _check_alone(self._voter)
                 found(self._voter, _NODE, new_cluster())
                 self._log = self._led_by(self._voter)
             except BaseException:  # of a bug, too: the lock would stay with this process
@@ -132,6 +137,17 @@ class StandaloneLog:
 
     def _led_by(self, voter: VoterFile, states: DecidedMetadata | None = None) -> QuorumLog:
         return QuorumLog(*(voter, _NODE, _ALONE, _no_time), snapshot_every=self._snapshot_every, states=states)
+
+
+def _check_alone(voter: VoterFile) -> None:
+    sets = voter.read().log.sets_of_voters
+    others = {each.id for voters in sets for each in voters} - {_NODE}
+    if others:
+        count = len(sets[-1])
+        raise SeveralVotersError(
+            f"{voter.path} is the log of one of {count} controllers, and other controllers have it, too: start the "
+            f"cluster with all of them (--controllers {count + (count + 1) % 2}); its users can be set while it runs"
+        )
 
 
 def _no_time() -> float:

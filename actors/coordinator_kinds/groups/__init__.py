@@ -58,9 +58,9 @@ def _settings(config: BrokerConfig) -> CoordinatorConfig:
 
 
 def _host(assignment: bytes, around: Surroundings) -> Hosted:
-    told = PAYLOADS.read(Assignment, assignment)
-    shard = group_shard(told.config, around.new_id, group_types(told.consumer))
-    return Hosted(shard, GroupService(shard, told, around), told.config.offsets_topic_compression_codec)
+    given = PAYLOADS.read(Assignment, assignment)
+    shard = group_shard(given.config, around.new_id, group_types(given.consumer))
+    return Hosted(shard, GroupService(shard, given, around), given.config.offsets_topic_compression_codec)
 
 
 GROUPS: Final = CoordinatorKind(

@@ -34,18 +34,18 @@ class RebalanceNews:
     """The news of one shard's rebalances that its broker has not been told."""
 
     def __init__(self) -> None:
-        self._told_running = False
+        self._sent_running = False
 
     def take(self, shard: GroupShard, now: Now) -> Rebalances | None:
         """The news to be told now; None if there is nothing. A rebalance that is over is told once."""
         over, dropped = shard.coordinator.rebalances.take_over()
         running = shard.coordinator.rebalances.running
-        if not over and not dropped and not running and not self._told_running:
+        if not over and not dropped and not running and not self._sent_running:
             return None
-        self._told_running = bool(running)
-        told = islice(running.values(), RUNNING_MAX)
+        self._sent_running = bool(running)
+        shown = islice(running.values(), RUNNING_MAX)
         return Rebalances(
-            tuple(each.view() for each in over), dropped, tuple(_running(shard, each, now) for each in told)
+            tuple(each.view() for each in over), dropped, tuple(_running(shard, each, now) for each in shown)
         )
 
 

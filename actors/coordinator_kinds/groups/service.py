@@ -124,7 +124,7 @@ class _MaySleep:
 class GroupService:
     """The clients of one shard, the topics that it knows of, and what it tells its broker."""
 
-    def __init__(self, shard: GroupShard, told: Assignment, around: Surroundings) -> None:
+    def __init__(self, shard: GroupShard, assignment: Assignment, around: Surroundings) -> None:
         self.requests = 0
         self.handlers: Mapping[int, Tell] = {
             Kind.OPEN: self._open,
@@ -141,15 +141,15 @@ class GroupService:
         self._send = around.send
         self._say = around.say
         self._here = around.here
-        self._topics = Topics(told.topics)
-        self._known = told.known_topics
-        self._settings = told.consumer
+        self._topics = Topics(assignment.topics)
+        self._known = assignment.known_topics
+        self._settings = assignment.consumer
         self._gone: frozenset[str] = frozenset()  # topics deleted before the shard has loaded
         self._loaded = False
         self._clients: dict[int, Client] = {}  # by connection
         self._errors: Counter[int] = Counter()  # answers to clients, by API key
         self._news = RebalanceNews()
-        self._told: dict[_Asked, consumer_group_describe.Told] = {}
+        self._descriptions: dict[_Asked, consumer_group_describe.Description] = {}
         """Of long descriptions what has been described so far, by the request's token."""
         self._resolving = Resolving(shard, around, _connection_of)
 
@@ -232,7 +232,9 @@ class GroupService:
     def _close(self, connection: int, _b: int, _payload: bytes, _now: Now) -> None:
         client = self._clients.pop(connection, None)
         self._shard.drop(lambda token: isinstance(token, _Asked) and token.client is client)
-        self._told = {asked: told for asked, told in self._told.items() if asked.client is not client}
+        self._descriptions = {
+            asked: pieces for asked, pieces in self._descriptions.items() if asked.client is not client
+        }
 
     def peer(self, connection: int) -> str:
         """The client at the other end of a connection, for people; empty if it is not known."""
@@ -282,9 +284,9 @@ class GroupService:
         assert isinstance(asked, _Asked)
         if self._clients.get(asked.client.connection) is not asked.client:
             return  # it has gone in this turn
-        if asked not in self._told:
-            self._told[asked] = consumer_group_describe.Told(asked.header.api_version)
-        self._told[asked].add(piece)
+        if asked not in self._descriptions:
+            self._descriptions[asked] = consumer_group_describe.Description(asked.header.api_version)
+        self._descriptions[asked].add(piece)
 
     def _answer(self, asked: _Asked, response: Any, now: Now) -> None:
         api_key, version, correlation_id, _, _ = asked.header
@@ -299,8 +301,8 @@ class GroupService:
         elif module is consumer_group_heartbeat:
             body = asked.client.heartbeats.body(asked.message, response, version)
             error = response.error_code
-        elif (told := self._told.pop(asked, None)) is not None:
-            body, error = told.body(asked.message, response), 0  # type: ignore[arg-type]
+        elif (pieces := self._descriptions.pop(asked, None)) is not None:
+            body, error = pieces.body(asked.message, response), 0  # type: ignore[arg-type]
         else:
             body = module.answer(asked.message, response, version, asked.topics).encode(version)
             error = getattr(response, "error_code", 0)

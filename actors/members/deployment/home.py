@@ -14,22 +14,25 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import ray
 
+from actors.links.not_controller import NotControllerError
 from actors.links.pool_seals import Answer, Ended, MayRun, Newest, Old, OnlyThese, Proven, Seal, SealAnew, Verdict, Wish
+from actors.links.status import ClusterStatus
 from actors.members.deployment.records import Deployment
 from actors.members.deployment.seals import sealable
 from actors.members.pools.plan import PoolError
+from actors.runtime import controllers
 from actors.runtime.environment import REAL
+from actors.runtime.named_actors import FoundActor
 from actors.runtime.process import last_line
 from actors.runtime.ray_session import RayAwayError, session
 from placement.sealed_pools import SealedVersion
 
 log = logging.getLogger(__name__)
 
-_CONTROLLER: Final = "controller"
 _ANSWER_SECONDS: Final = 5.0
 _AWAY_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.2
@@ -40,7 +43,7 @@ class Home:
 
     def __init__(self, cluster_id: str) -> None:
         self._cluster_id = cluster_id
-        self._controller: Any = None
+        self._controller: FoundActor | None = None
         self._call = session().call
 
     def is_here(self) -> bool:
@@ -65,11 +68,9 @@ class Home:
     def _look(self) -> bool:
         """Look for the controller. Returns whether there is one that cannot be asked now."""
         away = False
-        for actor in self._call(ray.util.list_named_actors, all_namespaces=True):
-            if actor["name"] != _CONTROLLER:
-                continue
+        for namespace in self._call(controllers.namespaces):
             try:
-                controller = self._call(ray.get_actor, _CONTROLLER, namespace=actor["namespace"])
+                controller = self._call(controllers.leading, namespace, _ANSWER_SECONDS)
                 if self._call(_status, controller).cluster_id == self._cluster_id:
                     self._controller = controller
                     return False
@@ -77,7 +78,7 @@ class Home:
                 continue
             except RayAwayError:
                 raise
-            except ray.exceptions.RayError:
+            except (ConnectionError, ray.exceptions.RayError):
                 away = True
         return away
 
@@ -120,6 +121,8 @@ class Home:
         try:
             if self._controller is not None or self._find():
                 return self._call(_answer, self._controller, wish)
+        except NotControllerError as error:
+            log.info("another controller leads now: %s", last_line(error))
         except ray.exceptions.RayTaskError as error:
             raise PoolError(f"the cluster's controller has no seals for pools: {last_line(error)}") from None
         except ray.exceptions.RayError as error:
@@ -128,10 +131,11 @@ class Home:
         raise ConnectionError("the cluster's controller, which knows the seals of pools, cannot be asked now")
 
 
-def _status(controller: Any) -> Any:
-    return ray.get(controller.status.remote(), timeout=_ANSWER_SECONDS)
+def _status(controller: FoundActor) -> ClusterStatus:
+    found: ClusterStatus = controller.ask("status").answer(_ANSWER_SECONDS)
+    return found
 
 
-def _answer(controller: Any, wish: Wish) -> Answer:
-    found: Answer = ray.get(controller.answer_pool.remote(wish), timeout=_ANSWER_SECONDS)
+def _answer(controller: FoundActor, wish: Wish) -> Answer:
+    found: Answer = controller.ask("answer_pool", wish).answer(_ANSWER_SECONDS)
     return found

@@ -9,13 +9,12 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, Final
-
-import ray
+from typing import Final
 
 from actors.links.pools import MemberFigures, PoolFigures
-from actors.runtime import ray_session
+from actors.runtime import controllers, ray_session
 from actors.runtime.logs import about
+from actors.runtime.named_actors import NAMED_ON_RAY, FoundActor
 from actors.runtime.process import last_line
 from actors.runtime.ray_session import RayAwayError, RaySession
 
@@ -23,7 +22,6 @@ log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 5.0
 _FIND_SECONDS: Final = 60.0
-_NAME, _NAMESPACE = "controller", "coterie-"
 
 
 class Clusters:
@@ -32,7 +30,7 @@ class Clusters:
     def __init__(self, monotonic: Callable[[], float], session: RaySession | None = None) -> None:
         self._monotonic = monotonic
         self._session = session or ray_session.session()
-        self._found: list[Any] = []
+        self._found: list[FoundActor] = []
         self._due = monotonic()
 
     def report(self, figures: PoolFigures) -> None:
@@ -42,15 +40,11 @@ class Clusters:
 
     def _report(self, figures: PoolFigures) -> None:
         if self._monotonic() >= self._due:
-            self._found = [ray.get_actor(_NAME, namespace=each) for each in _namespaces()]
+            found = controllers.of_all_clusters()  # of several, those that do not lead take no notice
+            self._found = [NAMED_ON_RAY.find(each) for each in found]
             self._due = self._monotonic() + _FIND_SECONDS
         for controller in self._found:
-            controller.tell_of_pool.remote(figures)
-
-
-def _namespaces() -> list[str]:
-    named = ray.util.list_named_actors(all_namespaces=True)
-    return [each["namespace"] for each in named if each["name"] == _NAME and each["namespace"].startswith(_NAMESPACE)]
+            controller.ask("tell_of_pool", figures)
 
 
 class FigureReports:

@@ -30,11 +30,11 @@ class Rolled:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def roll(self, config: Any, *, told: Callable[[int], None], **options: Any) -> None:
+    def roll(self, config: Any, *, on_restarted: Callable[[int], None], **options: Any) -> None:
         self.asked.append((config, options))
         warnings.warn("everybody may connect", stacklevel=1)
-        told(2)
-        told(0)
+        on_restarted(2)
+        on_restarted(0)
 
 
 @pytest.fixture

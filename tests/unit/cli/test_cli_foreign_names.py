@@ -129,6 +129,7 @@ class EvilCluster:
 
     notes = (EVIL,)
     bootstrap_servers = ray_address = EVIL
+    controllers = SimpleNamespace(add=lambda controller_id: None, remove=lambda controller_id: None)
 
     def __enter__(self) -> EvilCluster:
         return self
@@ -193,6 +194,8 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "brokers replace": (("1", "--yes"), ("1",)),
     "brokers restart": (("1",),),
     "brokers roll": ((),),
+    "controller add": (("1",),),
+    "controller remove": (("1",),),
     "topics list": ((), ("--format", "json")),
     "topics describe": ((), ("--format", "json"), (EVIL + "2",)),
     "topics create": ((EVIL,), (EVIL, "--if-not-exists"), (EVIL + "2",)),

@@ -10,6 +10,7 @@ from actors.cli.main import cli
 
 SAY_WHAT_WAS_DONE = {
     *("up", "down", "console", "brokers add", "brokers replace", "brokers restart", "brokers roll"),
+    *("controller add", "controller remove"),
     *("topics create", "topics alter", "topics delete", "groups delete"),
     *("pools scale", "pools pause", "pools resume", "pools restart", "pools stop"),
 }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from actors.cli.brokers import Told
+from actors.cli.brokers import Progress
 from actors.cli.main import cli
 from actors.cluster import Cluster
 from actors.links.removals import PlannedMove, RemovalOutlook, RemovalStatus
@@ -35,9 +35,11 @@ class FakeCluster:
     def removal(self, broker_id: int) -> RemovalOutlook:
         return self.outlook
 
-    def remove_broker(self, broker_id: int, *, throttle: int | None, told: Callable[[RemovalStatus], None]) -> None:
+    def remove_broker(
+        self, broker_id: int, *, throttle: int | None, on_progress: Callable[[RemovalStatus], None]
+    ) -> None:
         self.asked.append(("remove", broker_id, throttle))
-        told(UNDER_WAY)
+        on_progress(UNDER_WAY)
 
     def call_off_removal(self, broker_id: int) -> None:
         self.asked.append(("call off", broker_id))
@@ -105,18 +107,18 @@ def test_it_can_be_called_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_progress_is_said_every_few_seconds_and_what_it_waits_for_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
-    told = Told(3, lambda: now[0])
-    told(UNDER_WAY)
+    shown = Progress(3, lambda: now[0])
+    shown(UNDER_WAY)
     for now[0] in (1.0, 4.9):
-        told(UNDER_WAY)
+        shown(UNDER_WAY)
     assert len(capsys.readouterr().err.splitlines()) == 1
-    told(RemovalStatus(40, 12, 4, 0, waits_for="t-0 moves to broker 2, which is away"))
+    shown(RemovalStatus(40, 12, 4, 0, waits_for="t-0 moves to broker 2, which is away"))
     assert capsys.readouterr().err == (
         "broker 3: 12 of 40 partitions left, 4 under way; t-0 moves to broker 2, which is away\n"
     )
     now[0] = 5.0
-    told(UNDER_WAY)
+    shown(UNDER_WAY)
     assert "about 30 s" in capsys.readouterr().err
     now[0] = 10.0
-    told(UNDER_WAY)
+    shown(UNDER_WAY)
     assert capsys.readouterr().err != ""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayError
 
-from actors.controller.by_name import actors_of, end_actors, find_controller, start_controller
+from actors.controller.by_name import actors_of, end_actors, find_controller, spec_of, start_controller
 from actors.controller.driver_ray import ActorName
 from actors.controller.preparation import prepare_folder
 from actors.controller.spec import ControllerStart
@@ -30,7 +30,7 @@ Start = Callable[[FakeDriverRay], tuple[Any, list[tuple[str, int]]]]
 def test_a_controller_that_answers_is_found_with_its_brokers_addresses() -> None:
     controller = FakeActor(addresses=lambda: ADDRESSES)
     ray = FakeDriverRay({CONTROLLER: controller})
-    assert find_controller(ray, "c") == (controller, ADDRESSES)
+    assert find_controller(ray, "c") == (controller, False, ADDRESSES)
     assert controller.calls[0].waited == [10.0]
 
 
@@ -106,7 +106,7 @@ def start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     secret = prepare_folder(folder)
     with tempfile.TemporaryDirectory(prefix="s-") as short:
         monkeypatch.setattr(tempfile, "tempdir", short)  # the folder of sockets has to have a short path
-        yield lambda ray: start_controller(ray, "c", folder, secret, None, 3, 0, {"num.partitions": "2"})
+        yield lambda ray: start_controller(ray, spec_of("c", folder, secret, None, 3, 0, {"num.partitions": "2"}))
 
 
 def test_a_controller_is_told_its_arguments_and_starts_the_brokers(start: Start, folder: Path) -> None:

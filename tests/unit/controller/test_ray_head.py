@@ -63,6 +63,14 @@ def test_a_controller_on_the_head_is_asked_instead_of_a_task() -> None:
     assert ray.tasks == []
 
 
+def test_a_head_is_looked_at_by_a_task_where_the_controller_may_be_elsewhere() -> None:
+    """Of several, another one than that on this node may lead."""
+    ray = FakeDriverRay()
+    ray.alive, ray.run_as = [HEAD], lambda: REDIS
+    look = HeadLook(ray, controller_here=False)
+    assert look.line(FakeActor()) == said(ray.address, REDIS, None)
+
+
 @pytest.mark.conformance("N-A-04")
 @pytest.mark.parametrize(
     ("head", "other", "within"),

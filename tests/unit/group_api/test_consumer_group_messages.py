@@ -213,7 +213,7 @@ def test_an_answer_in_pieces_has_the_bytes_of_one_that_was_made_at_once(version:
     whole = core.ConsumerGroupDescribeResponse((group, other, group))
     for also in (False, True):
         m = ConsumerGroupDescribeRequest(group_ids=["g", "h", "g"], include_authorized_operations=also)
-        told = consumer_group_describe.Told(version)
+        told = consumer_group_describe.Description(version)
         told.add(core.MembersDescribed(0, ((0, members[:100]),)))
         told.add(core.MembersDescribed(0, ((0, members[100:]), (2, members[:50]))))
         rest = core.ConsumerGroupDescribeResponse(
@@ -226,6 +226,6 @@ def test_what_was_told_of_a_group_is_no_part_of_its_refusal() -> None:
     member = core.DescribedMember("m", None, None, 1, "c", HOST, (), None, (), ())
     m = ConsumerGroupDescribeRequest(group_ids=["g"])
     refused = core.ConsumerGroupDescribeRequest(("g",)).refused(16)
-    told = consumer_group_describe.Told(1)
+    told = consumer_group_describe.Description(1)
     told.add(core.MembersDescribed(0, ((0, (member,)),)))
     assert told.body(m, refused) == consumer_group_describe.answer(m, refused, 1, NO_TOPICS).encode(1)

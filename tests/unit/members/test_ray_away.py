@@ -21,6 +21,8 @@ from actors.runtime.ray_session import RayAwayError, RaySession
 ROOM = Path(actors.members.__file__).parent
 # Calls that begin with these ask a Ray, and connect to any that they find where this process has none.
 ASKING = {"get", "wait", "kill", "put", "cancel", "nodes", "get_actor", "list_named_actors"}
+# All calls of these do: a controller's actor that was found by its name, and what finds it.
+FOUND = {"controller", "controllers", "NAMED_ON_RAY"}
 # Code that runs in an actor's own process, which ends with its Ray; and the tasks of Ray Data.
 INSIDE = {
     ("pools/consumer_actor.py", "ConsumerActor"),
@@ -135,7 +137,7 @@ def test_a_slot_whose_ray_was_left_ends_without_a_word(caplog: pytest.LogCapture
 
 
 def asks_of_ray(path: Path) -> Iterator[tuple[str, str]]:
-    """File and function of each `ray.get(...)` and the like that is called by itself.
+    """File and function of each `ray.get(...)`, `controller.ask(...)` and the like that is called by itself.
 
     A function handed to a session, as in `call(ray.get, ...)`, is not called by itself.
     """
@@ -150,14 +152,13 @@ def asks_of_ray(path: Path) -> Iterator[tuple[str, str]]:
 def asks(node: ast.AST) -> bool:
     """True for such a call."""
     words = ast.unparse(node.func).split(".") if isinstance(node, ast.Call) else [""]
-    return words[0] == "ray" and words[-1] in ASKING
+    return words[0] in FOUND or (words[0] == "ray" and words[-1] in ASKING)
 
 
 # Functions that a session calls.
 ALLOWED = {
     ("pools/consumer_actor.py", "_address"),
     ("pools/figures.py", "_report"),
-    ("pools/figures.py", "_namespaces"),
     ("deployment/home.py", "_status"),
     ("deployment/home.py", "_answer"),
     ("deployment/supervisor_actor.py", "_close"),

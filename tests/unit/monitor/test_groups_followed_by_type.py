@@ -38,7 +38,7 @@ from actors.monitor.memory import Memory
 from actors.monitor.metric_rows import group_families
 from actors.monitor.metric_table import BY_NAME
 from actors.monitor.offsets_log import OffsetsLog, OffsetsPartition
-from actors.monitor.told import Told
+from actors.monitor.reports import Reports
 from actors.monitor.trends import Trends
 from placement.metadata import ClusterMetadata, PartitionInfo, TopicInfo
 from tests.support.classic_members import Classic, MixedDriver
@@ -67,15 +67,15 @@ def followed(*changes: Change) -> OffsetsPartition:
 SHOWN = (EpochPut("s", 4), MemberPut("s", "b"), MemberPut("s", "a"), committed("s", 4))
 
 
-def picture(partition: OffsetsPartition, told: Told | None = None) -> Picture:
-    memory, log, told = Memory(5_000), OffsetsLog(), told or Told()
+def picture(partition: OffsetsPartition, reports: Reports | None = None) -> Picture:
+    memory, log, reports = Memory(5_000), OffsetsLog(), reports or Reports()
     memory.partitions.seen("orders", b"1" * 16, [PartitionRow(0, 1, 10, NOW_MS - 100, 500)], NOW_MS)
     log.partitions[0] = partition
     memory.measure(log, NOW_MS)
-    told.metadata = ClusterMetadata("c1", 2)
-    told.metadata.topics = {"orders": TopicInfo("orders", b"1" * 16, (PartitionInfo(0, 1, (1,), (1,)),), {})}
-    told.metadata.names = {b"1" * 16: "orders"}
-    return Picture(memory, log, Trends(), told, Seen(NOW_MS, 5_000, NOW_MS, 1, 0))
+    reports.metadata = ClusterMetadata("c1", 2)
+    reports.metadata.topics = {"orders": TopicInfo("orders", b"1" * 16, (PartitionInfo(0, 1, (1,), (1,)),), {})}
+    reports.metadata.names = {b"1" * 16: "orders"}
+    return Picture(memory, log, Trends(), reports, Seen(NOW_MS, 5_000, NOW_MS, 1, 0))
 
 
 def ask(given: Picture, operation: Operation[R_co]) -> R_co:
@@ -83,7 +83,7 @@ def ask(given: Picture, operation: Operation[R_co]) -> R_co:
 
 
 def test_a_group_of_another_type_is_shown_with_its_type_state_members_offsets_and_lag() -> None:
-    given = picture(followed(*SHOWN), Told(rebalances={"s": (REBALANCE,)}))
+    given = picture(followed(*SHOWN), Reports(rebalances={"s": (REBALANCE,)}))
     (row,) = ask(given, ListGroupRows()).groups
     assert (row.group_id, row.group_type, row.protocol_type, row.state, row.members) == ("s", "tiny", "tiny", "Open", 2)
     assert (row.kind, row.lag, row.topics, row.rebalances) == ("consumer", 6, ("orders",), 1)
@@ -171,10 +171,10 @@ def test_a_row_of_another_type_names_its_group_and_what_is_none_is_nothing() -> 
 def test_a_consumer_groups_members_are_shown_with_what_they_hold() -> None:
     """Partitions that a member has to give back are still its own. A topic that does not exist is left out."""
     orders, gone = b"1" * 16, b"2" * 16
-    told = MemberMetadata("a-client", "/10.0.0.1", "static", names=frozenset(("orders",)))
+    metadata = MemberMetadata("a-client", "/10.0.0.1", "static", names=frozenset(("orders",)))
     state = MemberState.UNREVOKED_PARTITIONS
     partition = followed(
-        MemberRecord("s", "m", told),
+        MemberRecord("s", "m", metadata),
         GroupEpoch("s", 4, 7),
         TargetAssignment("s", "m", {orders: frozenset((0, 2, 3)), gone: frozenset((0,))}),
         AssignmentEpoch("s", 4, NOW_MS),

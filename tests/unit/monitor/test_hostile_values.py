@@ -139,7 +139,7 @@ def shown_anywhere(made: Picture, names: list[str]) -> None:
 
     asyncio.run(views())
     stored = [(each, state_of(each, {}), 0) for _, each in made.offsets]
-    for families in (group_families(stored, made.memory), topic_families(made.told.metadata, made.memory)):
+    for families in (group_families(stored, made.memory), topic_families(made.reports.metadata, made.memory)):
         for _, series in families:
             assert all(isinstance(row[1], float) for row in series)
     for _, point in made.memory.points(NOW_MS):

@@ -61,7 +61,7 @@ def test_a_rebalance_that_a_broker_tells_of_again_is_counted_once() -> None:
     observed = Observed((), [rebalance(20)])
     told = (NumberedRebalance(1, rebalance(20)), NumberedRebalance(2, rebalance(10)))
     observed.take(ClusterObserved(NOW_MS, ClusterStatus("c1", 1, ()), Happenings(1, 2, 2, rebalances=told)))
-    assert observed.told.rebalances["billing"] == (rebalance(20), rebalance(10))
+    assert observed.reports.rebalances["billing"] == (rebalance(20), rebalance(10))
 
 
 def test_a_group_that_lagged_before_the_monitor_began_is_no_flat_line(history: History) -> None:

@@ -77,13 +77,13 @@ def cluster(
 def test_rates_are_means_since_the_look_before_and_unknown_across_a_restart() -> None:
     observed = Observed()
     observed.take(cluster(NOW_MS, broker(NOW_MS, 100), known=metadata()))
-    (row,) = observed.told.brokers
+    (row,) = observed.reports.brokers
     assert (row.requests_per_s, row.connections, row.leads, row.replicas, row.parked) == (None, 7, 1, 1, 3)
     observed.take(cluster(NOW_MS + 5_000, broker(NOW_MS + 5_000, 150)))
-    (row,) = observed.told.brokers
+    (row,) = observed.reports.brokers
     assert (row.requests_per_s, row.bytes_in_per_s, row.bytes_out_per_s) == (10.0, 1000.0, 0.0)
     observed.take(cluster(NOW_MS + 10_000, broker(NOW_MS + 10_000, 3, run=2)))
-    assert observed.told.brokers[0].requests_per_s is None
+    assert observed.reports.brokers[0].requests_per_s is None
     observed.take(cluster(NOW_MS + 15_000))
     assert observed.silent == (0,)
 
@@ -94,9 +94,9 @@ def test_a_broker_that_is_about_to_go_is_told_with_the_words_for_it() -> None:
     look = cluster(NOW_MS, known=metadata())
     observed = Observed()
     observed.take(look)
-    assert observed.told.brokers[0].notes == ()
+    assert observed.reports.brokers[0].notes == ()
     observed.take(replace(look, status=replace(look.status, brokers=(row,))))
-    assert observed.told.brokers[0].notes == (
+    assert observed.reports.brokers[0].notes == (
         "being removed: 12 of 40 partitions left, 4 under way, about 30 s",
         "its Ray node is drained, until 2023-11-14 22:13:20Z: it leads only what no other broker can lead",
     )
@@ -118,8 +118,8 @@ def test_shards_and_the_metadata_stay_as_they_were_told() -> None:
     observed = Observed()
     observed.take(cluster(NOW_MS, broker(NOW_MS, 100), known=metadata()))
     observed.take(cluster(NOW_MS, broker(NOW_MS, 100)))
-    assert observed.told.metadata.cluster_id == "c1"
-    (shard,) = observed.told.shards
+    assert observed.reports.metadata.cluster_id == "c1"
+    (shard,) = observed.reports.shards
     assert (shard.partition, shard.groups, shard.offsets, shard.pid) == (3, 3, 9, 77)
 
 
@@ -143,8 +143,8 @@ def test_what_happens_is_numbered_in_one_sequence_and_asked_for_once() -> None:
     assert [(each.number, each.text) for each in news.events] == [(1, "a"), (2, "later")]
     assert news.rebalances == (rebalance("billing", 1),)
     assert set(observed.positions) == {Position(CONTROLLER, 1, 9), Position(0, 1, 4)}
-    assert observed.told.rebalances == {"billing": (rebalance("billing", 1),)}
-    again = Observed(observed.told.events)
+    assert observed.reports.rebalances == {"billing": (rebalance("billing", 1),)}
+    again = Observed(observed.reports.events)
     news = again.take(cluster(NOW_MS, controller=happened(9, [event(9, "a"), event(10, "new")])))
     assert [(each.number, each.text) for each in news.events] == [(3, "new")], "an earlier Monitor has seen the other"
 
@@ -153,15 +153,15 @@ def test_a_group_that_rebalances_shows_its_phase_and_whom_it_waits_for() -> None
     observed = Observed()
     running = Rebalancing(rebalance("billing", 4), ("m-1",), 1, NOW_MS + 900)
     observed.take(cluster(NOW_MS, replace(broker(NOW_MS, 1), rebalancing=(running,))))
-    phase = observed.told.phases["billing"]
+    phase = observed.reports.phases["billing"]
     assert (phase.state, phase.awaited, phase.ends_in_ms) == ("PreparingRebalance", ("m-1",), 900)
-    assert observed.told.rebalances["billing"] == (running.rebalance,)
+    assert observed.reports.rebalances["billing"] == (running.rebalance,)
     synced = replace(running, rebalance=replace(running.rebalance, joined_ms=NOW_MS))
     observed.take(cluster(NOW_MS, replace(broker(NOW_MS, 1), rebalancing=(synced,))))
-    assert observed.told.phases["billing"].state == "CompletingRebalance"
+    assert observed.reports.phases["billing"].state == "CompletingRebalance"
     observed.take(cluster(NOW_MS, broker(NOW_MS, 1)))
-    assert observed.told.phases == {}
-    assert observed.told.rebalances == {}, "it is shown as over when the broker says so"
+    assert observed.reports.phases == {}
+    assert observed.reports.rebalances == {}, "it is shown as over when the broker says so"
 
 
 def test_reasons_of_clients_do_not_make_series_without_bound() -> None:

@@ -29,7 +29,7 @@ from actors.monitor.answers import Answers, Picture
 from actors.monitor.group_views import Phase
 from actors.monitor.memory import Memory
 from actors.monitor.offsets_log import FollowedGroup, OffsetsLog, OffsetsPartition
-from actors.monitor.told import Told
+from actors.monitor.reports import Reports
 from actors.monitor.trends import POINTS, STEP_MS, Trends
 from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo, TopicInfo
 
@@ -48,7 +48,7 @@ def group(name: str, *members: MemberMetadata, protocol: str = "consumer") -> Fo
     return made
 
 
-def picture(*groups: FollowedGroup, told: Told | None = None) -> Picture:
+def picture(*groups: FollowedGroup, reports: Reports | None = None) -> Picture:
     metadata = ClusterMetadata("c1", 2)
     metadata.topics = {
         "orders": TopicInfo(
@@ -68,9 +68,9 @@ def picture(*groups: FollowedGroup, told: Told | None = None) -> Picture:
     memory.measure(log, NOW_MS)
     memory.table.found([(("orders", 0, 4), NOW_MS - 60_000)])
     memory.measure(log, NOW_MS)
-    told = told or Told()
-    told.metadata = metadata
-    return Picture(memory, log, Trends(), told, Seen(NOW_MS, 5_000, NOW_MS, 12, 0))
+    reports = reports or Reports()
+    reports.metadata = metadata
+    return Picture(memory, log, Trends(), reports, Seen(NOW_MS, 5_000, NOW_MS, 12, 0))
 
 
 def ask(given: Picture, operation: Operation[Result]) -> Result:
@@ -79,10 +79,10 @@ def ask(given: Picture, operation: Operation[Result]) -> Result:
 
 def test_a_group_is_shown_with_its_members_partitions_and_lag() -> None:
     billing = group("billing", member("m-1", "c-1", 0), member("m-0", "c-0", 1))
-    told = Told(
+    reports = Reports(
         rebalances={"billing": tuple(ClassicRebalanceView("billing", NOW_MS - n, n, "r", "m") for n in (5, 4, 3))}
     )
-    view = ask(picture(billing, told=told), GetGroup("billing", rebalances=2))
+    view = ask(picture(billing, reports=reports), GetGroup("billing", rebalances=2))
     assert isinstance(view, views.GroupView)
     assert view.row is not None
     assert (view.row.state, view.row.kind, view.row.members, view.row.topics) == ("Stable", "consumer", 2, ("orders",))
@@ -102,8 +102,8 @@ def test_a_group_that_is_not_there_has_no_row() -> None:
 
 
 def test_while_a_group_rebalances_its_coordinator_says_in_which_state_it_is() -> None:
-    told = Told(phases={"billing": Phase("CompletingRebalance", ("m-1",), 800)})
-    view = ask(picture(group("billing", member("m-1", "c")), told=told), GetGroup("billing"))
+    reports = Reports(phases={"billing": Phase("CompletingRebalance", ("m-1",), 800)})
+    view = ask(picture(group("billing", member("m-1", "c")), reports=reports), GetGroup("billing"))
     assert isinstance(view, views.GroupView)
     assert view.row is not None
     assert (view.row.state, view.awaited, view.phase_ends_in_ms) == ("CompletingRebalance", ("m-1",), 800)
@@ -152,8 +152,8 @@ def test_topics_are_shown_with_what_is_known_of_all_their_partitions() -> None:
 
 def test_the_overview_counts_groups_by_state_and_adds_up_their_lag() -> None:
     events = tuple(views.Event(n, NOW_MS, "k", "s", "t") for n in range(5))
-    told = Told(name="default", controller_pid=41, events=events)
-    found = ask(picture(group("a", member("m", "c")), group("b"), told=told), GetOverview(events=2))
+    reports = Reports(name="default", controller_pid=41, events=events)
+    found = ask(picture(group("a", member("m", "c")), group("b"), reports=reports), GetOverview(events=2))
     assert isinstance(found, views.Overview)
     assert (found.groups, found.lag, found.topics, found.partitions) == ({"Stable": 1, "Empty": 1}, 12, 2, 5)
     assert (found.cluster_id, found.name, found.controller_epoch, found.controller_pid) == ("c1", "default", 2, 41)

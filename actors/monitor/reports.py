@@ -11,7 +11,7 @@ from placement.metadata import ClusterMetadata
 
 
 @dataclass(slots=True)
-class Told:
+class Reports:
     """Nothing of it is ever half new: a look puts another one in its place."""
 
     name: str = ""

@@ -1,0 +1,142 @@
+"""The actors of clusters' controllers, as other processes find them on Ray: by their names.
+
+A cluster with one controller has an actor `controller`; one with several has `controller-0`, `controller-1` and so on,
+of which one leads at a time. Each is in the cluster's own namespace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from actors.runtime.environment import REAL, Clock
+from actors.runtime.named_actors import NAMED_ON_RAY, ActorName, Asked, FoundActor, NamedActors, RayError
+
+ALONE: Final = "controller"
+_SEVERAL: Final = re.compile(r"controller-\d+")
+_NAMESPACE: Final = "coterie-"
+_LEADS_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.2
+
+
+def name_of(controller_id: int) -> str:
+    """The name of the actor of one of several controllers."""
+    return f"{ALONE}-{controller_id}"
+
+
+def is_controller(name: str) -> bool:
+    """True if an actor of a cluster's namespace with this name is a controller."""
+    return name == ALONE or _SEVERAL.fullmatch(name) is not None
+
+
+def of_all_clusters(ray: NamedActors = NAMED_ON_RAY) -> list[ActorName]:
+    """The controllers of all clusters on this Ray."""
+    return [each for each in ray.names() if is_controller(each.name) and each.namespace.startswith(_NAMESPACE)]
+
+
+def namespaces(ray: NamedActors = NAMED_ON_RAY) -> list[str]:
+    """The namespaces of the clusters on this Ray that have a controller."""
+    return list(dict.fromkeys(each.namespace for each in of_all_clusters(ray)))
+
+
+def several(ray: NamedActors, namespace: str) -> list[FoundActor]:
+    """The actors of a cluster's several controllers; none if it has one alone, or none."""
+    named = (each for each in ray.names() if each.namespace == namespace and _SEVERAL.fullmatch(each.name))
+    found = []
+    for name in sorted(named, key=lambda each: each.name):
+        try:
+            found.append(ray.find(name))
+        except ValueError:  # it has ended meanwhile
+            continue
+    return found
+
+
+def found(
+    ray: NamedActors, namespace: str, within_s: float = _LEADS_SECONDS, clock: Clock = REAL.clock
+) -> tuple[FoundActor, bool]:
+    """The actor of the controller that leads, or of the only one, and whether it is one of several.
+
+    Raises ValueError if there is none, and ConnectionError if none of several leads within this time.
+    """
+    try:
+        return ray.find(ActorName(namespace, ALONE)), False
+    except ValueError:
+        return leading_of(ray, several(ray, namespace), within_s, clock), True
+
+
+def leading(namespace: str, within_s: float, ray: NamedActors = NAMED_ON_RAY, clock: Clock = REAL.clock) -> FoundActor:
+    """The actor that is `found`."""
+    return found(ray, namespace, within_s, clock)[0]
+
+
+def leading_of(ray: NamedActors, actors: Sequence[FoundActor], within_s: float, clock: Clock) -> FoundActor:
+    """That of several controllers which leads. Raises ValueError without any, ConnectionError as `leading` does.
+
+    Each is asked again once it has answered. One that does not answer holds up none of the others.
+    """
+    if not actors:
+        raise ValueError("there is no controller")
+    deadline = clock.monotonic() + within_s
+    asked: dict[Asked, FoundActor] = {}
+    while True:
+        asked |= {actor.ask("leads"): actor for actor in actors if actor not in asked.values()}
+        while (come := ray.first(list(asked), _LOOK_SECONDS)) is not None:
+            actor = asked.pop(come)
+            if _says_yes(come):
+                return actor
+        if clock.monotonic() > deadline:
+            raise ConnectionError(f"none of {len(actors)} controllers leads")
+        clock.sleep(_LOOK_SECONDS)
+
+
+def _says_yes(come: Asked) -> bool:
+    try:
+        return bool(come.answer())
+    except RayError:  # its process has ended
+        return False
+
+
+class AnyController:
+    """The controllers of one cluster, for a process that asks again and again what any of them can answer.
+
+    Of several, all are asked at once, and the first that answers counts: each knows who leads. Their actors are
+    remembered, so that Ray's head need not be there.
+    """
+
+    def __init__(self, namespace: str, ray: NamedActors = NAMED_ON_RAY, clock: Clock = REAL.clock) -> None:
+        self._namespace = namespace
+        self._ray = ray
+        self._clock = clock
+        self._several: list[FoundActor] = []
+
+    def ask(self, method: str, *arguments: Any, within_s: float) -> tuple[Any, FoundActor]:
+        """The answer to a method that each controller can give, and the actor that has given it.
+
+        Raises ValueError if there is no controller, and Ray's errors.
+        """
+        if not self._several:
+            try:
+                alone = self._ray.find(ActorName(self._namespace, ALONE))
+            except ValueError:
+                self._several = several(self._ray, self._namespace)
+                if not self._several:
+                    raise
+            else:
+                return alone.ask(method, *arguments).answer(within_s), alone
+        answered = self._first_answer({each.ask(method, *arguments): each for each in self._several}, within_s)
+        if answered is None:
+            self._several = []  # others may have been started since
+            raise ValueError("no controller knows which one leads")
+        return answered
+
+    def _first_answer(self, asked: Mapping[Asked, FoundActor], within_s: float) -> tuple[Any, FoundActor] | None:
+        """The first answer that is no error, in time, and whose it is."""
+        deadline, left = self._clock.monotonic() + within_s, list(asked)
+        while (come := self._ray.first(left, max(deadline - self._clock.monotonic(), 0.0))) is not None:
+            left.remove(come)
+            try:
+                return come.answer(), asked[come]
+            except RayError:  # its process has ended, or it knows nothing
+                continue
+        return None
