@@ -17,6 +17,7 @@ from actors.links.not_controller import NotControllerError
 log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS: Final = 1.0
+_SOON_SECONDS: Final = 0.1
 
 
 class Terms(Protocol):
@@ -109,8 +110,8 @@ class TermsOfVoter:
         try:
             self._take_over_cluster()
             self._taken = term
-        except NotControllerError:
-            log.info("another controller leads now")
+        except NotControllerError:  # it leads no more; or it is just beginning, and its parts are not there yet
+            self._work.later(_SOON_SECONDS, partial(self._take_over, term))
         except Exception as error:  # Ray's own, too, if it is away or busy
             log.error("what runs cannot be taken over yet: %s", error)
             self._work.later(_AGAIN_SECONDS, partial(self._take_over, term))
