@@ -15,7 +15,7 @@ from actors.controller.preparation import socket_dir
 from actors.controller.spec import ControllerSpec, ControllerStart
 from actors.links.versions import OWN
 from actors.log.folder_lock import is_locked
-from actors.runtime.controllers import ALONE, found, is_controller, leading, namespaces
+from actors.runtime.controllers import ALONE, found, is_controller, leading, namespace_of, namespaces
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError
 
@@ -29,7 +29,7 @@ STOP_SECONDS: Final = 5.0
 
 def namespace(name: str) -> str:
     """The Ray namespace of a cluster's actors."""
-    return f"coterie-{name}"
+    return namespace_of(name)
 
 
 def actors_of(ray: DriverRay, name: str) -> list[str]:

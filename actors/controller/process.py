@@ -32,7 +32,7 @@ from actors.controller.securing import AUTHORITY, write_authority
 from actors.controller.sessions import close_broker, group_status, shards_of, stop_all
 from actors.controller.settings_in_force import Changed, KeptSettings
 from actors.controller.spec import ControllerSpec, SpecInForce
-from actors.controller.terms import ALONE, Terms
+from actors.controller.terms import OF_ONE_ALONE, Terms
 from actors.controller.voter_orders import NO_ORDERS, VoterOrders
 from actors.links.acceptance import check_stores
 from actors.links.group_status import GroupStatus
@@ -81,7 +81,7 @@ class ControllerProcess:
         placing: BrokerPlacing,
         pool_seals: PoolSeals,
         drain_look: DrainLook,
-        terms: Terms = ALONE,
+        terms: Terms = OF_ONE_ALONE,
         voters: VoterOrders = NO_ORDERS,
     ) -> None:
         self._spec = spec

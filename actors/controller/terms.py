@@ -44,7 +44,7 @@ class _OfOneAlone:
         """It has started it."""
 
 
-ALONE: Final[Terms] = _OfOneAlone()
+OF_ONE_ALONE: Final[Terms] = _OfOneAlone()
 """Those of a controller that is the only one: it leads from its start to its end."""
 
 

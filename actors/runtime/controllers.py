@@ -20,6 +20,11 @@ _LEADS_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.2
 
 
+def namespace_of(cluster: str) -> str:
+    """The Ray namespace of a cluster's actors."""
+    return f"{_NAMESPACE}{cluster}"
+
+
 def name_of(controller_id: int) -> str:
     """The name of the actor of one of several controllers."""
     return f"{ALONE}-{controller_id}"
@@ -66,7 +71,7 @@ def found(
 
 
 def leading(namespace: str, within_s: float, ray: NamedActors = NAMED_ON_RAY, clock: Clock = REAL.clock) -> FoundActor:
-    """The actor that is `found`."""
+    """The actor of the controller that leads, or of the only one. Raises as `found`."""
     return found(ray, namespace, within_s, clock)[0]
 
 
