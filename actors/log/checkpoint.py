@@ -1,7 +1,7 @@
 """A log's notes beside its records, in one small JSON file of its folder."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ from actors.log.files import FileWriter
 
 FILE_NAME: Final = "log.checkpoint"
 _VERSION: Final = 1
+UNKNOWN: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class Checkpoint:
 
     `recovery_point`: all before it is on disk. `cleaned_to`: all before it has been compacted. `cleanings`: of some
     compactions, the offset each reached and its time (ms), from which delete.retention.ms counts for tombstones.
+    `contiguous_from`: each segment that begins after it begins where the one before it ends; UNKNOWN in the checkpoint
+    of an earlier build.
     """
 
     recovery_point: int = 0
@@ -24,21 +27,31 @@ class Checkpoint:
     high_watermark: int = 0
     cleaned_to: int = 0
     cleanings: tuple[tuple[int, int], ...] = ()
+    contiguous_from: int = UNKNOWN
 
 
 def load_checkpoint(directory: Path) -> Checkpoint:
-    """The folder's checkpoint. If it is missing or unreadable: one of zeros, which is always safe."""
+    """The folder's checkpoint. If it is missing or unreadable: one of zeros, which is always safe.
+
+    A log without one has no gaps between its segments, because a checkpoint is made durable before the first of them.
+    """
     try:
-        fields = json.loads((directory / FILE_NAME).read_bytes())
-        return checkpoint_of(fields) if fields.pop("version") == _VERSION else Checkpoint()
+        found = json.loads((directory / FILE_NAME).read_bytes())
+        return checkpoint_of(found) if found.pop("version") == _VERSION else Checkpoint()
+    except FileNotFoundError:
+        return Checkpoint(contiguous_from=0)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return Checkpoint()
 
 
-def checkpoint_of(fields: dict[str, Any]) -> Checkpoint:
-    """A checkpoint as JSON has it. Raises ValueError, TypeError, KeyError and AttributeError if it is none."""
-    pairs = tuple((int(offset), int(time)) for offset, time in fields.pop("cleanings"))
-    numbers = {name: int(value) for name, value in fields.items()}
+def checkpoint_of(found: dict[str, Any]) -> Checkpoint:
+    """A checkpoint as JSON has it. Raises ValueError, TypeError, KeyError and AttributeError if it is none.
+
+    Fields that a later build has added are left out.
+    """
+    pairs = tuple((int(offset), int(time)) for offset, time in found.pop("cleanings"))
+    known = {field.name for field in fields(Checkpoint)}
+    numbers = {name: int(value) for name, value in found.items() if name in known}
     return Checkpoint(**numbers, cleanings=pairs)
 
 

@@ -8,7 +8,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +18,6 @@ from actors.log.files import FileWriter
 logger = logging.getLogger(__name__)
 
 CLEAN_NAME: Final = ".clean_shutdown"
-_FIELDS: Final = {field.name for field in fields(Checkpoint)}
 
 
 class Closed(NamedTuple):
@@ -74,6 +73,7 @@ def _logs(found: dict[str, dict[str, Any]]) -> dict[str, Closed]:
     for name, each in found.items():
         with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
             epochs = tuple((int(epoch), int(start)) for epoch, start in each["epochs"])
-            known = {field: value for field, value in each["checkpoint"].items() if field in _FIELDS}
-            logs[name] = Closed(int(each["base_offset"]), int(each["size_bytes"]), checkpoint_of(known), epochs)
+            logs[name] = Closed(
+                int(each["base_offset"]), int(each["size_bytes"]), checkpoint_of(each["checkpoint"]), epochs
+            )
     return logs

@@ -82,6 +82,7 @@ class Cleaning:
             # Removed at once: later, files of these names may be the next compaction's. (A repair removes them itself.)
             remove_files(cleaned(path) for base in result.new_bases for path in Segment(state.directory, base).paths())
             return []
+        state.permit_gap(state.segments.end_of(count - 1))
         try:
             commit(state.directory, result.old_bases, result.new_bases, state.writer)
         except OSError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from actors.log.checkpoint import Checkpoint, load_checkpoint
+from actors.log.checkpoint import UNKNOWN, Checkpoint, load_checkpoint
 from actors.log.clean_stop import Closed
 from actors.log.compaction import CLEANED_SUFFIX
 from actors.log.config import LogConfig
@@ -170,6 +170,7 @@ class _Opening:
             log_start_offset=start,
             high_watermark=watermark,
             recovery_point=min(self._checkpoint.recovery_point, end),
+            contiguous_from=end if self._checkpoint.contiguous_from == UNKNOWN else self._checkpoint.contiguous_from,
         )
         return OpenedLog(segments, checkpoint, self._written, self._epochs, producers, end, is_short)
 
@@ -218,7 +219,8 @@ class _Opening:
             if end is None:
                 segment.open_for_append()
             if self._must_verify(segment, end):
-                if self._recover(segment) and not last:
+                cut = self._recover(segment)
+                if end is not None and (cut or self._has_lost_its_end(segment, end)):
                     self._drop(segments[number + 1 :])
                     return segments[: number + 1]
             elif not segment.load():
@@ -256,6 +258,20 @@ class _Opening:
         )
         segment.cut(segment.size_bytes, self._config.index_interval_bytes)
         return True
+
+    def _has_lost_its_end(self, segment: Segment, end: int) -> bool:
+        """True if a crash has taken whole batches from the end of a closed segment, which should end at `end`."""
+        contiguous_from = self._checkpoint.contiguous_from
+        if contiguous_from == UNKNOWN or end <= contiguous_from:
+            return False
+        reached = max(
+            segment.base_offset,
+            self._seen[segment].next_offset,
+            *(each.last_offset + 1 for each in segment.damaged.values()),
+        )
+        if reached < end:
+            logger.warning("%s ends at %d, and the next segment begins at %d", segment.path, reached, end)
+        return reached < end
 
     def _reindex(self, segment: Segment, end: int) -> None:
         """Make the indexes of a flushed segment anew from its file, because they are missing or broken."""

@@ -129,7 +129,10 @@ class LogState:
         self.generation += 1
         point = min(self.checkpoint.recovery_point, end)
         cleaned_to = min(self.checkpoint.cleaned_to, end)
-        self.checkpoint = replace(self.checkpoint, recovery_point=point, cleaned_to=cleaned_to)
+        contiguous_from = min(self.checkpoint.contiguous_from, end)
+        self.checkpoint = replace(
+            self.checkpoint, recovery_point=point, cleaned_to=cleaned_to, contiguous_from=contiguous_from
+        )
         self.watermark = min(self.watermark, end)
         self.save(durable=True)
 
@@ -181,6 +184,15 @@ class LogState:
         """All before `offset` was compacted; `cleanings` as in `Checkpoint`. Raises StorageError as above."""
         self.checkpoint = replace(self.checkpoint, cleaned_to=offset, cleanings=cleanings)
         self.save()
+
+    def permit_gap(self, offset: int) -> None:
+        """Note that there may be gaps between segments up to `offset`, before there are. Raises StorageError as above.
+
+        Else an opening takes a gap for records that a crash has lost.
+        """
+        if offset > self.checkpoint.contiguous_from:
+            self.checkpoint = replace(self.checkpoint, contiguous_from=offset)
+            self.save(durable=True)
 
     def save(self, *, durable: bool = False) -> None:
         """Write start, watermark and recovery point for the next opening, if they have moved. Raises StorageError."""

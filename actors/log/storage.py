@@ -28,7 +28,7 @@ class Storage:
         size = sum(map(len, buffers))
         segment = self._state.segments.active
         if self._roll_is_due(segment, size, end, now_ms):
-            self.begin_segment(base)
+            self._begin_segment_for(base, end)
             segment = self._state.segments.active
         try:
             self._state.writer.write(segment.fd, buffers, segment.size_bytes)
@@ -65,6 +65,18 @@ class Storage:
             or segment.offsets.is_full(config.segment_index_bytes)
             or segment.times.is_full(config.segment_index_bytes)
         )
+
+    def _begin_segment_for(self, base: int, end: int) -> None:
+        """Begin a segment for batches with offsets from `base` to `end`, if possible where the log ends.
+
+        A compacted log has nothing from there to `base`. If the segment began at `base`, there would be a gap, as after
+        a crash that has cut the segment before.
+        """
+        if end - self._state.end > MAX_RELATIVE_OFFSET + 1:
+            self._state.permit_gap(base)
+            self.begin_segment(base)
+        else:
+            self.begin_segment(self._state.end)
 
     def begin_segment(self, base_offset: int) -> None:
         """Close the active segment, and begin one at `base_offset`. After StorageError nothing has changed."""

@@ -64,6 +64,7 @@ class Truncation:
         if offset <= state.end:
             return
         state.must_be_usable()
+        state.permit_gap(offset)
         if state.segments.active.size_bytes:
             self._storage.begin_segment(offset)
         else:

@@ -42,7 +42,8 @@ from actors.coordinator.loading import Loader
 from actors.coordinator.timers import Timer, Timers
 from actors.coordinator.writer import Writer
 from actors.links.relay import PAYLOADS
-from actors.log import data_dir
+from actors.log import data_dir, recovery
+from actors.log.checkpoint import UNKNOWN
 from actors.log.flush import Flushing
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome
 from actors.records.errors import Refusal
@@ -213,6 +214,13 @@ def joins_before_caught_up() -> Changes:
 def flush_per_message_skipped() -> Changes:
     """`log.flush.interval.messages=1` flushes nothing."""
     return [(Flushing, "_flush_at_once", lambda self: None)]
+
+
+@bug
+def lost_batches_leave_a_hole() -> Changes:
+    """A log goes on behind a closed segment whose last batches a crash has taken."""
+    load = recovery.load_checkpoint
+    return [(recovery, "load_checkpoint", lambda directory: replace(load(directory), contiguous_from=UNKNOWN))]
 
 
 # --- leadership -------------------------------------------------------------------------------------------------

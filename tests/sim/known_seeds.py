@@ -27,6 +27,7 @@ KNOWN = {
     "heartbeats-not-heard": 98,
     "parked-sync-forgotten": 48,
     "flush-per-message-skipped": 711,
+    "lost-batches-leave-a-hole": 117630,
     "expiry-lost-by-sleep": 71,
     "commit-lost-by-sleep": 538,
     "woken-twice": 5,

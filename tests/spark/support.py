@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import pytest
 import ray
 
 from tests.ray.support import (
@@ -99,29 +102,37 @@ def jvms() -> list[psutil.Process]:
 def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run Python with these arguments, without this process's Ray; it must end well and leave no process behind."""
     inherited = {name: value for name, value in without_ray().items() if name != "JAVA_HOME"}
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", *arguments],
-        cwd=ROOT,
-        env={**inherited, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    seen: dict[int, psutil.Process] = {}
-    finished = threading.Event()
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", *arguments],
+            cwd=ROOT,
+            env={**inherited, "PYTHONFAULTHANDLER": "1", **environment},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        seen: dict[int, psutil.Process] = {}
+        finished = threading.Event()
 
-    def watch() -> None:
-        while not finished.wait(0.5):
-            seen.update({child.pid: child for child in descendants(process.pid)})
+        def watch() -> None:
+            while not finished.wait(0.5):
+                seen.update({child.pid: child for child in descendants(process.pid)})
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        out, err = process.communicate(timeout=350)
-    finally:
-        finished.set()
-        watcher.join()
-        process.kill()
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            out, _ = process.communicate(timeout=350)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # it says where its threads are
+            process.wait(30)
+            errors.seek(0)
+            pytest.fail(f"{arguments} still ran after 350 s:\n{errors.read()[-8000:]}")
+        finally:
+            finished.set()
+            watcher.join()
+            process.kill()
+        errors.seek(0)
+        err = errors.read()
     assert process.returncode == 0, (out[-1000:], err[-3000:])
     assert_gone(seen.values())
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
